@@ -26,6 +26,7 @@ from mcpdesk.cli.reach import (
     agreement,
     ask_input,
     can_ask,
+    kept_transport,
     needless_token,
     open_connection,
     running_core,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from mcpdesk.client.negotiation import Agreement
     from mcpdesk.client.transport import ClientTransport
     from mcpdesk.connect import Blocking
-    from mcpdesk.feature import OpenConnection
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
     from mcpdesk.inbox.inbox import Inbox
@@ -111,7 +111,11 @@ def client(
     """
     kept = None if is_alone else open_connection(target, reach)
     if kept is not None:
-        return _kept_open(kept, reach, watches, connect_s, lists)
+        from mcpdesk.hosting.host_plan import effective_settings
+
+        settings = effective_settings({}, os.environ, kept.folder).settings
+        transport, reach = kept_transport(kept, reach)
+        return _connected(transport, reach, settings, watches, connect_s, lists, kept.folder)
     located = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
     if not isinstance(located, FolderTarget):
         from mcpdesk.settings import resolve
@@ -132,27 +136,6 @@ def client(
         pipe, reach = UnixPipe(desk, str(folder)), Reach(reach.mode, revision=settings.desk_revision)
         return _connected(pipe, reach, settings, watches, connect_s, lists, folder)
     return _hosted(folder, settings, reach, watches)
-
-
-def _kept_open(
-    kept: OpenConnection, reach: Reach, watches: bool, connect_s: float | None, lists: bool
-) -> AbstractContextManager[CommandClient]:
-    """Return a client that uses an open connection. Raises: DeskUserError if it cannot be used."""
-    from mcpdesk.hosting.host_plan import effective_settings
-
-    settings = effective_settings({}, os.environ, kept.folder).settings
-    if kept.folder is None:
-        # In this revision, the process that keeps the connection can ask questions.
-        reach = Reach(revision="2025-06-18")
-        return _connected(kept.transport(), reach, settings, watches, connect_s, lists)
-    from mcpdesk.client.unix_pipe import UnixPipe
-
-    desk = running_core(kept.folder, reach)
-    if desk is None:
-        hint = f"Use the environment of `mcpdesk up`, or open it again: mcpdesk down {kept.name}."
-        raise DeskUserError(f"The open connection {kept.name!r} cannot be used.", hint, CANNOT_CONNECT)
-    pipe, reach = UnixPipe(desk, str(kept.folder)), Reach(reach.mode, revision=settings.desk_revision)
-    return _connected(pipe, reach, settings, watches, connect_s, lists, kept.folder)
 
 
 class Notification(NamedTuple):

@@ -21,7 +21,7 @@ from mcpdesk.cli.command_help import BriefCommand
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import core_options, feature_values, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned, print_message, print_text
-from mcpdesk.cli.reach import WATCH, agreement, reach_options
+from mcpdesk.cli.reach import WATCH, agreement, named_connection, reach_options
 from mcpdesk.client.configs.program_names import program_name
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import AttachedLink, LiveCapture
@@ -103,6 +103,8 @@ def desk_command(
         raise click.UsageError("--empty opens no TARGET.")
 
     require_unix("The desk", "termios")
+    if len(targets) == 1 and (kept := named_connection(targets[0], reach)) is not None:
+        return _attach_to_kept(kept.name, theme)
     desk_folders = (
         desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
         if targets
@@ -364,6 +366,15 @@ def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str
     if isinstance(core.at, LiveCapture):
         message = f"attached to {core.title}: it continues when you leave"
         return show_capture(Path(core.at.path), theme, message)
+    return run_screen(core.at, theme)
+
+
+def _attach_to_kept(name: str, theme: str | None) -> int:
+    """Show the process of an open connection until the person leaves. Return the exit code."""
+    cores = [each for each in running() if each.kind == "up"]
+    core = chosen(cores, name)
+    require_terminal("`mcpdesk ps` lists open connections without one.")
+    assert not isinstance(core.at, LiveCapture)
     return run_screen(core.at, theme)
 
 

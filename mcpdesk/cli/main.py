@@ -215,7 +215,11 @@ def _with_module(arguments: list[str]) -> list[str]:
 
 def _is_path(word: str) -> bool:
     is_place = "://" in word or os.sep in word or Path(word).exists() or is_discovered(word)
-    return is_place or module_target(word, Path.cwd()) is not None
+    return is_place or module_target(word, Path.cwd()) is not None or _is_open_connection(word)
+
+
+def _is_open_connection(word: str) -> bool:
+    return any(word in each.open_connection_names() for each in features_with("open_connection_names"))
 
 
 @click.command(

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mcpdesk.client.child_process import ProgramEnded
     from mcpdesk.client.config_files import ConfigFile
     from mcpdesk.client.configs.servers import InputVariable
+    from mcpdesk.client.transport import ClientTransport
     from mcpdesk.client.trust import Agree, UntrustedFile
     from mcpdesk.feature import OpenConnection
     from mcpdesk.protocol.jsonrpc import Id
@@ -351,6 +352,33 @@ def open_connection(target: str, reach: Reach) -> OpenConnection | None:
         for feature in features_with("open_connection")
     )
     return next((each for each in found if each is not None), None)
+
+
+def named_connection(name: str, reach: Reach) -> OpenConnection | None:
+    """Return the open connection with this name, or None. Raises: DeskUserError."""
+    if "://" in name or os.path.exists(name) or " " in name:
+        return None
+    kept = open_connection(name, reach)
+    return kept if kept is not None and kept.name == name else None
+
+
+def kept_transport(kept: OpenConnection, reach: Reach) -> tuple[ClientTransport, Reach]:
+    """Return a transport to an open connection, and the options with which to use the transport.
+
+    Raises: DeskUserError if the connection cannot be used.
+    """
+    if kept.folder is None:
+        # In this revision, the process that keeps the connection can ask questions.
+        return kept.transport(), Reach(revision="2025-06-18")
+    from mcpdesk.client.unix_pipe import UnixPipe
+    from mcpdesk.hosting.host_plan import effective_settings
+
+    core = running_core(kept.folder, reach)
+    if core is None:
+        hint = f"Use the environment of `mcpdesk up`, or open it again: mcpdesk down {kept.name}."
+        raise DeskUserError(f"The open connection {kept.name!r} cannot be used.", hint, CANNOT_CONNECT)
+    settings = effective_settings({}, os.environ, kept.folder).settings
+    return UnixPipe(core, str(kept.folder)), Reach(reach.mode, revision=settings.desk_revision)
 
 
 def running_core(folder: Path, reach: Reach) -> socket | None:

@@ -8,7 +8,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mcpdesk.cli.reach import agreement, ask_input, server_folder, with_hint
+from mcpdesk.cli.reach import (
+    agreement,
+    ask_input,
+    kept_transport,
+    named_connection,
+    server_folder,
+    with_hint,
+)
 from mcpdesk.client.targets import find_target
 from mcpdesk.errors import CallError, DeskUserError
 from mcpdesk.runtime.core_process import capture_output
@@ -55,6 +62,8 @@ def run_with_server(
 
     if over:
         opening = isolated(server_folder(target), reach, over, captured=captured)
+    elif (kept := named_connection(target, reach)) is not None:
+        opening = connected(*kept_transport(kept, reach))
     else:
         found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
         opening = connected(found, reach)

@@ -48,6 +48,7 @@ ADVICE = {
     ConnectionState.ENDED: "`mcpdesk up` with the same target starts it again, without its earlier state.",
 }
 """Advice for a person, by state."""
+LATER = "The next command tries again."
 TROUBLE = ("warning", "error", "critical")
 OUTPUT = ("stderr", "stdout", "print")
 
@@ -211,7 +212,9 @@ class _Connection:
         )  # fmt: skip
         if self._host is None:
             return report
-        return _with_folder(report, self._host) if plan.folder else _with_upstream(report, self._host)
+        if self._relay is None:
+            return _with_folder(report, self._host)
+        return _with_upstream(report, self._host, self._relay.failure)
 
 
 def _host_plan(plan: ConnectionPlan) -> HostPlan:
@@ -244,17 +247,20 @@ def _is_used(host: Host) -> bool:
     )
 
 
-def _with_upstream(report: ConnectionReport, host: Host) -> ConnectionReport:
+def _with_upstream(report: ConnectionReport, host: Host, failure: str) -> ConnectionReport:
+    """Describe the upstream server. `failure` is the error of the latest request, or ""."""
     upstream = next(iter(host.upstreams.values()), None)
     if upstream is None:
         return report
     status = upstream.status
-    state, agreement = STATES[status.state], status.agreement
+    state, agreement, reason, hint = STATES[status.state], status.agreement, "; ".join(status.problems), ""
+    if state is ConnectionState.READY:
+        state, reason, hint = (ConnectionState.FAILED, failure, LATER) if failure else (state, "", "")
     return replace(
         report,
         state=state,
-        reason="; ".join(status.problems) if state.is_down else "",
-        hint=ADVICE.get(state, ""),
+        reason=reason,
+        hint=hint or ADVICE.get(state, ""),
         server=str(agreement.server.get("name", "")) if agreement else "",
         server_version=str(agreement.server.get("version", "")) if agreement else "",
         revision=agreement.revision.name if agreement else "",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from mcpdesk.client.flows import CallObserver
 from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
 from mcpdesk.client.targets import CommandTarget
-from mcpdesk.errors import CallError, DeskUserError, ProtocolError, RpcError
+from mcpdesk.errors import CallError, DeskUserError, HttpError, ProtocolError, RpcError, Unreachable
 from mcpdesk.features.open_connections.relay_messages import FAILURE, NOTICE, REVISION, failure_of
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import LineFramer
@@ -80,6 +80,8 @@ class Relay:
         self.upstream: Upstream
         self._inbox = inbox
         self._callers: set[Caller] = set()
+        self.failure = ""
+        """Error of the latest request, if the server could not be reached. Empty after an answer."""
         self.askers: list[Asker] = []
         """Running requests, oldest first."""
         self.watched = Counter[str]()
@@ -353,6 +355,7 @@ class Caller:
     async def _answer(self, identifier: Id, method: str, params: JSONObject) -> None:
         answer: JSONObject
         self._relay.activity.note()
+        failure = ""
         try:
             answer = await self._result(method, params)
         except RpcError as error:
@@ -361,8 +364,10 @@ class Caller:
         except ProtocolError as refusal:
             answer = {"error": codec.error_object(refusal)}
         except (CallError, DeskUserError) as error:
+            failure = str(error) if isinstance(error, HttpError | Unreachable) else ""
             unanswered = ProtocolError(ErrorCode.INTERNAL_ERROR, str(error))
             answer = {"error": codec.error_object(unanswered), FAILURE: failure_of(error)}
+        self._relay.failure = failure
         self.send({"jsonrpc": "2.0", "id": identifier, **answer})
 
     async def _result(self, method: str, params: JSONObject) -> JSONObject:

@@ -22,6 +22,7 @@ from tests.features.open_connections.conftest import ROOT, SERVER, TEA, Shell
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S, wait_until
 from tests.support.processes import gone
+from tests.support.terminal import Desk
 
 FOLDER = {
     "mcp.json": '{"name": "pot", "version": "2"}',
@@ -234,6 +235,13 @@ def test_questions_of_a_server_at_a_url_are_asked_in_both_eras(shell: Shell, rev
         assert "accept {'tea': 'green'}" in str(typed.before)
         typed.close()
         assert shell.run("call", "remote", "ask").returncode != 0
+        assert "20 calls" in shell.succeed("load", "remote", "inc", "--rate", "20", "--for", "1")
+        serving.terminate()
+        serving.wait()
+        unreached = shell.run("call", "remote", "inc")
+        assert unreached.returncode == 3 and "cannot be reached" in unreached.stderr
+        (row,) = shell.connections()
+        assert row["state"] == "failed" and "cannot be reached" in row["reason"]
     finally:
         serving.terminate()
         serving.wait()
@@ -273,6 +281,16 @@ def test_a_desk_that_attaches_shows_the_calls(shell: Shell) -> None:
         wait_until(lambda: "tools/call" in calls())
     finally:
         link.close()
+
+
+def test_the_desk_of_a_name_is_the_screen_of_its_process(shell: Shell) -> None:
+    shell.succeed("up", "--name", "tea", *SERVER)
+    shell.succeed("call", "tea", "inc")
+    with Desk(["tea"], environ=shell.environ, cwd=shell.folder) as desk:
+        desk.see("attached to up tea")
+        desk.press("2")
+        desk.see("tools/call")
+    assert shell.succeed("call", "tea", "inc") == "2"
 
 
 def test_names_are_completed(shell: Shell) -> None:

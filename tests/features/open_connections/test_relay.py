@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.client.connection import Questions, ServerConnection
+from mcpdesk.client.connection import AnswerQuestion, Questions, ServerConnection
 from mcpdesk.client.flows import CallObserver
 from mcpdesk.client.targets import CommandTarget
 from mcpdesk.client.unix_pipe import UnixPipe
@@ -86,9 +86,11 @@ class Bench:
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         self._begin(kettle.serve(theirs))
-        inbox_questions: Questions = {"roots/list": self._no_roots}
+        self.inbox_questions: dict[str, AnswerQuestion] = {"roots/list": self._no_roots}
         self.connection = ServerConnection(
-            UnixPipe(ours, "tea"), ME, questions=self.relay.wrap_questions("tea", lambda: inbox_questions)
+            UnixPipe(ours, "tea"),
+            ME,
+            questions=self.relay.wrap_questions("tea", lambda: self.inbox_questions),
         )
         self.upstream = Upstream(self.connection)
         self.relay.attach(self.upstream)  # type: ignore[arg-type]
@@ -184,6 +186,20 @@ async def test_a_question_is_refused_at_once_if_no_person_can_answer(
     async with bench.command() as command:
         assert NO_PERSON in await call(command, "ask")
     assert "the command runs without a terminal" in capsys.readouterr().err
+
+
+async def test_a_question_waits_at_an_attached_desk_if_the_command_has_no_terminal(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def at_desk(params: Any, subject: str) -> dict[str, Any]:
+        assert subject == "ask"
+        return {"action": "accept", "content": {"tea": "white"}}
+
+    bench.inbox.audience = 1
+    bench.inbox_questions["elicitation/create"] = at_desk
+    async with bench.command() as command:
+        assert "white" in await call(command, "ask")
+    assert "answer the question at the desk" in capsys.readouterr().err
 
 
 async def test_a_command_that_leaves_cancels_its_call(bench: Bench) -> None:
