@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-PLAIN: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+OPEN_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """Flags for each `os.open`: child processes do not inherit the file, and Windows converts no line ends."""
 NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 """Flag that refuses a symbolic link. 0 on Windows, where only administrators can create symbolic links."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mcpdesk.portable_files import PLAIN, RETRY_S, try_lock
+from mcpdesk.portable_files import OPEN_FLAGS, RETRY_S, try_lock
 
 
 def create(path: Path, flags: int = os.O_EXCL) -> int:
@@ -19,7 +19,7 @@ def create(path: Path, flags: int = os.O_EXCL) -> int:
     Raises: FileExistsError if the file exists; OSError if it cannot be created.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | PLAIN | flags, 0o600)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | OPEN_FLAGS | flags, 0o600)
 
 
 def append(path: Path, data: bytes) -> None:

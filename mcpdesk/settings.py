@@ -27,7 +27,7 @@ NEAR = 0.75
 """Minimum similarity to a setting's variable for an unknown variable to be reported as misspelt."""
 HIDDEN = "••••"
 """Text that is shown instead of a secret."""
-LARGEST = 2**53
+MAX_NUMBER = 2**53
 """Default upper limit of a number."""
 
 
@@ -63,7 +63,7 @@ class Setting(Struct, frozen=True):
     """Names of the environment variables. If several are set, the first one is used."""
     help: str
     least: int = 0
-    most: int = LARGEST
+    most: int = MAX_NUMBER
     pattern: str = ""
     """Regular expression that a text, or each item of a list, must match in full."""
     allowed: str = ""
@@ -602,7 +602,7 @@ def allowed(setting: Setting) -> str:
     """Return a description of the values that a setting accepts."""
     match setting.kind:
         case SettingKind.INTEGER:
-            if setting.most < LARGEST:
+            if setting.most < MAX_NUMBER:
                 return f"a whole number from {setting.least} to {setting.most}"
             return f"a whole number of {setting.least} or more"
         case SettingKind.BYTES:

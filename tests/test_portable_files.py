@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.portable_files import PLAIN, is_own, is_shared, read_at, try_lock
+from mcpdesk.portable_files import OPEN_FLAGS, is_own, is_shared, read_at, try_lock
 
 
 @pytest.mark.parametrize("lacks_pread", [False, True])
@@ -18,7 +18,7 @@ def test_bytes_are_read_at_an_offset(
     path.write_bytes(b"one\r\ntwo\r\n")
     if lacks_pread:
         monkeypatch.delattr(os, "pread")
-    descriptor = os.open(path, os.O_RDONLY | PLAIN)
+    descriptor = os.open(path, os.O_RDONLY | OPEN_FLAGS)
     try:
         assert [read_at(descriptor, 3, 5), read_at(descriptor, 99, 3)] == [b"two", b"\r\ntwo\r\n"]
         assert read_at(descriptor, 3, 100) == b"" and not os.get_inheritable(descriptor)

@@ -10,7 +10,7 @@ from msgspec.structs import fields
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import (
     BY_NAME,
-    LARGEST,
+    MAX_NUMBER,
     SETTINGS,
     FolderUse,
     SettingKind,
@@ -167,9 +167,9 @@ def test_numbers_have_the_documented_limits() -> None:
         for setting in SETTINGS
         if setting.kind in (SettingKind.INTEGER, SettingKind.BYTES, SettingKind.DURATION)
     ]
-    assert LARGEST == 2**53
+    assert MAX_NUMBER == 2**53
     for setting in numbers:
-        limits = LEAST.get(setting.name, 1), MOST.get(setting.name, LARGEST)
+        limits = LEAST.get(setting.name, 1), MOST.get(setting.name, MAX_NUMBER)
         assert (setting.least, setting.most) == limits, setting.name
         for allowed in limits:
             assert getattr(resolve({setting.name: allowed}, {}).settings, setting.name) == allowed

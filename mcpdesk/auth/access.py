@@ -79,7 +79,7 @@ class Access(Struct, frozen=True, eq=False):
         return "Bearer " + (parameters or 'realm="mcpdesk"')
 
 
-NOTHING_ASKED = Access()
+OPEN_ACCESS = Access()
 
 
 def _quoted(text: str) -> str:

@@ -20,9 +20,9 @@ RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "secp256k1": "ES256K",
           "Ed25519": "EdDSA", "Ed448": "EdDSA"}  # fmt: skip
 ALGORITHMS = (*HMAC, *RSA, "ES256", "ES384", "ES512", "ES256K", "EdDSA")
-SHORTEST_SECRET = {"HS256": 32, "HS384": 48, "HS512": 64}
+MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Minimum bytes of a secret: the size of the hash. Source: RFC 7518, 3.2."""
-SHORTEST_RSA = 2048
+MIN_RSA_BITS = 2048
 MAX_KEYS = 64
 _PUBLIC = ("kty", "crv", "n", "e", "x", "y", "k")
 
@@ -63,10 +63,10 @@ def secret_keys(secret: bytes, algorithms: Iterable[str]) -> KeySet:
             _algorithm(name).prepare_key(secret)
     except jwt.InvalidKeyError:
         return KeySet((), ["the secret is a key or certificate of another kind, which may be public"])
-    short = [name for name in allowed if len(secret) < SHORTEST_SECRET[name]]
+    short = [name for name in allowed if len(secret) < MIN_SECRET_BYTES[name]]
     checks = {name: _check(name, secret) for name in allowed if name not in short}
     complaints = [
-        f"the secret has {len(secret)} bytes, {name} needs {SHORTEST_SECRET[name]}" for name in short
+        f"the secret has {len(secret)} bytes, {name} needs {MIN_SECRET_BYTES[name]}" for name in short
     ]
     return KeySet([Key(None, checks)] if checks else [], complaints)
 
@@ -115,10 +115,10 @@ def _jwk(member: Any, allowed: Sequence[str], with_secrets: bool) -> Key:
         key = _algorithm(names[0]).from_jwk(public)
     except (jwt.InvalidKeyError, ValueError, TypeError, KeyError):
         raise ValueError("its numbers do not make a key") from None
-    if member["kty"] == "RSA" and key.key_size < SHORTEST_RSA:
-        raise ValueError(f"it has {key.key_size} bits, at least {SHORTEST_RSA} are needed")
+    if member["kty"] == "RSA" and key.key_size < MIN_RSA_BITS:
+        raise ValueError(f"it has {key.key_size} bits, at least {MIN_RSA_BITS} are needed")
     if member["kty"] == "oct":
-        names = [name for name in names if len(key) >= SHORTEST_SECRET[name]]
+        names = [name for name in names if len(key) >= MIN_SECRET_BYTES[name]]
         if not names:
             raise ValueError("the secret is too short")
     identifier = member.get("kid")

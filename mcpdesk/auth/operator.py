@@ -32,7 +32,7 @@ LINK_S = 600.0
 MAX_SESSIONS = 200
 """Maximum browser sessions. The oldest are dropped first."""
 MAX_LINKS = 50
-ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 """Maximum number of attempts to create the file. Several may be needed, because other processes may delete
 the file.
 """
@@ -178,7 +178,7 @@ def _created(path: Path, credential: str) -> int:
     Another process that starts now may delete the file before it is marked. In this case, the file is created
     again.
     """
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         path.unlink(missing_ok=True)
         descriptor = private_files.create(path)
         try:

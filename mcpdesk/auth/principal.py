@@ -49,7 +49,7 @@ OPEN = Principal("open")
 KEY = Principal("key", "key")
 """Caller with the API key. All holders of the key are the same principal."""
 
-LOOK_S = 60.0
+MAX_CLOCK_CHECK_S = 60.0
 """Maximum seconds between two checks of the clock.
 
 A single timer until the expiry could fire late, because timers stop while the machine sleeps, and clocks are
@@ -75,7 +75,7 @@ async def _until(expires: float) -> AsyncIterator[None]:
         nonlocal timer
         left_s = expires - time.time()
         if left_s > 0:
-            timer = loop.call_later(min(left_s, LOOK_S), look)
+            timer = loop.call_later(min(left_s, MAX_CLOCK_CHECK_S), look)
         else:
             limit.reschedule(loop.time())
 
@@ -93,8 +93,8 @@ async def _until(expires: float) -> AsyncIterator[None]:
 
 TOKEN_VARIABLE = "MCPDESK_TOKEN"
 """Environment variable in which a client over stdio passes its bearer token."""
-MISSING = "Unauthorized: missing JWT"
-INVALID = "Unauthorized: invalid JWT"
+MISSING_TOKEN = "Unauthorized: missing JWT"
+INVALID_TOKEN = "Unauthorized: invalid JWT"
 
 
 class Rejected(Exception):

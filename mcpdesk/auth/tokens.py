@@ -19,7 +19,7 @@ from mcpdesk.auth.keys import Check, KeySet, KeySource
 from mcpdesk.auth.principal import Principal, Rejected
 from mcpdesk.protocol.request_state import digest
 
-LONGEST = 16 << 10
+MAX_TOKEN_LENGTH = 16 << 10
 """Maximum characters of a token."""
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
@@ -39,8 +39,8 @@ def read_token(text: str) -> Token:
     """Parse a token. Raises: Rejected for an invalid token, and for one that requires extensions."""
     import jwt
 
-    if len(text) > LONGEST:
-        raise Rejected(f"it is longer than {LONGEST} characters")
+    if len(text) > MAX_TOKEN_LENGTH:
+        raise Rejected(f"it is longer than {MAX_TOKEN_LENGTH} characters")
     if _COMPACT.fullmatch(text) is None:
         raise Rejected("it does not have the form of a token")
     try:

@@ -177,7 +177,7 @@ def is_for_model(definition: Mapping[str, Any]) -> bool:
     return not isinstance(visibility, list) or "model" in visibility
 
 
-DEEPEST = 20
+MAX_DEPTH = 20
 """Maximum nesting depth of subschemas. A deeper subschema is replaced by an empty schema."""
 MAX_GROUPS = 8
 MAX_PARTS = 1_000
@@ -185,16 +185,16 @@ MAX_PARTS = 1_000
 other would be visited without end.
 """
 
-_DROPPED = frozenset(
+_DROPPED_KEYWORDS = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary",
      "additionalItems", "dependencies", "definitions", "nullable"}
 )  # fmt: skip
 _BY_NAME = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
-_ONE = frozenset(
+_SUBSCHEMA_KEYWORDS = frozenset(
     {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames",
      "unevaluatedItems", "unevaluatedProperties"}
 )  # fmt: skip
-_SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SUBSCHEMA_LIST_KEYWORDS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _ROOT_ONLY_IN_PARTS = ("allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then", "else", "$ref")
 """Keywords that no API accepts at the root of a schema."""
 
@@ -248,7 +248,7 @@ class _Root:
         requires.
         """
         self._left -= 1
-        if not isinstance(part, dict) or depth > DEEPEST or self._left < 0:
+        if not isinstance(part, dict) or depth > MAX_DEPTH or self._left < 0:
             return set()
         for name, each in _mapping(part.get("properties")).items():
             known = self.properties.get(name)
@@ -283,23 +283,23 @@ def _modern(schema: Any, depth: int) -> Any:
     """Convert a schema of any draft to 2020-12."""
     if isinstance(schema, bool):
         return {} if schema else {"not": {}}
-    if not isinstance(schema, Mapping) or depth > DEEPEST:
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return {}
     fresh: dict[str, Any] = {}
     for keyword, value in schema.items():
-        if keyword in _DROPPED or keyword.startswith("x-"):
+        if keyword in _DROPPED_KEYWORDS or keyword.startswith("x-"):
             continue
         if keyword in _BY_NAME:
             fresh[keyword] = {name: _modern(each, depth + 1) for name, each in _mapping(value).items()}
-        elif keyword in _SEVERAL:
+        elif keyword in _SUBSCHEMA_LIST_KEYWORDS:
             fresh[keyword] = [_modern(each, depth + 1) for each in _list(value)]
-        elif keyword in _ONE:
+        elif keyword in _SUBSCHEMA_KEYWORDS:
             is_list = isinstance(value, list)
             fresh[keyword] = value if isinstance(value, bool | list) else _modern(value, depth + 1)
             if is_list:  # a tuple in older drafts
                 fresh["prefixItems"] = [_modern(each, depth + 1) for each in value]
                 fresh["items"] = _modern(schema.get("additionalItems", True), depth + 1)
-        elif not _is_deeper(value, DEEPEST):
+        elif not _is_deeper(value, MAX_DEPTH):
             fresh[keyword] = value
     _definitions(schema, fresh, depth)
     _bounds(fresh)
@@ -407,7 +407,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-_DIGEST = 8
+_DIGEST_LENGTH = 8
 """Number of hash characters that distinguish shortened names."""
 
 
@@ -468,5 +468,5 @@ def _marked(short: str, name: str, longest: int) -> str:
     """Return the shortened name with a hash of the original name. The same original always gives the same
     result.
     """
-    mark = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=_DIGEST // 2).hexdigest()
-    return f"{short[: longest - _DIGEST - 1]}_{mark}"
+    mark = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=_DIGEST_LENGTH // 2).hexdigest()
+    return f"{short[: longest - _DIGEST_LENGTH - 1]}_{mark}"

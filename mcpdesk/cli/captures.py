@@ -35,7 +35,7 @@ Examples:
   mcpdesk prune --older-than 12h --keep 5
 """
 SIGNS = {"differs": "~", "only in a": "-", "only in b": "+", "slower": "~", "faster": "~"}
-LONGEST = 120
+MAX_VALUE_LENGTH = 120
 """Maximum characters of a value in an output line."""
 
 
@@ -114,7 +114,7 @@ def _short(value: Any) -> str:
     if value is None:
         return "nothing"
     text = clean(json.dumps(value, ensure_ascii=False), newlines=False)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[: MAX_VALUE_LENGTH - 1]}…"
 
 
 @click.command(name="prune", epilog=PRUNE_EXAMPLES, short_help="Remove old captures.")

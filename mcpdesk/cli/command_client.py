@@ -46,7 +46,7 @@ from mcpdesk.errors import (
     RemoteProtocolError,
     RpcError,
 )
-from mcpdesk.inbox.question import WAITING, Answer, Page, Question, QuestionState, link_warnings
+from mcpdesk.inbox.question import WAITING_TEXTS, Answer, Page, Question, QuestionState, link_warnings
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.catalogue.skill_entries import MAIN
 from mcpdesk.protocol.jsonrpc import ErrorCode
@@ -80,10 +80,10 @@ LINE_BYTES = 65_536
 """Maximum size in bytes of a typed answer."""
 DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
-BRIEF = "--timeout allows more time, up to MCPDESK_CONNECT_TIMEOUT_S."
-TALKS = "It prints other text on stdout: a server must log to stderr, and use stdout for messages only."
-PRINTED = ("print", "stdout")
-TROUBLE = ("warning", "error", "critical")
+TIMEOUT_HINT = "--timeout allows more time, up to MCPDESK_CONNECT_TIMEOUT_S."
+STDOUT_HINT = "It prints other text on stdout: a server must log to stderr, and use stdout for messages only."
+PRINT_SOURCES = ("print", "stdout")
+PROBLEM_LEVELS = ("warning", "error", "critical")
 
 
 def client(
@@ -353,7 +353,7 @@ class _ProgressLines(CallObserver):
         """
         if self._latest != self._printed and not was_asked:
             print_message(self._latest)
-            if self._waits_elsewhere and self._latest.startswith(tuple(WAITING.values())):
+            if self._waits_elsewhere and self._latest.startswith(tuple(WAITING_TEXTS.values())):
                 print_message(self._waits_elsewhere)
                 self._waits_elsewhere = ""
         self._printed = self._latest
@@ -447,7 +447,7 @@ def _open(
         made.run(open_within(made.server, limit_s))
         is_connected = True
     except ConnectTimeout as error:
-        advice = TALKS if lines.count else hint(error) if limit_s == setting_s else BRIEF
+        advice = STDOUT_HINT if lines.count else hint(error) if limit_s == setting_s else TIMEOUT_HINT
         raise DeskUserError(f"{error}.", advice, CANNOT_CONNECT) from None
     except CallError as error:
         raise with_hint(error, is_first=True) from None
@@ -543,7 +543,7 @@ def _terminal(
 def print_stray_output(host: Host) -> None:
     """Print the output of the folder's code, and warnings about the folder, on stderr."""
     for line in host.journal.lines():
-        if line.source in PRINTED or line.level in TROUBLE:
+        if line.source in PRINT_SOURCES or line.level in PROBLEM_LEVELS:
             location = f"{line.where}: " if line.where else ""
             print_message(f"{location}{line.text}")
 

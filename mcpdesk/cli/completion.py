@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "_MCPDESK_COMPLETE"
 """Variable that the shell's script sets when it requests completions."""
-WITHIN_S = 3.0
+LISTING_TIMEOUT_S = 3.0
 """Time limit for a server to list its items, because a person waits for the shell."""
 PARTS = ("mcp.json", "tools", "resources", "prompts", "skills", "src")
 """Files and folders that identify a server folder."""
@@ -132,7 +132,7 @@ def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
     target = str(ctx.params.get("target", ""))
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
         try:
-            with client(target, given_reach(ctx.params), connect_s=WITHIN_S) as peer:
-                return peer.request_all(method, key, WITHIN_S)
+            with client(target, given_reach(ctx.params), connect_s=LISTING_TIMEOUT_S) as peer:
+                return peer.request_all(method, key, LISTING_TIMEOUT_S)
         except (DeskError, OSError):
             return []

@@ -206,10 +206,10 @@ def show_capture(file: Path, theme: str | None, message: str = "") -> int:
 
     Raises: DeskUserError if the capture does not exist.
     """
-    from mcpdesk.link.capture_link import FIRST_S
+    from mcpdesk.link.capture_link import FIRST_READ_S
     from mcpdesk.recorder.archive import Archive
 
-    archive = Archive(file, FIRST_S)
+    archive = Archive(file, FIRST_READ_S)
     require_terminal("A capture can only be shown in a terminal. For other programs, its lines are JSON.")
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
     from mcpdesk.paths import state_folder

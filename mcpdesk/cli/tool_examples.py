@@ -17,7 +17,7 @@ from mcpdesk.plain_text import clean
 from mcpdesk.protocol.catalogue.example_value import example_value
 from mcpdesk.protocol.catalogue.schema_shapes import Schema, property_shapes
 
-LONGEST_EXAMPLE = 1_000
+MAX_EXAMPLE_LENGTH = 1_000
 """Maximum number of characters of an example. A longer one has no arguments."""
 SUMMARY_WIDTH = 100
 """Maximum number of characters of a tool's description."""
@@ -66,7 +66,7 @@ def example_command(target: str, tool: Mapping[str, Any]) -> str:
     if name.startswith("-"):
         return ""
     example = _command(target, [name, *_argument_words(tool.get("inputSchema"))])
-    return example if len(example) <= LONGEST_EXAMPLE else _command(target, [name])
+    return example if len(example) <= MAX_EXAMPLE_LENGTH else _command(target, [name])
 
 
 def _command(target: str, words: Sequence[str]) -> str:

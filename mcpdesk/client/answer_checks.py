@@ -23,14 +23,14 @@ class ListShape(NamedTuple):
     required: Collection[str] = ()
 
 
-_NAMED: dict[str, type] = {"name": str, "uri": str, "uriTemplate": str, "title": str, "description": str}
-_TOOL = _NAMED | {"inputSchema": dict, "outputSchema": dict, "annotations": dict}
+_NAME_TYPES: dict[str, type] = {"name": str, "uri": str, "uriTemplate": str, "title": str, "description": str}
+_TOOL_TYPES = _NAME_TYPES | {"inputSchema": dict, "outputSchema": dict, "annotations": dict}
 SHAPES: dict[str, ListShape] = {
-    "tools/list": ListShape("tools", _TOOL, ("name", "inputSchema")),
+    "tools/list": ListShape("tools", _TOOL_TYPES, ("name", "inputSchema")),
     "tools/call": ListShape("content", {"type": str}, ("type",)),
-    "resources/list": ListShape("resources", _NAMED, ("uri",)),
-    "resources/templates/list": ListShape("resourceTemplates", _NAMED, ("uriTemplate",)),
-    "prompts/list": ListShape("prompts", _NAMED, ("name",)),
+    "resources/list": ListShape("resources", _NAME_TYPES, ("uri",)),
+    "resources/templates/list": ListShape("resourceTemplates", _NAME_TYPES, ("uriTemplate",)),
+    "prompts/list": ListShape("prompts", _NAME_TYPES, ("name",)),
     "skills/list": ListShape("skills", {"uri": str, "frontmatter": dict}, ("uri", "frontmatter")),
     "resources/read": ListShape("contents", {"uri": str, "text": str, "blob": str, "mimeType": str}),
     "prompts/get": ListShape("messages", {"role": str, "content": dict}, ("role", "content")),

@@ -33,12 +33,12 @@ from mcpdesk.protocol.reading.message_framer import MessageFramer
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
 STDIN, STDOUT, STDERR = 0, 1, 2
-LONGEST_LINE = 256 << 20
-LONGEST_LOG_LINE = 64 << 10
-LAST_LINES = 20
+MAX_LINE_BYTES = 256 << 20
+MAX_LOG_LINE_BYTES = 64 << 10
+MAX_LAST_LINES = 20
 """Number of last lines of stderr that are kept, to explain why a program ended."""
-BUFFERS = "it answered only when its input was closed; it must flush its output after each message"
-SHOWN_TEXT = 80
+BUFFERING_NOTE = "it answered only when its input was closed; it must flush its output after each message"
+MAX_QUOTED_LENGTH = 80
 """Maximum number of characters that a remark quotes of a line that is not a message."""
 INCOMPLETE_S = 2.0
 """Time limit in seconds for the next line of a message that spans several lines."""
@@ -54,7 +54,7 @@ LINGER_S = 0.5
 """Seconds for which output is read after a program has ended, because child processes may keep the pipe
 open.
 """
-MUTE_S = 2.0
+CLOSED_STDOUT_WAIT_S = 2.0
 """Seconds to wait for the exit of a program after it closed its stdout."""
 EXIT_TIMEOUT_S = 2.0
 """Seconds to wait for the exit of a program after its stdin was closed, and again after SIGTERM."""
@@ -131,9 +131,10 @@ class ChildProcess(ConnectedTransport):
         if run is None:
             return ""
         if run.late_answers > LATE_ANSWERS:
-            return BUFFERS
+            return BUFFERING_NOTE
         if run.unread:
-            return f"it wrote {excerpt(run.unread)[:SHOWN_TEXT]!r} without a newline, which ends a message"
+            text = excerpt(run.unread)[:MAX_QUOTED_LENGTH]
+            return f"it wrote {text!r} without a newline, which ends a message"
         return ""
 
     async def open(self, receive: Receive) -> None:
@@ -164,7 +165,7 @@ class ChildProcess(ConnectedTransport):
         self._on_ended(self._end)
 
     def _too_long(self) -> None:
-        self._replies.fail(InvalidAnswer(f"a line of its answer exceeds {LONGEST_LINE} bytes"))
+        self._replies.fail(InvalidAnswer(f"a line of its answer exceeds {MAX_LINE_BYTES} bytes"))
 
     def _received(self, line: bytes, read: ReadFrame | None) -> None:
         if self._replies.deliver(line, self._receive, read):
@@ -177,7 +178,7 @@ class ChildProcess(ConnectedTransport):
 
 def stdout_remark(line: bytes) -> Remark:
     """Return the remark for a program that prints text other than messages to stdout."""
-    remark = f"the server printed text on stdout that is not a message: {excerpt(line)[:SHOWN_TEXT]!r}"
+    remark = f"the server printed text on stdout that is not a message: {excerpt(line)[:MAX_QUOTED_LENGTH]!r}"
     return Remark(RemarkKind.STDOUT, f"{remark}; it must log to stderr")
 
 
@@ -193,8 +194,8 @@ class ProgramRun(asyncio.SubprocessProtocol):
     ) -> None:
         self._on_line, self._on_long_line, self._on_log, self._on_end = on_line, on_long_line, on_log, on_end
         self._lane = OrderedFrameQueue(self._framed, self._pause)
-        self._output = MessageFramer(LONGEST_LINE)
-        self._log = LineFramer(LONGEST_LOG_LINE, keeps_indent=True)
+        self._output = MessageFramer(MAX_LINE_BYTES)
+        self._log = LineFramer(MAX_LOG_LINE_BYTES, keeps_indent=True)
         self._incomplete_timer: asyncio.TimerHandle | None = None
         """Timer after which an incomplete message is split into lines."""
         self._mute_timer: asyncio.TimerHandle | None = None
@@ -202,7 +203,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._is_ending = False
         self.late_answers = 0
         """Number of responses that arrived after stdin was closed."""
-        self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._last_lines: deque[str] = deque(maxlen=MAX_LAST_LINES)
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._transport: asyncio.SubprocessTransport
@@ -247,7 +248,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
     @property
     def unread(self) -> bytes:
         """Beginning of the output that awaits a newline."""
-        return self._output.begun[:LONGEST_LOG_LINE]
+        return self._output.begun[:MAX_LOG_LINE_BYTES]
 
     async def write(self, line: bytes) -> None:
         """Write a line, then wait until the pipe has room again."""
@@ -304,7 +305,9 @@ class ProgramRun(asyncio.SubprocessProtocol):
             self._take_unterminated()
             for frame in self._output.close():
                 self._lane.put(frame, _cut)
-            self._mute_timer = asyncio.get_running_loop().call_later(MUTE_S, self._end_without_stdout)
+            self._mute_timer = asyncio.get_running_loop().call_later(
+                CLOSED_STDOUT_WAIT_S, self._end_without_stdout
+            )
         else:
             self._logged([self._log.close()])
 

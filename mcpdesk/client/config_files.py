@@ -26,7 +26,7 @@ from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
 
-LARGEST = 4 << 20
+MAX_FILE_BYTES = 4 << 20
 """Largest file that is read, in bytes."""
 LANGUAGES = {
     ".json": "JSON",
@@ -163,11 +163,11 @@ def read_text(path: Path) -> str:
     """Return the text of a file unchanged. Raises: DeskUserError."""
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise DeskUserError(f"{path}: {error.strerror}.", "Check the path.") from None
-    if len(data) > LARGEST:
-        raise DeskUserError(f"{path}: a configuration has at most {LARGEST} bytes.")
+    if len(data) > MAX_FILE_BYTES:
+        raise DeskUserError(f"{path}: a configuration has at most {MAX_FILE_BYTES} bytes.")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -222,7 +222,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def from_yaml(text: str) -> Any:
     from mcpdesk.protocol.catalogue.yaml_core import core_loader
 
-    return load_yaml(text.removeprefix("\ufeff"), core_loader(), LARGEST)
+    return load_yaml(text.removeprefix("\ufeff"), core_loader(), MAX_FILE_BYTES)
 
 
 def without_comments(text: str) -> str:

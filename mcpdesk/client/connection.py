@@ -15,15 +15,15 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
-from mcpdesk.client.answers.connection_faults import BROKE
+from mcpdesk.client.answers.connection_faults import CONNECTION_BROKE
 from mcpdesk.client.answers.refusal_words import newest_named, repaired_error
 from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send, answer_alone
 from mcpdesk.client.negotiation import Agreement, agreement_from, discovered, is_contradiction
 from mcpdesk.client.published_skills import PublishedSkills
 from mcpdesk.client.timing import BackgroundMessages, CallDeadline, RenewalPace
 from mcpdesk.client.transport import (
-    REDIRECTS,
-    REFUSED,
+    REDIRECT_STATUSES,
+    REFUSAL_STATUSES,
     ClientTransport,
     Incoming,
     Receive,
@@ -373,7 +373,7 @@ class ServerConnection:
         except CallError as error:
             self.probe_outcome = error
             if transport.is_open:
-                if isinstance(error, HttpError) and error.message == BROKE:
+                if isinstance(error, HttpError) and error.message == CONNECTION_BROKE:
                     return None
                 raise
             await transport.open(self._receive)
@@ -414,7 +414,11 @@ class ServerConnection:
         try:
             await transport.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         except HttpError as error:
-            if not error.status or error.status in REFUSED | REDIRECTS or newest_named(error.body, LATEST):
+            if (
+                not error.status
+                or error.status in REFUSAL_STATUSES | REDIRECT_STATUSES
+                or newest_named(error.body, LATEST)
+            ):
                 raise
             text = f"it refuses notifications/initialized: {error.message}; its sessions may be incomplete"
             self.remark(Remark(RemarkKind.SESSION, text), handshake)

@@ -26,7 +26,7 @@ MAX_FILES = 500
 """Maximum number of files that are read."""
 MAX_SERVERS = 2000
 """Maximum number of servers that are returned."""
-LONGEST_ADDRESS = 200
+MAX_ADDRESS_LENGTH = 200
 _LOG = logging.getLogger(__name__)
 
 
@@ -68,7 +68,7 @@ class FoundServer(Struct, frozen=True):
             url = urlsplit(self.server.url)
         except ValueError:
             return "invalid URL"
-        return f"{url.netloc.rpartition('@')[2]}{url.path}"[:LONGEST_ADDRESS]
+        return f"{url.netloc.rpartition('@')[2]}{url.path}"[:MAX_ADDRESS_LENGTH]
 
 
 class FileProblem(Struct, frozen=True):

@@ -6,8 +6,8 @@ import re
 from typing import Any, NamedTuple
 
 from mcpdesk.client.answers.connection_faults import NO_HTTP, SPEAKS_TLS, WRONG_ENCODING
-from mcpdesk.client.child_process import BUFFERS, ProgramEnded
-from mcpdesk.client.transport import REDIRECTS, REFUSED, TO_ITSELF, excerpt
+from mcpdesk.client.child_process import BUFFERING_NOTE, ProgramEnded
+from mcpdesk.client.transport import ENDLESS_REDIRECTS, REDIRECT_STATUSES, REFUSAL_STATUSES, excerpt
 from mcpdesk.errors import CallError, ConnectTimeout, HttpError, InvalidAnswer, Unreachable
 from mcpdesk.protocol.client_questions import wants_older_revision
 from mcpdesk.protocol.jsonrpc import ErrorCode
@@ -123,7 +123,7 @@ def missing_token(error: HttpError) -> MissingToken | None:
     """Return the token that a server asks for in its challenge, or None if the error has no challenge."""
     from mcpdesk.client.oauth.discovery import challenge_in
 
-    challenge = challenge_in([error.challenge]) if error.status in REFUSED else None
+    challenge = challenge_in([error.challenge]) if error.status in REFUSAL_STATUSES else None
     if challenge is None:
         return None
     scopes = tuple(challenge.scope.split())
@@ -176,7 +176,7 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return NOT_STARTED
         case ConnectTimeout(target=target) if target.startswith(("http://", "https://")):
             return SLOW_ADDRESS
-        case ConnectTimeout(message=message) if BUFFERS in message:
+        case ConnectTimeout(message=message) if BUFFERING_NOTE in message:
             return ""
         case ConnectTimeout():
             return SLOW
@@ -191,9 +191,11 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return CLOSED
         case HttpError(status=0):
             return NOT_THERE
-        case HttpError(status=status, message=message) if status in REDIRECTS and TO_ITSELF in message:
+        case HttpError(status=status, message=message) if (
+            status in REDIRECT_STATUSES and ENDLESS_REDIRECTS in message
+        ):
             return CIRCLE
-        case HttpError(status=status) if status in REDIRECTS:
+        case HttpError(status=status) if status in REDIRECT_STATUSES:
             return REDIRECT
         case HttpError(message=message) if "(challenge)" in message:
             return CHALLENGE

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from mcpdesk.client.answers.connection_faults import connection_errors
 from mcpdesk.client.answers.http_answers import (
-    CHUNK,
     EVENT_STREAM,
+    READ_BYTES,
     HttpAnswer,
     checked_event,
     framed,
@@ -30,8 +30,8 @@ from mcpdesk.client.answers.resumption import next_framer, not_resumed, pause_s,
 from mcpdesk.client.oauth.named_addresses import AddressRefused, ServerAddresses, refusal
 from mcpdesk.client.timing import CLOSE_TIMEOUT_S, within
 from mcpdesk.client.transport import (
-    EXCERPT,
-    REFUSED,
+    MAX_EXCERPT_LENGTH,
+    REFUSAL_STATUSES,
     ClientTransport,
     Incoming,
     Receive,
@@ -71,7 +71,7 @@ MAX_BYTES = 16 << 20
 MAX_METADATA = 256 << 10
 """Largest authorization metadata document, in bytes."""
 METADATA_S = 20.0
-POSTED = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
+POST_HEADERS = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
 SESSION = "Mcp-Session-Id"
 VERSION = "MCP-Protocol-Version"
 
@@ -135,7 +135,7 @@ class HttpRequests:
         framer, identifier = EventFramer(self._max_bytes), message.get("id")
         reply = ServerReply()
         broke: HttpError | InvalidAnswer | None = None
-        sent, data = POSTED | dict(headers), codec.encode(message)
+        sent, data = POST_HEADERS | dict(headers), codec.encode(message)
         try:
             async with self.answered("POST", sent, data, follows=True) as answer:
                 reply = await self._read(answer, identifier, receive, framer)
@@ -171,7 +171,7 @@ class HttpRequests:
 
     async def deliver(self, data: bytes, headers: Mapping[str, str], url: str) -> ServerReply:
         """Post a message whose answer arrives on another stream. Raises: HttpError."""
-        sent = POSTED | dict(headers)
+        sent = POST_HEADERS | dict(headers)
         async with self.answered("POST", sent, data, url, follows=True) as answer:
             return await self._read(answer, None, None, EventFramer(self._max_bytes))
 
@@ -196,7 +196,7 @@ class HttpRequests:
         asked = resuming(framer) | dict(headers or {})
         async with self.answered("GET", asked, follows=True) as answer:
             if answer.status != 200 or answer.content_type != EVENT_STREAM:
-                body = excerpt(await answer.content.read(EXCERPT)) if answer.status >= 400 else ""
+                body = excerpt(await answer.content.read(MAX_EXCERPT_LENGTH)) if answer.status >= 400 else ""
                 raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status, body=body)
             opened()
             async for piece in answer.content.iter_any():
@@ -311,7 +311,7 @@ class HttpRequests:
         with connection_errors():
             async with asyncio.timeout(METADATA_S), request as answer:
                 data = bytearray()
-                async for piece in answer.content.iter_chunked(CHUNK):
+                async for piece in answer.content.iter_chunked(READ_BYTES):
                     data += piece
                     if len(data) > MAX_METADATA:
                         raise AuthorizationError(f"{step.what} has more than {MAX_METADATA} bytes")
@@ -323,7 +323,7 @@ class HttpRequests:
         from mcpdesk.client.oauth.values import Challenge
 
         probe = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-        async with self.answered("POST", POSTED, codec.encode(probe)) as answer:
+        async with self.answered("POST", POST_HEADERS, codec.encode(probe)) as answer:
             parsed = challenge_in(answer.headers.getall("WWW-Authenticate", []))
         return parsed or Challenge()
 
@@ -334,7 +334,7 @@ class HttpRequests:
         self, answer: aiohttp.ClientResponse, token: Mapping[str, str], attempt: int
     ) -> bool:
         """Return True if a rejected request must be sent again with new authorization headers."""
-        if self._authorizer is None or answer.status not in REFUSED:
+        if self._authorizer is None or answer.status not in REFUSAL_STATUSES:
             return False
         challenges = answer.headers.getall("WWW-Authenticate", [])
         try:
@@ -659,7 +659,7 @@ def _payload(
     body: bytes | AsyncIterator[bytes] | None,
 ) -> bytes | io.BytesIO | AsyncIterator[bytes] | None:
     """Wrap a large body so that it is sent in pieces."""
-    return io.BytesIO(body) if isinstance(body, bytes) and len(body) > CHUNK else body
+    return io.BytesIO(body) if isinstance(body, bytes) and len(body) > READ_BYTES else body
 
 
 def checked_url(url: str) -> str:

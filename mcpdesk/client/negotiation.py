@@ -15,7 +15,9 @@ from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE, Revision
 from mcpdesk.protocol.stateless import SERVER_KEY
 
-MODERN = frozenset({ErrorCode.HEADER_MISMATCH, ErrorCode.MISSING_CAPABILITY, ErrorCode.UNSUPPORTED_VERSION})
+STATELESS_ERROR_CODES = frozenset(
+    {ErrorCode.HEADER_MISMATCH, ErrorCode.MISSING_CAPABILITY, ErrorCode.UNSUPPORTED_VERSION}
+)
 """Error codes that only servers of the stateless era use."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _WITH_HANDSHAKE = sorted(
@@ -61,7 +63,7 @@ def discovered(reply: ServerReply) -> Agreement | None:
     if needs_token or reply.status // 100 == 3:
         raise reply.failure()
     result = _result(reply)
-    if "supportedVersions" not in result and reply.code not in MODERN:
+    if "supportedVersions" not in result and reply.code not in STATELESS_ERROR_CODES:
         return None
     versions = _versions(reply, result)
     if result and not versions:

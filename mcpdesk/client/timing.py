@@ -14,7 +14,7 @@ CLOSE_TIMEOUT_S = 2.0
 """Maximum seconds for ending a session, and for sending a message in the background."""
 RENEW_S = 1.0
 """Pause before a lost session is replaced. It doubles while sessions are lost without an event."""
-LONGEST_PAUSE_S = 30.0
+MAX_PAUSE_S = 30.0
 """Longest pause. A session that lasted for this time is not counted as a failure."""
 MAX_RENEWALS = 10
 """The client gives up after this many consecutive sessions that were lost without an event."""
@@ -97,12 +97,12 @@ class RenewalPace:
 
         Raises: HttpError after too many failures.
         """
-        has_lasted = asyncio.get_running_loop().time() - self._began >= LONGEST_PAUSE_S
+        has_lasted = asyncio.get_running_loop().time() - self._began >= MAX_PAUSE_S
         self._failures = 0 if has_received or has_lasted else self._failures + 1
         if self._failures == MAX_RENEWALS:
             reason = f"the server lost {MAX_RENEWALS} sessions in succession: {lost.message}"
             raise HttpError(reason, status=lost.status, body=lost.body)
-        await asyncio.sleep(min(RENEW_S * 2 ** max(0, self._failures - 1), LONGEST_PAUSE_S))
+        await asyncio.sleep(min(RENEW_S * 2 ** max(0, self._failures - 1), MAX_PAUSE_S))
         self._began = asyncio.get_running_loop().time()
 
 

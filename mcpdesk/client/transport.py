@@ -18,16 +18,16 @@ from mcpdesk.protocol.reading.message import is_answer
 from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.protocol.revisions import Revision
 
-EXCERPT = 300
+MAX_EXCERPT_LENGTH = 300
 """Maximum number of characters of an answer that an error quotes."""
 MAX_CHALLENGE = 8 << 10
 """Maximum length in characters of a `WWW-Authenticate` header in an error."""
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
-REFUSED = frozenset({401, 403})
-TO_ITSELF = "so its redirects never end"
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+REFUSAL_STATUSES = frozenset({401, 403})
+ENDLESS_REDIRECTS = "so its redirects never end"
 GZIP = b"\x1f\x8b"
 """First bytes of gzip data."""
-SHOWN = 120
+MAX_QUOTED_LENGTH = 120
 """Maximum number of characters that are shown of a body that is not an answer."""
 
 
@@ -53,9 +53,9 @@ Raises: CallError to end the exchange that the message arrived in.
 
 def excerpt(data: bytes | str) -> str:
     """Return the beginning of an answer as one line, with control characters made visible."""
-    text = data[: EXCERPT * 4].decode("utf-8", "replace") if isinstance(data, bytes) else data
+    text = data[: MAX_EXCERPT_LENGTH * 4].decode("utf-8", "replace") if isinstance(data, bytes) else data
     words = " ".join(clean(text).split())
-    return words if len(words) <= EXCERPT else words[: EXCERPT - 1] + "…"
+    return words if len(words) <= MAX_EXCERPT_LENGTH else words[: MAX_EXCERPT_LENGTH - 1] + "…"
 
 
 def value_excerpt(value: Any) -> str:
@@ -148,7 +148,7 @@ class ServerReply(Struct, frozen=True):
         error; InvalidAnswer if the message is not a response to this request, or its result type is not in
         `kinds`.
         """
-        if self.status in REFUSED or self.status in REDIRECTS:
+        if self.status in REFUSAL_STATUSES or self.status in REDIRECT_STATUSES:
             raise self.failure()
         if not is_answer(self.message):
             if self.status >= 300:
@@ -171,7 +171,7 @@ class ServerReply(Struct, frozen=True):
         """Describe the data received instead of an answer."""
         media_type = self.headers.get("content-type", "")
         if self.status == 200 and media_type.startswith("text/event-stream"):
-            last = excerpt(self.body)[:SHOWN]
+            last = excerpt(self.body)[:MAX_QUOTED_LENGTH]
             ended = "an event stream that ended without the answer"
             return f"{ended}; its last event was {last}" if last else ended
         if not self.body.strip():
@@ -180,7 +180,8 @@ class ServerReply(Struct, frozen=True):
             return "a body compressed with gzip, and no matching Content-Encoding"
         if is_page(self.body, media_type):
             return f"no JSON-RPC answer, but text/html: {excerpt(words(self.body, media_type))}"
-        return f"no JSON-RPC answer, but {media_type[:80] or 'no content type'}: {excerpt(self.body)[:SHOWN]}"
+        text = excerpt(self.body)[:MAX_QUOTED_LENGTH]
+        return f"no JSON-RPC answer, but {media_type[:80] or 'no content type'}: {text}"
 
     @property
     def reason(self) -> str:
@@ -192,12 +193,12 @@ class ServerReply(Struct, frozen=True):
     def failure(self) -> HttpError:
         """Return the status as an exception."""
         reason = self.reason
-        if self.status in REDIRECTS:
+        if self.status in REDIRECT_STATUSES:
             location = excerpt(without_query(self.headers.get("location", "")))
             where = f"it redirects to {location}" if location else "it redirects without a Location"
             reason = f"{where}, and such redirects are not followed"
             if self.is_circular:
-                reason = f"it redirects to {location}, {TO_ITSELF}"
+                reason = f"it redirects to {location}, {ENDLESS_REDIRECTS}"
         about = f"HTTP {self.status}{f': {reason}' if reason else ''}"
         if is_challenge(self.headers):
             about = f"{about}: a bot protection in front of the server demands a browser (challenge)"

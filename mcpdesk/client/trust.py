@@ -19,7 +19,7 @@ from msgspec import Struct
 from mcpdesk import private_files
 from mcpdesk.client.config_files import ConfigFile
 from mcpdesk.client.configs.servers import ConfiguredServer
-from mcpdesk.client.configs.variables import OWN, variables
+from mcpdesk.client.configs.variables import EDITOR_VARIABLES, variables
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.masking import is_secret
 
@@ -27,7 +27,7 @@ FILE = "trust.json"
 MAX_ENTRIES = 1000
 """Maximum entries in `trust.json`. The oldest are dropped first."""
 MAX_BYTES = 4 << 20
-LONGEST_LINE = 4000
+MAX_LINE_LENGTH = 4000
 """Maximum characters shown of one command or URL."""
 MAX_LINES = 400
 _NO_ENVIRONMENT = ("input:", "workspaceFolder:", "workspaceFolderBasename:")
@@ -166,7 +166,7 @@ def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
         yield _cut(f"  uses your login {server.account}")
     yield from map(_cut, _login_lines(server))
     named = variables(server)
-    read = [name for name in named if not name.startswith(_NO_ENVIRONMENT) and name not in OWN]
+    read = [name for name in named if not name.startswith(_NO_ENVIRONMENT) and name not in EDITOR_VARIABLES]
     asked = [name.partition(":")[2] for name in named if name.startswith("input:")]
     if read:
         yield _cut(f"  reads the environment variables {', '.join(read)}")
@@ -190,7 +190,7 @@ def _login_lines(server: ConfiguredServer) -> Iterator[str]:
 
 def _cut(line: str) -> str:
     """Shorten the middle of a line that is too long, because both ends of a command matter."""
-    if len(line) <= LONGEST_LINE:
+    if len(line) <= MAX_LINE_LENGTH:
         return line
-    half = LONGEST_LINE // 2
+    half = MAX_LINE_LENGTH // 2
     return f"{line[:half]} [{len(line) - 2 * half} characters left out: read the file] {line[-half:]}"

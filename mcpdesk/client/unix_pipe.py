@@ -17,9 +17,9 @@ from mcpdesk.protocol.framing import LineFramer
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.reading.message import ReadFrame
 
-LONGEST_LINE = 256 << 20
+MAX_LINE_BYTES = 256 << 20
 READ_BYTES = 64 << 10
-ENDED = "the process that hosts the folder ended the connection"
+HOST_ENDED = "the process that hosts the folder ended the connection"
 
 
 class UnixPipe(ConnectedTransport):
@@ -30,7 +30,7 @@ class UnixPipe(ConnectedTransport):
     def __init__(self, connection: socket.socket, target: str) -> None:
         """`target` is the server's name in messages."""
         super().__init__(target, PendingReplies(is_pipe=True))
-        self.ended = ENDED
+        self.ended = HOST_ENDED
         """Error message after the end of the process."""
         self._socket = connection
         self._writer: asyncio.StreamWriter | None = None
@@ -78,7 +78,7 @@ class UnixPipe(ConnectedTransport):
             await self._writer.wait_closed()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        framer = LineFramer(LONGEST_LINE)
+        framer = LineFramer(MAX_LINE_BYTES)
         try:
             while data := await reader.read(READ_BYTES):
                 for line in framer.feed(data):
@@ -86,7 +86,7 @@ class UnixPipe(ConnectedTransport):
                         hand_on(self._deliver, line, None)
                     else:
                         self._replies.fail(
-                            InvalidAnswer(f"a line of its answer exceeds {LONGEST_LINE} bytes")
+                            InvalidAnswer(f"a line of its answer exceeds {MAX_LINE_BYTES} bytes")
                         )
             self._end = Unreachable(self.ended)
         except OSError as error:

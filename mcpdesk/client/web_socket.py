@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import aiohttp
 
 SUBPROTOCOL = "mcp"
-LARGEST = 256 << 20
+MAX_MESSAGE_BYTES = 256 << 20
 """Largest message in bytes."""
-QUOTED = 80
+MAX_QUOTED_LENGTH = 80
 """Maximum number of characters of a frame that a remark quotes."""
 HEARTBEAT_S = 30.0
 PROBE_S = 1.5
@@ -69,7 +69,7 @@ class SocketChannel:
                         url,
                         headers=headers,
                         protocols=(SUBPROTOCOL,),
-                        max_msg_size=LARGEST,
+                        max_msg_size=MAX_MESSAGE_BYTES,
                         heartbeat=HEARTBEAT_S,
                     )
             except BaseException:
@@ -157,7 +157,9 @@ class WebSocket(ConnectedTransport):
 
         def received(data: bytes, read: ReadFrame | None) -> None:
             if not self._replies.deliver(data, receive, read):
-                fault = f"the server sent a frame that is not a message: {excerpt(data)[:QUOTED]!r}"
+                fault = (
+                    f"the server sent a frame that is not a message: {excerpt(data)[:MAX_QUOTED_LENGTH]!r}"
+                )
                 receive(Incoming(None, data, (Remark(RemarkKind.UNREADABLE, fault),)))
 
         self._channel = await SocketChannel.open(self._url, self._headers, received, self._replies.fail)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.auth.keys import KeysMissing
-from mcpdesk.auth.principal import INVALID, OPEN, Principal, Rejected
+from mcpdesk.auth.principal import INVALID_TOKEN, OPEN, Principal, Rejected
 from mcpdesk.client.credentials import credential_headers
 from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.in_memory import InMemory
@@ -96,7 +96,7 @@ async def _caller(server: Server, token: str | None) -> Principal:
     try:
         return await server.access.verify(token)
     except Rejected:
-        raise RpcError(ErrorCode.UNAUTHORIZED, INVALID, None, server.name) from None
+        raise RpcError(ErrorCode.UNAUTHORIZED, INVALID_TOKEN, None, server.name) from None
     except KeysMissing:
         raise RpcError(ErrorCode.INTERNAL_ERROR, "Tokens cannot be checked now", None, server.name) from None
 

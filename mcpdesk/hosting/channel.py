@@ -24,7 +24,7 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorder
 from mcpdesk.server.calls.conversation import Conversation
-from mcpdesk.server.calls.running_call import LEFT
+from mcpdesk.server.calls.running_call import CLIENT_LEFT
 from mcpdesk.server.offer.server import Server
 from mcpdesk.transports.unread_answers import UNREAD
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 OpenDialogue: TypeAlias = "Callable[[Callable[[bytes], None]], HostedDialogue]"
 """Function that opens a dialogue. Its argument is called with messages that answer no request."""
-BURST = 60 << 10
+MAX_BURST_BYTES = 60 << 10
 """Bytes that a handler may send before it must drain. Up to this size, messages are written together."""
-TURN_S = 0.002
+MAX_TURN_S = 0.002
 """Seconds for which a handler may send without draining. Draining lets other tasks run."""
 _numbers = count(1)
 """Connection numbers, unique in this process."""
@@ -132,7 +132,7 @@ class HostedDialogue:
         """End the calls that wait for an answer, since the client has left."""
         for call in self.conversation.running:
             if call.pauses:
-                call.end(LEFT)
+                call.end(CLIENT_LEFT)
 
     def intercept(self, interceptor: Interceptor | None) -> None:
         """Pass messages through an interceptor. None ends this."""
@@ -321,7 +321,7 @@ class FrameChannel:
         if self._is_open:
             self._out.append(message)
             self._size += len(message)
-            if self._size >= BURST or monotonic() > self._until:
+            if self._size >= MAX_BURST_BYTES or monotonic() > self._until:
                 self.must_drain = True
             if not self._is_armed:
                 self._schedule()
@@ -343,8 +343,8 @@ class FrameChannel:
         await asyncio.sleep(0)
         if not self._may_write.is_set():
             await self._may_write.wait()
-        self._until = monotonic() + TURN_S
-        self.must_drain = self._size >= BURST
+        self._until = monotonic() + MAX_TURN_S
+        self.must_drain = self._size >= MAX_BURST_BYTES
 
     def pause(self) -> None:
         """Make handlers wait in `drain`, because the peer reads too slowly."""

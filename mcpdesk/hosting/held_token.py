@@ -19,7 +19,7 @@ from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, TOKEN_VARIABLE, Principal
 
 EXPIRED = "it has expired"
-CHANGED = "the token rules in mcp.json have changed"
+RULES_CHANGED = "the token rules in mcp.json have changed"
 log = logging.getLogger("mcpdesk.auth")
 
 
@@ -167,7 +167,7 @@ class HeldToken:
 
     def _end_of(self, held: _Held) -> str:
         if held.access is not self._access():
-            return CHANGED
+            return RULES_CHANGED
         return EXPIRED if held.principal.has_expired(self._clock()) else ""
 
 

@@ -39,7 +39,7 @@ from mcpdesk.recorder.record import CallLog, RecordedRemark
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.server.calls.call_starts import CallStarts
 from mcpdesk.server.calls.services import Services
-from mcpdesk.server.calls.threads.running_code import ENDED, RUNS
+from mcpdesk.server.calls.threads.running_code import CODE_ENDED, CODE_STILL_RUNS
 from mcpdesk.server.calls.threads.worker_threads import WORKERS
 from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
@@ -555,7 +555,7 @@ class Host:
 
     def _record_left(self, capture_key: tuple[int, Id], runs: bool) -> None:
         """Record whether code of a call still runs after the call ended. May be called on any thread."""
-        kind, text = (RemarkKind.CODE_RUNS, RUNS) if runs else (RemarkKind.CODE_ENDED, ENDED)
+        kind, text = (RemarkKind.CODE_RUNS, CODE_STILL_RUNS) if runs else (RemarkKind.CODE_ENDED, CODE_ENDED)
         self.recording.remark(RecordedRemark(*capture_key, time.time(), Remark(kind, text)))
 
     def _origin_of(self, capture_key: tuple[int, Id]) -> tuple[str, str]:

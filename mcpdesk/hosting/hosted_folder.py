@@ -34,7 +34,7 @@ from mcpdesk.hosting.folder.reload import OfferChanges, apply, listed
 from mcpdesk.hosting.journal import Journal, Notice, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
 from mcpdesk.paths import config_folder
-from mcpdesk.server.asks.approval_policies import EVERY, Policy, policies_of
+from mcpdesk.server.asks.approval_policies import EVERY_TOOL, Policy, policies_of
 from mcpdesk.server.offer.authoring import Note, note_of
 from mcpdesk.server.offer.listing import WIRE
 from mcpdesk.server.offer.registry import Registry, Unavailable
@@ -301,7 +301,7 @@ class HostedFolder:
         missing = [
             f"{manifest.source(*trail)}: {where}: {no_tool(name, known)}"
             for trail, where, name in (*approvals, *modes, *needs)
-            if name not in known or (name == EVERY and trail[0] != "approvals")
+            if name not in known or (name == EVERY_TOOL and trail[0] != "approvals")
         ]
         about = access_warnings(manifest.auth, self.server.tools)
         access = (f"{manifest.source(*trail)}: {'.'.join(trail)}: {problem}" for trail, problem in about)
@@ -311,7 +311,9 @@ class HostedFolder:
     def tools(self) -> frozenset[str]:
         """Names that a list of tools may contain: available tools, unavailable tools, and `*`."""
         tools = self.server.tools
-        return frozenset({EVERY, *(each.name for each in tools), *(each.name for each in tools.unavailable)})
+        return frozenset(
+            {EVERY_TOOL, *(each.name for each in tools), *(each.name for each in tools.unavailable)}
+        )
 
     def _read_variables(self, folder: Path) -> Variables | None:
         """Read the folder's env files, and report an invalid one. None if a file is invalid, or if no env

@@ -21,9 +21,9 @@ from mcpdesk.hosting.core_loop.changes import Changes
 from mcpdesk.hosting.log_limits import LogLimits
 from mcpdesk.protocol.jsonrpc import Id
 
-KEPT_LINES = 20_000
-KEPT_NOTICES = 200
-LONGEST_LINE = 16_384
+MAX_LINES = 20_000
+MAX_NOTICES = 200
+MAX_LINE_LENGTH = 16_384
 """Maximum length of a log line in characters. Longer lines are cut off."""
 
 
@@ -92,8 +92,8 @@ class Journal:
         self.changes = Changes()
         """Notified after every line and every notice, on the thread that wrote it."""
         self.changes.listen(on_entry)
-        self._lines: deque[LogLine] = deque(maxlen=KEPT_LINES)
-        self._notices: deque[Notice] = deque(maxlen=KEPT_NOTICES)
+        self._lines: deque[LogLine] = deque(maxlen=MAX_LINES)
+        self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
         self._line_numbers = count()
         self._notice_numbers = count()
         self._limits = LogLimits()
@@ -127,7 +127,7 @@ class Journal:
         if cause:
             rest = (where, server, trace, call, at)
             return self._limits.put(cause, lambda more: self.log(level, source, text + more, *rest))
-        cut = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " ..."
+        cut = text if len(text) <= MAX_LINE_LENGTH else text[:MAX_LINE_LENGTH] + " ..."
         tool = ""
         if call is not None and self.origin_of is not None:
             origin, tool = self.origin_of(call)
@@ -191,7 +191,7 @@ Running = Callable[[], "tuple[int, Id] | None"]
 """Type of a function that returns the connection and id of the running call. None outside of calls."""
 
 
-OURS = "mcpdesk."
+LOGGER_PREFIX = "mcpdesk."
 """Prefix of the names of this program's loggers."""
 
 
@@ -217,7 +217,7 @@ class JournalHandler(logging.Handler):
             text += "\n" + logging.Formatter().formatException(record.exc_info)
         where, call = self._location(record), self._running()
         # The rate is limited only for this program's own loggers, not for hosted code.
-        cause = f"{record.name}:{text}" if record.name.startswith(OURS) else ""
+        cause = f"{record.name}:{text}" if record.name.startswith(LOGGER_PREFIX) else ""
         self._journal.log(record.levelname.lower(), record.name, text, where, call=call, cause=cause)
 
     def _location(self, record: logging.LogRecord) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mcpdesk.auth.access import NOTHING_ASKED, Access
+from mcpdesk.auth.access import OPEN_ACCESS, Access
 from mcpdesk.hosting.folder.manifest import Auth, Jwt
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.settings import SETTINGS, SettingKind
@@ -35,7 +35,7 @@ class AccessGate:
         self._report = report
         self._environment = environment
         self._built: tuple[Auth, str] | None = None
-        self.access: Access = NOTHING_ASKED
+        self.access: Access = OPEN_ACCESS
 
     def update(self, auth: Auth) -> Access:
         """Return the access rules of a manifest. If they did not change, the current object is returned."""
@@ -53,7 +53,7 @@ class AccessGate:
 
     def _access(self, auth: Auth) -> Access:
         if auth.jwt is None:
-            return NOTHING_ASKED
+            return OPEN_ACCESS
         from mcpdesk.auth.tokens import TokenTerms, Verifier
 
         if auth.jwt.secret_env and not self._environment.get(auth.jwt.secret_env):
@@ -127,7 +127,7 @@ async def _fetch(url: str, most: int) -> bytes:
     return await fetch_document(url, most)
 
 
-LARGEST = 256 << 10
+MAX_DOCUMENT_BYTES = 256 << 10
 """Maximum size of a key document in bytes."""
 
 Fetch = Callable[[str, int], Awaitable[bytes]]
@@ -174,7 +174,7 @@ def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
             if mark == seen:
                 return None
             with path.open("rb") as file:
-                data = file.read(LARGEST + 1)
+                data = file.read(MAX_DOCUMENT_BYTES + 1)
         except OSError as error:
             seen = None
             raise OSError(f"it cannot be read: {error.strerror}") from None
@@ -192,7 +192,7 @@ def url_keys(url: str, algorithms: Iterable[str], fetch: Fetch) -> Load:
     allowed = tuple(algorithms)
 
     async def load() -> KeySet:
-        return _parsed(await fetch(url, LARGEST), allowed, with_secrets=False)
+        return _parsed(await fetch(url, MAX_DOCUMENT_BYTES), allowed, with_secrets=False)
 
     return load
 
@@ -200,6 +200,6 @@ def url_keys(url: str, algorithms: Iterable[str], fetch: Fetch) -> Load:
 def _parsed(data: bytes, allowed: tuple[str, ...], with_secrets: bool) -> KeySet:
     from mcpdesk.auth.keys import jwk_keys
 
-    if len(data) > LARGEST:
-        raise ValueError(f"it is larger than {LARGEST} bytes")
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"it is larger than {MAX_DOCUMENT_BYTES} bytes")
     return jwk_keys(data, allowed, with_secrets)

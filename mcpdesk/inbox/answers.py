@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 from mcpdesk.inbox.question import Answer, Page, host_of
 from mcpdesk.protocol.patterns import PatternMatch, compiled
 
-MAX_OTHER = 65_536
+MAX_TEXT_LENGTH = 65_536
 """Maximum characters of free text in one answer."""
 
 
@@ -34,8 +34,8 @@ def problem(page: Page, answer: Answer) -> str:
         return f"{unknown[0]!r} is not an option"
     if len(set(answer.selected)) != len(answer.selected):
         return "an option is chosen twice"
-    if len(answer.other) > MAX_OTHER:
-        return f"free text is limited to {MAX_OTHER} characters"
+    if len(answer.other) > MAX_TEXT_LENGTH:
+        return f"free text is limited to {MAX_TEXT_LENGTH} characters"
     if page.link:
         return link_problem(page.link)
     written = answer.other.strip()
@@ -64,7 +64,7 @@ def _checked(number: int, page: Page, answer: Answer) -> Answer:
 
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)*")
-_WHOLE = re.compile(r"[+-]?\d{1,300}")
+_INTEGER = re.compile(r"[+-]?\d{1,300}")
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
@@ -98,7 +98,7 @@ def _pattern_problem(source: Any, text: str) -> str:
 
 def number(text: str) -> int | float | None:
     """Return the number that a text represents, or None."""
-    if _WHOLE.fullmatch(text):
+    if _INTEGER.fullmatch(text):
         return int(text)
     value = float(text) if _DECIMAL.fullmatch(text) else math.nan
     return value if math.isfinite(value) else None

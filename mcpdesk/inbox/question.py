@@ -36,7 +36,7 @@ class QuestionKind(StrEnum):
     """Approval of a call; the only page offers the options of `Approval`."""
 
 
-WAITING = {
+WAITING_TEXTS = {
     QuestionKind.QUESTION: "waiting for an answer on the desk",
     QuestionKind.APPROVAL: "waiting for approval on the desk",
 }

@@ -33,7 +33,7 @@ HAND_OVER_S = 2.0
 """Maximum time that the start of a program waits for a guard that does not answer."""
 HAS_GROUPS = hasattr(os, "killpg")
 """False on Windows. No program can be started there, because its child processes could not be ended."""
-CAN_KEEP = sys.platform == "linux"
+HAS_GUARD = sys.platform == "linux"
 """True if the guard can start programs and adopt their orphans on this platform."""
 
 
@@ -46,7 +46,7 @@ class ProgramGuard:
     reports their process groups (`watch`). Safe on any thread.
     """
 
-    def __init__(self, keeps: bool = CAN_KEEP) -> None:
+    def __init__(self, keeps: bool = HAS_GUARD) -> None:
         self.keeps = keeps
         self._token = secrets.token_hex(8)
         self._numbers = count(1)

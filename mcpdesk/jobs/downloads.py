@@ -21,17 +21,17 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 from mcpdesk.errors import ArchiveTooLarge, FileUnavailable
-from mcpdesk.portable_files import NO_FOLLOW, NON_BLOCKING, PLAIN
+from mcpdesk.portable_files import NO_FOLLOW, NON_BLOCKING, OPEN_FLAGS
 
-PIECE = 1 << 20
+PIECE_BYTES = 1 << 20
 CLOCK_S = 2.0
 """Maximum difference between the clock of the file system and ours, in seconds."""
 
 
 ARCHIVE_BYTES = 4 << 30
 """Maximum bytes of an archive. If the files of a job are larger, they can only be downloaded one by one."""
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
+DISK_FULL_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+MIN_ZIP_TIME, MAX_ZIP_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 """Earliest and latest time that a zip archive can store."""
 
 
@@ -106,7 +106,7 @@ def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
     """
     hasher = hashlib.sha256()
     with os.fdopen(open_unchanged(file, roots), "rb") as source:
-        while piece := source.read(PIECE):
+        while piece := source.read(PIECE_BYTES):
             hasher.update(piece)
         if _stamp(os.fstat(source.fileno())) != file.stamp:
             raise FileUnavailable(f"{file.name} was changed while it was read")
@@ -119,7 +119,7 @@ def _opened(path: Path, resolved: Sequence[Path]) -> tuple[int, Path]:
         real = path.resolve(strict=True)
         if not any(real.is_relative_to(root) for root in resolved):
             raise FileUnavailable(f"{path.name} is outside of the folders whose files may be returned")
-        flags = os.O_RDONLY | PLAIN | NO_FOLLOW | NON_BLOCKING
+        flags = os.O_RDONLY | OPEN_FLAGS | NO_FOLLOW | NON_BLOCKING
         descriptor = os.open(real, flags)
     except (OSError, ValueError, RuntimeError) as error:
         raise FileUnavailable(f"{path.name} no longer exists") from error
@@ -178,7 +178,7 @@ def archive_download(made: Sequence[ProducedFile], roots: Sequence[Path], name: 
     try:
         descriptor, length = _packed(made, roots)
     except OSError as error:
-        if error.errno not in NO_ROOM:
+        if error.errno not in DISK_FULL_ERRORS:
             raise
         message = (
             f"an archive of {len(made)} files of {size} bytes does not fit on this disk: {error.strerror}"
@@ -199,11 +199,11 @@ def _packed(made: Sequence[ProducedFile], roots: Sequence[Path]) -> tuple[int, i
 
 def _pack(packed: zipfile.ZipFile, file: ProducedFile, roots: Sequence[Path]) -> None:
     changed = time.gmtime(file.stamp[3] // 10**9)[:6]
-    member = zipfile.ZipInfo(file.name, min(max(changed, EARLIEST), LATEST))
+    member = zipfile.ZipInfo(file.name, min(max(changed, MIN_ZIP_TIME), MAX_ZIP_TIME))
     member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
     with (
         os.fdopen(open_unchanged(file, roots), "rb") as source,
         packed.open(member, "w", force_zip64=file.size >= 1 << 31) as sink,
     ):
-        while piece := source.read(PIECE):
+        while piece := source.read(PIECE_BYTES):
             sink.write(piece)

@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-TAIL = 64 << 10
+TAIL_LENGTH = 64 << 10
 """Number of characters of each stream that are kept after the call. While the call runs, up to twice as many
 are kept.
 """
-PIECES = 256
+MAX_PIECES = 256
 """The stored pieces of a stream are joined after this many writes, even if no reader asks for them."""
-FILES = 1000
+MAX_FILES = 1000
 """Maximum number of files that one call may report. Further files are dropped."""
 MESSAGE_LENGTH = 1000
-EARLIER = "[... earlier output left out ...]\n"
+OMISSION_NOTE = "[... earlier output left out ...]\n"
 
 
 class ProgressReport(NamedTuple):
@@ -88,7 +88,7 @@ class _Tail:
         self.size += len(text)
         self._length += len(text)
         self._pieces.append(text)
-        if self._length > 2 * self._most or len(self._pieces) >= PIECES:
+        if self._length > 2 * self._most or len(self._pieces) >= MAX_PIECES:
             self._join()
 
     def since(self, position: int) -> tuple[str, int]:
@@ -120,7 +120,7 @@ class CallFeed:
     Listeners are called after every change, on the thread that made the change. They must not block.
     """
 
-    def __init__(self, tail: int = TAIL) -> None:
+    def __init__(self, tail: int = TAIL_LENGTH) -> None:
         self._lock = Lock()
         self._stdout, self._stderr, self._both = _Tail(tail), _Tail(tail), _Tail(tail)
         self._progress: ProgressReport | None = None
@@ -167,7 +167,7 @@ class CallFeed:
     def produced(self, path: Path) -> None:
         """Report an existing file that the call produced, by its absolute path."""
         with self._lock:
-            if path in self._files or len(self._files) >= FILES:
+            if path in self._files or len(self._files) >= MAX_FILES:
                 return
             self._files.append(path)
         self._notify()
@@ -244,8 +244,8 @@ def _ending(tail: _Tail, most: int) -> str:
     text = tail.end()
     if tail.size <= min(most, len(text)):
         return text
-    room = max(0, most - len(EARLIER))
-    return f"{EARLIER}{text[max(0, len(text) - room) :]}"
+    room = max(0, most - len(OMISSION_NOTE))
+    return f"{OMISSION_NOTE}{text[max(0, len(text) - room) :]}"
 
 
 def _sendable(text: str) -> str:

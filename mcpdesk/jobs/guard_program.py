@@ -22,14 +22,14 @@ import sys
 import time
 from collections.abc import Iterable
 
-ROUNDS = 50
+MAX_SEARCHES = 50
 """Maximum number of searches for marked processes. One search may miss a process that was forked during the
 search.
 """
 PAUSE_S = 0.02
 CLEAR_S = 10.0
 """Maximum number of seconds for killing descendants. A process that hangs in the kernel never ends."""
-EXITING, OF_KERNEL = 0x4, 0x200000
+EXITING, KERNEL_THREAD = 0x4, 0x200000
 """Kernel flags PF_EXITING and PF_KTHREAD."""
 EXEC_S, EXEC_PAUSE_S = 0.25, 0.0005
 """During exec a process has no environment for a moment. `marks` waits for at most `EXEC_S` and checks the
@@ -37,11 +37,11 @@ environment every `EXEC_PAUSE_S`.
 """
 SET_DUMPABLE, SET_CHILD_SUBREAPER = 4, 36
 """Options of prctl(2)."""
-IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+IGNORED_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 """Signals that only the core handles, because the core decides which programs to end. When the core ends, the
 pipe or socket closes.
 """
-RESTORED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
+RESTORED_SIGNALS = (*IGNORED_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that the guard or Python ignores. They are reset to their defaults for a started program."""
 
 
@@ -257,7 +257,7 @@ def spawn(arguments: list[bytes], environment: dict[bytes, bytes], output: tuple
         path = os.path.join(folder, name)
         try:
             return os.posix_spawn(
-                path, arguments, environment, file_actions=actions, setsid=True, setsigdef=RESTORED
+                path, arguments, environment, file_actions=actions, setsid=True, setsigdef=RESTORED_SIGNALS
             )
         except (FileNotFoundError, NotADirectoryError):
             continue
@@ -297,7 +297,9 @@ def _close(descriptors: Iterable[int]) -> None:
 def _is_between_programs(pid: int) -> bool:
     """Return True if a process has no command line although it has not ended and is not a kernel thread."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
-    runs = len(fields) > 6 and fields[0] not in (b"Z", b"X") and not int(fields[6]) & (EXITING | OF_KERNEL)
+    runs = (
+        len(fields) > 6 and fields[0] not in (b"Z", b"X") and not int(fields[6]) & (EXITING | KERNEL_THREAD)
+    )
     return runs and not _read(pid, "cmdline")
 
 
@@ -318,7 +320,7 @@ def _read(pid: int, name: str) -> bytes:
 
 def main(mark: bytes, how: str) -> None:
     """Run until the core has ended, then kill the remaining processes."""
-    for number in IGNORED:
+    for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     if how == "keep":
         serve_programs(sys.stdin.fileno())
@@ -327,7 +329,7 @@ def main(mark: bytes, how: str) -> None:
         for group in read_groups(sys.stdin.buffer):
             with contextlib.suppress(OSError):
                 os.killpg(group, signal.SIGKILL)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_SEARCHES):
         left = marked_processes(mark)
         for pid in left:
             with contextlib.suppress(OSError):

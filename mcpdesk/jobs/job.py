@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.downloads import ProducedFile
     from mcpdesk.jobs.feed import CallFeed
 
-CANCEL_WAIT_S, TURNS = 0.2, 3
-"""Limits of the wait for cancelled work: at most `CANCEL_WAIT_S` seconds, then `TURNS` iterations of the
-event loop.
-"""
-STILL_RUNS = "stopped waiting: its code still runs"
+CANCEL_WAIT_S, CANCEL_WAIT_TURNS = 0.2, 3
+"""Limits of the wait for cancelled work: at most `CANCEL_WAIT_S` seconds, then `CANCEL_WAIT_TURNS` iterations
+of the event loop."""
+CODE_STILL_RUNS = "stopped waiting: its code still runs"
 MESSAGE_LENGTH = 200
 """Maximum characters of a status message. A longer message is cut."""
 
@@ -39,12 +38,12 @@ SWEEP_S = 5.0
 """Seconds between two removals of expired jobs. An expired job is never returned, even before it is
 removed.
 """
-KEPT_BYTES = 64 << 20
+MAX_KEPT_BYTES = 64 << 20
 """Maximum size in bytes of the arguments and results that are kept for each server."""
 SHUTDOWN_WAIT_S = 3.0
 """Seconds within which calls must end their programs when the core stops."""
 TAKEN_OVER = "another machine continues it"
-SHARE = 2
+OWNER_SHARE = 2
 """An owner may have 1/SHARE of the jobs that a server may have."""
 
 
@@ -103,7 +102,7 @@ class Job(TaskView, eq=False, kw_only=True):
     def status_message(self) -> str:
         """Message for a client, with a remark if the code still runs although the job was cancelled."""
         if self.is_left:
-            return "; ".join(filter(None, (self.message, STILL_RUNS)))
+            return "; ".join(filter(None, (self.message, CODE_STILL_RUNS)))
         return self.message
 
     @property
@@ -175,7 +174,7 @@ class SharedEnds(Protocol):
 class JobStore:
     """Jobs by id. Used on the core's loop; `snapshot` is safe on any thread."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._clock = clock
         self._limit = kept_bytes
         self._jobs: dict[str, Job] = {}
@@ -354,7 +353,7 @@ class JobStore:
         work = self._work_of.get(job.id)
         if work is not None:
             await asyncio.wait({work}, timeout=CANCEL_WAIT_S)
-        for _ in range(TURNS):
+        for _ in range(CANCEL_WAIT_TURNS):
             await asyncio.sleep(0)
 
     def begin(self, job: Job) -> None:
@@ -503,7 +502,7 @@ class JobStore:
 
     def _has_room(self, server: str, owner: str, most: int) -> bool:
         own = self._counts[(server, owner)]
-        return self._counts[(server,)] < most and own < max(1, -(-most // SHARE))
+        return self._counts[(server,)] < most and own < max(1, -(-most // OWNER_SHARE))
 
     def _make_room(self, server: str, more: int) -> bool:
         """Delete finished calls until `more` bytes fit. Return False if they still do not."""

@@ -26,7 +26,7 @@ import orjson
 from mcpdesk import private_files
 from mcpdesk.jobs.feed import ProgressReport
 from mcpdesk.jobs.output_budget import OutputBudget
-from mcpdesk.portable_files import PLAIN, read_at
+from mcpdesk.portable_files import OPEN_FLAGS, read_at
 
 WHOLE_BYTES = 1 << 20
 """Maximum size in bytes of a stream that is kept completely."""
@@ -228,7 +228,7 @@ class Output:
         """
         if self.file is None or self._is_removed:
             return b""
-        descriptor = os.open(self.file, os.O_RDONLY | PLAIN)
+        descriptor = os.open(self.file, os.O_RDONLY | OPEN_FLAGS)
         try:
             return read_at(descriptor, limit, start)
         finally:
@@ -305,7 +305,7 @@ def _new_path(folder: Path) -> Path:
     return folder / f"output-{time.time_ns()}-{secrets.token_hex(3)}.txt"
 
 
-LONGEST = 64 << 10
+MAX_UNFINISHED_BYTES = 64 << 10
 """Maximum size in bytes of an unfinished line that is searched for progress. A longer line counts as text."""
 MESSAGE_LENGTH = 200
 _PERCENT = re.compile(rb"(?<![\d.])(\d{1,3}(?:\.\d+)?)\s?%")
@@ -347,7 +347,7 @@ class _JsonLines:
             newline = data.find(b"\n", at)
             line = data[at:] if newline < 0 else data[at : newline + 1]
             begins = line.lstrip(b" \t\r")[:1]
-            may_be = not self._is_inside and begins in (b"{", b"") and len(line) <= LONGEST
+            may_be = not self._is_inside and begins in (b"{", b"") and len(line) <= MAX_UNFINISHED_BYTES
             if newline < 0 and may_be:
                 self._rest = line
                 break
@@ -383,7 +383,7 @@ class _Percent:
             complete += _last_written(line) + b"\n"
         if b"\r" in rest:
             rest = _last_written(rest) + (b"\r" if rest.endswith(b"\r") else b"")
-        if len(rest) > LONGEST:
+        if len(rest) > MAX_UNFINISHED_BYTES:
             complete += rest
             rest = b""
         self._line = rest

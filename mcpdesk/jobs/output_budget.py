@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from mcpdesk import private_files
 
-_SHARE: Final = 16
+_FREED_SHARE: Final = 16
 """At least 1/_SHARE of the space is freed at a time, because a scan of the folders is slow."""
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,11 @@ class OutputBudget:
         """Make room for `size` more bytes. Return how many of them may be written."""
         with self._lock:
             # Other processes may use the same folders.
-            if self._looks_next or self._used + size > self.most or self._reserved > self.most // _SHARE:
+            if (
+                self._looks_next
+                or self._used + size > self.most
+                or self._reserved > self.most // _FREED_SHARE
+            ):
                 self._make_room(size)
             granted = max(0, min(size, self.most - self._used))
             self._used += granted
@@ -72,7 +76,7 @@ class OutputBudget:
         """Scan the folders, and delete the oldest files if `size` bytes do not fit."""
         files = sorted(self._files())
         used = sum(file.size for file in files)
-        room = self.most - max(size, self.most // _SHARE) if used + size > self.most else self.most
+        room = self.most - max(size, self.most // _FREED_SHARE) if used + size > self.most else self.most
         for file in files:
             if used <= room:
                 break

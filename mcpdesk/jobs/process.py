@@ -37,7 +37,7 @@ T = TypeVar("T")
 REST_PER_PIPE_S = 10e-6
 FLOOD_RATE = 400e6
 """Maximum number of bytes per second that are read from all programs together."""
-LEAST_REST_S, MAX_REST_S = 0.0005, 0.005
+MIN_PAUSE_S, MAX_REST_S = 0.0005, 0.005
 QUIT_S = 2.0
 
 
@@ -118,7 +118,7 @@ class _RestingSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout > 0:
             rest = self.owed_s + REST_PER_PIPE_S * len(self.get_map())
-            if rest >= LEAST_REST_S:
+            if rest >= MIN_PAUSE_S:
                 self.owed_s = 0.0
                 rest = min(rest, MAX_REST_S, timeout or MAX_REST_S)
                 time.sleep(rest)
@@ -133,7 +133,7 @@ atexit.register(SUPERVISOR.close)
 
 NICE = 19
 """Lowest priority. With normal priority, Linux would give each session an equal share of the processor."""
-AGAIN_S = 0.11
+PRIORITY_RETRY_S = 0.11
 """Pause between attempts to lower a priority. Linux allows a user to change sessions only ten times per
 second.
 """
@@ -143,9 +143,9 @@ EOF_GRACE_S = 0.5
 """Seconds for which the remaining processes of a program may still write output after the program has ended.
 Then they are ended.
 """
-BRIEF_S = 0.25
+PID_REUSE_S = 0.25
 """Seconds within which no operating system uses the number of an ended process again."""
-CHUNK = 65_536
+READ_BYTES = 65_536
 
 TERM_GRACE_S = 2.0
 """Seconds between TERM and KILL."""
@@ -354,7 +354,7 @@ class Process:
         )
 
     async def _end_family(self, child: Child, mark: str, started: float) -> int:
-        is_brief = child.code is not None and time.monotonic() - started < BRIEF_S
+        is_brief = child.code is not None and time.monotonic() - started < PID_REUSE_S
         if child.is_empty or (is_brief and has_family_ended(child.pid, mark)):
             return 0
         if child.code is None:
@@ -369,7 +369,7 @@ class Process:
         child.on_end(self._finished.set)
 
     def _read(self, stream: Stream, descriptor: int) -> None:
-        data = os.read(descriptor, CHUNK)
+        data = os.read(descriptor, READ_BYTES)
         if data:
             self._output.add(stream, data)
             SUPERVISOR.throttle(len(data))
@@ -416,7 +416,7 @@ async def lower_priority(leader: int) -> None:
         while True:
             if _session_lowered(leader):
                 return
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(PRIORITY_RETRY_S)
 
 
 def _session_lowered(leader: int) -> bool:

@@ -28,7 +28,7 @@ from mcpdesk.jobs.schedule import call_soon_safely
 
 MAX_RUNNING = 500
 """Maximum number of programs at a time, so that a looping client cannot exhaust the machine."""
-KEPT = 200
+MAX_ENDED_PROGRAMS = 200
 """Number of ended programs whose output is kept."""
 QUIT_S = 5.0
 """Maximum time that `close` waits for programs to end."""
@@ -276,7 +276,7 @@ class Programs:
         self.version += 1
         self._on_over(program)
         finished = [number for number in self._programs if number not in self._running]
-        for number in finished[: max(0, len(finished) - KEPT)]:
+        for number in finished[: max(0, len(finished) - MAX_ENDED_PROGRAMS)]:
             self._forget(number)
 
     def _forget(self, number: int) -> None:

@@ -12,9 +12,9 @@ from weakref import WeakValueDictionary
 
 from mcpdesk.errors import StorageError
 
-LOOK_S = 30.0
+MAX_SLEEP_S = 30.0
 """Maximum sleep, so that changes of the clock and a suspended machine are detected."""
-TROUBLE_S = 5.0
+RETRY_S = 5.0
 """Pause before a retry after a failure."""
 
 T = TypeVar("T")
@@ -62,12 +62,12 @@ class Schedule:
             try:
                 due = await self._work()
             except StorageError as error:
-                _log.warning("scheduled work failed; retrying in %g s: %s", TROUBLE_S, error)
-                due = self._clock() + TROUBLE_S
+                _log.warning("scheduled work failed; retrying in %g s: %s", RETRY_S, error)
+                due = self._clock() + RETRY_S
             except Exception:  # any failure; later work must still run
-                _log.exception("scheduled work failed; retrying in %g s", TROUBLE_S)
-                due = self._clock() + TROUBLE_S
-            left = LOOK_S if due is None else min(LOOK_S, due - self._clock())
+                _log.exception("scheduled work failed; retrying in %g s", RETRY_S)
+                due = self._clock() + RETRY_S
+            left = MAX_SLEEP_S if due is None else min(MAX_SLEEP_S, due - self._clock())
             if due is None or left > 0:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(left if due is not None else None):

@@ -23,11 +23,11 @@ from mcpdesk.link.values import CallOutcome, Catalogue, ClientDetail, CoreView, 
 from mcpdesk.link.welcome import Welcome as Welcome
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HeldMark, HttpNote, RecordedRemark
 
-HEAD: Final = 4
+PREFIX_BYTES: Final = 4
 """Size in bytes of the length prefix."""
-GREET_ME: Final = bytes(HEAD)
+GREET_ME: Final = bytes(PREFIX_BYTES)
 """Empty message. With it, a visitor asks only for a `Welcome`."""
-LONGEST: Final = 256 << 20
+MAX_MESSAGE_BYTES: Final = 256 << 20
 """Maximum size of a message in bytes."""
 
 
@@ -163,13 +163,13 @@ def _sendable(value: Any) -> Any:
 def framed(message: Struct) -> bytes:
     """Encode a message and its length prefix."""
     body = bytes(pack(message))
-    return len(body).to_bytes(HEAD, "big") + body
+    return len(body).to_bytes(PREFIX_BYTES, "big") + body
 
 
 def length(head: bytes) -> int:
     """Decode a length prefix. Raises: ValueError if the message is too long."""
     size = int.from_bytes(head, "big")
-    if size > LONGEST:
+    if size > MAX_MESSAGE_BYTES:
         raise ValueError(f"a message of {size:,} bytes")
     return size
 
@@ -180,8 +180,8 @@ def read_message(read: Callable[[int], bytes]) -> bytes:
     `read(n)` returns `n` bytes, or fewer at the end. Raises: EOFError at the end; ValueError for an invalid
     message; OSError.
     """
-    head = read(HEAD)
-    body = read(length(head)) if len(head) == HEAD else b""
-    if len(head) < HEAD or len(body) < length(head):
+    head = read(PREFIX_BYTES)
+    body = read(length(head)) if len(head) == PREFIX_BYTES else b""
+    if len(head) < PREFIX_BYTES or len(body) < length(head):
         raise EOFError("the other side disconnected")
     return body

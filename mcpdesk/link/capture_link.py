@@ -15,13 +15,13 @@ from mcpdesk.recorder.record import CallLog, ConnectionInfo
 
 FOLLOW_S = 0.2
 """Seconds between two reads of a capture that another process still writes."""
-FIRST_S = 0.05
+FIRST_READ_S = 0.05
 """Seconds for which the capture is read before it is shown. A thread reads the rest later."""
 _SLICE_S = 0.02
-_FIRST_S = 1.5
+_SLOW_READ_S = 1.5
 """Seconds after the first view in which reading pauses for longer, so that the screen can be drawn."""
 _FIRST_REST_S = 0.04
-_REST_S = 0.002
+_SLICE_PAUSE_S = 0.002
 """Seconds of the pause between two slices of reading. The screen can be drawn during the pause."""
 
 
@@ -81,7 +81,7 @@ class CaptureLink(Link):
         began = monotonic()
 
         def rest_s() -> float:
-            return _FIRST_REST_S if monotonic() - began < _FIRST_S else _REST_S
+            return _FIRST_REST_S if monotonic() - began < _SLOW_READ_S else _SLICE_PAUSE_S
 
         while archive.is_live or archive.is_behind:
             if self._closed.wait(rest_s() if archive.is_behind else FOLLOW_S):

@@ -44,7 +44,7 @@ from mcpdesk.link.link import INTENTS, Link, Part, promise
 from mcpdesk.link.link_methods import LinkIntent, LinkSnapshot, Route
 from mcpdesk.link.local.upstream_views import SchemaChecks
 from mcpdesk.link.number_offsets import AT, NumberOffset
-from mcpdesk.link.traffic_copy import EPOCH, OWN, TrafficCopy
+from mcpdesk.link.traffic_copy import EPOCH_BITS, OWN_MASK, TrafficCopy
 from mcpdesk.link.values import (
     CallOutcome,
     Catalogue,
@@ -65,11 +65,11 @@ from mcpdesk.protocol import codec
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.version import __version__
 
-BEAT_S = 1.0
+PING_PERIOD_S = 1.0
 """Seconds between two pings."""
 SILENT_S = 3.0
 """Seconds without a message after which a core counts as silent."""
-LOOK_S = 2.0
+DETAIL_PERIOD_S = 2.0
 """Seconds between two requests for the details of the client that the screen shows."""
 REPORT_INTERVAL_S = 2.0
 """Minimum number of seconds between two log lines about missing frames."""
@@ -156,7 +156,7 @@ class CopyRoom:
     def copy_of(self, number: int) -> CoreCopy | None:
         """Return the copy whose core has a connection, a question or an item of a feature with
         this number."""
-        return self._copies.get(number >> EPOCH)
+        return self._copies.get(number >> EPOCH_BITS)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Start the thread of the room. It runs this coroutine."""
@@ -298,13 +298,13 @@ class CoreCopy(Link):
     def client(self, connection: int) -> ClientDetail | None:
         """Return details of one client. Until the core sends them, most fields are empty."""
         now = time.monotonic()
-        if connection != self._looked_at or now - self._looked > LOOK_S:
+        if connection != self._looked_at or now - self._looked > DETAIL_PERIOD_S:
             self._looked_at, self._looked = connection, now
-            self._ask("look", (connection & OWN,))
+            self._ask("look", (connection & OWN_MASK,))
         if not any(one.connection == connection for one in self._view.clients):
             return None
         nothing = ClientDetail({}, None, 0.0, (), (), False, (), ())
-        detail: ClientDetail | None = self._parts.get(("client", str(connection & OWN)), nothing)
+        detail: ClientDetail | None = self._parts.get(("client", str(connection & OWN_MASK)), nothing)
         return detail
 
     def logs(self, after: int = -1) -> list[LogLine]:
@@ -387,11 +387,11 @@ class CoreCopy(Link):
         """Convert numbers and ids in the arguments to the numbers and ids that the core itself uses."""
         match intent.route, arguments:
             case Route.ITEM, (Intent(item=int(number)) as request,):
-                return (request.with_item(number & OWN),)
+                return (request.with_item(number & OWN_MASK),)
             case ((Route.QUESTION | Route.CONNECTION), (int(number), *others)):
-                return (number & OWN, *others)
+                return (number & OWN_MASK, *others)
             case Route.CALLBACK, (server, int(number), *others):
-                return (server, number & OWN, *others)
+                return (server, number & OWN_MASK, *others)
             case Route.JOB, (str(job), *others):
                 return (job.partition(AT)[0], *others)
         return arguments
@@ -456,9 +456,9 @@ class CoreCopy(Link):
         was_silent = False
         while True:
             self._ask("ping", ())
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(PING_PERIOD_S)
             last, beat = beat, time.monotonic()
-            if beat - last > BEAT_S + SILENT_S / 2:
+            if beat - last > PING_PERIOD_S + SILENT_S / 2:
                 self._last_message = beat  # this process was suspended, so the core may not be silent
             is_silent = beat - self._last_message >= SILENT_S and not self.room.is_cut_off
             if is_silent and not was_silent:
@@ -493,7 +493,7 @@ class CoreCopy(Link):
             case Reply(id):
                 self._on_reply(id, news)
             case CallUpdate(id) if (call := self._calls.get(id)) is not None:
-                call.connection = news.connection + (self._epoch << EPOCH)
+                call.connection = news.connection + (self._epoch << EPOCH_BITS)
                 call.request_id, call.progress = news.request_id, news.progress
                 call.logs += news.logs
                 if news.outcome is not None:

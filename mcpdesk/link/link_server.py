@@ -48,24 +48,24 @@ from mcpdesk.version import __version__
 
 JOIN_S = 10.0
 """Maximum seconds to wait for the `Join` of a visitor."""
-LOOK_S = 0.04
+MIN_READ_PERIOD_S = 0.04
 """Minimum number of seconds between two reads of the core, but a request of the screen causes a
 read at once."""
 POLL_S = 0.2
 """Seconds between two reads of a core that is stuck, or that does not report its changes."""
 SLOW_S = 0.5
 """Minimum number of seconds between two reads of values that have no version."""
-LOOKED_AT_S = 5.0
+DETAIL_TTL_S = 5.0
 """Seconds for which a screen receives details of a client after the screen asked for them."""
-PAST = 20_000
+MAX_PAST_FRAMES = 20_000
 """Number of past frames that a screen receives when it attaches, or after it fell behind."""
-BEHIND = 50_000
+MAX_UNSENT_FRAMES = 50_000
 """Number of unsent frames above which a screen counts as far behind."""
-SLICE = 64
+SLICE_FRAMES = 64
 BATCH_BYTES = 1 << 20
-BATCHES = 8
+MAX_BATCHES = 8
 """Maximum number of batches of frames that are sent before other state is read again."""
-LINES = 1_000
+MAX_LOG_LINES = 1_000
 """Maximum number of log lines in one message."""
 MAX_ASKS = 1_000
 """Maximum number of unanswered requests. If there are more, no further requests are read."""
@@ -112,7 +112,7 @@ class AttachedScreen:
         """Set when a message for which the screen waits must be sent."""
         self._room = threading.Semaphore(MAX_ASKS)
         self._visit = ScreenSession(link, self._hurry)
-        self._news = CoreUpdates(link, self._send, past=PAST)
+        self._news = CoreUpdates(link, self._send, past=MAX_PAST_FRAMES)
         self._sender = threading.Thread(target=self._send_all, name="attached-screen", daemon=True)
 
     def serve(self, read: Callable[[int], bytes]) -> None:
@@ -158,7 +158,7 @@ class AttachedScreen:
                 self.is_waiting = rest_s is None
                 self._wake.wait(rest_s)
                 self.is_waiting = False
-                self._asked.wait(max(0.0, looked + LOOK_S - time.monotonic()))
+                self._asked.wait(max(0.0, looked + MIN_READ_PERIOD_S - time.monotonic()))
         except OSError:
             pass  # the screen disconnected
         except Exception:
@@ -309,7 +309,7 @@ class ScreenSession:
             sent.call.cancel()
 
     def _look(self, connection: int) -> None:
-        self._looked_at = connection, time.monotonic() + LOOKED_AT_S
+        self._looked_at = connection, time.monotonic() + DETAIL_TTL_S
         self._client.reset()
 
 
@@ -407,8 +407,10 @@ class CoreUpdates:
         left_out = index.remarks_left_out
         send(TrafficBatch(tuple(index.connections.values())))
         why = "they were recorded before this screen attached"
-        for start in range(max(0, stop - frames), stop, SLICE):
-            present = [each for each in index.frames(start, min(stop, start + SLICE)) if each is not None]
+        for start in range(max(0, stop - frames), stop, SLICE_FRAMES):
+            present = [
+                each for each in index.frames(start, min(stop, start + SLICE_FRAMES)) if each is not None
+            ]
             for batch in self._batches(present):
                 send(TrafficBatch((), batch, self._notes(batch), why=why))
         # Frames before remarks, because the screen looks for the frames of a remark at once.
@@ -459,8 +461,8 @@ class CoreUpdates:
             lines.insert(
                 0, LogLine(-1, lines[0].time, "warning", "server", message)
             )  # the line does not come from the core, so its number is -1
-        for start in range(0, len(lines), LINES):
-            self._send(State("logs", "", pack(lines[start : start + LINES])))
+        for start in range(0, len(lines), MAX_LOG_LINES):
+            self._send(State("logs", "", pack(lines[start : start + MAX_LOG_LINES])))
         if lines:
             self._next_line = lines[-1].number
         if notices := self._link.notices(self._next_notice):
@@ -480,7 +482,7 @@ class CoreUpdates:
         return fresh
 
     def send_traffic(self) -> None:
-        """Send new frames, at most `BATCHES` batches."""
+        """Send new frames, at most `MAX_BATCHES` batches."""
         index = self._link.traffic
         marks, remarks = tuple(index.marks[self._next_mark :]), tuple(index.remarks[self._next_remark :])
         left_out = index.remarks_left_out
@@ -497,23 +499,23 @@ class CoreUpdates:
             self._next_remark += len(remarks)
             self._remarks_left_out = left_out
             self._send(news)
-        for _ in range(BATCHES):
+        for _ in range(MAX_BATCHES):
             count = index.frame_count
-            if count - self._next_frame > BEHIND:
-                self._missed += count - PAST - self._next_frame
-                self._next_frame, self._why = count - PAST, "this screen read too slowly"
+            if count - self._next_frame > MAX_UNSENT_FRAMES:
+                self._missed += count - MAX_PAST_FRAMES - self._next_frame
+                self._next_frame, self._why = count - MAX_PAST_FRAMES, "this screen read too slowly"
             if self._next_frame == count:
                 return
             frames, held = list[Frame](), 0
             while self._next_frame < count and held < BATCH_BYTES:
-                stop = min((self._next_frame | SLICE - 1) + 1, count)
+                stop = min((self._next_frame | SLICE_FRAMES - 1) + 1, count)
                 present = [each for each in index.frames(self._next_frame, stop) if each is not None]
                 if len(present) < stop - self._next_frame:
                     if frames:
                         break  # missing frames are reported in the batch after them
                     self._missed += stop - self._next_frame - len(present)
                 frames += present
-                held += sum(len(frame.data) for frame in present) + SLICE * len(present)
+                held += sum(len(frame.data) for frame in present) + SLICE_FRAMES * len(present)
                 self._next_frame = stop
             for batch in self._batches(frames):
                 ids = dict.fromkeys(frame.connection for frame in batch)

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from mcpdesk.inbox.question import Question
 from mcpdesk.link.feature_part import FeaturePart
-from mcpdesk.link.traffic_copy import EPOCH
+from mcpdesk.link.traffic_copy import EPOCH_BITS
 from mcpdesk.link.values import (
     CallbackView,
     Catalogue,
@@ -30,7 +30,7 @@ class NumberOffset:
 
     def __init__(self, epoch: int, core: str) -> None:
         self._epoch = epoch
-        self._above = epoch << EPOCH
+        self._above = epoch << EPOCH_BITS
         self._core = core
 
     def view(self, view: CoreView) -> CoreView:

@@ -14,15 +14,15 @@ import msgspec
 from msgspec import Struct
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.link.attach_messages import GREET_ME, HEAD, Welcome, length, read_message
+from mcpdesk.link.attach_messages import GREET_ME, PREFIX_BYTES, Welcome, length, read_message
 from mcpdesk.link.core_copy import CopyRoom, CoreCopy, join_message, other_version, refuse_other_version
 from mcpdesk.link.values import Severity
 from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 
-GREET_S = 2.0
+WELCOME_TIMEOUT_S = 2.0
 """Maximum seconds to wait for the `Welcome` of a core."""
-FIRST_S = 10.0
+FIRST_STATE_TIMEOUT_S = 10.0
 """Maximum seconds to wait for the first state of a core."""
 SEARCH_S = 0.5
 """Seconds between two searches for another core after the previous one has ended."""
@@ -47,7 +47,7 @@ def running_cores(state: str | None = None) -> list[RunningCore]:
         with suppress(OSError, EOFError, ValueError, msgspec.MsgspecError):
             if (connection := rendezvous.connect(path)) is not None:
                 with connection, connection.makefile("rb") as reader:
-                    connection.settimeout(GREET_S)
+                    connection.settimeout(WELCOME_TIMEOUT_S)
                     connection.sendall(GREET_ME)
                     cores.append(RunningCore(_welcome.decode(read_message(reader.read)), path))
     return sorted(cores, key=lambda core: core.welcome.since)
@@ -62,7 +62,7 @@ class UnixWire:
 
     async def receive(self) -> bytes:
         """Return the next message."""
-        return await self._reader.readexactly(length(await self._reader.readexactly(HEAD)))
+        return await self._reader.readexactly(length(await self._reader.readexactly(PREFIX_BYTES)))
 
     def send(self, message: bytes) -> None:
         """Send a message."""
@@ -87,7 +87,7 @@ async def join(path: str) -> tuple[Welcome, UnixWire]:
     wire = UnixWire(*await asyncio.open_unix_connection(sock=connection))
     try:
         wire.send(join_message())
-        async with asyncio.timeout(GREET_S):
+        async with asyncio.timeout(WELCOME_TIMEOUT_S):
             return _welcome.decode(await wire.receive()), wire
     except BaseException:
         wire.close()
@@ -107,7 +107,7 @@ class RemoteLink(CoreCopy):
         super().__init__(core.welcome, CopyRoom())
         self._state = state
         self.room.start(self._live(core.path))
-        if not self.shown.wait(FIRST_S) or self._view.gone:
+        if not self.shown.wait(FIRST_STATE_TIMEOUT_S) or self._view.gone:
             self.close()
             raise DeskUserError(
                 f"{core.welcome.title} does not answer.", "`mcpdesk attach` lists running cores."

@@ -98,7 +98,7 @@ CORES: Mapping[ShownCoreState, Look] = {
     ShownCoreState.GONE: Look("✕", ShownCoreState.GONE, Tone.BAD),
     ShownCoreState.UNREADABLE: Look("▲", ShownCoreState.UNREADABLE, Tone.WARN),
 }
-ALL: Mapping[str, Mapping[Any, Look]] = {
+LOOK_TABLES: Mapping[str, Mapping[Any, Look]] = {
     "exchanges": EXCHANGES,
     "jobs": JOBS,
     "questions": QUESTIONS,

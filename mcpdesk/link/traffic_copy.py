@@ -27,9 +27,9 @@ FETCHED_BYTES = 64 << 20
 """Maximum size in bytes of fetched large frames in memory. The newest frame is always kept."""
 AHEAD_BYTES = 8 << 20
 """Size in bytes of the large frames that a search requests at a time."""
-EPOCH: Final = OWN_BITS
+EPOCH_BITS: Final = OWN_BITS
 """Number of bits for numbers within one core. The bits above them are the epoch, the number of the core."""
-OWN: Final = (1 << EPOCH) - 1
+OWN_MASK: Final = (1 << EPOCH_BITS) - 1
 Sent = TypeVar("Sent")
 
 
@@ -71,7 +71,7 @@ class TrafficCopy(Store):
 
         Frames, marks and remarks that were received already are skipped.
         """
-        above = epoch << EPOCH
+        above = epoch << EPOCH_BITS
         for info in news.connections:
             number = info.number + above
             self.connections[number] = structs.replace(info, number=number, core=core)
@@ -114,12 +114,12 @@ class TrafficCopy(Store):
         """Mark all connections of a core as closed."""
         now = time.time()
         for number, info in list(self.connections.items()):
-            if info.closed is None and number >> EPOCH == epoch:
+            if info.closed is None and number >> EPOCH_BITS == epoch:
                 self.connections[number] = structs.replace(info, closed=max(now, info.opened))
 
     def forget(self, epoch: int) -> None:
         """Remove the connections of a core that ended long ago."""
-        for number in [number for number in list(self.connections) if number >> EPOCH == epoch]:
+        for number in [number for number in list(self.connections) if number >> EPOCH_BITS == epoch]:
             del self.connections[number]
         for numbers in (self._next, self._marks_seen, self._remarks_seen):
             numbers.pop(epoch, None)

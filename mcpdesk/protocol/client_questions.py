@@ -96,13 +96,13 @@ def _declares(terms: Terms, name: str, parts: frozenset[str]) -> bool:
     return parts <= has
 
 
-_NAMING = frozenset({"type", "title", "description", "default"})
-_KEPT: dict[str, frozenset[str]] = {
-    "string": _NAMING | {"minLength", "maxLength", "format", "enum", "enumNames", "oneOf"},
-    "number": _NAMING | {"minimum", "maximum"},
-    "integer": _NAMING | {"minimum", "maximum"},
-    "boolean": _NAMING,
-    "array": _NAMING | {"minItems", "maxItems", "items"},
+_NAMING_KEYWORDS = frozenset({"type", "title", "description", "default"})
+_SUPPORTED_KEYWORDS: dict[str, frozenset[str]] = {
+    "string": _NAMING_KEYWORDS | {"minLength", "maxLength", "format", "enum", "enumNames", "oneOf"},
+    "number": _NAMING_KEYWORDS | {"minimum", "maximum"},
+    "integer": _NAMING_KEYWORDS | {"minimum", "maximum"},
+    "boolean": _NAMING_KEYWORDS,
+    "array": _NAMING_KEYWORDS | {"minItems", "maxItems", "items"},
 }
 """Schema keywords that clients support, by type of a field. Other keywords are removed."""
 _WORDS: dict[str, Callable[[Any], str]] = {
@@ -191,13 +191,13 @@ def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revis
     kind = field.get("type")
     if kind == "array":
         field["items"] = _items(name, _field_definition(field.get("items"), definitions))
-    if not isinstance(kind, str) or kind not in _KEPT:
+    if not isinstance(kind, str) or kind not in _SUPPORTED_KEYWORDS:
         raise ValueError(
             f"{name}: a form holds texts, numbers, booleans and choices among texts, nothing nested"
         )
     if kind == "string" and (_is_secret(name) or _is_secret(field.get("title"))):
         raise ValueError(f"{name}: a form must not ask for secrets; open a page for it with ctx.elicit_url")
-    result = {key: value for key, value in field.items() if key in _KEPT[kind]}
+    result = {key: value for key, value in field.items() if key in _SUPPORTED_KEYWORDS[kind]}
     if result.get("format") not in _FORMATS:
         result.pop("format", None)
     if result.get("default", ...) is None:

@@ -17,14 +17,14 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import Id
 
-KEPT_EVENTS = 1000
-KEPT_BYTES = 1 << 20
+MAX_EVENTS = 1000
+MAX_SESSION_BYTES = 1 << 20
 """Maximum size in bytes of the events kept for each session. The oldest events are dropped first."""
-SHARES = 64
-"""Maximum size of the events of all sessions together, as a multiple of `KEPT_BYTES`."""
-PRIMED = "2025-11-25"
+TOTAL_FACTOR = 64
+"""Maximum size of the events of all sessions together, as a multiple of `MAX_SESSION_BYTES`."""
+PRIMING_REVISION = "2025-11-25"
 """Revision whose clients understand an event that has only an id."""
-LONGEST_MARK = 200
+MAX_MARK_LENGTH = 200
 """Maximum length in characters of a call's mark. A longer mark is omitted."""
 POSITION_MARK = "h"
 """First character of a mark with a position on the event bus. Marks of calls begin with other characters."""
@@ -87,7 +87,7 @@ def call_mark(identifier: Id | None) -> str:
         encoded = "s" + urlsafe_b64encode(identifier.encode("utf-8", "surrogatepass")).decode()
     else:
         encoded = str(identifier) if isinstance(identifier, int) else ""
-    return encoded if len(encoded) <= LONGEST_MARK else ""
+    return encoded if len(encoded) <= MAX_MARK_LENGTH else ""
 
 
 def marked_call(mark: str) -> Id | None:

@@ -53,7 +53,7 @@ def joined(base: SessionState, mine: SessionState, theirs: SessionState) -> Sess
     )
 
 
-_KEPT = ("protocolVersion", "capabilities", "clientInfo")
+_STORED_FIELDS = ("protocolVersion", "capabilities", "clientInfo")
 _SESSIONLESS = Terms(SESSIONLESS_DEFAULT, log_level=DEFAULT_LOG_LEVEL)
 
 
@@ -105,7 +105,7 @@ class Session:
     @property
     def state(self) -> SessionState:
         """Present state of an open session."""
-        opening = {key: value for key, value in (self.opening or {}).items() if key in _KEPT}
+        opening = {key: value for key, value in (self.opening or {}).items() if key in _STORED_FIELDS}
         is_ready, subscribed = self.phase is Phase.READY, tuple(sorted(self.subscriptions))
         return SessionState(opening, is_ready, self.chosen_level, subscribed)
 

@@ -121,7 +121,7 @@ _NUMBER = r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?"
 
 _VALUES = frozenset({"enum", "const", "default", "examples"})
 """Keywords that contain values, not schemas."""
-_NAMED = frozenset({"$defs", "definitions", "patternProperties", "dependentSchemas"})
+_SCHEMA_MAP_KEYWORDS = frozenset({"$defs", "definitions", "patternProperties", "dependentSchemas"})
 """Keywords that contain schemas by name. Headers cannot mirror these schemas."""
 
 
@@ -179,7 +179,7 @@ def _annotated(
         if keyword == "properties" and isinstance(value, Mapping):
             for name, each in value.items():
                 yield from _below(each, (*path, name), is_reachable)
-        elif keyword in _NAMED and isinstance(value, Mapping):
+        elif keyword in _SCHEMA_MAP_KEYWORDS and isinstance(value, Mapping):
             yield from _below(list(value.values()), path, False)
         elif keyword != SCHEMA_KEY:
             yield from _below(value, path, False)

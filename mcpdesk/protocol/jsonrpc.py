@@ -11,7 +11,7 @@ from mcpdesk.errors import AnswerRefused, ProtocolError, RemoteProtocolError
 Id: TypeAlias = str | int
 JSONObject: TypeAlias = dict[str, Any]
 
-LARGEST_ID = 2**63 - 1
+MAX_ID = 2**63 - 1
 
 
 class ErrorCode(IntEnum):
@@ -43,7 +43,7 @@ def is_id(value: object) -> TypeGuard[Id]:
     """Return True for a valid request id: a string or an integer, but not a bool, a fraction or null."""
     if isinstance(value, str):
         return True
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_ID
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_ID
 
 
 def classify(message: object) -> MessageKind:

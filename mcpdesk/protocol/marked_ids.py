@@ -9,12 +9,12 @@ from __future__ import annotations
 from zlib import crc32
 
 MARK_LENGTH = 8
-NUMBERS = 100_000
+NUMBERS_PER_PROCESS = 100_000
 """Number of numbers reserved for one process.
 
 If a process assigns more, they look like numbers of another process.
 """
-BLOCKS = 900_000
+MAX_BLOCKS = 900_000
 
 
 def marked(token: str, mark: str) -> str:
@@ -31,9 +31,9 @@ def mark_of(identifier: str) -> str:
 
 def first_number(mark: str) -> int:
     """Return the first number that the process with a mark assigns."""
-    return (crc32(mark.encode()) % BLOCKS + BLOCKS // 9) * NUMBERS + 1
+    return (crc32(mark.encode()) % MAX_BLOCKS + MAX_BLOCKS // 9) * NUMBERS_PER_PROCESS + 1
 
 
 def has_numbered(mark: str, number: int) -> bool:
     """Return True if the process with a mark assigns that number."""
-    return number // NUMBERS == first_number(mark) // NUMBERS
+    return number // NUMBERS_PER_PROCESS == first_number(mark) // NUMBERS_PER_PROCESS

@@ -13,13 +13,13 @@ from msgspec import Struct
 from mcpdesk.protocol.jsonrpc import invalid_params
 from mcpdesk.protocol.revisions import REVISIONS
 
-_ALL = frozenset(revision.name for revision in REVISIONS)
-_HANDSHAKE = frozenset(revision.name for revision in REVISIONS if not revision.is_stateless)
-_STATELESS = _ALL - _HANDSHAKE
-_CORE_TASKS = frozenset(revision.name for revision in REVISIONS if revision.has_core_tasks)
-_TASKS = _CORE_TASKS | _STATELESS
-_TASK = (("taskId", str),)
-_URI = (("uri", str),)
+_ALL_REVISIONS = frozenset(revision.name for revision in REVISIONS)
+_HANDSHAKE_REVISIONS = frozenset(revision.name for revision in REVISIONS if not revision.is_stateless)
+_STATELESS_REVISIONS = _ALL_REVISIONS - _HANDSHAKE_REVISIONS
+_CORE_TASK_REVISIONS = frozenset(revision.name for revision in REVISIONS if revision.has_core_tasks)
+_TASK_REVISIONS = _CORE_TASK_REVISIONS | _STATELESS_REVISIONS
+_TASK_PARAMS = (("taskId", str),)
+_URI_PARAMS = (("uri", str),)
 
 
 class Method(Struct, frozen=True):
@@ -39,42 +39,50 @@ class Method(Struct, frozen=True):
 
 
 _ROWS = (
-    Method("initialize", _HANDSHAKE),
-    Method("server/discover", _STATELESS, is_cacheable=True),
-    Method("ping", _HANDSHAKE),
-    Method("tools/list", _ALL, "tools", is_cacheable=True, list_key="tools"),
-    Method("tools/call", _ALL, "tools", routing_field="name", param_types=(("name", str),)),
-    Method("resources/list", _ALL, "resources", is_cacheable=True, list_key="resources"),
-    Method("resources/templates/list", _ALL, "resources", is_cacheable=True, list_key="resourceTemplates"),
+    Method("initialize", _HANDSHAKE_REVISIONS),
+    Method("server/discover", _STATELESS_REVISIONS, is_cacheable=True),
+    Method("ping", _HANDSHAKE_REVISIONS),
+    Method("tools/list", _ALL_REVISIONS, "tools", is_cacheable=True, list_key="tools"),
+    Method("tools/call", _ALL_REVISIONS, "tools", routing_field="name", param_types=(("name", str),)),
+    Method("resources/list", _ALL_REVISIONS, "resources", is_cacheable=True, list_key="resources"),
+    Method(
+        "resources/templates/list",
+        _ALL_REVISIONS,
+        "resources",
+        is_cacheable=True,
+        list_key="resourceTemplates",
+    ),
     Method(
         "resources/read",
-        _ALL,
+        _ALL_REVISIONS,
         "resources",
         routing_field="uri",
         is_cacheable=True,
-        param_types=_URI,
+        param_types=_URI_PARAMS,
     ),
-    Method("resources/subscribe", _HANDSHAKE, "resources", param_types=_URI),
-    Method("resources/unsubscribe", _HANDSHAKE, "resources", param_types=_URI),
-    Method("subscriptions/listen", _STATELESS, param_types=(("notifications", dict),)),
-    Method("skills/list", _ALL, "skills", is_cacheable=True, list_key="skills"),
-    Method("skills/get", _ALL, "skills", is_cacheable=True, param_types=_URI),
-    Method("resources/directory/read", _ALL, "skills", param_types=_URI),
-    Method("prompts/list", _ALL, "prompts", is_cacheable=True, list_key="prompts"),
-    Method("prompts/get", _ALL, "prompts", routing_field="name", param_types=(("name", str),)),
-    Method("completion/complete", _ALL, "completions", param_types=(("ref", dict), ("argument", dict))),
-    Method("logging/setLevel", _HANDSHAKE, "logging", param_types=(("level", str),)),
-    Method("tasks/get", _TASKS, "tasks", routing_field="taskId", param_types=_TASK),
-    Method("tasks/cancel", _TASKS, "tasks", routing_field="taskId", param_types=_TASK),
+    Method("resources/subscribe", _HANDSHAKE_REVISIONS, "resources", param_types=_URI_PARAMS),
+    Method("resources/unsubscribe", _HANDSHAKE_REVISIONS, "resources", param_types=_URI_PARAMS),
+    Method("subscriptions/listen", _STATELESS_REVISIONS, param_types=(("notifications", dict),)),
+    Method("skills/list", _ALL_REVISIONS, "skills", is_cacheable=True, list_key="skills"),
+    Method("skills/get", _ALL_REVISIONS, "skills", is_cacheable=True, param_types=_URI_PARAMS),
+    Method("resources/directory/read", _ALL_REVISIONS, "skills", param_types=_URI_PARAMS),
+    Method("prompts/list", _ALL_REVISIONS, "prompts", is_cacheable=True, list_key="prompts"),
+    Method("prompts/get", _ALL_REVISIONS, "prompts", routing_field="name", param_types=(("name", str),)),
+    Method(
+        "completion/complete", _ALL_REVISIONS, "completions", param_types=(("ref", dict), ("argument", dict))
+    ),
+    Method("logging/setLevel", _HANDSHAKE_REVISIONS, "logging", param_types=(("level", str),)),
+    Method("tasks/get", _TASK_REVISIONS, "tasks", routing_field="taskId", param_types=_TASK_PARAMS),
+    Method("tasks/cancel", _TASK_REVISIONS, "tasks", routing_field="taskId", param_types=_TASK_PARAMS),
     Method(
         "tasks/update",
-        _STATELESS,
+        _STATELESS_REVISIONS,
         "tasks",
         routing_field="taskId",
-        param_types=(*_TASK, ("inputResponses", dict)),
+        param_types=(*_TASK_PARAMS, ("inputResponses", dict)),
     ),
-    Method("tasks/result", _CORE_TASKS, "tasks", param_types=_TASK),
-    Method("tasks/list", _CORE_TASKS, "tasks"),
+    Method("tasks/result", _CORE_TASK_REVISIONS, "tasks", param_types=_TASK_PARAMS),
+    Method("tasks/list", _CORE_TASK_REVISIONS, "tasks"),
 )
 
 CALLS = frozenset({"tools/call", "resources/read", "prompts/get"})
@@ -95,7 +103,7 @@ _ALIASES = _DOTTED | {
 
 TOOL_CALLS = frozenset({"tools/call", "tools.call", "callTool"})
 """Methods that call a tool, under all their names."""
-_CALLED = TOOL_CALLS | CALLS | {dotted for dotted, name in _DOTTED.items() if name in CALLS}
+_CALL_METHODS = TOOL_CALLS | CALLS | {dotted for dotted, name in _DOTTED.items() if name in CALLS}
 
 
 def is_call(message: Mapping[str, Any]) -> bool:
@@ -104,7 +112,7 @@ def is_call(message: Mapping[str, Any]) -> bool:
     A call has one of the methods in `CALLS`, and is not a later round. A later round has `inputResponses` or
     a `requestState`.
     """
-    if message["method"] not in _CALLED:
+    if message["method"] not in _CALL_METHODS:
         return False
     params = message.get("params")
     return not isinstance(params, dict) or not ("inputResponses" in params or "requestState" in params)
@@ -118,7 +126,7 @@ def canonical(name: str) -> str:
     return _ALIASES.get(name, name)
 
 
-LONGEST_URI = 8192
+MAX_URI_LENGTH = 8192
 """Maximum number of characters in a URI."""
 
 
@@ -127,6 +135,6 @@ def check_uri(uri: str, where: str) -> None:
 
     Raises: RemoteProtocolError (-32602) with the limit.
     """
-    if len(uri) > LONGEST_URI:
-        text = f"a URI of {len(uri)} characters is too long; the limit is {LONGEST_URI}"
+    if len(uri) > MAX_URI_LENGTH:
+        text = f"a URI of {len(uri)} characters is too long; the limit is {MAX_URI_LENGTH}"
         raise invalid_params(f"{where}: {text}")

@@ -52,7 +52,7 @@ MAX_LOGS: Final = 200_000
 """Maximum number of log lines of calls that are shown."""
 MAX_FRAMES: Final = 5_000_000
 """Maximum number of frames that are shown. Each needs about a hundred bytes of memory."""
-_LONGEST_GAP: Final = 10_000_000
+_MAX_GAP_FRAMES: Final = 10_000_000
 """Maximum number of missing frames without a line that reports the gap. If more are missing, a frame number
 must be damaged.
 """
@@ -61,19 +61,19 @@ _LONG_LINE: Final = 256 << 10
 
 Of a longer line with a JSON frame, only both ends are read.
 """
-_LONGEST_OTHER: Final = 32 << 20
+_MAX_OTHER_BYTES: Final = 32 << 20
 """Maximum size in bytes of a line without a JSON frame, which must be read completely.
 
 A longer line counts as damaged.
 """
-_LONGEST_FRAME: Final = 64 << 20
+_MAX_FRAME_BYTES: Final = 64 << 20
 """Maximum size in bytes of a frame that is read back. The recorder never writes a longer frame."""
 _MAX_RUN_BYTES: Final = 4 << 20
 _HEAD_BYTES: Final = 320
 _LOOK = 1_023
 """Bit mask for line counts: the clock is checked once in 1,024 lines."""
 _NUMBER = rb"(?:0|[1-9]\d{0,14})"
-_PLAIN = re.compile(
+_FRAME_LINE = re.compile(
     rb'\{"n":(%b),"t":((?:0|[1-9]\d{0,10})\.\d{1,9}),"c":%b,"d":"(?:in|out)","json":' % (_NUMBER, _NUMBER)
 )
 """Beginning of an ordinary line with a frame. Most lines of a capture are of this kind."""
@@ -176,7 +176,7 @@ class Archive:
         if (size := self._long.get(number)) is None:
             return read_back(self._places.frame_line(number), line_bytes) or b""
         start = json_start(self._places.read(number, 0, _HEAD_BYTES))
-        return self._places.read(number, start, min(size - start - 2, _LONGEST_FRAME)) if start else b""
+        return self._places.read(number, start, min(size - start - 2, _MAX_FRAME_BYTES)) if start else b""
 
     def note(self, number: int) -> HttpNote | None:
         """Return the HTTP metadata of a frame, or None."""
@@ -240,7 +240,7 @@ class Archive:
                     at_end = False
                     break
                 lines += 1
-                plain = _PLAIN.match(raw) if raw.endswith(b"}\n") else None
+                plain = _FRAME_LINE.match(raw) if raw.endswith(b"}\n") else None
                 if plain and int(plain[1]) == self._next:
                     places.add(1, part, offset)
                     self._next += 1
@@ -254,7 +254,7 @@ class Archive:
                 try:
                     if is_long and json_start(raw):
                         self._add_long(long_frame(raw, tail, size), part, offset, size)
-                    elif is_long and size > _LONGEST_OTHER:
+                    elif is_long and size > _MAX_OTHER_BYTES:
                         raise ValueError(f"a line of {size} bytes")
                     else:
                         line = read_line(_reread(file, offset, size) if is_long else raw)
@@ -338,7 +338,7 @@ class Archive:
         if not count:
             return  # the run was cut off before its first frame
         gap, (stop, why) = number - self._next, self._lost
-        if gap < 0 or (gap > _LONGEST_GAP and number > stop):
+        if gap < 0 or (gap > _MAX_GAP_FRAMES and number > stop):
             raise ValueError(f"frame {number} cannot follow {self._next - 1}")
         if gap:
             self._gaps.append(Gap(len(self._places), gap, why if self._next < stop else ""))

@@ -18,9 +18,9 @@ from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import message
 
-SLOWER = 2.0
+SLOWER_FACTOR = 2.0
 """A call counts as slower if it took at least this many times as long as the other call."""
-LEAST_MS = 50.0
+MIN_DIFFERENCE_MS = 50.0
 """Minimum difference in milliseconds between durations. Smaller differences are ignored."""
 MAX_DIFFERENCES = 50
 """Maximum number of differences that are reported for one call."""
@@ -167,6 +167,6 @@ def _differences(a: Any, b: Any, path: str = "") -> Iterator[CallDifference]:
 
 
 def _pace(a: float | None, b: float | None) -> str:
-    if a is None or b is None or abs(a - b) < LEAST_MS:
+    if a is None or b is None or abs(a - b) < MIN_DIFFERENCE_MS:
         return ""
-    return "slower" if b >= SLOWER * a else "faster" if a >= SLOWER * b else ""
+    return "slower" if b >= SLOWER_FACTOR * a else "faster" if a >= SLOWER_FACTOR * b else ""

@@ -13,22 +13,22 @@ from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import mask_message, mask_text
 from mcpdesk.recorder.readable_message import changed_request, unmasked
 
-LARGEST = 16 << 10
+MAX_DECODED_BYTES = 16 << 10
 """Maximum size in bytes of a frame that is decoded. Of a larger frame only the beginning is used."""
-LARGEST_LIST = 512 << 10
+MAX_LIST_BYTES = 512 << 10
 """Maximum size in bytes of a response to a list request that is decoded, to count its items."""
-LONGEST = 400
+MAX_TEXT_LENGTH = 400
 """Maximum length in characters of the arguments and of the result."""
-LEAST_PROGRESS = 0.001
+MIN_PROGRESS = 0.001
 """Progress without a total and below this value only shows that the call still runs."""
 REPLAYED_KEY = "mcpdesk/replayed"
 """Key in the `_meta` of a call that the desk repeated to compare results."""
 CHANGED_SIGN = "✎"
 """Sign that is shown before arguments if a person changed them at the desk."""
-_HEADS = ('"text":"', '"arguments":', '"result":', '"params":')
+_TEXT_BEGINNINGS = ('"text":"', '"arguments":', '"result":', '"params":')
 """Texts with which the interesting part of a message begins. The innermost part comes first."""
 _MAX_KEYS = 4
-_MAX_READ = 4 * LONGEST
+_MAX_READ_BYTES = 4 * MAX_TEXT_LENGTH
 """Maximum number of characters in which escapes are replaced."""
 _MAX_NESTED = 3
 _ESCAPE = re.compile(r"""\\(["\\nrt])""")
@@ -55,7 +55,7 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     if exchange.kind is ExchangeKind.NOTIFICATION:
         return Summary(_notice(exchange.method, request))
     if listed := _counted(index, exchange):
-        return Summary(_arguments_text(exchange, request, changed is not None)[:LONGEST], listed)
+        return Summary(_arguments_text(exchange, request, changed is not None)[:MAX_TEXT_LENGTH], listed)
     last = last_round(index, exchange)
     answered, has_failed = _answer(exchange, _value(index, last, last.response))
     has_failed = has_failed and exchange.status is not Status.NEGOTIATION
@@ -63,7 +63,7 @@ def summary(index: Index, exchange: Exchange) -> Summary:
         answered = _latest(index, exchange)
     asked = _arguments_text(exchange, request, changed is not None)
     values = _arguments_text(exchange, request, changed is not None, only_values=True)
-    return Summary(asked[:LONGEST], answered[:LONGEST], has_failed, values[:LONGEST])
+    return Summary(asked[:MAX_TEXT_LENGTH], answered[:MAX_TEXT_LENGTH], has_failed, values[:MAX_TEXT_LENGTH])
 
 
 def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
@@ -74,8 +74,8 @@ def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
     frame = None if number is None else index.frame(number)
     if frame is None or number is None:
         return None
-    if frame.size > LARGEST:
-        text = _without_head(frame.data[:LONGEST].decode("utf-8", "replace"))
+    if frame.size > MAX_DECODED_BYTES:
+        text = _without_head(frame.data[:MAX_TEXT_LENGTH].decode("utf-8", "replace"))
         return text if index.reveals_secrets else mask_text(text)
     try:
         value = _summary_parts(unmasked(index, exchange, number))
@@ -97,7 +97,7 @@ def _summary_parts(value: Any) -> Any:
 
 def _without_head(text: str) -> str:
     """Return the beginning of a large message, from its first interesting part on."""
-    for head in _HEADS:
+    for head in _TEXT_BEGINNINGS:
         if head in text:
             return text.partition(head)[2]
     return text
@@ -159,7 +159,7 @@ def _counted(index: Index, exchange: Exchange) -> str:
     if exchange.response is None or not exchange.method.endswith("/list"):
         return ""
     frame = index.frame(exchange.response)
-    if frame is None or frame.size > LARGEST_LIST:
+    if frame is None or frame.size > MAX_LIST_BYTES:
         return ""
     try:
         value = unmasked(index, exchange, exchange.response)
@@ -215,7 +215,7 @@ def _objects(structured: Any) -> str:
         return ""
     keys = list(dict.fromkeys(key for each in only[:_MAX_KEYS] for key in each))
     more = ", …" if len(keys) > _MAX_KEYS else ""
-    return f"{len(only)} objects: {', '.join(keys[:_MAX_KEYS])}{more}"[:LONGEST]
+    return f"{len(only)} objects: {', '.join(keys[:_MAX_KEYS])}{more}"[:MAX_TEXT_LENGTH]
 
 
 def _listed(text: str) -> str:
@@ -243,11 +243,11 @@ def _notice(method: str, value: Any) -> str:
     """Return the summary of a notification."""
     params = value.get("params") if isinstance(value, dict) else None
     if not isinstance(params, dict):
-        return value[:LONGEST] if isinstance(value, str) else ""
+        return value[:MAX_TEXT_LENGTH] if isinstance(value, str) else ""
     if method == "notifications/progress":
         done, total = params.get("progress"), params.get("total")
         text = _short(params.get("message", ""), True)
-        if text and total is None and isinstance(done, int | float) and abs(done) < LEAST_PROGRESS:
+        if text and total is None and isinstance(done, int | float) and abs(done) < MIN_PROGRESS:
             return text
         counted = f"{_short(done)} of {_short(total)}" if total is not None else _short(done)
         return f"{counted} · {text}" if text else counted
@@ -258,7 +258,7 @@ def _notice(method: str, value: Any) -> str:
 
 def pairs(values: dict[str, Any]) -> str:
     """Return `name=value` for each member."""
-    return ", ".join(f"{key}={_short(value)}" for key, value in values.items())[:LONGEST]
+    return ", ".join(f"{key}={_short(value)}" for key, value in values.items())[:MAX_TEXT_LENGTH]
 
 
 def _values(arguments: dict[str, Any]) -> str:
@@ -268,7 +268,7 @@ def _values(arguments: dict[str, Any]) -> str:
         for key, value in arguments.items()
         if value not in ("", None, [], {})
     )
-    return ", ".join(texts)[:LONGEST]
+    return ", ".join(texts)[:MAX_TEXT_LENGTH]
 
 
 def _short(value: Any, is_bare: bool = False) -> str:
@@ -277,12 +277,16 @@ def _short(value: Any, is_bare: bool = False) -> str:
     If `is_bare`, a single text is returned without quotes. JSON in a text also has no quotes around it.
     """
     if isinstance(value, str):
-        text = _without_escapes(" ".join(value[:_MAX_READ].split()))
-        return text[:LONGEST] if is_bare or text.startswith(("{", "[")) else f'"{text}"'[:LONGEST]
+        text = _without_escapes(" ".join(value[:_MAX_READ_BYTES].split()))
+        return (
+            text[:MAX_TEXT_LENGTH]
+            if is_bare or text.startswith(("{", "["))
+            else f'"{text}"'[:MAX_TEXT_LENGTH]
+        )
     if value is None and is_bare:
         return ""
-    encoded = codec.encode(value).decode("utf-8", "replace")[:_MAX_READ]
-    return _without_escapes(encoded, is_encoded=True)[:LONGEST]
+    encoded = codec.encode(value).decode("utf-8", "replace")[:_MAX_READ_BYTES]
+    return _without_escapes(encoded, is_encoded=True)[:MAX_TEXT_LENGTH]
 
 
 def _without_escapes(text: str, *, is_encoded: bool = False) -> str:

@@ -49,7 +49,7 @@ _ENDINGS = (
 )
 _HARMLESS = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
 
-_IN_ADDRESSES = frozenset({"key", "code", "sig", "signature", "auth", "sessionid", "session_id"})
+_URL_SECRET_NAMES = frozenset({"key", "code", "sig", "signature", "auth", "sessionid", "session_id"})
 """Names of URL parameters that contain secrets, although JSON members with these names do not."""
 _PARAMETER = re.compile(
     r"""(?: [?&;#] | %(?:25)*(?:3f|26|3b|23) | \\u00(?:3f|26|3b|23) )
@@ -66,7 +66,7 @@ _VALUE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """Value of a URL parameter. A quote or semicolon belongs to the value if more of the value follows."""
-_DEEPEST = 5
+_MAX_DECODINGS = 5
 """Maximum number of times that a name is percent-decoded."""
 _BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
 # Possessive quantifiers, because malicious texts could otherwise cause endless backtracking.
@@ -133,7 +133,7 @@ def holds_token(text: str) -> bool:
 
 def is_secret(name: str) -> bool:
     """Return True if the value of a JSON key, parameter or header with this name is a secret."""
-    return _is_secret_name(name) if len(name) <= _LONGEST_NAME else _judge(name)
+    return _is_secret_name(name) if len(name) <= _MAX_CACHED_LENGTH else _judge(name)
 
 
 def _judge(name: str) -> bool:
@@ -143,7 +143,7 @@ def _judge(name: str) -> bool:
     return plain in _NAMES or plain.endswith(_ENDINGS)
 
 
-_LONGEST_NAME = 100
+_MAX_CACHED_LENGTH = 100
 """Maximum length in characters of a name whose result is cached."""
 _is_secret_name = lru_cache(4_096)(_judge)
 
@@ -301,7 +301,7 @@ def _mask_named(text: str) -> str:
     """Mask values that follow a secret name and a colon in a text."""
     pieces, at = [], 0
     for colon in _COLON.finditer(text):
-        name = _NAME.search(text[max(at, colon.start() - _LONGEST_NAME) : colon.start()])
+        name = _NAME.search(text[max(at, colon.start() - _MAX_CACHED_LENGTH) : colon.start()])
         if colon.start() < at or name is None or not is_secret(name[0]):
             continue
         known, gap = name[0].lower(), _GAP.match(text, colon.end())
@@ -321,11 +321,11 @@ def _is_plain(value: str) -> bool:
 
 
 def _is_secret_parameter(name: str) -> bool:
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DECODINGS):
         if "%" not in name:
             break
         name = unquote(name)
-    return is_secret(name) or name.strip(" +[]").lower() in _IN_ADDRESSES
+    return is_secret(name) or name.strip(" +[]").lower() in _URL_SECRET_NAMES
 
 
 def _mask_members(text: str) -> str:

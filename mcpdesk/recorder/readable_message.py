@@ -42,15 +42,15 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_message, mask_text
 from mcpdesk.recorder.record import BY_MOCK, Direction
 
-LOOKED_THROUGH = 10_000
+MAX_SEARCHED_EXCHANGES = 10_000
 """Maximum number of exchanges among which the request of an unexpected response is searched."""
-LARGEST = 2 << 20
+MAX_DECODED_BYTES = 2 << 20
 """Maximum size in bytes of a frame that is decoded.
 
 Of a larger frame, only the beginning of its text is shown.
 """
 _BEGINNING = 16 << 10
-DEEPEST = 200
+MAX_DEPTH = 200
 """Maximum number of nesting levels of a message. A deeper message is shown as text."""
 USUAL_ANSWER = ("HTTP/1.1 200 OK", (("Content-Type", "application/json"),))
 """Status line and headers of a usual answer to a POST, which are not recorded."""
@@ -105,7 +105,7 @@ def _negotiated(method: str) -> Remark:
 def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Remark]:
     """Yield remarks on one message of an exchange."""
     stored_frame = index.frame(frame)
-    if stored_frame is None or stored_frame.size > LARGEST:
+    if stored_frame is None or stored_frame.size > MAX_DECODED_BYTES:
         return
     info = index.connections.get(exchange.connection)
     read = read_frame(index.frame_bytes(frame), is_line=info is not None and info.transport == "stdio")
@@ -131,7 +131,7 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
 def _unexpected(index: Index, exchange: Exchange) -> Remark:
     """Return the remark on a response that no request waited for."""
     table, number = index.table, exchange.number
-    for row in range(number - 1, max(table.base, number - LOOKED_THROUGH) - 1, -1):
+    for row in range(number - 1, max(table.base, number - MAX_SEARCHED_EXCHANGES) - 1, -1):
         is_same = table.connection[row] == exchange.connection and table.id[row] == exchange.id
         if is_same and table.request[row] != NO_FRAME:
             return second_answer(exchange.id)
@@ -231,7 +231,7 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
     stored_frame = index.frame(frame)
     if stored_frame is None:
         raise ValueError("the frame is no longer in memory, nor in a file")
-    if stored_frame.size > LARGEST:
+    if stored_frame.size > MAX_DECODED_BYTES:
         raise ValueError(f"a frame of {stored_frame.size:,} bytes is too large to decode")
     data = index.frame_bytes(frame)
     read = read_frame(data)
@@ -249,17 +249,17 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
         except ProtocolError as error:
             raise ValueError(error.message) from None
     if is_too_deep(data, value):
-        raise ValueError(f"the message is nested more than {DEEPEST} levels deep")
+        raise ValueError(f"the message is nested more than {MAX_DEPTH} levels deep")
     part = index.part_of(exchange.number, frame)
     return value[part] if part is not None and isinstance(value, list) and part < len(value) else value
 
 
 def is_too_deep(data: bytes, value: Any) -> bool:
     """Return True if a message has so many levels that recursion would crash the program."""
-    if data.count(b"[") + data.count(b"{") <= DEEPEST:
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
     level = [value]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         inside = [one.values() if isinstance(one, dict) else one for one in level if one]
         level = [item for items in inside for item in items if isinstance(item, dict | list)]
         if not level:
@@ -310,7 +310,7 @@ class _Request:
 
 
 Finding = tuple[HeaderVerdict, str]
-_MISSING: Finding = (HeaderVerdict.BAD, "missing")
+_MISSING_HEADER: Finding = (HeaderVerdict.BAD, "missing")
 _AGREES: Finding = (HeaderVerdict.GOOD, "agrees")
 _DISAGREES: Finding = (HeaderVerdict.BAD, "the body differs")
 _LOCAL: Finding = (HeaderVerdict.GOOD, "this machine")
@@ -346,7 +346,7 @@ def checked(
         for (name, _), (_, masked) in zip(given, mask_headers(given, secret), strict=True)
     ]
     return shown + [
-        Checked(_WRITTEN.get(name, name), "", verdict, words)
+        Checked(_HEADER_SPELLINGS.get(name, name), "", verdict, words)
         for name, (verdict, words) in findings.items()
         if name not in by_name
     ]
@@ -358,7 +358,7 @@ def _finding(name: str, request: _Request) -> Finding | None:
     if words:
         return None if value is None else (HeaderVerdict.OPEN, words)
     if not value:
-        return None if name in _OPTIONAL else _MISSING
+        return None if name in _OPTIONAL else _MISSING_HEADER
     return _CHECKS[name](value, request)
 
 
@@ -463,7 +463,7 @@ def _judged(value: str | None, check: Callable[[], None]) -> Finding:
         check()
     except RemoteProtocolError:
         if value is None:
-            return _MISSING
+            return _MISSING_HEADER
         try:
             decode_value(value)
         except ValueError:
@@ -496,7 +496,7 @@ _CHECKS: dict[str, Callable[[str, _Request], Finding]] = {
     "mcp-name": _routed_name,
 }
 _OPTIONAL = frozenset({"origin", "mcp-session-id"})
-_WRITTEN = {
+_HEADER_SPELLINGS = {
     "host": "Host",
     "content-type": "Content-Type",
     "accept": "Accept",

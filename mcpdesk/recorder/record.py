@@ -16,11 +16,11 @@ import msgspec
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
-KEPT_BYTES = 64 << 10
+MAX_KEPT_BYTES = 64 << 10
 """Maximum number of bytes at the beginning of a frame that stay in memory."""
 END_BYTES = 1 << 10
 """Number of bytes at the end of a frame that stay in memory as well, if the frame is larger than
-`KEPT_BYTES`."""
+`MAX_KEPT_BYTES`."""
 MAX_REMARKS: Final = 20_000
 """Maximum number of remarks in memory or read from a capture. Later remarks are not stored.
 
@@ -63,7 +63,7 @@ class Frame(msgspec.Struct, gc=False, frozen=True):
     connection: int
     direction: Direction
     data: bytes
-    """Bytes of the frame, at most `KEPT_BYTES`. The capture file may have more."""
+    """Bytes of the frame, at most `MAX_KEPT_BYTES`. The capture file may have more."""
     size: int
     """Size of the complete frame in bytes."""
     end: bytes = b""
@@ -149,8 +149,8 @@ FAULT: Final = "by the fault rule in line"
 BY_HAND: Final = "answered by hand"
 BY_MOCK: Final = "answered from the capture"
 """Value of `HeldMark.how` for requests that the desk answered from a capture."""
-_STOPPED = ("answered ", "dropped", "lost ", "refused ")
-_UNANSWERED = ("dropped", "lost ")
+_STOPPED_WORDS = ("answered ", "dropped", "lost ", "refused ")
+_UNANSWERED_WORDS = ("dropped", "lost ")
 _KIND = re.compile('"(method|result|error)"')
 """Pattern for a member that only requests or only answers have.
 
@@ -180,7 +180,7 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     @property
     def is_end(self) -> bool:
         """True if the server never received the request, because it ended at the desk."""
-        return self.direction is Direction.IN and self.how.startswith(_STOPPED)
+        return self.direction is Direction.IN and self.how.startswith(_STOPPED_WORDS)
 
     @property
     def is_of_request(self) -> bool:
@@ -197,7 +197,7 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     @property
     def leaves_no_answer(self) -> bool:
         """True if no answer follows, because the desk dropped or lost the request or the answer."""
-        return self.how.startswith(_UNANSWERED)
+        return self.how.startswith(_UNANSWERED_WORDS)
 
 
 class CallLog(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -356,7 +356,9 @@ class Source(Protocol):
         """Latest data of each connection, by number."""
 
     def frame(self, number: int) -> Frame | None:
-        """Return one frame, with data cut to `KEPT_BYTES`, or None if it is neither in memory nor on disk."""
+        """Return one frame, with data cut to `MAX_KEPT_BYTES`, or None if it is neither in memory nor on
+        disk.
+        """
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Return successive frames. None for each missing one."""

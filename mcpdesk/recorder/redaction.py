@@ -45,14 +45,14 @@ from mcpdesk.recorder.masking import (
 from mcpdesk.recorder.readable_message import is_too_deep
 from mcpdesk.recorder.record import CallLog, Frame, HeldMark, HttpNote, RecordedRemark
 
-SHORTEST: Final = 6
+MIN_SECRET_LENGTH: Final = 6
 """Minimum length in characters of a secret that is masked everywhere. Shorter ones occur in ordinary
 words.
 """
-LONGEST: Final = 4_096
-_LARGEST_JSON = 8 << 20
+MAX_SECRET_LENGTH: Final = 4_096
+_MAX_JSON_BYTES = 8 << 20
 """Size in bytes above which a frame is masked as text."""
-_SPARED = frozenset({*METHODS, "2.0", MASK})
+_UNMASKED_TEXTS = frozenset({*METHODS, "2.0", MASK})
 _STRING_END = re.compile(rb'(?<!\\)(?:\\\\)*"')
 _BASE64 = re.compile(r"(?<![\w+/-])[\w+/-]{12,}+={0,2}", re.ASCII)
 _BASIC = re.compile(r"\bBasic\s+([\w+/=-]+)", re.IGNORECASE)
@@ -83,7 +83,7 @@ class Redactor:
     def message(self, data: bytes) -> bytes:
         """Mask the bytes of a frame. A frame that is not JSON is masked as text."""
         try:
-            value = orjson.loads(data) if len(data) <= _LARGEST_JSON else None
+            value = orjson.loads(data) if len(data) <= _MAX_JSON_BYTES else None
         except ValueError:
             value = None
         if not isinstance(value, dict | list) or is_too_deep(data, value):
@@ -205,7 +205,11 @@ class Redactor:
 
     def _learn(self, secret: str) -> None:
         plain = unquote(secret.strip(" \t\r\n\"'\\"))
-        is_usable = SHORTEST <= len(plain) <= LONGEST and plain not in _SPARED and MASK not in plain
+        is_usable = (
+            MIN_SECRET_LENGTH <= len(plain) <= MAX_SECRET_LENGTH
+            and plain not in _UNMASKED_TEXTS
+            and MASK not in plain
+        )
         if is_usable and not self._is_settled:
             self._known.add(plain)
 

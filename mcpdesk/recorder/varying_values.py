@@ -25,9 +25,9 @@ SHAPES: Final[dict[str, str]] = {
 }
 """Regular expression for each placeholder."""
 _PLACEHOLDER = re.compile(rf"\{{\{{({'|'.join(SHAPES)})\}}\}}")
-_NUMBERS = frozenset({"number", "id", "time", "duration", "any"})
+_NUMBER_PLACEHOLDERS = frozenset({"number", "id", "time", "duration", "any"})
 """Placeholders that also match JSON numbers."""
-_IN_TEXT: Final[tuple[tuple[str, str], ...]] = (
+_TEXT_PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ("any", rf"{MASK}(?:[^\s\"']*{MASK})?"),
     ("uuid", rf"(?<![\w-]){SHAPES['uuid']}(?![\w-])"),
     ("time", rf"(?<![\w.:-])(?:\d{{4}}-\d{{2}}-\d{{2}}[T ]{_CLOCK}(?:Z|[+-]\d{{2}}:?\d{{2}})?"
@@ -39,7 +39,7 @@ _IN_TEXT: Final[tuple[tuple[str, str], ...]] = (
     ("id", r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}(?![\w-])"),
 )  # fmt: skip
 """Placeholders, and the regular expressions that find their values in a text. Longer forms come first."""
-_FOUND = re.compile("|".join(f"(?P<at{place}>{found})" for place, (_, found) in enumerate(_IN_TEXT)))
+_FOUND = re.compile("|".join(f"(?P<at{place}>{found})" for place, (_, found) in enumerate(_TEXT_PATTERNS)))
 _VARYING_NAMES = re.compile(
     r"(?:^|_)(?:pid|ppid|port|id|uuid|guid|etag|nonce|token|duration|elapsed|took|latency|uptime|age|time"
     r"|timestamp|ts|date|at|started|ended|finished|created|updated|modified|expires|mtime|ctime|now|seconds"
@@ -70,7 +70,7 @@ def pattern_of(value: Any, known: Set[str], name: str = "") -> Any:
 
 def _in_text(text: str, known: Set[str]) -> str:
     def named(match: re.Match[str]) -> str:
-        name = _IN_TEXT[int((match.lastgroup or "at0")[2:])][0]
+        name = _TEXT_PATTERNS[int((match.lastgroup or "at0")[2:])][0]
         return match[0] if match[0] in known else f"{{{{{name}}}}}"
 
     return _FOUND.sub(named, text)
@@ -115,7 +115,7 @@ def fits(pattern: Any, value: Any) -> bool:
         if only[1] == "any":
             return True
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and only[1] in _NUMBERS:
+        if is_number and only[1] in _NUMBER_PLACEHOLDERS:
             return True
     if isinstance(pattern, str) and isinstance(value, str):
         return re.fullmatch(_expression(pattern), value) is not None

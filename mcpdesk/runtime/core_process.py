@@ -74,17 +74,17 @@ def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
     """
     from mcpdesk.hosting.environment import make_private
     from mcpdesk.hosting.journal import logging_to
-    from mcpdesk.server.calls.running_call import RUNNING
+    from mcpdesk.server.calls.running_call import RUNNING_CALL
     from mcpdesk.transports.descriptors import claim
 
     folders = host.plan.folders
 
     def keep(line: StrayLine) -> None:
         level = "warning" if line.source == "stderr" else "info"
-        host.journal.log(level, line.source, line.text, line.where, call=RUNNING.get())
+        host.journal.log(level, line.source, line.text, line.where, call=RUNNING_CALL.get())
 
     make_private()  # called before hosted code can start a program
-    with logging_to(host.journal, lambda: folders, RUNNING.get):
+    with logging_to(host.journal, lambda: folders, RUNNING_CALL.get):
         claimed = claim(mode, keep, lambda: [str(folder) for folder in folders])
         try:
             yield claimed

@@ -11,7 +11,7 @@ from sqlite3 import Connection
 from mcpdesk.storage.facts import MAX_ID
 
 COLUMNS = "id, message, delay_s, repeat_count, fired, due, peer, created, last_fired, core"
-KEPT = 200
+MAX_FINISHED_CALLBACKS = 200
 """Maximum finished callbacks that are kept."""
 SETTER = ""
 """Key in the map of notified peers that represents the connection that created the callback."""
@@ -59,7 +59,7 @@ def add(
     number = connection.execute(sql, row).lastrowid
     sql = "DELETE FROM callbacks WHERE due IS NULL AND id NOT IN "
     newest = "(SELECT id FROM callbacks WHERE due IS NULL ORDER BY id DESC LIMIT ?)"
-    connection.execute(sql + newest, (KEPT,))
+    connection.execute(sql + newest, (MAX_FINISHED_CALLBACKS,))
     callback = one(connection, number or 0)
     assert callback is not None
     return callback

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mcpdesk.errors import StorageError
-from mcpdesk.portable_files import PLAIN, lock
+from mcpdesk.portable_files import OPEN_FLAGS, lock
 
 MIGRATIONS = (
     """
@@ -206,7 +206,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # SQLite would create a file that other users can read. The journals get the mode of this file.
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | PLAIN, 0o666 & ~MASK)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o666 & ~MASK)
         status = os.fstat(handle)
         os.close(handle)
         self._inode = status.st_ino

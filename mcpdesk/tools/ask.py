@@ -100,7 +100,7 @@ def _line(page: Page, answer: Answer) -> str:
 
 QUESTIONS = (1, 8)
 OPTIONS = (2, 9)
-WANTED = 'must be a list of questions, or {"questions": [...]}'
+QUESTIONS_FORM = 'must be a list of questions, or {"questions": [...]}'
 TEXT_LIMIT = 4_000
 """Maximum characters of a question or a description."""
 LABEL_LIMIT = 200
@@ -115,11 +115,11 @@ def pages_from(text: str) -> tuple[Page, ...]:
     try:
         value = codec.decode(text.encode())
     except ProtocolError as error:
-        raise HandlerError(f"questions_json: {WANTED}, as JSON. {error.message}") from None
+        raise HandlerError(f"questions_json: {QUESTIONS_FORM}, as JSON. {error.message}") from None
     if isinstance(value, dict):
         value = value.get("questions")
     if not isinstance(value, list):
-        raise HandlerError(f"questions_json: {WANTED}")
+        raise HandlerError(f"questions_json: {QUESTIONS_FORM}")
     _count("questions_json", value, QUESTIONS, "questions")
     return tuple(_page(f"questions[{index}]", each) for index, each in enumerate(value))
 

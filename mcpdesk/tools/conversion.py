@@ -34,7 +34,7 @@ LIBRARIES: dict[Form, str] = {
     "svg": "resvg_py",
     "heic": "pillow_heif",
 }
-BY_HAND: dict[Form, str] = {
+MANUAL_STEPS: dict[Form, str] = {
     "pdf-text": "download it and convert it, for example with `pdftotext -layout FILE.pdf -` (poppler-utils)",
     "pdf": "convert it with `pdftoppm -png FILE PAGE`",
     "svg": "convert it with `rsvg-convert FILE -o PICTURE.png`",
@@ -42,7 +42,7 @@ BY_HAND: dict[Form, str] = {
 }
 """Advice that is shown if the library for a form is missing, by form."""
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs")
-LOOKED_AT = 4_096
+DETECTION_BYTES = 4_096
 _OUT_OF_MEMORY = re.compile(r"memory allocation|out of memory|bad_alloc|cannot allocate|MemoryError", re.I)
 
 
@@ -91,13 +91,13 @@ def form_of(data: bytes) -> Form | None:
     """Return the form of a file according to its first bytes, or None if it is not a PDF, SVG or HEIC
     file.
     """
-    head = data[:LOOKED_AT].lstrip(b"\xef\xbb\xbf \t\r\n")
+    head = data[:DETECTION_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"%PDF-"):
         return "pdf"
     if head.startswith(b"<svg") or (head.startswith((b"<?xml", b"<!--", b"<!DOCTYPE")) and b"<svg" in head):
         return "svg"
     brands = data[8 : int.from_bytes(data[:4], "big")] if data[4:8] == b"ftyp" else b""
-    if any(brand in brands[:LOOKED_AT] for brand in HEIC_BRANDS):
+    if any(brand in brands[:DETECTION_BYTES] for brand in HEIC_BRANDS):
         return "heic"
     return None
 
@@ -113,25 +113,27 @@ async def converted(
     """
     name = form.partition("-")[0].upper()
     if find_spec(LIBRARIES[form]) is None:
-        reason_text = f"needs {LIBRARIES[form]}: {INSTALL}; or {BY_HAND[form]}"
+        reason_text = f"needs {LIBRARIES[form]}: {INSTALL}; or {MANUAL_STEPS[form]}"
         raise HandlerError(f"{what} is {'an' if form == 'svg' else 'a'} {name} file, which {reason_text}")
     output = StdoutBytes(MAX_BYTES + 1)
     async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_AT_ONCE)):
         ended = await _run(form, data, environment, what, output, limits)
     if ended.timed_out or ended.exit_code == _code("SIGXCPU"):
-        raise HandlerError(f"{what} took longer than {limits.seconds} s to read; {BY_HAND[form]}")
+        raise HandlerError(f"{what} took longer than {limits.seconds} s to read; {MANUAL_STEPS[form]}")
     if ended.exit_code:
         reason_text = output.stream("stderr").strip()
         if _is_out_of_memory(ended.exit_code, reason_text):
             most = size_text(limits.memory_bytes)
-            raise HandlerError(f"{what} needs more memory to read than the {most} allowed; {BY_HAND[form]}")
+            raise HandlerError(
+                f"{what} needs more memory to read than the {most} allowed; {MANUAL_STEPS[form]}"
+            )
         reason = (
             reason_text.splitlines()[-1][:300] if reason_text else f"reading it ended with {ended.exit_code}"
         )
         raise HandlerError(f"{what} is a broken {name} file: {reason}")
     facts, _, made = bytes(output.data).partition(b"\n")
     if len(output.data) > MAX_BYTES:
-        raise HandlerError(f"{what} becomes larger than {MAX_BYTES:,} bytes; {BY_HAND[form]}")
+        raise HandlerError(f"{what} becomes larger than {MAX_BYTES:,} bytes; {MANUAL_STEPS[form]}")
     return ConvertedFile(json.decode(facts), made)
 
 

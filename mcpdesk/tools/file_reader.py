@@ -22,7 +22,7 @@ OUT_OF_MEMORY = 3
 """Exit code if a file needs more memory than allowed."""
 MAX_CHARACTERS = 5_000_000
 """Maximum characters of the text of a PDF file."""
-LONGEST_SIDE = 2_000
+MAX_SIDE_PIXELS = 2_000
 """Maximum side of an image in pixels."""
 MAX_PIXELS = 100_000_000
 PAGE_SCALE = 150 / 72
@@ -67,7 +67,7 @@ def pdf_picture(path: Path) -> Read:
 
     with pypdfium2.PdfDocument(path) as document:
         page = document[0]
-        scale = min(PAGE_SCALE, LONGEST_SIDE / max(*page.get_size(), 1.0))
+        scale = min(PAGE_SCALE, MAX_SIDE_PIXELS / max(*page.get_size(), 1.0))
         return _png(page.render(scale=scale).to_pil(), len(document))
 
 
@@ -106,7 +106,7 @@ def _png(image: Any, frames: int) -> Read:
     if width * height > MAX_PIXELS:
         raise ValueError(f"it decodes to {width} x {height} pixels; {MAX_PIXELS:,} are allowed")
     image = image if image.mode in ("L", "RGB", "RGBA") else image.convert("RGBA")
-    image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    image.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
     target = io.BytesIO()
     image.save(target, "PNG", compress_level=1)
     return {"width": width, "height": height, "frames": frames}, target.getvalue()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 20_000_000
 """Maximum bytes of the file."""
-LONGEST_SIDE = 2_000
+MAX_SIDE_PIXELS = 2_000
 """Maximum width and height in pixels. A larger image is scaled down."""
 MAX_PIXELS = 100_000_000
 """Maximum number of pixels of an image. Such an image takes up to 400 MB of memory."""
@@ -166,12 +166,12 @@ def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Pict
             f"file_path: {file_path} decodes to {width} x {height} pixels; {MAX_PIXELS:,} are allowed"
         )
     frames = getattr(image, "n_frames", 1)
-    is_scaled = max(width, height) > LONGEST_SIDE
+    is_scaled = max(width, height) > MAX_SIDE_PIXELS
     if is_scaled:
-        image.draft(image.mode, (LONGEST_SIDE, LONGEST_SIDE))
+        image.draft(image.mode, (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
     image.load()
     if is_scaled:
-        image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+        image.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
         image = _rotate_upright(image)
     given, mime_type = data, f"image/{kind}"
     if is_scaled or kind not in ACCEPTED_FORMATS or len(data) > MAX_RETURNED_BYTES:

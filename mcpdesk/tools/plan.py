@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError, StorageError
-from mcpdesk.portable_files import NO_FOLLOW, NON_BLOCKING, PLAIN
+from mcpdesk.portable_files import NO_FOLLOW, NON_BLOCKING, OPEN_FLAGS
 from mcpdesk.protocol import codec, content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
@@ -216,7 +216,7 @@ def _begin(path: Path, goal: str) -> bool:
 
 def _write(path: Path, text: str, is_anew: bool) -> None:
     """Append a text to a plan's file, or replace its content. Raises: HandlerError, StorageError."""
-    flags = os.O_RDWR | os.O_CREAT | PLAIN | NO_FOLLOW | NON_BLOCKING
+    flags = os.O_RDWR | os.O_CREAT | OPEN_FLAGS | NO_FOLLOW | NON_BLOCKING
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, flags | os.O_APPEND, 0o600)

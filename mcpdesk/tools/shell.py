@@ -176,7 +176,7 @@ def _result(ended: ProgramEnd, output: Output, timeout_ms: int, most: int) -> To
 
 NOTES_LENGTH = 500
 """Number of characters of a result that are reserved for text other than the output."""
-SHOWN = 100
+MAX_COMMAND_LENGTH = 100
 """Maximum characters of a command in a list."""
 
 Status = Literal["running", "succeeded", "failed", "killed"]
@@ -382,4 +382,4 @@ def _words(task: Task) -> str:
 
 def _one_line(command: str) -> str:
     line = " ".join(command.split())
-    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+    return line if len(line) <= MAX_COMMAND_LENGTH else f"{line[: MAX_COMMAND_LENGTH - 1]}…"

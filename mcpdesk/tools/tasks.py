@@ -24,7 +24,7 @@ TEXT_LIMIT = 10_000
 """Maximum characters of a step."""
 MAX_TASKS = 10_000
 MAX_STEPS = 1_000
-LISTED = 200
+MAX_LISTED_TASKS = 200
 """Maximum number of tasks that `list` and `pending` return. The newest tasks come first."""
 READING = frozenset(("list", "pending"))
 """Actions that change nothing."""
@@ -103,7 +103,7 @@ async def task_manager(
     """
     request = _Request(query, task_id, step_id, text)
     tasks_found, message, step = await ctx.hosted.data.run(
-        lambda connection: _RUNS[action](connection, request)
+        lambda connection: _ACTION_FUNCTIONS[action](connection, request)
     )
     if action not in READING:
         ctx.hosted.todo.changed()
@@ -144,7 +144,7 @@ def _complete(connection: Connection, request: _Request) -> _Done:
 
 def _list(connection: Connection, request: _Request, *, is_open: bool = False) -> _Done:
     word = request.query.strip()
-    matching = tasks.named(connection, word, LISTED, is_open=is_open)
+    matching = tasks.named(connection, word, MAX_LISTED_TASKS, is_open=is_open)
     total = tasks.count_named(connection, word, is_open=is_open)
     return matching, _counted(len(matching), total, "pending task" if is_open else "task", word), None
 
@@ -155,7 +155,7 @@ def _switch(connection: Connection, request: _Request) -> _Done:
     return [_task(connection, task.id)], f"Task {task.id} is the current one:", None
 
 
-_RUNS: dict[str, Callable[[Connection, _Request], _Done]] = {
+_ACTION_FUNCTIONS: dict[str, Callable[[Connection, _Request], _Done]] = {
     "create": _create,
     "add": _add,
     "complete": _complete,

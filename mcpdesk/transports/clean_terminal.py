@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator
 
 FIRST_PRIVATE_FD = 10
-CHUNK = 64 << 10
-SETTLE_S = 0.3
+READ_BYTES = 64 << 10
+MAX_WAIT_S = 0.3
 """Maximum seconds that this process waits for data in the pipe before it ends."""
 POLL_S = 0.002
 
@@ -89,7 +89,7 @@ def settle() -> None:
         sys.stdout.flush()
         os.dup2(2, 1)
         sys.stdout = sys.stderr
-    end = time.monotonic() + SETTLE_S
+    end = time.monotonic() + MAX_WAIT_S
     while any(fcntl.ioctl(2, termios.FIONREAD, b"\0" * 4)) and time.monotonic() < end:
         time.sleep(POLL_S)
 
@@ -122,7 +122,7 @@ def _relay(source: int, terminal: int) -> None:
     descriptors = sorted((source, terminal))
     for before, after in zip((-1, *descriptors), (*descriptors, os.sysconf("SC_OPEN_MAX")), strict=True):
         os.closerange(before + 1, after)
-    for text in cleaned(iter(lambda: os.read(source, CHUNK), b"")):
+    for text in cleaned(iter(lambda: os.read(source, READ_BYTES), b"")):
         _write(terminal, text)
 
 

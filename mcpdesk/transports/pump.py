@@ -20,11 +20,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-CHUNK = 64 << 10
+READ_BYTES = 64 << 10
 """Maximum size in bytes of one read. Larger buffers are slow to allocate."""
 HIGH_WATER = 1 << 20
 """Maximum number of bytes that wait for one side. While more bytes wait, the other side is not read."""
-LONG_LINE = 256 << 20
+MAX_LINE_BYTES = 256 << 20
 """Maximum size in bytes of a line. A longer one is copied in pieces and not parsed."""
 REFUSAL = b"mcpdesk: "
 """Beginning of the line that a desk sends if it cannot serve this client."""
@@ -185,7 +185,7 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
             desk.sendall(b"".join(line + b"\n" for line in lines))
             if tracked.is_done:
                 break
-            if not (data := desk.recv(CHUNK)):
+            if not (data := desk.recv(READ_BYTES)):
                 raise RefusedByDesk("it ended")
             *complete, rest = (rest + data).split(b"\n")
             for line in complete:
@@ -329,7 +329,7 @@ class Pump:
             elif fd == self._source and reads_client:
                 self._read_client()
             elif fd == self._wakeup:
-                os.read(fd, CHUNK)
+                os.read(fd, READ_BYTES)
 
     def _watch(self, fd: int, events: int) -> None:
         if self._watched.get(fd, 0) == events:
@@ -343,7 +343,7 @@ class Pump:
     def _read_client(self) -> None:
         """Read from the client, and pass the end of its input on. Answers may still follow."""
         try:
-            data = os.read(self._source, CHUNK)
+            data = os.read(self._source, READ_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -374,7 +374,7 @@ class Pump:
 
     def _read_desk(self) -> None:
         try:
-            data = self._desk.recv(CHUNK)
+            data = self._desk.recv(READ_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -448,7 +448,7 @@ class _LineSplitter:
         if not end:
             self._pieces.append(data)
             self._size += len(data)
-            if self._size <= LONG_LINE and not self.is_long:
+            if self._size <= MAX_LINE_BYTES and not self.is_long:
                 return b""
             self.is_long = True
             return self.left()

@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-CHUNK = 64 << 10
+READ_BYTES = 64 << 10
 """Maximum size in bytes of one read."""
 MAX_COPIES_BYTES = 16 << 20
 """Maximum size in bytes of the copies in the queue. Above this limit, `Copies.add` keeps only the end of each
@@ -114,7 +114,7 @@ class Copies:
     def _next(self) -> list[bytes]:
         """Return the copies for one write. Few large writes disturb the copying threads less than many."""
         pieces, size = list[bytes](), 0
-        while self._queue and size < CHUNK:
+        while self._queue and size < READ_BYTES:
             at, is_from_client, total, rest = self._queue.popleft()
             pieces += (_COPY_HEADER.pack(at, is_from_client, total, len(rest)), rest)
             size += len(rest)
@@ -661,7 +661,7 @@ def _read(source: int) -> bytes:
     """Return the next bytes, or no bytes at the end of the file. Raises: OSError."""
     while True:
         try:
-            return os.read(source, CHUNK)
+            return os.read(source, READ_BYTES)
         except BlockingIOError:
             _wait(source, select.POLLIN)  # another process made this pipe non-blocking
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 HAS_SOCKETS = hasattr(socket, "AF_UNIX")
 """False on Windows, where Python has no Unix sockets. Processes there cannot find each other."""
-BACKLOG = 64
+LISTEN_BACKLOG = 64
 STATE_VARIABLE = "MCPDESK_STATE_DIR"
 USUAL_STATE = (
     "~/Library/Application Support/mcpdesk" if sys.platform == "darwin" else "~/.local/state/mcpdesk"
 )
-SWEPT = 256
+MAX_CHECKED_FILES = 256
 """Maximum number of files that are checked for sockets of killed cores when a core starts."""
 CONNECT_TIMEOUT_S = 2.0
 """Seconds to wait for a desk that does not accept the connection. Only a full backlog delays the
@@ -222,7 +222,7 @@ def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
 def sweep(runtime: str) -> None:
     """Delete the sockets of cores that were killed."""
     with _Locked(runtime):
-        for name in os.listdir(runtime)[:SWEPT]:
+        for name in os.listdir(runtime)[:MAX_CHECKED_FILES]:
             point = f"{runtime}/{name}"
             if _is_point(name) and is_stale(point):
                 _clear(point)
@@ -294,7 +294,7 @@ def _bind(point: str) -> MeetingSocket | None:
             listener.bind(point)
         finally:
             os.umask(before)
-        listener.listen(BACKLOG)
+        listener.listen(LISTEN_BACKLOG)
     except OSError:
         listener.close()
         raise

@@ -21,7 +21,9 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_KEYS = tuple(f"io.modelcontextprotocol/{name}" for name in ("clientInfo", "clientCapabilities"))
-REMEMBERED = frozenset({"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+SESSION_METHODS = frozenset(
+    {"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+)
 """Requests that set state of the session in a server."""
 CHANGES = {
     "tools": ("toolsListChanged", "notifications/tools/list_changed"),
@@ -32,13 +34,13 @@ CHANGES = {
 NOTIFICATION = b'{"jsonrpc":"2.0","method":'
 RESPONSE = b'{"jsonrpc":"2.0","id":'
 """Beginnings of the lines that this program's own servers send."""
-LONG_ID = 1024
+MAX_ID_BYTES = 1024
 INTERNAL_ERROR = -32603
 UNCERTAIN = (
     "The process that ran this call ended before it answered, so the call may or may not have taken effect. "
     "Look at what it changed before calling again."
 )
-GONE = "the process that asked has ended"
+CALLER_ENDED = "the process that asked has ended"
 PAGES = 100
 """Maximum number of pages of a tool list that are read."""
 
@@ -53,7 +55,7 @@ class PendingRequest:
         self.line = line
         self.method = method if isinstance(method, str) else ""
         self.tool = params.get("name") if self.method == "tools/call" and isinstance(params, dict) else None
-        is_kept = self.method in REMEMBERED or self.method == LISTEN
+        is_kept = self.method in SESSION_METHODS or self.method == LISTEN
         self.message: Message | None = message if is_kept else None
 
     def params(self) -> Message:
@@ -255,7 +257,7 @@ class Replay:
         self.is_done = True
         client_state = self._client_state
         for identifier in client_state.asked_of_client:
-            params = {"requestId": identifier, "reason": GONE}
+            params = {"requestId": identifier, "reason": CALLER_ENDED}
             self.to_client.append(_line({"method": "notifications/cancelled", "params": params}))
         client_state.asked_of_client.clear()
         for identifier, sent in list(client_state.in_flight.items()):
@@ -329,7 +331,7 @@ def _beginning(line: bytes) -> tuple[object, str] | None:
     """
     import json
 
-    text = line[len(RESPONSE) : len(RESPONSE) + LONG_ID].decode("utf-8", "ignore")
+    text = line[len(RESPONSE) : len(RESPONSE) + MAX_ID_BYTES].decode("utf-8", "ignore")
     try:
         identifier, end = json.JSONDecoder().raw_decode(text)
     except ValueError:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 PREFIX = b'{"mcpdesk":'
 SESSION_MARK = re.compile("[0-9a-f]{16,64}")
-LIMIT = 8 << 20
+MAX_GREETING_BYTES = 8 << 20
 """Maximum size of a greeting in bytes."""
 
 
@@ -73,8 +73,8 @@ class GreetingReader:
         line, newline, rest = self._start.partition(b"\n")
         if newline:
             return parse_greeting(line), rest
-        if len(line) > LIMIT:
-            raise ValueError(f"a greeting of more than {LIMIT} bytes")
+        if len(line) > MAX_GREETING_BYTES:
+            raise ValueError(f"a greeting of more than {MAX_GREETING_BYTES} bytes")
         return None
 
 

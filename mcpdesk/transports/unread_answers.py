@@ -21,7 +21,7 @@ WAITING_SHARE = 4
 """Divisor of the memory limit: answers that wait for memory may have one fourth of the limit in total. They
 are limited because their results are already in memory.
 """
-PRESSED_S = 10.0
+PRESSURE_S = 10.0
 """Seconds after a refusal in which clients that read nothing are disconnected sooner."""
 
 
@@ -69,7 +69,7 @@ class UnreadAnswers:
 
     @property
     def is_pressed(self) -> bool:
-        """True if an answer waits for memory, or was refused within `PRESSED_S` seconds."""
+        """True if an answer waits for memory, or was refused within `PRESSURE_S` seconds."""
         return bool(self._waiting) or time.monotonic() < self._pressed_until
 
     def add(self, sender: Sender) -> None:
@@ -160,7 +160,7 @@ class UnreadAnswers:
 
     def _refusal(self, size: int) -> AnswerRefused:
         self.refused += 1
-        self._pressed_until = time.monotonic() + PRESSED_S
+        self._pressed_until = time.monotonic() + PRESSURE_S
         reason = (
             f"an answer of {size} bytes is not sent: clients have not read {self.held} bytes of others, and "
             f"{self.most} are allowed (unread_answers_max_bytes). The request was carried out. hint: read "

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from mcpdesk.tui.widgets.menu import Choice
     from mcpdesk.tui.workbench.call_menus import DestructiveCalls
 
-INSIST_S = 2.0
+SECOND_QUIT_S = 2.0
 """A second Ctrl+C within this many seconds quits at once."""
-LEAVE_S = 5.0
+END_TIMEOUT_S = 5.0
 """When the screen closes, tasks that still run after this many seconds are cancelled."""
 NEWS_S = 20.0
 """Seconds for which a notification about a failed screen is shown."""
@@ -61,7 +61,7 @@ WARNING_S = 12.0
 """Seconds for which warnings and errors are shown."""
 NEWS_FRAME = 3
 """Cells of the news row that contain no text."""
-LONGEST_NEWS = 4_000
+MAX_NEWS_LENGTH = 4_000
 """Maximum length in characters of a news item. The middle of a longer item is cut out."""
 MAX_NEWS = 100
 """Maximum number of news items that are kept for the news screen."""
@@ -69,7 +69,7 @@ _GRADES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
 """Severities of news, in ascending order."""
 MENU_GROUP = "menu"
 """Group of the workers that run dialogs and the actions chosen in them."""
-COPY_DOUBT = 75_000
+MAX_SURE_COPY_BYTES = 75_000
 """Length in characters above which some terminals refuse to copy a text."""
 _NO_COLOUR: dict[bool, LineFilter] = {True: NoColor(), False: Monochrome()}
 """Filter that removes colours from a line. The key is True if the theme uses the terminal's own colours."""
@@ -299,7 +299,7 @@ class DeskApp(App[None]):
         super().bell()
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Leave the screen. Tasks that still run after `LEAVE_S` seconds are cancelled."""
+        """Leave the screen. Tasks that still run after `END_TIMEOUT_S` seconds are cancelled."""
         self._is_leaving = True
         self._close_in_time()
         super().exit(result, return_code, message)
@@ -318,12 +318,12 @@ class DeskApp(App[None]):
 
     def _close_in_time(self) -> None:
         if self._main_task is not None and self._end is None:
-            self._end = asyncio.get_running_loop().call_later(LEAVE_S, self._cancel_what_hangs)
+            self._end = asyncio.get_running_loop().call_later(END_TIMEOUT_S, self._cancel_what_hangs)
 
     def _cancel_what_hangs(self) -> None:
         """Cancel all tasks of the screen, because one of them may wait forever."""
         hanging = [task for task in asyncio.all_tasks() if task is not self._main_task]
-        _log.warning("The screen did not close within %.0f seconds: %s", LEAVE_S, hanging)
+        _log.warning("The screen did not close within %.0f seconds: %s", END_TIMEOUT_S, hanging)
         for task in hanging:
             task.cancel()
 
@@ -412,7 +412,7 @@ class DeskApp(App[None]):
     def copy(self, text: str, what: str) -> None:
         """Copy `text` to the clipboard through the terminal and report that `what` was copied."""
         self.copy_to_clipboard(text)
-        doubt = " (long: some terminals refuse)" if len(text) > COPY_DOUBT else ""
+        doubt = " (long: some terminals refuse)" if len(text) > MAX_SURE_COPY_BYTES else ""
         self.notify(f"copied {what}{doubt}", markup=False)
 
     async def copy_one_of(self, choices: Sequence[Choice]) -> None:
@@ -486,15 +486,15 @@ class DeskApp(App[None]):
         if getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
             raise SkipAction
         now = time.monotonic()
-        if now - self._interrupted <= INSIST_S:
+        if now - self._interrupted <= SECOND_QUIT_S:
             self.exit()
         self._interrupted = now
-        self.notify("Ctrl+C again quits at once, Ctrl+Q asks first.", markup=False, timeout=INSIST_S)
+        self.notify("Ctrl+C again quits at once, Ctrl+Q asks first.", markup=False, timeout=SECOND_QUIT_S)
 
 
 def _bounded(message: str) -> str:
-    half = LONGEST_NEWS // 2
-    return message if len(message) <= LONGEST_NEWS else f"{message[:half]} … {message[-half:]}"
+    half = MAX_NEWS_LENGTH // 2
+    return message if len(message) <= MAX_NEWS_LENGTH else f"{message[:half]} … {message[-half:]}"
 
 
 def news_line(message: str, others: int, width: int, hint: str = "", errors: int = 0) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 ANSWER_S = 30.0
 """Seconds for which an action waits for the core."""
-LOOK_S = 0.05
+FRAME_CHECK_S = 0.05
 """Seconds between two checks whether a requested frame has arrived."""
 
 
@@ -99,6 +99,6 @@ async def fetch_exchanges(app: App[None], index: Index, numbers: Iterable[int]) 
         async with asyncio.timeout(ANSWER_S):
             for frame in frames:
                 while not index.is_here(frame):  # noqa: ASYNC110 (a frame may be forgotten and asked for again)
-                    await asyncio.sleep(LOOK_S)
+                    await asyncio.sleep(FRAME_CHECK_S)
     except TimeoutError:
         app.notify("The core does not answer: large messages are incomplete.", severity="warning")

@@ -28,8 +28,8 @@ MAX_BYTES = 64_000
 MAX_KEYS = 8
 """Maximum number of keys of one action."""
 _MODIFIERS = ("ctrl", "shift", "alt")
-_NAMED = frozenset(each.value for each in Keys)
-_WRITTEN = {",": "comma", " ": "space", "+": "plus"}
+_KEY_NAMES = frozenset(each.value for each in Keys)
+_CHARACTER_NAMES = {",": "comma", " ": "space", "+": "plus"}
 """Characters that separate keys in a binding, or parts of a key, and their names."""
 
 
@@ -174,8 +174,8 @@ def _long_name(key: str) -> str:
 def _one_key(text: str) -> str:
     *modifiers, last = text.split("+") if len(text) > 1 else [text]
     unknown = [each for each in modifiers if each not in _MODIFIERS]
-    name = _WRITTEN.get(last, last)
-    if unknown or not (len(name) == 1 or name in _NAMED or len(format_key(name)) == 1):
+    name = _CHARACTER_NAMES.get(last, last)
+    if unknown or not (len(name) == 1 or name in _KEY_NAMES or len(format_key(name)) == 1):
         raise ValueError(
             f"{text!r} is not a key; write one such as x, ctrl+x, alt+x, f5, enter or question_mark"
         )

@@ -136,7 +136,7 @@ _PASSES = 2
 In the first pass, a key moves from the focused widget up to the application, where bindings act on it. In the
 second pass, the messages that these actions sent to the widget move the same way.
 """
-_TURNS = 2
+_MARKER_TURNS = 2
 """Number of times that a marker is queued at each widget.
 
 The second marker comes after the messages that the widget sent to itself.
@@ -231,7 +231,7 @@ class KeyQueue:
         self._limit = self._app.set_timer(KEY_TIMEOUT_S, end)
         target = self._app.focused or self._app.screen
         await self._deliver(event)
-        self._follow(target, target, _PASSES, _TURNS, end)
+        self._follow(target, target, _PASSES, _MARKER_TURNS, end)
 
     def _is_waiting_for_focus(self) -> bool:
         if not self._must_wait():
@@ -254,7 +254,7 @@ class KeyQueue:
         while True:
             if turns == 0:
                 above = node.parent if isinstance(node, DOMNode) and node is not self._app else None
-                node, turns = (above, _TURNS) if above is not None else (target, _TURNS)
+                node, turns = (above, _MARKER_TURNS) if above is not None else (target, _MARKER_TURNS)
                 passes -= above is None
             if passes == 0:
                 self._app.call_later(end)

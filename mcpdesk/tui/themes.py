@@ -29,7 +29,7 @@ LETTERS = (
     *("foreground", "text-muted", "text-disabled", "footer-key-foreground"),
     *("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error"),
 )
-LEAST_CONTRAST = 4.5
+MIN_CONTRAST = 4.5
 """Minimum contrast of text and background, as required by WCAG. Text with more contrast is not changed."""
 MARKS = ("block-cursor-blurred-background", "input-selection-background")
 """Background colours of marks, such as a selection. Text of any colour may be on them."""
@@ -40,7 +40,7 @@ _FIELD = 0.08
 """Share of the text colour in the background of a field."""
 _MIDDLE = 0.18
 """Luminance at which black and white text are equally readable."""
-_STEPS = 20
+_CONTRAST_STEPS = 20
 _FIELDS = frozenset(field.name for field in fields(Theme))
 _SWITCH, _NUMBER = ((bool,), "true or false"), ((int, float), "a number")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -120,7 +120,10 @@ def _make_readable(variables: dict[str, str], grounds: Sequence[Color], ink: Col
         if (colour := _parse_colour(mark[:7])) is None:
             continue
         share = Color.parse(mark).a * float(percent.rstrip("%") or 100) / 100
-        steps = [grounds[0].blend(colour, share * (1 - step / _STEPS), alpha=1) for step in range(_STEPS)]
+        steps = [
+            grounds[0].blend(colour, share * (1 - step / _CONTRAST_STEPS), alpha=1)
+            for step in range(_CONTRAST_STEPS)
+        ]
         read = (one for one in steps if _contrast(ink, one) >= _FAIR and _contrast(dim, one) >= _FAINT)
         readable = next(read, steps[-1])
         variables[name] = readable.hex
@@ -140,9 +143,9 @@ def _contrast(one: Color, other: Color) -> float:
 def _legible(colour: Color, grounds: Sequence[Color]) -> Color:
     """Return a colour, moved towards black or white as far as needed for readability on all backgrounds."""
     far = WHITE if max(map(_luminance, grounds)) < _MIDDLE else BLACK
-    for step in range(_STEPS):
-        nearer = colour.blend(far, step / _STEPS, alpha=1)
-        if min(_contrast(nearer, ground) for ground in grounds) >= LEAST_CONTRAST:
+    for step in range(_CONTRAST_STEPS):
+        nearer = colour.blend(far, step / _CONTRAST_STEPS, alpha=1)
+        if min(_contrast(nearer, ground) for ground in grounds) >= MIN_CONTRAST:
             return nearer
     return far
 
@@ -269,7 +272,7 @@ class ThemeChoice:
         def preview(name: str) -> None:
             app.theme = name
 
-        menu = ThemeMenu("Theme", choices, filtered=True, cursor=names.index(before), passed=preview)
+        menu = ThemeMenu("Theme", choices, filtered=True, cursor=names.index(before), preview=preview)
         chosen = await app.push_screen_wait(menu)
         if chosen:
             self.use(app, chosen)

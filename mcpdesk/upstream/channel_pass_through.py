@@ -27,10 +27,10 @@ from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import CallError, ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_store import (
-    KEPT_BYTES,
-    KEPT_EVENTS,
-    PRIMED,
-    SHARES,
+    MAX_EVENTS,
+    MAX_SESSION_BYTES,
+    PRIMING_REVISION,
+    TOTAL_FACTOR,
     EventStore,
     SharedEventBudget,
 )
@@ -71,7 +71,9 @@ RETIRED_S = 10.0
 """Seconds within which calls on a replaced channel must end."""
 RENEWED_S = 30.0
 """Seconds within which a session must be set up on a new channel."""
-LASTING = frozenset({"initialize", "notifications/initialized", "logging/setLevel", "resources/subscribe"})
+SESSION_METHODS = frozenset(
+    {"initialize", "notifications/initialized", "logging/setLevel", "resources/subscribe"}
+)
 """Methods whose effect lasts as long as the session."""
 SILENT_S = 5.0
 """If no message arrives for this many seconds, the answer becomes a stream, which can carry keep-alive
@@ -108,7 +110,7 @@ class PassedSession(Struct):
         uri = str(params.get("uri", "")) if isinstance(params, dict) else ""
         if method in ("resources/subscribe", "resources/unsubscribe"):
             self.lasting.pop(("resources/subscribe", uri), None)
-        if method in LASTING:
+        if method in SESSION_METHODS:
             self.lasting[method, uri] = line
 
 
@@ -154,7 +156,7 @@ class ChannelPassThrough:
 
         The least recently used channel is first.
         """
-        self._event_budget = SharedEventBudget(KEPT_BYTES * SHARES)
+        self._event_budget = SharedEventBudget(MAX_SESSION_BYTES * TOTAL_FACTOR)
         self._retired: dict[PassedChannel, asyncio.TimerHandle] = {}
         """Replaced channels on which calls may still end, with their timers."""
         self._starting = asyncio.Lock()
@@ -391,7 +393,7 @@ class ChannelPassThrough:
         if isinstance(result, dict) and identifier in self._sessions:
             session = self._sessions[identifier]
             session.revision = str(result.get("protocolVersion"))
-            session.events.sends_priming_event = session.revision == PRIMED
+            session.events.sends_priming_event = session.revision == PRIMING_REVISION
             session.store(message, line)
         return answered(200, line_back, ((SESSION, identifier),) if identifier in self._sessions else ())
 
@@ -493,7 +495,7 @@ class ChannelPassThrough:
         """Begin a session. Return its channel and id."""
         self._make_room()
         identifier = secrets.token_urlsafe(24)
-        events = EventStore[ClientStream](KEPT_BYTES, KEPT_EVENTS, self._event_budget)
+        events = EventStore[ClientStream](MAX_SESSION_BYTES, MAX_EVENTS, self._event_budget)
         standing, sender = events.open(), self._channels.sender(given)
         channel = self._session_channel(identifier, standing, unclaimed)
         await channel.open(self._channels, sender)

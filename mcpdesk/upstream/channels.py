@@ -15,7 +15,7 @@ from mcpdesk.upstream.pass_through import UrlRequests
 from mcpdesk.upstream.target_transport import ProgramEvents
 
 AUTHORIZATION = "authorization"
-_OF_ONE_REQUEST = frozenset(
+_REQUEST_HEADERS = frozenset(
     {"accept", "cache-control", "content-encoding", "content-type", "last-event-id", "pragma"}
     | {"mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name"}
     | {"traceparent", "tracestate", "baggage"}
@@ -174,5 +174,5 @@ def end_to_end(given: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in given.items()
-        if name not in _OF_ONE_REQUEST and not name.startswith(("mcp-param-", "sec-websocket-"))
+        if name not in _REQUEST_HEADERS and not name.startswith(("mcp-param-", "sec-websocket-"))
     }

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OnReply = Callable[[str, ServerReply], None]
 """Function that is called with the method of each answered request, and the reply."""
-STOPPED = "the client stopped waiting for the response"
+CLIENT_STOPPED = "the client stopped waiting for the response"
 UNANSWERED = "the call had ended before the server's question was answered"
 MAX_QUESTIONS = 1_000
 """Maximum number of unanswered requests of a server that are remembered."""
@@ -149,7 +149,9 @@ class RecordedTransport(ClientTransport):
             if isinstance(error, SessionGone) and error.reply is not None:
                 self._record_lost(error.reply, identifier)
             else:
-                self._record_silence(identifier, str(error) if isinstance(error, CallError) else STOPPED)
+                self._record_silence(
+                    identifier, str(error) if isinstance(error, CallError) else CLIENT_STOPPED
+                )
             raise
         finally:
             self.end_questions(identifier)
@@ -327,7 +329,7 @@ class RecordedTransport(ClientTransport):
 
     def _record_silence(self, request: Id, reason: str) -> None:
         """Record that a request gets no response."""
-        self.remarked(Remark(RemarkKind.NO_ANSWER, excerpt(reason) or STOPPED, is_fault=True), request)
+        self.remarked(Remark(RemarkKind.NO_ANSWER, excerpt(reason) or CLIENT_STOPPED, is_fault=True), request)
 
     def _keep_question(self, message: JSONObject, of: Id | None) -> None:
         """Remember a request of the server until it is answered."""

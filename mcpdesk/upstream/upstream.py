@@ -27,7 +27,7 @@ from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import OAuthGrant
 from mcpdesk.client.subscriptions.subscription import Subscription
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
-from mcpdesk.client.transport import REFUSED, ServerReply, excerpt
+from mcpdesk.client.transport import REFUSAL_STATUSES, ServerReply, excerpt
 from mcpdesk.errors import (
     AuthorizationError,
     CallError,
@@ -69,7 +69,7 @@ REFRESH_DELAY_S = 0.2
 """Seconds for which the desk waits for more changes after a list has changed. Then it reads the lists
 again.
 """
-STEPS = frozenset({"server/discover", "initialize", OPENING})
+NEGOTIATION_METHODS = frozenset({"server/discover", "initialize", OPENING})
 """Methods of the messages with which client and server agree on a protocol revision."""
 _log = logging.getLogger(__name__)
 
@@ -461,7 +461,7 @@ class Upstream:
         if self.status.state is UpstreamState.ENDED and not self._is_resuming:
             self._is_resuming = True
             self._begin(self._resume())
-        if self.status.state is not UpstreamState.CONNECTING or method not in STEPS:
+        if self.status.state is not UpstreamState.CONNECTING or method not in NEGOTIATION_METHODS:
             return
         if reply.code is not None:
             text = excerpt(f"error {reply.code}: {reply.message['error']['message']}")
@@ -526,7 +526,7 @@ def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
     if isinstance(error, AuthorizationError):
         return LOG_IN
     advice = desk_hint(error, is_first=is_first) if isinstance(error, CallError) else ""
-    is_about_token = isinstance(error, HttpError) and error.status in REFUSED
+    is_about_token = isinstance(error, HttpError) and error.status in REFUSAL_STATUSES
     return advice if is_about_token else f"{advice} {RETRY_HINT}".strip()
 
 

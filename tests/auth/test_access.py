@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.auth.access import NOTHING_ASKED, Access
+from mcpdesk.auth.access import OPEN_ACCESS, Access
 from mcpdesk.auth.principal import KEY, OPEN, Principal, Rejected
 
 GIVER = Access(
@@ -18,7 +18,7 @@ AT = "http://h.example/.well-known/oauth-protected-resource/mcp/wallet"
 
 
 def test_everybody_is_admitted_where_nothing_is_asked() -> None:
-    assert all(NOTHING_ASKED.admits(each) for each in (OPEN, KEY, ADA))
+    assert all(OPEN_ACCESS.admits(each) for each in (OPEN, KEY, ADA))
 
 
 def test_a_token_with_the_scopes_is_admitted_where_one_is_asked_for() -> None:
@@ -60,4 +60,4 @@ def test_the_metadata_names_the_resource_and_who_gives_tokens() -> None:
 
 async def test_no_token_counts_where_none_is_looked_at() -> None:
     with pytest.raises(Rejected, match="no tokens are accepted here"):
-        await NOTHING_ASKED.verify("a.b.c")
+        await OPEN_ACCESS.verify("a.b.c")

@@ -172,7 +172,7 @@ async def test_a_clock_that_was_set_counts_more_than_the_time_that_passed(
 ) -> None:
     now = [1_000.0]
     monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now[0]))
-    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(module, "MAX_CLOCK_CHECK_S", 0.01)
     entered = asyncio.Event()
 
     async def wait() -> None:

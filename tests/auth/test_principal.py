@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from multidict import CIMultiDict
 
-from mcpdesk.auth.principal import INVALID, MISSING
+from mcpdesk.auth.principal import INVALID_TOKEN, MISSING_TOKEN
 from mcpdesk.transports.base import Rules
 from tests.support.callers import PASSED, WITHOUT_BODY, checking, everywhere, good_headers, guarding
 from tests.support.tokens import AUDIENCE, base64, claims, pem, private_key, signed, token, unsigned
@@ -215,10 +215,10 @@ def problem(route: str, expected: str, outcome: Any) -> str:
     match expected:
         case "missing":
             is_right = outcome.status == 401 and outcome.challenge == 'Bearer realm="mcpdesk"'
-            is_right = is_right and (is_socket or outcome.text == words(MISSING))
+            is_right = is_right and (is_socket or outcome.text == words(MISSING_TOKEN))
         case "invalid":
             is_right = outcome.status == 401 and outcome.challenge == 'Bearer error="invalid_token"'
-            is_right = is_right and (is_socket or outcome.text == words(INVALID))
+            is_right = is_right and (is_socket or outcome.text == words(INVALID_TOKEN))
         case "broken":
             is_right = outcome.status == 400 and 'error="invalid_request"' in outcome.challenge
         case "foreign":

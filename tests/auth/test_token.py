@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.principal import Rejected
-from mcpdesk.auth.tokens import LONGEST, normalised, principal_of, read_token, scopes_of, widened
+from mcpdesk.auth.tokens import MAX_TOKEN_LENGTH, normalised, principal_of, read_token, scopes_of, widened
 from tests.support.tokens import SECRET, base64, claims, signed, token
 
 
@@ -24,7 +24,7 @@ from tests.support.tokens import SECRET, base64, claims, signed, token
         "é.é.é",
         "a b.c.d",
         "=.=.=",
-        "a" * (LONGEST + 1),
+        "a" * (MAX_TOKEN_LENGTH + 1),
         f"{token()}\n",
         f"{token()}.{token()}",
         token().replace(".", "..", 1),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.bridge.model_schemas import APIS, DEEPEST, ModelSchema, Names, ToolSchemas, model_api
+from mcpdesk.bridge.model_schemas import APIS, MAX_DEPTH, ModelSchema, Names, ToolSchemas, model_api
 from mcpdesk.errors import DeskUserError
 from mcpdesk.server.schemas.validation import compile_schema
 
@@ -423,7 +423,7 @@ def test_deep_schemas_and_values_are_cut() -> None:
     levels, each = 0, made
     while "properties" in each:
         levels, each = levels + 1, each["properties"].get("d", {})
-    assert 10 < levels <= DEEPEST + 1
+    assert 10 < levels <= MAX_DEPTH + 1
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from mcpdesk.cli.command_client import BRIEF, TALKS
+from mcpdesk.cli.command_client import STDOUT_HINT, TIMEOUT_HINT
 from mcpdesk.client import hints
 from mcpdesk.errors import InvalidAnswer
 from tests.support.features import having
@@ -74,7 +74,7 @@ PROGRAMS: list[Any] = [
         [sys.executable, "-c", "print('hi', flush=True); [*open(0)]"],
         3,
         "no answer to initialize",
-        TALKS,
+        STDOUT_HINT,
     ),
     slow([sys.executable, "-c", FLOOD], 3, "no answer to initialize within 3 s", "CONNECT_TIMEOUT_S"),
     ([sys.executable, "-c", LEAVES], 3, "ended with exit code 0", hints.ENDED),
@@ -202,7 +202,7 @@ def test_a_malformed_list_hides_no_other_one(mcpdesk: Run, tmp_path: Path) -> No
 def test_the_timeout_of_a_command_also_limits_the_connection(mcpdesk: Run) -> None:
     done = mcpdesk("list", "--timeout", "0.5", "--", sys.executable, str(PROGRAM), "silent")
     assert done.returncode == 3
-    assert "no answer to initialize within 0.5 s" in done.stderr and BRIEF in done.stderr
+    assert "no answer to initialize within 0.5 s" in done.stderr and TIMEOUT_HINT in done.stderr
 
 
 @pytest.mark.parametrize("path", ANSWERS)

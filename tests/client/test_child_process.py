@@ -233,7 +233,7 @@ async def test_a_program_that_cannot_be_used_is_named_with_the_reason(
 
 @pytest.mark.process
 async def test_a_program_may_close_its_stdout_while_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "MUTE_S", 0.05)
+    monkeypatch.setattr(child_process, "CLOSED_STDOUT_WAIT_S", 0.05)
     heard = Heard()
     ending = ANSWERING.replace("TOOLS", LIST).replace("UNKNOWN", REFUSE)
     ending += "import os, time; sys.stdout.flush(); os.close(1); time.sleep(0.3); os._exit(0)"
@@ -259,7 +259,7 @@ async def test_a_call_fails_when_the_program_ends_under_it_and_the_next_one_star
 
 @pytest.mark.process
 async def test_an_answer_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(child_process, "MAX_LINE_BYTES", 1 << 20)
     async with _started(_scripted(tools="print('x' * (2 << 20), flush=True)")) as connection:
         with pytest.raises(InvalidAnswer, match="exceeds 1048576 bytes"):
             await _tools(connection)

@@ -69,7 +69,7 @@ def test_broken_files_are_reported_and_stop_nothing(home: Home, monkeypatch: pyt
     (home[1] / ".vscode" / "mcp.json").write_bytes(b'{"servers": {"x": "\xff"}}')
     (home[0] / ".gemini" / "settings.json").write_text("{" + " " * 5000)
     os.mkfifo(home[1] / ".mcp.json")
-    monkeypatch.setattr(config_files, "LARGEST", 5000)
+    monkeypatch.setattr(config_files, "MAX_FILE_BYTES", 5000)
     found = discover()
     reasons = {each.client: each.reason for each in found.problems}
     assert reasons.keys() == {"codex", "vscode", "gemini"}

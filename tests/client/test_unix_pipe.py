@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcpdesk.client.transport import Incoming
-from mcpdesk.client.unix_pipe import ENDED, UnixPipe
+from mcpdesk.client.unix_pipe import HOST_ENDED, UnixPipe
 from mcpdesk.errors import CallError, InvalidAnswer, Unreachable
 from tests.support.patience import in_time, within
 
@@ -59,12 +59,12 @@ async def test_what_waits_fails_when_the_other_process_ends(ends: Ends) -> None:
     waiting = asyncio.create_task(ends.pipe.exchange({"id": 1, "method": "x"}, {}, ends.received.put_nowait))
     await ends.asked()
     ends.writer.close()
-    with pytest.raises(Unreachable, match=ENDED):
+    with pytest.raises(Unreachable, match=HOST_ENDED):
         await in_time(waiting)
     assert not ends.pipe.is_open
-    with pytest.raises(Unreachable, match=ENDED):
+    with pytest.raises(Unreachable, match=HOST_ENDED):
         await ends.pipe.send({"method": "later"})
-    with pytest.raises(Unreachable, match=ENDED):
+    with pytest.raises(Unreachable, match=HOST_ENDED):
         await ends.pipe.open(ends.received.put_nowait)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.client.targets import CommandTarget, FolderTarget
-from mcpdesk.client.unix_pipe import ENDED, UnixPipe
+from mcpdesk.client.unix_pipe import HOST_ENDED, UnixPipe
 from mcpdesk.connect import connect, connecting
 from mcpdesk.connect.in_process import lone_host
 from mcpdesk.errors import CallError, ConnectTimeout, DeskError, RpcError
@@ -114,6 +114,6 @@ async def test_a_close_that_takes_too_long_does_not_hide_the_error(monkeypatch: 
     monkeypatch.setattr(connecting, "CLOSE_S", 0.05)
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     theirs.close()
-    with pytest.raises(CallError, match=ENDED):
+    with pytest.raises(CallError, match=HOST_ENDED):
         async with connect(SlowPipe(ours, "tea"), ME, limit_s=WITHIN_S):
             pytest.fail("it is connected")

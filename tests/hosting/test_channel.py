@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import TURN_S, Pipe
+from mcpdesk.hosting.channel import MAX_TURN_S, Pipe
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, request_meta
 from mcpdesk.recorder.record import Direction
@@ -119,7 +119,7 @@ async def test_a_handler_that_computes_between_its_messages_is_heard_meanwhile()
     heard: list[int] = []
 
     def think() -> None:
-        time.sleep(2 * TURN_S)
+        time.sleep(2 * MAX_TURN_S)
 
     async def compute(arguments: dict[str, Any], context: Context) -> Any:
         for step in (1, 2, 3):

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.auth.principal import OPEN
-from mcpdesk.hosting.held_token import CHANGED
+from mcpdesk.hosting.held_token import RULES_CHANGED
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.settings import resolve
@@ -173,7 +173,7 @@ async def test_a_token_is_checked_again_when_mcp_json_asks_for_others(host: Host
     host.reload("wallet")
     await until(lambda: endpoint.access is not before)
     assert await client.names() == ["free", "whoami"]
-    assert logged(host) == ["tester: its MCPDESK_TOKEN is not valid here: " + CHANGED]
+    assert logged(host) == ["tester: its MCPDESK_TOKEN is not valid here: " + RULES_CHANGED]
 
 
 async def test_a_client_that_connected_before_tokens_were_checked_is_known_later(

@@ -168,7 +168,7 @@ async def test_a_blocking_tool_gets_its_timeout_and_stops_no_others(tmp_path: Pa
 async def test_when_every_loop_is_blocked_calls_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_loops, "MOST", 1)
+    monkeypatch.setattr(folder_loops, "MAX_LOOPS", 1)
     async with blocked_once(tmp_path, tool_timeout_ms=1000) as (_, wire):
         let_go = tmp_path / "second"
         try:

@@ -13,7 +13,7 @@ from mcpdesk.auth.access import Access
 from mcpdesk.auth.keys import CONSTANT, KeysMissing, KeySource, constant, secret_keys
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.auth.tokens import TokenTerms, Verifier
-from mcpdesk.hosting.held_token import CHANGED, EXPIRED, ClientToken, HeldToken
+from mcpdesk.hosting.held_token import EXPIRED, RULES_CHANGED, ClientToken, HeldToken
 from tests.support.patience import within
 from tests.support.served import Peer
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
@@ -126,7 +126,7 @@ async def test_it_ends_when_the_server_asks_something_else() -> None:
     assert holder.caller == "token of ada"
     holder.server.access = access()
     held = holder.held.view()
-    assert held is not None and held.ended == CHANGED
+    assert held is not None and held.ended == RULES_CHANGED
     holder.held.apply()
     assert holder.caller == ""
 

@@ -21,12 +21,12 @@ def test_readers_get_what_they_have_not_seen() -> None:
 
 def test_old_and_long_lines_are_bounded() -> None:
     kept = Journal()
-    for number in range(journal.KEPT_LINES + 10):
+    for number in range(journal.MAX_LINES + 10):
         kept.log("info", "server", str(number))
     kept.log("info", "server", "x" * 100_000)
     lines = kept.lines()
-    assert len(lines) == journal.KEPT_LINES
-    assert len(lines[-1].text) < journal.LONGEST_LINE + 10
+    assert len(lines) == journal.MAX_LINES
+    assert len(lines[-1].text) < journal.MAX_LINE_LENGTH + 10
 
 
 HERE = Path(__file__)

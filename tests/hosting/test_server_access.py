@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth import keys
-from mcpdesk.auth.access import NOTHING_ASKED
+from mcpdesk.auth.access import OPEN_ACCESS
 from mcpdesk.auth.keys import KeysMissing, KeySource, RefreshPace
 from mcpdesk.auth.principal import Rejected
 from mcpdesk.auth.tokens import Verifier
 from mcpdesk.hosting.folder.manifest import Auth, Jwt, Needs
 from mcpdesk.hosting.server_access import (
-    LARGEST,
+    MAX_DOCUMENT_BYTES,
     AccessGate,
     access_warnings,
     file_keys,
@@ -45,7 +45,7 @@ def shared(**more: Any) -> Auth:
 
 
 def test_nothing_is_asked_where_nothing_is_said(tmp_path: Path) -> None:
-    assert AccessGate("wallet", tmp_path, print).update(Auth()) is NOTHING_ASKED
+    assert AccessGate("wallet", tmp_path, print).update(Auth()) is OPEN_ACCESS
 
 
 async def test_tokens_are_checked_as_the_manifest_says(tmp_path: Path) -> None:
@@ -206,7 +206,11 @@ async def test_a_file_is_read_again_when_it_is_another_one(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(None, "it cannot be read: No such file"), (b"{", "not a JWK set"), (b" " * (LARGEST + 1), "larger")],
+    [
+        (None, "it cannot be read: No such file"),
+        (b"{", "not a JWK set"),
+        (b" " * (MAX_DOCUMENT_BYTES + 1), "larger"),
+    ],
 )
 async def test_a_file_without_keys_is_told_with_its_name(
     tmp_path: Path, content: bytes | None, why: str
@@ -221,7 +225,7 @@ async def test_a_file_without_keys_is_told_with_its_name(
 
 async def test_an_address_is_asked_for_public_keys_alone() -> None:
     async def fetch(url: str, most: int) -> bytes:
-        assert (url, most) == ("https://i.example/keys", LARGEST)
+        assert (url, most) == ("https://i.example/keys", MAX_DOCUMENT_BYTES)
         return jwks(jwk("RS256"), {"kty": "oct", "k": "A" * 64, "kid": "shared"})
 
     keys = await url_keys("https://i.example/keys", ["RS256", "HS256"], fetch)()

@@ -104,7 +104,7 @@ async def test_a_process_that_begins_later_is_met_once_however_often_it_connects
 async def test_what_is_no_process_of_ours_is_left_alone(
     watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_peers, "GREET_S", 0.01)
+    monkeypatch.setattr(state_peers, "GREETING_TIMEOUT_S", 0.01)
     await watched.peers.open()
     point = rendezvous.state_point(tmp_path, str(tmp_path / "state"))
     for greeting in (b"", b"hello\n"):

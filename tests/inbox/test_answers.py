@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.inbox.answers import MAX_OTHER, fitting
+from mcpdesk.inbox.answers import MAX_TEXT_LENGTH, fitting
 from mcpdesk.inbox.question import Answer, Option, Page
 
 ONE = Page("Which?", options=(Option("a"), Option("b"), Option("c")))
@@ -29,7 +29,7 @@ def test_free_text_alone_answers_any_page() -> None:
         (ONE, Answer(("a",), "and more"), "page 1: only one choice"),
         (ONE, Answer(("z",)), "page 1: 'z' is not an option"),
         (MANY, Answer(("a", "a")), "page 1: an option is chosen twice"),
-        (MANY, Answer(other="x" * (MAX_OTHER + 1)), "page 1: free text is limited"),
+        (MANY, Answer(other="x" * (MAX_TEXT_LENGTH + 1)), "page 1: free text is limited"),
         (Page("Why?"), Answer(other="  "), "page 1: write something"),
         (OFFERED, Answer(), "page 1: choose at least one option$"),
         (OFFERED, Answer(other="d"), "page 1: only the given options"),

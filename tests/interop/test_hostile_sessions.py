@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.protocol.event_store import SHARES
+from mcpdesk.protocol.event_store import TOTAL_FACTOR
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.calls.conversation import Conversation
 from mcpdesk.server.offer.tool import Tool
@@ -83,7 +83,7 @@ async def test_what_all_sessions_keep_stays_within_one_bound() -> None:
             await served.session()
         for number in range(20):
             served.peer.server.tools.replace([Tool(f"a{number}", None, {"type": "object"})])  # type: ignore[arg-type]
-        bound = 1_000 * SHARES
+        bound = 1_000 * TOTAL_FACTOR
         assert 0 < kept(served).event_budget.size <= bound
         for session in list(kept(served)._sessions.values()):
             assert session.events.size <= 1_000

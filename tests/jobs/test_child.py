@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcpdesk.jobs.child import CAN_KEEP, ProgramGuard
+from mcpdesk.jobs.child import HAS_GUARD, ProgramGuard
 from tests.support.patience import WITHIN_S, wait_until
 from tests.support.processes import gone
 
@@ -47,7 +47,7 @@ ENDS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CAN_KEEP, reason="needs a system where orphans can be adopted")
+@pytest.mark.skipif(not HAS_GUARD, reason="needs a system where orphans can be adopted")
 @pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
 def test_children_do_not_outlive_the_core(tmp_path: Path, number: signal.Signals) -> None:
     core = start_core(tmp_path / "pids")

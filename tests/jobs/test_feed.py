@@ -68,7 +68,7 @@ def test_progress_that_is_no_number_is_left_out(value: float) -> None:
 
 
 def test_a_file_is_listed_once_and_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "FILES", 10)
+    monkeypatch.setattr(feeds, "MAX_FILES", 10)
     feed = CallFeed()
     for _ in range(2):
         feed.produced(Path("/tmp/a.png"))
@@ -105,8 +105,8 @@ def test_after_a_call_only_the_ends_of_its_streams_are_kept() -> None:
     assert feed.shrink() == 30
     assert (feed.since().stdout, feed.since().stderr) == ("a" * 10, "b" * 10)
     assert feed.since().missed == (5, 5)
-    assert feed.ends(8) == (feeds.EARLIER, feeds.EARLIER)
-    assert feed.ends(100) == (f"{feeds.EARLIER}{'a' * 10}", f"{feeds.EARLIER}{'b' * 10}")
+    assert feed.ends(8) == (feeds.OMISSION_NOTE, feeds.OMISSION_NOTE)
+    assert feed.ends(100) == (f"{feeds.OMISSION_NOTE}{'a' * 10}", f"{feeds.OMISSION_NOTE}{'b' * 10}")
 
 
 def test_a_long_message_of_progress_is_cut() -> None:

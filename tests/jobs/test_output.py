@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 
 from mcpdesk.jobs import output as module
 from mcpdesk.jobs.feed import ProgressReport
-from mcpdesk.jobs.output import END_BYTES, LONGEST, WHOLE_BYTES, Excerpt, Output, Reports, Stream, stored_text
+from mcpdesk.jobs.output import (
+    END_BYTES,
+    MAX_UNFINISHED_BYTES,
+    WHOLE_BYTES,
+    Excerpt,
+    Output,
+    Reports,
+    Stream,
+    stored_text,
+)
 from mcpdesk.jobs.output_budget import OutputBudget
 
 
@@ -195,20 +204,20 @@ def test_json_lines_are_taken_out_wherever_they_are_split(cuts: list[int]) -> No
 
 
 def test_line_that_goes_on_and_on_is_text() -> None:
-    long = b'{"progress": 1, "x": "' + b"y" * LONGEST
+    long = b'{"progress": 1, "x": "' + b"y" * MAX_UNFINISHED_BYTES
     assert Heard("json-lines", [long, b'"}\n']).kept.startswith('{"progress"')
-    assert Heard("percent", [b"z" * (LONGEST + 1), b" 5%"]).kept.endswith("z 5%")
+    assert Heard("percent", [b"z" * (MAX_UNFINISHED_BYTES + 1), b" 5%"]).kept.endswith("z 5%")
     texts: list[str] = []
     output = Reports(None, "percent", lambda _, text: texts.append(text), lambda _: None)
-    output.add("stdout", b"z" * LONGEST)
+    output.add("stdout", b"z" * MAX_UNFINISHED_BYTES)
     assert texts == []
     output.add("stdout", b"z")
-    assert texts == ["z" * (LONGEST + 1)]
+    assert texts == ["z" * (MAX_UNFINISHED_BYTES + 1)]
 
 
 def test_a_bar_that_is_drawn_again_and_again_never_becomes_a_long_line() -> None:
     bar = b"\r" + b"=" * 1000
-    heard = Heard("percent", [b"begin", *[bar] * (2 * LONGEST // len(bar)), b"\r", b"end\n"])
+    heard = Heard("percent", [b"begin", *[bar] * (2 * MAX_UNFINISHED_BYTES // len(bar)), b"\r", b"end\n"])
     assert heard.kept == heard.told == "end\n"
 
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from mcpdesk.jobs import process
-from mcpdesk.jobs.child import CAN_KEEP, GUARD
+from mcpdesk.jobs.child import GUARD, HAS_GUARD
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import (
     NICE,
@@ -51,7 +51,7 @@ os.wait()
 """A daemon in a new session whose parent has exited, started as daemons usually are."""
 
 
-keeps = pytest.mark.skipif(not CAN_KEEP, reason="needs a system where orphans can be adopted")
+keeps = pytest.mark.skipif(not HAS_GUARD, reason="needs a system where orphans can be adopted")
 ENVIRON = dict(os.environ)
 
 

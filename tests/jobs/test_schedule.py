@@ -57,7 +57,7 @@ async def test_work_is_called_until_it_wants_no_more(make: Make) -> None:
 async def test_an_absent_store_is_one_line_without_a_traceback_and_work_is_called_again(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(schedule, "TROUBLE_S", 0.0)
+    monkeypatch.setattr(schedule, "RETRY_S", 0.0)
     done, calls = asyncio.Event(), list[int]()
 
     async def work() -> float | None:
@@ -90,7 +90,7 @@ async def test_a_poke_ends_a_long_sleep(make: Make) -> None:
 
 
 async def test_a_clock_that_was_set_is_noticed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "LOOK_S", 0.01)
+    monkeypatch.setattr(schedule, "MAX_SLEEP_S", 0.01)
     looks = asyncio.Semaphore(0)
 
     async def work() -> float | None:
@@ -106,7 +106,7 @@ async def test_a_clock_that_was_set_is_noticed(make: Make, monkeypatch: pytest.M
 async def test_work_that_fails_is_logged_and_tried_again(
     make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "TROUBLE_S", 0.01)
+    monkeypatch.setattr(schedule, "RETRY_S", 0.01)
     done, calls = asyncio.Event(), list[int]()
 
     async def work() -> float | None:

@@ -9,11 +9,11 @@ import pytest
 
 from mcpdesk.auth.access import Access
 from mcpdesk.auth.keys import CONSTANT, KeySource, constant, secret_keys
-from mcpdesk.auth.principal import MISSING
+from mcpdesk.auth.principal import MISSING_TOKEN
 from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.errors import LocalProtocolError
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.local.desk_client import KEPT_LOGS, DeskCall, HostedDesk
+from mcpdesk.link.local.desk_client import MAX_LOGS, DeskCall, HostedDesk
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.protocol import task_shapes
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
@@ -267,12 +267,12 @@ async def test_a_token_counts_for_what_is_sent_while_it_does(revision: Revision)
             error = (await asyncio.wrap_future(call.outcome)).error
         return "" if error is None else str(error["message"])
 
-    assert await said() == MISSING
+    assert await said() == MISSING_TOKEN
     async with within():
         await asyncio.wrap_future(client.token.give(token("HS256")))
     assert await said() == ""
     peer.server.access = Access(requires_token=True, verifier=Verifier(terms, keys))
-    assert await said() == MISSING
+    assert await said() == MISSING_TOKEN
     client.close()
 
 
@@ -290,9 +290,9 @@ def test_cancelling_ends_a_call_and_a_late_answer_changes_nothing() -> None:
 
 def test_logs_are_kept_up_to_a_bound() -> None:
     call = made()
-    for number in range(KEPT_LOGS + 5):
+    for number in range(MAX_LOGS + 5):
         call.on_log(str(number))
-    assert len(call.logs) == KEPT_LOGS
+    assert len(call.logs) == MAX_LOGS
 
 
 class TaskDesk:

@@ -385,7 +385,7 @@ async def test_nobody_of_that_number_is_no_trouble(tmp_path: Path) -> None:
 async def test_very_many_peers_are_looked_at_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MANY", 1)
+    monkeypatch.setattr(module, "MANY_CLIENTS", 1)
     async with met(tmp_path) as found:
         await found.shake_hands()
         await found.only()

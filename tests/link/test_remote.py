@@ -24,7 +24,13 @@ from mcpdesk.link import core_copy
 from mcpdesk.link.attach_messages import Ask, Join, State, TrafficBatch, Welcome, framed, pack, read_message
 from mcpdesk.link.core_copy import _of_core
 from mcpdesk.link.link import INTENTS, SNAPSHOTS, Link
-from mcpdesk.link.link_server import BEHIND, PAST, AttachedScreen, CoreUpdates, serve_screen
+from mcpdesk.link.link_server import (
+    MAX_PAST_FRAMES,
+    MAX_UNSENT_FRAMES,
+    AttachedScreen,
+    CoreUpdates,
+    serve_screen,
+)
 from mcpdesk.link.local.local_link import LocalLink
 from mcpdesk.link.remote import RemoteLink, RunningCore, running_cores
 from mcpdesk.link.traffic_copy import TrafficCopy
@@ -224,7 +230,7 @@ def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:
 def test_a_core_that_hangs_is_told_until_it_answers_again(
     serve: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(core_copy, "BEAT_S", 0.05)
+    monkeypatch.setattr(core_copy, "PING_PERIOD_S", 0.05)
     monkeypatch.setattr(core_copy, "SILENT_S", 0.5)
     service = serve()
     link = attach()
@@ -423,7 +429,7 @@ async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(
         recording = desk.host.recording
         recording.connect(ConnectionInfo(990, "far", "http", "somebody", "", time.time()))
         recording.remark(RecordedRemark(990, None, time.time(), Remark(RemarkKind.STDOUT, "text")))
-        total = BEHIND + 2 * PAST
+        total = MAX_UNSENT_FRAMES + 2 * MAX_PAST_FRAMES
         for _ in range(total):
             recording.frame(990, Direction.IN, b'{"jsonrpc":"2.0","method":"notifications/x"}', is_json=True)
         desk.host.turns.changes.note()  # as the end of a turn does, in which frames are recorded

@@ -11,7 +11,7 @@ import pytest
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import JobState, JobView
 from mcpdesk.recorder.index.exchange import Exchange, Status
-from mcpdesk.server.calls.threads.running_code import ENDED, RUNS, RunningCode
+from mcpdesk.server.calls.threads.running_code import CODE_ENDED, CODE_STILL_RUNS, RunningCode
 from mcpdesk.tui.results.result_view import verdict
 from mcpdesk.tui.workbench.drafts import Drafts
 from tests.support.desk import RunningDesk, running_desk
@@ -77,7 +77,7 @@ def exchange_of(desk: RunningDesk, call: LinkCall) -> Exchange:
 
 
 def logged(desk: RunningDesk) -> list[str]:
-    return [line.text for line in desk.host.journal.lines() if line.text in (RUNS, ENDED)]
+    return [line.text for line in desk.host.journal.lines() if line.text in (CODE_STILL_RUNS, CODE_ENDED)]
 
 
 @pytest.mark.slow
@@ -86,13 +86,13 @@ async def test_a_cancelled_thread_is_left_until_its_function_has_ended(
 ) -> None:
     call = await begun(desk, tmp_path, "hold")
     call.cancel()
-    await until(lambda: logged(desk) == [RUNS])
+    await until(lambda: logged(desk) == [CODE_STILL_RUNS])
     assert exchange_of(desk, call).status is Status.LEFT
     (tmp_path / "go").touch()
-    await until(lambda: logged(desk) == [RUNS, ENDED])
+    await until(lambda: logged(desk) == [CODE_STILL_RUNS, CODE_ENDED])
     assert exchange_of(desk, call).status is Status.CANCELLED
     remarks = desk.traffic.recorded_remarks(exchange_of(desk, call))
-    assert [each.remark.text for each in remarks] == [RUNS, ENDED]
+    assert [each.remark.text for each in remarks] == [CODE_STILL_RUNS, CODE_ENDED]
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ async def test_a_result_says_stopped_waiting_until_the_code_has_ended(
         return verdict(draft.outcome, is_left=draft.is_left)[0]
 
     if tool == "hold":
-        await until(lambda: logged(desk) == [RUNS])
+        await until(lambda: logged(desk) == [CODE_STILL_RUNS])
     assert told().startswith("⊘ stopped waiting")
     (tmp_path / "go").touch()
     await until(lambda: told().startswith("⊘ cancelled"))
@@ -145,7 +145,7 @@ async def test_a_cancelled_job_is_left_until_its_function_has_ended(
         async with client.delete(f"{wire.base}/jobs/{name}") as answer:
             facts = await answer.json()
         assert facts["status"] == "canceled"
-        assert facts["message"] == f"canceled by the client; {RUNS}"
+        assert facts["message"] == f"canceled by the client; {CODE_STILL_RUNS}"
         assert (job().state, job().message) == (JobState.LEFT, facts["message"])
         (tmp_path / "go").touch()
         await until(lambda: job().state is JobState.CANCELLED)

@@ -22,18 +22,18 @@ STATES = {
 
 @pytest.mark.parametrize("table", STATES)
 def test_every_state_has_a_look(table: str) -> None:
-    assert set(state_looks.ALL[table]) == set(STATES[table])
+    assert set(state_looks.LOOK_TABLES[table]) == set(STATES[table])
 
 
 @pytest.mark.parametrize("table", STATES)
 def test_no_two_states_look_the_same(table: str) -> None:
-    looks = state_looks.ALL[table].values()
+    looks = state_looks.LOOK_TABLES[table].values()
     assert len({(look.glyph, look.word) for look in looks}) == len(looks)
 
 
 @pytest.mark.parametrize("table", ["jobs", "questions"])
 def test_states_of_a_list_differ_by_their_glyph(table: str) -> None:
-    looks = state_looks.ALL[table].values()
+    looks = state_looks.LOOK_TABLES[table].values()
     assert len({look.glyph for look in looks}) == len(looks)
 
 

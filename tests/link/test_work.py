@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from mcpdesk.link.local import local_work
-from mcpdesk.link.local.local_work import WINDOW
+from mcpdesk.link.local.local_work import MAX_OUTPUT_BYTES
 from mcpdesk.link.values import JobKind, JobState, JobView
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.features import needs_feature
@@ -34,7 +34,7 @@ async def wait() -> None:
 
 @pytest.fixture(autouse=True)
 def frequent_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_work, "LOOK_S", 0.02)
+    monkeypatch.setattr(local_work, "STATE_CHECK_S", 0.02)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ async def test_who_is_far_behind_gets_the_end(folder: Path) -> None:
         await until(lambda: only(desk).state is JobState.SUCCEEDED)
         assert only(desk).message == "exit code 0"
         piece = desk.output(only(desk).id, 10)
-        assert piece is not None and piece.start == only(desk).size - WINDOW
+        assert piece is not None and piece.start == only(desk).size - MAX_OUTPUT_BYTES
         assert piece.text.endswith("99999\n100000\n") and piece.end == only(desk).size
         rest = desk.output(only(desk).id, piece.end)
         assert rest is not None and rest.text == "" and rest.is_last

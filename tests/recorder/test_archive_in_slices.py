@@ -14,7 +14,7 @@ from mcpdesk.recorder.capture.line_positions import Places
 from mcpdesk.recorder.index.query import All, Word, parse
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.traffic.traffic_list import TrafficList
-from mcpdesk.tui.traffic.traffic_pane import counts
+from mcpdesk.tui.traffic.traffic_pane import counts_text
 from tests.bench.million import write_capture
 from tests.support.patience import wait_until
 
@@ -69,9 +69,9 @@ def test_how_far_it_has_come_is_told(large: Path) -> None:
     archive = Archive(large)
     archive.index.catch_up(0)
     listing = TrafficList(archive.index)
-    assert "reading 0%" in counts(listing)
+    assert "reading 0%" in counts_text(listing)
     all_of(archive)
-    assert "reading" not in counts(listing)
+    assert "reading" not in counts_text(listing)
     archive.close()
 
 

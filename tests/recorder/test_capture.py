@@ -19,7 +19,7 @@ from mcpdesk.recorder.capture import encoder
 from mcpdesk.recorder.capture import recording as capture
 from mcpdesk.recorder.capture.capture_file import CaptureFile, Taken
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import KEPT_BYTES, HttpNote
+from mcpdesk.recorder.record import MAX_KEPT_BYTES, HttpNote
 from tests.support.patience import WITHIN_S, wait_until
 from tests.support.traffic import IN, OUT, call, connection, settle
 
@@ -114,7 +114,7 @@ def test_frames_of_every_kind_side_by_side_come_back_as_they_were(tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 255, 256, 257, 900])
 def test_frames_recorded_together_are_recorded_as_one_by_one(tmp_path: Path, size: int) -> None:
-    kinds = [b'{"a":1}', b"nonsense", b'{"b":\n2}', b"\xff", b'"' + b"x" * KEPT_BYTES + b'"']
+    kinds = [b'{"a":1}', b"nonsense", b'{"b":\n2}', b"\xff", b'"' + b"x" * MAX_KEPT_BYTES + b'"']
     frames = [
         kinds[number % len(kinds)] if 300 < number < 600 else b'{"n":%d}' % number for number in range(1000)
     ]
@@ -173,8 +173,8 @@ def test_a_large_frame_waits_whole_as_long_as_there_is_room(
     recording.start()
     recording.close()
     kept = recording.index.frame(0)
-    assert kept is not None and (len(kept.data), kept.size) == (KEPT_BYTES, len(large))
-    assert [len(recording.index.frame_bytes(number)) for number in (0, 1)] == [len(large), KEPT_BYTES]
+    assert kept is not None and (len(kept.data), kept.size) == (MAX_KEPT_BYTES, len(large))
+    assert [len(recording.index.frame_bytes(number)) for number in (0, 1)] == [len(large), MAX_KEPT_BYTES]
 
 
 def large_call(size: int = 300_000) -> list[bytes]:
@@ -184,7 +184,7 @@ def large_call(size: int = 300_000) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("body_bytes", "kept"), [(1, KEPT_BYTES), (100_001, 100_001), (1 << 20, 300_000), (0, 300_000)]
+    ("body_bytes", "kept"), [(1, MAX_KEPT_BYTES), (100_001, 100_001), (1 << 20, 300_000), (0, 300_000)]
 )
 def test_as_much_of_a_clients_message_is_written_as_is_asked_for(
     tmp_path: Path, body_bytes: int, kept: int
@@ -220,7 +220,7 @@ def test_what_the_desk_calls_for_and_batches_are_written_whole(tmp_path: Path) -
     recording.close()
     settle(recording)
     assert [recording.index.frame_bytes(number) for number in range(3)] == [asked, answered, batch]
-    assert len(recording.index.frame_bytes(3)) == KEPT_BYTES
+    assert len(recording.index.frame_bytes(3)) == MAX_KEPT_BYTES
     assert [exchange.name for exchange in recording.index.exchanges] == ["echo", "echo", "other", "echo"]
 
 
@@ -235,7 +235,7 @@ def test_without_a_file_a_large_frame_is_still_paired() -> None:
     settle(recording)
     (exchange,) = recording.index.exchanges
     assert (exchange.name, exchange.status, exchange.size > 600_000) == ("echo", "ok", True)
-    assert len(recording.index.frame_bytes(0)) == KEPT_BYTES
+    assert len(recording.index.frame_bytes(0)) == MAX_KEPT_BYTES
 
 
 def test_a_folder_that_cannot_be_written_leaves_a_recording_in_memory(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from mcpdesk.recorder.index.exchange import ExchangeKind
 from mcpdesk.recorder.index.message_heads import MALFORMED, Head, read_cut, read_heads
-from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES
+from mcpdesk.recorder.record import END_BYTES, MAX_KEPT_BYTES
 
 SEED = 20260728
 ROUNDS = 300
 
 
 def cut(whole: bytes) -> Head:
-    return read_cut(whole[:KEPT_BYTES], whole[-END_BYTES:])
+    return read_cut(whole[:MAX_KEPT_BYTES], whole[-END_BYTES:])
 
 
 def large(chance: random.Random) -> Any:
@@ -72,7 +72,7 @@ def test_any_large_message_has_the_head_it_would_have_as_a_whole() -> None:
         given = message(chance)
         indented = chance.random() < 0.2
         whole = orjson.dumps(given, option=orjson.OPT_INDENT_2 if indented else None)
-        assert len(whole) > KEPT_BYTES
+        assert len(whole) > MAX_KEPT_BYTES
         (head,) = read_heads(whole)
         assert replace(cut(whole), tokens=head.tokens) == head, (list(given), indented)
 
@@ -100,5 +100,5 @@ def test_any_bytes_have_a_head() -> None:
         for _ in range(3):
             whole[chance.choice((chance.randrange(200), -chance.randrange(1, 200)))] = chance.randrange(256)
         assert cut(bytes(whole)).kind in ExchangeKind
-    brackets = bytes(chance.choice(b'{}[]",:\\ 1a') for _ in range(KEPT_BYTES))
+    brackets = bytes(chance.choice(b'{}[]",:\\ 1a') for _ in range(MAX_KEPT_BYTES))
     assert read_cut(brackets, brackets[-END_BYTES:]).kind in ExchangeKind

@@ -27,7 +27,7 @@ from tests.support.traffic import (
 READ = request(1, "resources/read", {"uri": "a://b"})
 PROGRESS = notification("notifications/progress", {"progress": 3, "total": 20, "message": "on"})
 ROWS = {"structuredContent": {"result": [{"id": 1}, {"id": 2, "n": 3}]}}
-LONG = "x" * (exchange_summary.LARGEST + 1)
+LONG = "x" * (exchange_summary.MAX_DECODED_BYTES + 1)
 
 
 def summed(*frames: bytes) -> Summary:

@@ -80,13 +80,13 @@ def test_notes_of_all_settlings_are_told_apart_in_every_part(
 def test_many_clients_and_large_headers_are_forgotten_again(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()
-    agents = [str(number) for number in range(2 * encoder.MAX_KNOWN)]
-    large = said("x" * encoder.LARGEST_KNOWN)
+    agents = [str(number) for number in range(2 * encoder.MAX_KNOWN_HEADERS)]
+    large = said("x" * encoder.MAX_KNOWN_BYTES)
     asked_and_answered(recording, [said(agent) for agent in agents] + [large])
     recording.close()
     found = noted(recording, 2 * len(agents) + 2)
-    assert found[::2] == [*agents, "x" * encoder.LARGEST_KNOWN]
-    assert len(recording._encoder._notes._known) <= encoder.MAX_KNOWN
+    assert found[::2] == [*agents, "x" * encoder.MAX_KNOWN_BYTES]
+    assert len(recording._encoder._notes._known) <= encoder.MAX_KNOWN_HEADERS
     assert all(note is not large for note, _ in recording._encoder._notes._known.values())
 
 

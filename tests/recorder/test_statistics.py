@@ -14,8 +14,8 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index import statistics
-from mcpdesk.recorder.index.statistics import OTHER, SLOTS, CallTally, SlotTimes, Subject
-from mcpdesk.recorder.index.statistics_rows import ALL, ALL_REQUESTS, as_csv, as_json, rows_of
+from mcpdesk.recorder.index.statistics import MAX_SLOTS, OTHER, CallTally, SlotTimes, Subject
+from mcpdesk.recorder.index.statistics_rows import ALL_CALLS, ALL_REQUESTS, as_csv, as_json, rows_of
 from mcpdesk.recorder.index.table import between
 from mcpdesk.recorder.record import FAULT, Direction, HeldMark
 from tests.support.traffic import (
@@ -93,12 +93,12 @@ def test_resources_and_prompts_are_calls_of_a_client_and_other_requests_are_not(
     settle(recording)
     counted = recording.index.statistics
     clients = {row.name: (row.calls, row.errors) for row in rows_of(counted, Subject.CLIENT, {})}
-    assert clients == {ALL: (3, 0), "claude": (3, 0), "quiet": (0, 0)}
+    assert clients == {ALL_CALLS: (3, 0), "claude": (3, 0), "quiet": (0, 0)}
     called = {row.name: (row.calls, row.errors) for row in rows_of(counted, Subject.TOOL, {})}
-    tool = next(name for name in called if name not in (ALL, "resources/read", "prompts/get"))
-    assert called == {ALL: (3, 0), tool: (1, 0), "resources/read": (1, 0), "prompts/get": (1, 0)}
+    tool = next(name for name in called if name not in (ALL_CALLS, "resources/read", "prompts/get"))
+    assert called == {ALL_CALLS: (3, 0), tool: (1, 0), "resources/read": (1, 0), "prompts/get": (1, 0)}
     assert [name for name, _ in counted.clients_of("profiles", "resources/read")] == ["claude"]
-    assert {name for name, _ in counted.tools_of("profiles", "claude")} == called.keys() - {ALL}
+    assert {name for name, _ in counted.tools_of("profiles", "claude")} == called.keys() - {ALL_CALLS}
     methods = {row.name: row.calls for row in rows_of(counted, Subject.METHOD, {})}
     assert methods[ALL_REQUESTS] == 7 and methods["tools/call"] == methods["prompts/get"] == 1
 
@@ -119,7 +119,7 @@ def test_a_capture_has_the_same_numbers_with_the_cost_of_definitions(tmp_path: P
     assert definitions == {("profiles", "echo"): 21}
     rows = {row.name: row for row in rows_of(index.statistics, Subject.TOOL, definitions)}
     assert (rows["echo"].definition_tokens, rows["other"].definition_tokens) == (21, None)
-    assert (rows[ALL].calls, rows[ALL].definition_tokens) == (10, 21)
+    assert (rows[ALL_CALLS].calls, rows[ALL_CALLS].definition_tokens) == (10, 21)
     clients = rows_of(index.statistics, Subject.CLIENT, definitions)
     assert {row.definition_tokens for row in clients} == {21}
 
@@ -212,14 +212,14 @@ def test_names_that_strangers_make_up_cost_bounded_memory(monkeypatch: pytest.Mo
 def test_slots_become_longer_and_lose_nothing() -> None:
     times = SlotTimes()
     tally, late = CallTally(times), CallTally(times)
-    for second in range(10 * SLOTS):
+    for second in range(10 * MAX_SLOTS):
         tally.add(1, OPENED + second, 0.001 * second, 1, 1, 0)
-    late.add(1, OPENED + 10 * SLOTS - 1, 9.0, 1, 1, 0)
-    assert times.length_s == 16 and len(tally.rates) <= SLOTS
-    assert sum(tally.rates) == 10 * SLOTS and set(tally.rates[:-1]) == {16}
+    late.add(1, OPENED + 10 * MAX_SLOTS - 1, 9.0, 1, 1, 0)
+    assert times.length_s == 16 and len(tally.rates) <= MAX_SLOTS
+    assert sum(tally.rates) == 10 * MAX_SLOTS and set(tally.rates[:-1]) == {16}
     assert list(tally.longest) == sorted(tally.longest)
     tally.join(late)
-    assert tally.longest[-1] == 9.0 and tally.calls == 10 * SLOTS + 1
+    assert tally.longest[-1] == 9.0 and tally.calls == 10 * MAX_SLOTS + 1
 
 
 def test_the_table_is_written_as_csv_and_json() -> None:
@@ -229,7 +229,7 @@ def test_the_table_is_written_as_csv_and_json() -> None:
     settle(recording)
     rows = rows_of(recording.index.statistics, Subject.TOOL, {})
     whole, evil = csv.DictReader(as_csv(rows).splitlines())
-    assert (whole["name"], whole["calls"], evil["name"]) == (ALL, "1", "'=HYPERLINK()")
+    assert (whole["name"], whole["calls"], evil["name"]) == (ALL_CALLS, "1", "'=HYPERLINK()")
     assert json.loads(as_json(rows))[1]["name"] == "=HYPERLINK()"
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
-from mcpdesk.protocol.methods import LONGEST_URI
+from mcpdesk.protocol.methods import MAX_URI_LENGTH
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
@@ -145,12 +145,12 @@ def read_everything(line: Line) -> None:
         assert f'"text":"{text}"' in line.message("resources/read", {"uri": uri})[1]
     for uri in escapes():
         status, body = line.message("resources/read", {"uri": uri})
-        refused = -32602 if len(uri) > LONGEST_URI else -32002
+        refused = -32602 if len(uri) > MAX_URI_LENGTH else -32002
         answer = json.loads(body)
         # A path may be spelled in several ways, but only within the folder.
         paths = [path for path in (uri, unquote(uri)) if not path.endswith(("/", "/."))]
         scheme, colon, _ = uri.partition(":")
-        is_path = len(uri) <= LONGEST_URI and (not colon or "/" in scheme)
+        is_path = len(uri) <= MAX_URI_LENGTH and (not colon or "/" in scheme)
         is_inside = is_path and any(posixpath.normpath(path) in INSIDE for path in paths)
         assert status == 200
         assert answer.get("error", {}).get("code") == (None if is_inside else refused), uri[-200:]

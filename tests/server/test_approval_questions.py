@@ -19,8 +19,8 @@ from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.recorder.masking import mask_declared
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.server.asks.approval_questions import (
-    LONGEST_TEXT,
-    LONGEST_VALUE,
+    MAX_TEXT_LENGTH,
+    MAX_VALUE_LENGTH,
     argument_text,
     known_as,
     shortened,
@@ -300,8 +300,8 @@ def test_a_text_of_several_lines_cannot_pass_for_another_argument() -> None:
 def test_a_long_text_keeps_both_ends_and_says_what_is_missing() -> None:
     text = argument_text({"command": "echo " + "x" * 100_000 + "; rm -rf /"})
     assert text.startswith("command:\n    echo xxx") and text.endswith("; rm -rf /")
-    assert f"{100_015 - LONGEST_VALUE:,} characters are not shown" in text
-    assert len(text) < LONGEST_VALUE + 200
+    assert f"{100_015 - MAX_VALUE_LENGTH:,} characters are not shown" in text
+    assert len(text) < MAX_VALUE_LENGTH + 200
 
 
 def test_a_long_script_is_seen_whole() -> None:
@@ -311,12 +311,12 @@ def test_a_long_script_is_seen_whole() -> None:
 
 def test_what_is_missing_of_a_text_is_counted_once() -> None:
     text = argument_text(shortened({"command": "x" * 100_000}))
-    assert f"{100_000 - LONGEST_VALUE:,} characters are not shown" in text
+    assert f"{100_000 - MAX_VALUE_LENGTH:,} characters are not shown" in text
 
 
 def test_many_arguments_are_bounded_as_a_whole() -> None:
-    text = argument_text({f"a{number}": "y" * LONGEST_VALUE for number in range(100)})
-    assert len(text) < LONGEST_TEXT + 100 and "characters are not shown" in text
+    text = argument_text({f"a{number}": "y" * MAX_VALUE_LENGTH for number in range(100)})
+    assert len(text) < MAX_TEXT_LENGTH + 100 and "characters are not shown" in text
 
 
 def test_what_is_enormous_is_shortened_before_anybody_looks_through_it() -> None:
@@ -333,4 +333,4 @@ def test_what_is_enormous_is_shortened_before_anybody_looks_through_it() -> None
     )
     text = argument_text(short)
     assert "1 more inside" in text and "99,800 more" in text and "303 more" in text
-    assert len(short["text"]) < LONGEST_VALUE + 100
+    assert len(short["text"]) < MAX_VALUE_LENGTH + 100

@@ -173,7 +173,7 @@ async def test_nothing_is_asked_once_the_call_is_over() -> None:
 
 
 async def test_a_slow_answer_keeps_the_connection_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_requests, "BEAT_S", 0.01)
+    monkeypatch.setattr(client_requests, "KEEP_ALIVE_S", 0.01)
     peer = await opened()
     beats = asyncio.Event()
     monkeypatch.setattr(peer.channel, "keep_alive", beats.set)

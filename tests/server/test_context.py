@@ -117,7 +117,7 @@ async def test_waiting_for_a_person_hides_no_progress_of_the_handler(monkeypatch
         await context.progress(0.75, 1)
         return question.state.value
 
-    monkeypatch.setattr(person_questions, "BEAT_S", 0.01)
+    monkeypatch.setattr(person_questions, "KEEP_ALIVE_S", 0.01)
     peer = Peer()
     peer.inbox.audience = 1
     peer.server.tools.replace([Tool("survey", survey, {"type": "object"})])

@@ -16,7 +16,7 @@ from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.calls.context import Context
-from mcpdesk.server.calls.deadlines import STOPPED, Deadlines
+from mcpdesk.server.calls.deadlines import SERVER_STOPPING, Deadlines
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.resources import Resource
@@ -80,7 +80,7 @@ async def test_a_stop_ends_each_call_once_and_does_not_wait_for_those_that_go_on
     cancelled.end("withdrawn")
     async with within():
         await deadlines.stop()
-    assert (deaf.stop, cancelled.stop) == (STOPPED, "withdrawn")
+    assert (deaf.stop, cancelled.stop) == (SERVER_STOPPING, "withdrawn")
     monkeypatch.setattr("mcpdesk.server.calls.deadlines.CANCEL_WAIT_S", 3_600)
     async with within():
         await deadlines.stop()

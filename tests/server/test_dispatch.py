@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.protocol.methods import LONGEST_URI
+from mcpdesk.protocol.methods import MAX_URI_LENGTH
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.offer.authoring import refuse
 from mcpdesk.server.offer.prompts import Prompt
@@ -87,12 +87,12 @@ async def test_a_uri_nobody_means_is_refused_with_what_is_allowed(
     is_modern = revision == "2026-07-28"
     if not is_modern:
         await peer.shake_hands(revision)
-    for number, size in ((1, LONGEST_URI), (2, LONGEST_URI + 1)):
+    for number, size in ((1, MAX_URI_LENGTH), (2, MAX_URI_LENGTH + 1)):
         uri = "item://".ljust(size, "x")
         sent = orjson.loads(orjson.dumps(params).replace(b"{}", uri.encode()))
         (peer.modern if is_modern else peer.request)(number, method, sent)
     error = (await peer.response(2))["error"]
-    told = f"{where}: a URI of {LONGEST_URI + 1} characters is too long; the limit is {LONGEST_URI}"
+    told = f"{where}: a URI of {MAX_URI_LENGTH + 1} characters is too long; the limit is {MAX_URI_LENGTH}"
     assert (error["code"], error["message"]) == (-32602, told)
     if method == "subscriptions/listen":
         await peer.message(lambda each: each.get("method") == "notifications/subscriptions/acknowledged")

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from mcpdesk.server.calls.context import Context
-from mcpdesk.server.calls.running_call import RUNNING
+from mcpdesk.server.calls.running_call import RUNNING_CALL
 from mcpdesk.server.calls.threads.folder_loops import FolderLoops
 from mcpdesk.server.calls.threads.loop_context import run_on
-from mcpdesk.server.calls.threads.running_code import LEFT
+from mcpdesk.server.calls.threads.running_code import RUNNING_CODE
 from mcpdesk.server.calls.threads.sync_context import awaitable
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
@@ -58,7 +58,7 @@ async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_
         loop = await run_on(loops, loop_of, context)
         may_end = threading.Event()
         place = (1, "queued")
-        RUNNING.set(place)
+        RUNNING_CALL.set(place)
         second = asyncio.create_task(run_on(loops, loop_of, context))
         await asyncio.sleep(0)  # it has asked whether the loop responds
         loop.call_soon_threadsafe(may_end.wait, WITHIN_S)
@@ -67,7 +67,7 @@ async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_
             second.cancel()
             await asyncio.wait({second})
             assert second.cancelled()
-            assert not LEFT.has(place), "its handler does not run"
+            assert not RUNNING_CODE.has(place), "its handler does not run"
         finally:
             may_end.set()
         await until(lambda: loops.calls == 0)
@@ -89,17 +89,17 @@ async def test_code_in_a_thread_that_outlives_its_loop_is_reported_as_ended() ->
         may_end.wait(WITHIN_S)
 
     place = (1, "held")
-    RUNNING.set(place)
+    RUNNING_CALL.set(place)
     try:
         async with folder_loops() as (loops, context):
             held = asyncio.create_task(run_on(loops, awaitable(hold), context))
             await asyncio.to_thread(has_begun.wait, WITHIN_S)
             held.cancel()
             await asyncio.wait({held})
-            await until(lambda: LEFT.has(place))
+            await until(lambda: RUNNING_CODE.has(place))
     finally:
         may_end.set()
-    await until(lambda: not LEFT.has(place))
+    await until(lambda: not RUNNING_CODE.has(place))
 
 
 async def later_log(context: Context) -> Callable[[str, Any], bool]:

@@ -17,7 +17,7 @@ from mcpdesk.errors import Refusal
 from mcpdesk.protocol import content
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.asks import answered_rounds, rounds
-from mcpdesk.server.asks.answered_rounds import ENDED, OTHER_ANSWERS, RESULT_DROPPED
+from mcpdesk.server.asks.answered_rounds import OPERATION_ENDED, OTHER_ANSWERS, RESULT_DROPPED
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.tool import Tool, ToolResult
@@ -159,7 +159,7 @@ async def test_an_older_state_of_an_operation_that_has_ended_runs_nothing() -> N
     send(peer, 3, params_of(asked))
     assert text_of(await peer.response(3)) == "paid 1"
     send(peer, 4, params_of(again))
-    assert (await peer.response(4))["error"] == {"code": -32602, "message": ENDED}
+    assert (await peer.response(4))["error"] == {"code": -32602, "message": OPERATION_ENDED}
     assert (asking.started, asking.paid) == (1, ["Ada"])
 
 
@@ -216,7 +216,7 @@ async def test_the_operation_ends_with_its_last_request_and_reports_to_one_that_
 
 
 async def test_a_request_that_waits_gets_a_result_too_large_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answered_rounds, "LARGEST_BYTES", 1)
+    monkeypatch.setattr(answered_rounds, "MAX_RESULT_BYTES", 1)
     asking = Paying()
     peer = Asked(asking)
     asked = await peer.round(1, "pay")
@@ -254,7 +254,7 @@ async def test_a_request_that_is_left_keeps_the_answers_of_its_round() -> None:
 async def test_numbers_count_as_bytes_and_so_does_the_data_of_errors(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answered_rounds, "LARGEST_BYTES", 1000)
+    monkeypatch.setattr(answered_rounds, "MAX_RESULT_BYTES", 1000)
     peer = Asked(Paying())
     asked = await peer.round(1, name)
     send(peer, 2, params_of(asked, tool=name))
@@ -324,12 +324,12 @@ async def test_what_is_remembered_is_bounded_in_number_and_bytes(monkeypatch: py
     assert kept.dropped == 1 and kept.size <= 200
     again = await peer.round(3, "greet", **first)
     assert again["error"] == {"code": -32603, "message": RESULT_DROPPED}
-    monkeypatch.setattr(answered_rounds, "LARGEST_BYTES", 10)
+    monkeypatch.setattr(answered_rounds, "MAX_RESULT_BYTES", 10)
     large = await greeted(3, "C" * 50)
     assert kept.dropped == 2
     assert (await peer.round(4, "greet", **large))["error"]["message"] == RESULT_DROPPED
     most = len(kept)
-    monkeypatch.setattr(answered_rounds, "MAX_KEPT", most)
+    monkeypatch.setattr(answered_rounds, "MAX_ROUNDS", most)
     await greeted(4, "D")
     assert len(kept) == most and kept.dropped > 2
     assert peer.asking.started == 4

@@ -276,7 +276,7 @@ async def test_suggestions_cannot_ask_the_client() -> None:
 
 
 async def test_the_oldest_makes_room_and_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "MAX_PARKED", 2)
+    monkeypatch.setattr(rounds, "MAX_PARKED_ROUNDS", 2)
     peer = Asked()
     asked = [await peer.round(number, "greet", arguments={"n": number}) for number in (1, 2, 3)]
     assert parked(peer) == 2 and peer.asking.ended == ["cancelled"]

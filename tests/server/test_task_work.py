@@ -187,7 +187,7 @@ async def test_tasks_are_listed_in_pages_with_a_lifetime_of_our_choice() -> None
 
 
 async def test_who_waits_for_a_result_sees_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_work, "BEAT_S", 0.001)
+    monkeypatch.setattr(task_work, "KEEP_ALIVE_S", 0.001)
     peer = await opened()
     alive = asyncio.Event()
     monkeypatch.setattr(peer.channel, "keep_alive", alive.set)

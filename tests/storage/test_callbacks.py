@@ -47,7 +47,7 @@ def test_a_cancelled_one_does_not_fire(connection: Connection) -> None:
 
 
 def test_what_is_over_is_forgotten_in_time(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpdesk.storage.callbacks.KEPT", 2)
+    monkeypatch.setattr("mcpdesk.storage.callbacks.MAX_FINISHED_CALLBACKS", 2)
     for _ in range(4):
         cancel(connection, add(connection, "old", 1, 1, "client", 0.0).id)
     waiting = add(connection, "new", 1, 1, "client", 0.0)

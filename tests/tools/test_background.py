@@ -170,7 +170,7 @@ async def test_a_looping_client_does_not_fill_the_machine(
 async def test_what_ended_long_ago_is_forgotten_with_its_file(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "KEPT", 1)
+    monkeypatch.setattr(programs, "MAX_ENDED_PROGRAMS", 1)
     for _ in range(3):
         await ended(context, await begin(context, "echo x"))
     assert [program.id for program in context.hosted.programs.all()] == [3]

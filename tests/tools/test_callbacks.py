@@ -143,7 +143,7 @@ async def test_what_cannot_be_done_names_the_parameter(
 async def test_a_looping_client_does_not_fill_the_file(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcpdesk.server.state.callback_timers.MOST", 1)
+    monkeypatch.setattr("mcpdesk.server.state.callback_timers.MAX_CALLBACKS", 1)
     await manage(caller, "set", message="x", delay_seconds=60)
     with pytest.raises(HandlerError, match="1 callbacks are already waiting, which is the limit"):
         await manage(caller, "set", message="x", delay_seconds=60)

@@ -13,7 +13,7 @@ import pytest
 from mcpdesk.transports import pipe as pipes
 from mcpdesk.transports import pump, rendezvous
 from mcpdesk.transports import unix as module
-from mcpdesk.transports.unix import LIMIT, GreetingReader, PumpGreeting, UnixListener
+from mcpdesk.transports.unix import MAX_GREETING_BYTES, GreetingReader, PumpGreeting, UnixListener
 from tests.support.echo_pipe import EchoCore, EchoPipe
 from tests.support.patience import in_time, until, within
 
@@ -335,4 +335,4 @@ def test_broken_hello_is_refused(line: bytes) -> None:
 
 def test_endless_hello_is_refused() -> None:
     with pytest.raises(ValueError, match="more than"):
-        GreetingReader().feed(b'{"mcpdesk":"' + b"x" * LIMIT)
+        GreetingReader().feed(b'{"mcpdesk":"' + b"x" * MAX_GREETING_BYTES)

@@ -13,7 +13,7 @@ import mcpdesk.tui
 from mcpdesk.tui.action import Action
 from mcpdesk.tui.actions import ACTIONS, BY_ID, key_names, reachable
 from mcpdesk.tui.screens.overlays import MENU, HelpScreen
-from mcpdesk.tui.screens.palette import NAMES, WORDS, action_choices, name_of
+from mcpdesk.tui.screens.palette import ACTION_NAMES, SEARCH_WORDS, action_choices, name_of
 from tests.support.frame import quiet_link, running_frame
 
 
@@ -115,7 +115,7 @@ async def test_what_can_be_done_is_that_of_the_pane_that_is_up_inner_widgets_fir
 
 
 def test_in_the_palette_every_action_has_a_name_that_stands_alone() -> None:
-    assert set(NAMES) | set(WORDS) <= set(BY_ID)
+    assert set(ACTION_NAMES) | set(SEARCH_WORDS) <= set(BY_ID)
     named = [name_of(action) for action in ACTIONS if action.scope != "question" and action.name != "palette"]
     assert len(set(named)) == len(named)
     assert [name for name in named if not name[0].isupper() or len(name.split()) < 2] == []

@@ -9,7 +9,13 @@ import pytest
 
 from mcpdesk.hosting.journal import LogLine
 from mcpdesk.link.values import CallOutcome
-from mcpdesk.tui.results.after_call import MAX_COMPARED, differences, failed_code, log_blocks, logged_lines
+from mcpdesk.tui.results.after_call import (
+    MAX_COMPARED_BYTES,
+    differences,
+    failed_code,
+    log_blocks,
+    logged_lines,
+)
 
 
 def outcome(text: str = "", error: dict[str, Any] | None = None, **more: Any) -> CallOutcome:
@@ -33,7 +39,7 @@ def shown(widgets: Any) -> list[str]:
         (outcome("a"), outcome("b", isError=True), ["-a\n+b"]),
         (outcome("a", isError=True), outcome("b", isError=True), ["-a\n+b"]),
         (replace(outcome("a"), cancelled=True), outcome("b"), []),
-        (outcome("x" * MAX_COMPARED + "y"), outcome("a"), []),
+        (outcome("x" * MAX_COMPARED_BYTES + "y"), outcome("a"), []),
     ],
 )
 def test_what_changed_is_told(before: CallOutcome | None, now: CallOutcome, told: list[str]) -> None:

@@ -63,7 +63,7 @@ async def test_quitting_asks_once_when_something_would_be_lost(
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["3", "question_mark"], ids=["screen", "dialog"])
 async def test_first_ctrl_c_warns_and_the_second_quits(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "INSIST_S", WITHIN_S)
+    monkeypatch.setattr(module, "SECOND_QUIT_S", WITHIN_S)
     link = quiet_link()
     link.losses = ("1 running call",)
     async with running_frame(link) as (app, pilot):
@@ -170,7 +170,7 @@ class HangingDesk(DeskApp):
 
 @pytest.mark.slow
 def test_what_hangs_does_not_keep_the_screen_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LEAVE_S", 0.2)
+    monkeypatch.setattr(module, "END_TIMEOUT_S", 0.2)
     app = HangingDesk(quiet_link())
     screen = Thread(target=partial(app.run, headless=True), daemon=True)
     screen.start()

@@ -18,13 +18,13 @@ from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.log_list import LogList
 from mcpdesk.tui.screens.logs import LogsPane
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
-from mcpdesk.tui.widgets.beside import BESIDE_FROM, DetailState
+from mcpdesk.tui.widgets.beside import MIN_WIDTH_BESIDE, DetailState
 from tests.support.activity import job, link_with
 from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
 from tests.support.patience import until
 
-NARROW, WIDE = BESIDE_FROM - 1, BESIDE_FROM
+NARROW, WIDE = MIN_WIDTH_BESIDE - 1, MIN_WIDTH_BESIDE
 
 
 @asynccontextmanager

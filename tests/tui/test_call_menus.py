@@ -10,7 +10,7 @@ import pytest
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.path_prompt import PathPrompt
-from mcpdesk.tui.workbench.call_menus import copies, history_menu, unused_path
+from mcpdesk.tui.workbench.call_menus import copyable_parts, history_menu, unused_path
 from mcpdesk.tui.workbench.drafts import Drafts
 from mcpdesk.tui.workbench.item_requests import shell_command
 from mcpdesk.tui.workbench.past_calls import PastCall
@@ -22,11 +22,11 @@ from tests.support.workbench import bench
 def test_what_can_be_copied_of_a_call() -> None:
     drafts = Drafts(FakeLink())
     draft = drafts.of("profiles", CatalogueItem(ItemKind.TOOL, "user-profile", "x"))
-    before = {key for key, _, _ in copies(draft, "/f")}
+    before = {key for key, _, _ in copyable_parts(draft, "/f")}
     assert before == {"a", "m", "c", "n"}
     draft.start({"userId": "a b", "n": 3})
     drafts.finish_calls()
-    texts = {key: text or "" for key, _, text in copies(draft, "/f")}
+    texts = {key: text or "" for key, _, text in copyable_parts(draft, "/f")}
     assert texts["m"] == "mcpdesk call /f user-profile 'userId=a b' n:=3"
     assert texts["s"].startswith('{\n  "name": "Ada"')
     assert '"jsonrpc"' in texts["r"]

@@ -104,7 +104,10 @@ async def test_built_in_tools_are_unfolded_on_a_server_without_other_tools_and_i
         pane.rows.load(BUILT_INS)
         await until(lambda: "▾ Built-in tools" in stage.shown() and "Bash" in stage.shown(), pilot)
     rows = catalogue_rows(
-        items_in_mode(review, (*BUILT_INS, *sample_catalogue())), "", frozenset({"built-in"}), splits=False
+        items_in_mode(review, (*BUILT_INS, *sample_catalogue())),
+        "",
+        frozenset({"built-in"}),
+        has_built_in_group=False,
     )
     assert [row.item.name for row in rows if isinstance(row, ItemRow)][:2] == ["PlanMode", "user-profile"]
 

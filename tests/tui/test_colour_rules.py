@@ -18,7 +18,7 @@ from tests.tui.test_traffic_pane import running
 @pytest.fixture
 def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MCPDESK_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setattr(colour_rules, "PERIOD_S", 0.0)
+    monkeypatch.setattr(colour_rules, "CHECK_INTERVAL_S", 0.0)
     return tmp_path / FILE_NAME
 
 

@@ -156,4 +156,4 @@ def test_values_differ_when_and_only_when_they_are_not_the_same(before: Any, aft
 
 def test_there_is_an_end_to_differences_and_long_lists_go_item_by_item() -> None:
     found = differences([0] * 5_000, [1] * 5_000)
-    assert len(found) == compare.MOST and found[-1].path == (compare.MOST - 1,)
+    assert len(found) == compare.MAX_DIFFERENCES and found[-1].path == (compare.MAX_DIFFERENCES - 1,)

@@ -21,7 +21,7 @@ from mcpdesk.tui.screens.logs import LogsPane
 from mcpdesk.tui.screens.servers import ServersPane
 from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
-from mcpdesk.tui.widgets.beside import BESIDE_FROM
+from mcpdesk.tui.widgets.beside import MIN_WIDTH_BESIDE
 from tests.support.activity import job, link_with
 from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
@@ -109,14 +109,14 @@ def check_frame(app: DeskApp, *columns: Widget) -> None:
             cells(line, region.x, region.right)
 
 
-SIZES = ((80, 24), (120, 40), (BESIDE_FROM, 45), (200, 60))
+SIZES = ((80, 24), (120, 40), (MIN_WIDTH_BESIDE, 45), (200, 60))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_nothing_overlaps_or_is_longer_than_its_pane(size: tuple[int, int]) -> None:
-    app, is_wide = DeskApp(cast(Link, crowded_link())), size[0] >= BESIDE_FROM
+    app, is_wide = DeskApp(cast(Link, crowded_link())), size[0] >= MIN_WIDTH_BESIDE
     async with driven(app, size=size) as pilot:
         await until(lambda: bool(app.screen.query("WorkbenchPane ItemPane")), pilot)
         pane = app.screen.query_one(WorkbenchPane)

@@ -74,7 +74,7 @@ def test_outcomes_are_remembered_once_and_without_secrets() -> None:
 def test_secrets_are_left_out_even_where_the_form_cannot_show_the_value() -> None:
     draft = Drafts(FakeLink()).of("profiles", tool("user-profile", SECRET))
     draft.start({"a": 5, "key": "s", "more": 1})
-    assert draft.shareable == {"a": 5, "more": 1}
+    assert draft.arguments_without_secrets == {"a": 5, "more": 1}
 
 
 def test_running_calls_are_known_by_item() -> None:

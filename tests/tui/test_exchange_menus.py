@@ -15,7 +15,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
     SavedFilters,
     comparison,
     filters_menu,
-    repeatable,
+    repeatable_request,
     write,
 )
 from tests.support.fake_link import FakeLink
@@ -65,13 +65,13 @@ def test_parts_that_are_written_with_their_exchanges_are_counted_apart(
 def test_an_operation_is_compared_by_its_first_request_and_last_response() -> None:
     index = asking_recording().index
     found = comparison(index, 0, 7).differences
-    places = [(side, each.path, each.before, each.after) for side, each in found]
-    assert ("request", ("params", "name"), "book-flight", "paint-house") in places
-    assert any(side == "response" and "Booked" in str(before) for side, _, before, _ in places)
+    title_regions = [(side, each.path, each.before, each.after) for side, each in found]
+    assert ("request", ("params", "name"), "book-flight", "paint-house") in title_regions
+    assert any(side == "response" and "Booked" in str(before) for side, _, before, _ in title_regions)
 
 
 def test_a_round_is_sent_again_without_its_answers() -> None:
-    server, (method, params) = repeatable(link_to(asking_recording()), 1)
+    server, (method, params) = repeatable_request(link_to(asking_recording()), 1)
     assert (server, method, params) == ("profiles", "tools/call", {"name": "book-flight", "arguments": {}})
 
 
@@ -87,7 +87,7 @@ def test_filters_are_kept_newest_first_and_once(tmp_path: Path) -> None:
 
 
 def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange_menus, "FILTERS_KEPT", 2)
+    monkeypatch.setattr(exchange_menus, "MAX_FILTERS", 2)
     saved = SavedFilters()
     for query in "abc":
         saved.add(query)

@@ -156,7 +156,7 @@ async def test_letters_may_differ_in_case() -> None:
 
 
 async def test_who_types_on_is_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAUSE_S", 0.01)
+    monkeypatch.setattr(module, "TYPING_PAUSE_S", 0.01)
     server = Server()
     field = Suggestions("style", server.ask, lambda _: None)
     texts = await asyncio.gather(*(field.get_suggestion(text) for text in ("b", "bu", "bul")))

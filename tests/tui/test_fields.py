@@ -16,7 +16,7 @@ from textual.widgets import Input
 import mcpdesk.tui
 from mcpdesk.tui.forms.argument_editor import JsonEditor
 from mcpdesk.tui.results.json_tree import JsonTree
-from mcpdesk.tui.widgets.fields import MAX_TYPED, LineField, SearchField, too_long
+from mcpdesk.tui.widgets.fields import MAX_SEARCH_LENGTH, LineField, SearchField, cut_message
 from mcpdesk.tui.widgets.text_field import TextField
 from tests.support.driven import driven
 from tests.support.hostile import COMMANDS, hostile
@@ -129,16 +129,16 @@ async def test_a_search_takes_as_much_of_a_paste_as_its_limit_allows_and_reports
         field.value = "ab"
         field.cursor_position = 2
         await pilot.pause()
-        app.post_message(events.Paste("x" * (MAX_TYPED + 5) + "\nnext line"))
+        app.post_message(events.Paste("x" * (MAX_SEARCH_LENGTH + 5) + "\nnext line"))
         await pilot.pause()
-        assert field.value == "ab" + "x" * (MAX_TYPED - 2)
+        assert field.value == "ab" + "x" * (MAX_SEARCH_LENGTH - 2)
         await pilot.press("y")
-        assert len(field.value) == MAX_TYPED and app.told == [too_long(7), too_long(1)]
+        assert len(field.value) == MAX_SEARCH_LENGTH and app.told == [cut_message(7), cut_message(1)]
         tree.focus()
         await pilot.press("slash", "a")
-        app.post_message(events.Paste("x" * MAX_TYPED))
+        app.post_message(events.Paste("x" * MAX_SEARCH_LENGTH))
         await pilot.pause()
-        assert tree.query_text == "a" + "x" * (MAX_TYPED - 1) and app.told[2:] == [too_long(1)]
+        assert tree.query_text == "a" + "x" * (MAX_SEARCH_LENGTH - 1) and app.told[2:] == [cut_message(1)]
 
 
 async def test_the_cursor_stands_behind_as_many_cells_as_are_drawn() -> None:

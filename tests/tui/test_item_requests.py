@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.workbench.item_requests import completion_for, item_of, repeated, request_for, schema_of
+from mcpdesk.tui.workbench.item_requests import (
+    completion_for,
+    item_of,
+    repeated_request,
+    request_for,
+    schema_of,
+)
 
 
 def item(kind: ItemKind, name: str, **definition: object) -> CatalogueItem:
@@ -52,8 +58,8 @@ def test_template_variables_have_to_be_an_object() -> None:
 def test_a_request_is_repeated_without_what_held_for_that_once() -> None:
     once = {"_meta": {}, "inputResponses": {}, "requestState": "s", "task": {}}
     message = {"id": 1, "method": "tools/call", "params": {"name": "a", **once}}
-    assert repeated(message) == ("tools/call", {"name": "a"})
-    assert repeated({"id": 1, "method": "ping"}) == ("ping", {})
+    assert repeated_request(message) == ("tools/call", {"name": "a"})
+    assert repeated_request({"id": 1, "method": "ping"}) == ("ping", {})
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,7 @@ def test_a_request_is_repeated_without_what_held_for_that_once() -> None:
 )
 def test_what_is_no_request_or_opens_something_is_not_repeated(message: object) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        repeated(message)
+        repeated_request(message)
 
 
 def test_a_request_leads_to_the_item_it_is_about() -> None:

@@ -9,7 +9,7 @@ import pytest
 from textual import events
 from textual.app import App, ComposeResult
 
-from mcpdesk.tui.results.json_tree import SLICE, JsonTree, Outline, RowKind
+from mcpdesk.tui.results.json_tree import SLICE_ROWS, JsonTree, Outline, RowKind
 from tests.support.driven import driven
 from tests.support.patience import until
 
@@ -30,7 +30,7 @@ def test_large_values_start_with_their_first_level_only() -> None:
 
 def test_long_arrays_are_laid_out_in_slices() -> None:
     outline = Outline(list(range(1000)))
-    assert len(outline.rows) == 1 + SLICE + 1
+    assert len(outline.rows) == 1 + SLICE_ROWS + 1
     assert outline.rows[-1].kind is RowKind.MORE
     assert outline.rows[-1].value == 800
     for _ in range(4):

@@ -14,7 +14,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.actions import ACTIONS, BY_ID, NO_KEY, bindings_for
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.dialog_actions import DIALOG_ACTIONS
-from mcpdesk.tui.screens.action_menu import LEFT_OUT, action_choices
+from mcpdesk.tui.screens.action_menu import OMITTED_ACTIONS, action_choices
 from mcpdesk.tui.screens.frame_lines import MAX_KEYS, DeskFooter
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.palette import action_choices as palette_choices
@@ -192,7 +192,7 @@ async def test_on_every_pane_footer_and_action_menu_are_true(
             listed = {choice.value.action.id for choice in action_choices(app.main)}
             bound = {each.binding.id for each in active.values() if each.enabled and each.binding.id}
             bound -= {active[NO_KEY].binding.id} if NO_KEY in active else set()
-            assert bound - LEFT_OUT <= listed, widget
+            assert bound - OMITTED_ACTIONS <= listed, widget
 
 
 def empty_link() -> FakeLink:

@@ -23,7 +23,7 @@ class Numbers(LineList):
         yield f"row {index} ", "lines--head"
         yield "界" * 100, ""
 
-    def row_chosen(self, index: int) -> None:
+    def choose_row(self, index: int) -> None:
         self.chosen.append(index)
 
 

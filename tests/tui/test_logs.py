@@ -240,7 +240,7 @@ async def test_selected_line_stays_selected_when_the_filter_changes() -> None:
 
 
 async def test_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_list, "BOUND", 100)
+    monkeypatch.setattr(log_list, "MAX_LINES", 100)
     app = ListApp()
     async with driven(app, size=(80, 10)) as pilot:
         rows = app.query_one(LogList)

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from mcpdesk.tui.results.long_text import SEGMENT, SOFT, TextLayout, line_start
+from mcpdesk.tui.results.long_text import MAX_SEGMENT_LENGTH, MAX_WRAPPED_LENGTH, TextLayout, line_start
 from mcpdesk.tui.results.result_view import ResultContent, ResultView
 from tests.support.patience import until
 from tests.support.widgets import staged
@@ -49,18 +49,18 @@ def test_a_text_that_is_one_line_is_drawn_whole_and_each_offset_is_found() -> No
 
 @pytest.mark.parametrize("before", ["", "one "])
 def test_a_long_line_without_spaces_is_drawn_whole(before: str) -> None:
-    text = before + "x" * (2 * SEGMENT + 100)
+    text = before + "x" * (2 * MAX_SEGMENT_LENGTH + 100)
     drawn = rows(text, 50)
     assert "".join(drawn).replace(" ", "") == text.replace(" ", "") and len(drawn) < len(text) / 50 + 5
 
 
 @pytest.mark.slow
 def test_lines_of_a_very_long_text_break_where_the_room_ends() -> None:
-    text = ("one two three\t漢字\n" * (SOFT // 10))[: SOFT + 1]
+    text = ("one two three\t漢字\n" * (MAX_WRAPPED_LENGTH // 10))[: MAX_WRAPPED_LENGTH + 1]
     layout = TextLayout(text, 8)
     layout.grow(offset=40)
     assert [layout.row(index) for index in range(4)] == ["one two ", "three   ", " 漢字", "one two "]
-    at = text.index("one", SOFT // 2)
+    at = text.index("one", MAX_WRAPPED_LENGTH // 2)
     assert layout.row(layout.row_of(at)) == "one two "
 
 

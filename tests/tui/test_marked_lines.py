@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui.traffic.traffic_pane import counts
+from mcpdesk.tui.traffic.traffic_pane import counts_text
 from mcpdesk.tui.widgets.path_prompt import PathPrompt
 from tests.support.frame import toasts
 from tests.support.patience import until
@@ -56,7 +56,7 @@ async def test_marked_lines_that_the_filter_hides_are_not_exported(
         await pilot.press("home", "m", "m", "m")
         shown = pane.link.traffic.exchange(2)
         pane.set_filter(f"tool:{shown.name}")
-        await until(lambda: "3 marked (2 hidden)" in counts(pane.listing), pilot)
+        await until(lambda: "3 marked (2 hidden)" in counts_text(pane.listing), pilot)
         await pilot.press("w")
         await until(lambda: shows(pilot, "The filter hides 2 marked lines"), pilot)
         assert shows(pilot, "1 marked, JSON Lines")
@@ -73,7 +73,7 @@ async def test_hidden_marks_are_not_compared_by_accident() -> None:
     async with running() as (app, pilot, pane):
         await pilot.press("home", "m", "m")
         pane.set_filter(f"tool:{pane.link.traffic.exchange(2).name}")
-        await until(lambda: "2 marked (2 hidden)" in counts(pane.listing), pilot)
+        await until(lambda: "2 marked (2 hidden)" in counts_text(pane.listing), pilot)
         await pilot.press("d")
         await until(lambda: toasts(app)[-1:] != [], pilot)
         assert toasts(app)[-1].startswith("The filter hides 2 marked lines") and app.screen is app.main

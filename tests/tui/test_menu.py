@@ -8,7 +8,15 @@ from textual.app import App
 
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen
-from mcpdesk.tui.widgets.menu import LONGEST, Choice, ChoiceList, LinePrompt, Menu, is_confirmed, search
+from mcpdesk.tui.widgets.menu import (
+    MAX_NAME_LENGTH,
+    Choice,
+    ChoiceList,
+    LinePrompt,
+    Menu,
+    is_confirmed,
+    search,
+)
 from tests.support.asking import DATABASE, asked
 from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
@@ -201,7 +209,7 @@ async def test_a_key_that_comes_before_a_question_is_drawn_answers_nothing() -> 
         (["m", "e", "space", "enter"], "me"),
         (["m", "escape"], ""),
         (["enter"], ""),
-        (["x"] * (LONGEST + 5) + ["enter"], "x" * LONGEST),
+        (["x"] * (MAX_NAME_LENGTH + 5) + ["enter"], "x" * MAX_NAME_LENGTH),
     ],
     ids=["trimmed", "closed", "empty", "long"],
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mcpdesk.link.values import UpstreamView
-from mcpdesk.tui.results.older_revision import OlderRevision, offer_older
+from mcpdesk.tui.results.older_revision import OlderRevision, older_revision_offer
 from mcpdesk.tui.widgets.choice_box import Chip
 from tests.support.fake_link import FakeLink
 from tests.support.frame import toasts
@@ -25,7 +25,7 @@ FASTMCP = "Elicitation: server-initiated requests are unavailable on 2026-07-28 
     ],
 )
 def test_the_offer_is_made_for_the_words_of_both_libraries(text: str, count: int) -> None:
-    assert len(list(offer_older(text))) == count
+    assert len(list(older_revision_offer(text))) == count
 
 
 def speaking(link: FakeLink, revision: str, state: str = "ready") -> None:

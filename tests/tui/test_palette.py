@@ -256,7 +256,7 @@ async def test_the_palette_opens_before_the_tools_of_many_servers_are_read() -> 
 async def test_a_line_that_the_person_moved_to_stays_selected_while_entries_are_added(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(palette_dialog, "FIRST_STEP_S", 0.0)
+    monkeypatch.setattr(palette_dialog, "FIRST_STEP_TIME_S", 0.0)
     link = crowded_link()
     link.settings_answer = Future[tuple[SettingView, ...]]()
     async with running_frame(link) as (app, pilot):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.tui.workbench.past_calls import (
-    MAX_PER_ITEM,
-    MAX_SAVED,
+    MAX_CALLS_PER_ITEM,
+    MAX_SAVED_CALLS,
     SAVED_CALLS_FILE,
     History,
     PastCall,
@@ -41,10 +41,10 @@ def test_lines_of_others_and_half_lines_are_passed_over(tmp_path: Path) -> None:
 
 def test_an_item_remembers_a_bounded_number() -> None:
     history = History()
-    for number in range(MAX_PER_ITEM + 10):
+    for number in range(MAX_CALLS_PER_ITEM + 10):
         history.add(call(number))
     kept = history.of("s", "tool a")
-    assert (len(kept), kept[0].arguments) == (MAX_PER_ITEM, MAX_PER_ITEM + 9)
+    assert (len(kept), kept[0].arguments) == (MAX_CALLS_PER_ITEM, MAX_CALLS_PER_ITEM + 9)
 
 
 def test_a_large_file_is_rewritten_with_what_is_remembered(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_large_file_is_rewritten_with_what_is_remembered(tmp_path: Path) -> No
     for number in range(300):
         first.add(call("x" * 10_000, moment=number))
     before = path.stat().st_size
-    assert len(History(path).of("s", "tool a")) == MAX_PER_ITEM
+    assert len(History(path).of("s", "tool a")) == MAX_CALLS_PER_ITEM
     assert path.stat().st_size < before / 2
 
 
@@ -87,9 +87,9 @@ def test_names_survive_a_restart_and_are_replaced(tmp_path: Path) -> None:
 
 def test_an_item_keeps_a_bounded_number() -> None:
     kept = SavedCalls()
-    for number in range(MAX_SAVED + 5):
+    for number in range(MAX_SAVED_CALLS + 5):
         kept.add("s", "tool a", str(number), {})
-    assert len(kept.of("s", "tool a")) == MAX_SAVED and "0" not in kept.of("s", "tool a")
+    assert len(kept.of("s", "tool a")) == MAX_SAVED_CALLS and "0" not in kept.of("s", "tool a")
 
 
 @pytest.mark.parametrize("text", ["no json", "[1]", '{"s tool a": 5}'])

@@ -123,7 +123,7 @@ def test_only_finished_calls_of_read_only_tools_count_each_once_and_the_newest()
 
 
 async def test_a_call_without_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "CALL_S", 0.1)
+    monkeypatch.setattr(recording, "CALL_TIMEOUT_S", 0.1)
     link = Shop(milk=ok("2"))
     link.past("price", "milk", ok("2"))
     link.past("price", "tea", ok("1"))
@@ -131,7 +131,7 @@ async def test_a_call_without_an_answer_is_given_up(monkeypatch: pytest.MonkeyPa
     await replay.run(lambda: None)
     assert replay.summary == "1 same, 1 no answer" and replay.has_differences
     assert link.calls[0].outcome.cancelled() or link.calls[0].outcome.result().cancelled
-    monkeypatch.setattr(recording, "RUN_S", 0.0)
+    monkeypatch.setattr(recording, "REPLAY_TIMEOUT_S", 0.0)
     late = RecordingReplay(link, "profiles")
     await late.run(lambda: None)
     assert late.summary == "2 not made" and "no more calls" in late.problem

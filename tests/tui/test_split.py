@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui.workbench.split import LEAST, MOST, STEP, Split
+from mcpdesk.tui.workbench.split import MAX_PERCENT, MIN_PERCENT, STEP_PERCENT, Split
 from tests.support.workbench import bench
 
 
@@ -17,13 +17,13 @@ def test_the_shares_survive_a_restart_and_stay_within_bounds(tmp_path: Path) -> 
     split.set(999, stacked=True)
     split.store()
     again = Split(memory)
-    assert again.share(stacked=False) == 40 and again.share(stacked=True) == MOST
+    assert again.share(stacked=False) == 40 and again.share(stacked=True) == MAX_PERCENT
     alone = Split(tmp_path / "one side")
     alone.set(40, stacked=False)
     alone.store()
     assert Split(tmp_path / "one side").share(stacked=True) is None, "only what was chosen is remembered"
     again.set(-3, stacked=False)
-    assert again.share(stacked=False) == LEAST
+    assert again.share(stacked=False) == MIN_PERCENT
     for nonsense in ("x y", "3 999999", "\x00"):
         memory.write_text(nonsense, "utf-8")
         assert Split(memory).share(stacked=False) is None
@@ -31,12 +31,14 @@ def test_the_shares_survive_a_restart_and_stay_within_bounds(tmp_path: Path) -> 
 
 def test_a_share_beyond_the_limits_is_not_moved_in_the_wrong_direction(tmp_path: Path) -> None:
     split = Split(tmp_path / "split")
-    split.move(STEP, stacked=True, visible=92)
+    split.move(STEP_PERCENT, stacked=True, visible=92)
     assert split.share(stacked=True) is None
-    split.move(-STEP, stacked=True, visible=92)
-    assert split.share(stacked=True) == MOST
-    split.move(-STEP, stacked=True, visible=92)
-    assert split.share(stacked=True) == MOST - STEP, "the chosen share counts, not the visible one"
+    split.move(-STEP_PERCENT, stacked=True, visible=92)
+    assert split.share(stacked=True) == MAX_PERCENT
+    split.move(-STEP_PERCENT, stacked=True, visible=92)
+    assert split.share(stacked=True) == MAX_PERCENT - STEP_PERCENT, (
+        "the chosen share counts, not the visible one"
+    )
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import seconds_until_since_changes, since
 from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.statistics import UPDATE_S, StatisticsPane
-from mcpdesk.tui.traffic.colour_rules import PERIOD_S
+from mcpdesk.tui.traffic.colour_rules import CHECK_INTERVAL_S
 from tests.support.activity import activity, callback, job, link_with, plan, todo
 from tests.support.frame import quiet_link, running_frame
 from tests.support.patience import until
@@ -85,7 +85,7 @@ async def test_traffic_refreshes_every_second_while_a_pending_exchange_is_in_sig
             recording.frame(9, IN, notification("notifications/initialized"))
         settle(recording)
         pane.show_view(app.link.view())
-        assert pane.tick_s() == PERIOD_S, "it is out of sight"
+        assert pane.tick_s() == CHECK_INTERVAL_S, "it is out of sight"
         pane.open_exchange(pending)
         await pilot.pause()
         pane.show_view(app.link.view())
@@ -93,7 +93,7 @@ async def test_traffic_refreshes_every_second_while_a_pending_exchange_is_in_sig
         recording.frame(1, OUT, text("six", "done"))
         settle(recording)
         pane.show_view(app.link.view())
-        assert pane.tick_s() == PERIOD_S
+        assert pane.tick_s() == CHECK_INTERVAL_S
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.screens.workbench import WorkbenchPane
-from mcpdesk.tui.widgets.beside import BESIDE_FROM
+from mcpdesk.tui.widgets.beside import MIN_WIDTH_BESIDE
 from mcpdesk.tui.workbench.item_traffic import requests_for
 from tests.support.fake_link import FakeLink, text_result
 from tests.support.traffic import IN, OUT, call, connection, request, settle, text
@@ -44,13 +44,13 @@ def parts(pane: WorkbenchPane) -> list[tuple[int, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [BESIDE_FROM - 1, BESIDE_FROM, 200, 260])
+@pytest.mark.parametrize("width", [MIN_WIDTH_BESIDE - 1, MIN_WIDTH_BESIDE, 200, 260])
 async def test_a_wide_workbench_has_three_columns(width: int) -> None:
     async with bench(essay_link(4), (width, 45)) as it:
         await it.until(lambda: it.pane.traffic_box.listing is not None)
         (_, catalogue), (item_x, item), (traffic_x, traffic) = parts(it.pane)
         assert item_x == catalogue
-        if width < BESIDE_FROM:
+        if width < MIN_WIDTH_BESIDE:
             assert (traffic_x, traffic) == (0, width) and catalogue + item == width
             await it.until(lambda: "topic-0" in it.shown() and "topic-1" in it.shown())
         else:
@@ -64,17 +64,17 @@ async def test_a_wide_workbench_has_three_columns(width: int) -> None:
 
 @pytest.mark.slow
 async def test_typed_text_focus_and_the_selected_message_survive_a_resize_across_the_limit() -> None:
-    async with bench(essay_link(6), (BESIDE_FROM - 40, 45)) as it:
+    async with bench(essay_link(6), (MIN_WIDTH_BESIDE - 40, 45)) as it:
         listing = it.pane.traffic_box.listing
         assert listing is not None
         await it.open("essay")
         await it.pilot.press(*"sea")
         await it.until(lambda: len(listing.lines) == 6)
         listing.select(2)
-        for width, lines in ((BESIDE_FROM, 3), (BESIDE_FROM - 1, 6), (BESIDE_FROM + 40, 3)):
+        for width, lines in ((MIN_WIDTH_BESIDE, 3), (MIN_WIDTH_BESIDE - 1, 6), (MIN_WIDTH_BESIDE + 40, 3)):
             await it.pilot.resize_terminal(width, 45)
             await it.until(lambda lines=lines: len(listing.lines) == lines)  # type: ignore[misc]
-            await it.until(lambda width=width: it.pane.has_class("-broad") is (width >= BESIDE_FROM))  # type: ignore[misc]
+            await it.until(lambda width=width: it.pane.has_class("-broad") is (width >= MIN_WIDTH_BESIDE))  # type: ignore[misc]
             field = it.app.focused
             assert isinstance(field, Input) and field.value == "sea"
             assert listing.selected == 2

@@ -74,12 +74,12 @@ def test_a_peer_that_shows_the_core_stays_and_the_columns_beside_it_shrink() -> 
 def test_no_two_steps_of_shrinking_have_the_same_position() -> None:
     for raw in (False, True):
         shown = [column for column in COLUMNS if (column.frame if raw else column.exchange) is not None]
-        steps = [step.order for column in shown for step in column.narrower]
+        steps = [step.position for column in shown for step in column.shrink_steps]
         assert len(steps) == len(set(steps)) and len(shown) == len({column.name for column in shown})
         for column in shown:
             widths = [
                 column.width,
-                *(step.width for step in sorted(column.narrower, key=lambda one: one.order)),
+                *(step.width for step in sorted(column.shrink_steps, key=lambda one: one.position)),
             ]
             assert widths == sorted(widths, reverse=True)
 
@@ -91,7 +91,7 @@ def test_the_replica_has_a_column_or_stands_before_the_peer() -> None:
         assert ("core" in [column.name for column in columns]) is (width > 100)
         line = joined(exchange_cells(exchange, columns, 0))
         assert "web-1" in line and ("web-1 desk" in line) is (width < 100)
-        assert "✕ web-1" in joined(exchange_cells(exchange, columns, 0, former={"web-1"}))
+        assert "✕ web-1" in joined(exchange_cells(exchange, columns, 0, ended_cores={"web-1"}))
     assert "web-1" not in joined(exchange_cells(exchange, columns_for(160), 0))
     pod = replace(exchange, core="mcpdesk-7d9f8b6c5-x2x4z")
     assert " …6c5-x2x4z " in joined(exchange_cells(pod, columns_for(160, has_cores=True), 0))

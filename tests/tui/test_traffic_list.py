@@ -18,9 +18,9 @@ from mcpdesk.recorder.index import sorted_lines
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.tui.traffic import traffic_list
-from mcpdesk.tui.traffic.line_jumps import next_like, next_mark
+from mcpdesk.tui.traffic.line_jumps import next_mark, next_of_kind
 from mcpdesk.tui.traffic.traffic_list import TrafficList
-from mcpdesk.tui.traffic.traffic_pane import counts, mode
+from mcpdesk.tui.traffic.traffic_pane import counts_text, mode_text
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.driven import driven
 from tests.support.patience import until
@@ -401,7 +401,7 @@ async def test_keys_lead_to_the_next_of_a_kind() -> None:
             ("error", -1, 7),
             ("slow", 1, 7),
         ):
-            next_like(app.listing, what, by)
+            next_of_kind(app.listing, what, by)
             assert app.listing.selected == selected, what
         await pilot.pause()
         assert app.told() == ["No other error"] * 2 + ["No slow calls"]
@@ -415,20 +415,20 @@ async def test_after_the_last_of_a_kind_the_first_follows_and_that_is_said() -> 
         more(recording, 1)
     async with running(recording) as (app, pilot):
         assert app.listing.following
-        next_like(app.listing, "error", 1)
+        next_of_kind(app.listing, "error", 1)
         await pilot.pause()
         assert app.listing.selected == 6 and not app.listing.following
         assert app.told() == ["No error below: continued from the top · [ e goes up"]
-        next_like(app.listing, "error", 1)
+        next_of_kind(app.listing, "error", 1)
         await pilot.pause()
         assert app.listing.selected == 8 and len(app.told()) == 1
         await pilot.press("home")
-        next_like(app.listing, "error", -1)
+        next_of_kind(app.listing, "error", -1)
         await pilot.pause()
         assert app.listing.selected == 8
         assert app.told()[1:] == ["No error above: continued from the bottom · ] e goes down"]
         app.listing.action_raw()
-        next_like(app.listing, "error", 1)
+        next_of_kind(app.listing, "error", 1)
         await pilot.pause()
         assert app.told()[-1] == "Raw frames have no kind: v r shows exchanges again."
 
@@ -471,7 +471,7 @@ async def test_a_menu_of_columns_sorts_and_the_same_column_again_reverses_the_or
             for sign in (first, second):
                 await sort_by(pilot, app, letter)
                 assert f"{title}{sign}" in app.shown()[0]
-                assert f"sorted by {title} {sign} · s changes it" in mode(app.listing)
+                assert f"sorted by {title} {sign} · s changes it" in mode_text(app.listing)
         await sort_by(pilot, app, "a")
         assert tools(app) == [f"tool-{number}" for number in range(4)] and "↑" not in app.shown()[0]
 
@@ -566,8 +566,8 @@ async def test_the_line_of_a_time_is_gone_to() -> None:
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sort two lines at a time, and show each time how far that has come."""
-    monkeypatch.setattr(sorted_lines, "_BLOCK", 2)
-    for name in ("_AT_ONCE_S", "_SLICE_S", "_PROGRESS_S"):
+    monkeypatch.setattr(sorted_lines, "_BLOCK_LINES", 2)
+    for name in ("_FIRST_SORT_S", "_SLICE_S", "_PROGRESS_UPDATE_S"):
         monkeypatch.setattr(traffic_list, name, 0.0)
 
 
@@ -582,11 +582,11 @@ async def test_very_many_lines_are_sorted_behind_the_screen(key: str) -> None:
     async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines(1)
         app.listing.sort_by("took")
-        assert "sorting 5%" in counts(app.listing) and "took↓" in app.shown()[0] and tools(app)
+        assert "sorting 5%" in counts_text(app.listing) and "took↓" in app.shown()[0] and tools(app)
         (app.listing.action_first if key == "home" else app.listing.action_last)()
         await app.workers.wait_for_complete()
         await pilot.pause()
-        assert "sorting" not in counts(app.listing)
+        assert "sorting" not in counts_text(app.listing)
         names = [f"tool-{number}" for number in LONGEST_FIRST]
         assert tools(app) == (names[:11] if key == "home" else names[-11:])
         assert app.listing.selected == LONGEST_FIRST[0 if key == "home" else -1] == app.picked()[-1]

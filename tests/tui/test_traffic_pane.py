@@ -29,8 +29,8 @@ from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
 from mcpdesk.tui.screens.frame_lines import DeskFooter
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.workbench import WorkbenchPane
-from mcpdesk.tui.traffic.pane_texts import how_to_connect, pointing_at
-from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts
+from mcpdesk.tui.traffic.pane_texts import connect_instructions, pointed_message
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts_text
 from mcpdesk.tui.widgets import menu
 from mcpdesk.tui.widgets.path_prompt import PathPrompt
 from tests.support.fake_link import FakeLink
@@ -290,7 +290,7 @@ async def test_what_is_wrong_with_a_filter_stands_under_it_and_the_last_right_on
 @pytest.mark.parametrize("words", [3, 8, 12, 24])
 def test_what_is_wrong_stays_below_its_place_or_left_of_it(before: int, words: int) -> None:
     message = " ".join(["words"] * words)
-    lines = pointing_at(before, message, 80).split("\n")
+    lines = pointed_message(before, message, 80).split("\n")
     assert len(lines) <= 3 and all(len(line) <= 80 for line in lines)
     assert " ".join(" ".join(lines).replace("↑", "").split()) == message
     if len(lines) == 1:
@@ -605,21 +605,21 @@ async def test_a_called_tools_secret_arguments_are_known_by_its_schema() -> None
 async def test_counts_are_of_operations_and_of_what_the_filter_lets_pass() -> None:
     async with running_list(asking_recording()) as (app, pilot):
         app.listing.action_mark()
-        assert counts(app.listing) == "3 exchanges · 1 marked"
+        assert counts_text(app.listing) == "3 exchanges · 1 marked"
         app.listing.filter(parse("tool:book-flight", 0))
         await app.workers.wait_for_complete()
-        assert counts(app.listing).startswith("1 of 3 exchanges")
+        assert counts_text(app.listing).startswith("1 of 3 exchanges")
         app.listing.action_raw()
         await app.workers.wait_for_complete()
         await pilot.pause()
-        assert counts(app.listing).startswith("6 of 19 frames")
+        assert counts_text(app.listing).startswith("6 of 19 frames")
 
 
 def test_the_key_is_not_shown() -> None:
     link = FakeLink()
     link.client_config = lambda *_, **__: finished("curl -H 'X-API-Key: secret-key'")  # type: ignore[method-assign]
     view = replace(link.core, api_key="secret-key")
-    text = " ".join(text for text, _ in how_to_connect(ClientConfigs(link), view, 80))
+    text = " ".join(text for text, _ in connect_instructions(ClientConfigs(link), view, 80))
     assert "secret-key" not in text and "X-API-Key: ••••" in text
 
 
@@ -628,7 +628,8 @@ def test_commands_are_as_wide_as_the_pane() -> None:
     command = "claude mcp add --transport http profiles http://127.0.0.1:3333/mcp"
     link.client_config = lambda *_, **__: finished(command)  # type: ignore[method-assign]
     texts = [
-        [text for text, _ in how_to_connect(ClientConfigs(link), link.core, width)] for width in (90, 50)
+        [text for text, _ in connect_instructions(ClientConfigs(link), link.core, width)]
+        for width in (90, 50)
     ]
     wide, narrow = (sum("mcp" in text for text in lines) for lines in texts)
     assert narrow == 2 * wide
@@ -636,6 +637,6 @@ def test_commands_are_as_wide_as_the_pane() -> None:
 
 def test_without_a_server_there_is_nothing_to_connect_to() -> None:
     link = FakeLink()
-    assert any("curl" in text for text, _ in how_to_connect(ClientConfigs(link), link.core, 80))
-    alone = how_to_connect(ClientConfigs(link), replace(link.core, servers=()), 80)
+    assert any("curl" in text for text, _ in connect_instructions(ClientConfigs(link), link.core, 80))
+    alone = connect_instructions(ClientConfigs(link), replace(link.core, servers=()), 80)
     assert [text.strip() for text, _ in alone if text] == ["No messages yet."]

@@ -232,7 +232,7 @@ async def test_a_body_of_unknown_size_over_the_limit_is_refused_here() -> None:
 
 @pytest.mark.slow
 async def test_quiet_clients_and_too_many_are_closed_in_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passed_clients, "MOST", 5)
+    monkeypatch.setattr(passed_clients, "MAX_CLIENTS", 5)
 
     async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         for number in range(20):

@@ -11,7 +11,7 @@ from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import HttpError
 
 WRONG_ENCODING = "the answer does not match its Content-Encoding, or the encoding is not supported"
-BROKE = "the connection broke before the answer was complete"
+CONNECTION_BROKE = "the connection broke before the answer was complete"
 NO_HTTP = "the answer is not HTTP"
 SPEAKS_TLS = "it speaks TLS"
 
@@ -26,7 +26,7 @@ def connection_errors() -> Iterator[None]:
     except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
         if "content-encoding" in str(error).lower():
             raise HttpError(WRONG_ENCODING) from None
-        raise HttpError(BROKE) from None
+        raise HttpError(CONNECTION_BROKE) from None
     except aiohttp.WSServerHandshakeError as error:
         raise HttpError(f"HTTP {error.status}: {excerpt(error.message)}", status=error.status) from None
     except aiohttp.ClientResponseError as error:
@@ -34,7 +34,7 @@ def connection_errors() -> Iterator[None]:
             raise HttpError(WRONG_ENCODING) from None
         raise HttpError(f"{NO_HTTP}: {_broken_part(error.message)}") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise HttpError(BROKE if _is_cut(error) else f"cannot be reached: {_why(error)}") from None
+        raise HttpError(CONNECTION_BROKE if _is_cut(error) else f"cannot be reached: {_why(error)}") from None
 
 
 def _is_cut(error: Exception) -> bool:

@@ -27,7 +27,7 @@ from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 if TYPE_CHECKING:
     import aiohttp
 
-CHUNK = 64 << 10
+READ_BYTES = 64 << 10
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 _ENDING_BYTES = 8
@@ -282,7 +282,7 @@ async def refusal_text(answer: aiohttp.ClientResponse) -> str:
 
     try:
         async with asyncio.timeout(OWN_ANSWER_S):
-            body = await answer.content.read(CHUNK)
+            body = await answer.content.read(READ_BYTES)
     except (TimeoutError, OSError, aiohttp.ClientError):
         return ""
     return excerpt(words(body, answer.headers.get("Content-Type", "")))

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from urllib.parse import urljoin, urlsplit
 
-from mcpdesk.client.transport import REDIRECTS
+from mcpdesk.client.transport import REDIRECT_STATUSES
 
 _PORTS = {"http": 80, "https": 443}
 
 
 def redirect_target(status: int, location: str, url: str) -> str:
     """Return the URL to request instead of `url`, or an empty string if no redirect may be followed."""
-    if status not in REDIRECTS or not location:
+    if status not in REDIRECT_STATUSES or not location:
         return ""
     try:
         there = urljoin(url, location)
@@ -29,7 +29,7 @@ def redirect_target(status: int, location: str, url: str) -> str:
 
 def is_circular(status: int, location: str, url: str) -> bool:
     """Return True if the answer from `url`, to which redirects were followed, is one more redirect."""
-    if status not in REDIRECTS or not location:
+    if status not in REDIRECT_STATUSES or not location:
         return False
     try:
         return urljoin(url, location) == url or redirect_target(status, location, url) != ""

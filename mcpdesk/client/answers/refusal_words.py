@@ -12,14 +12,14 @@ import msgspec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 
-MAX_READ = 64 << 10
+MAX_READ_BYTES = 64 << 10
 """Maximum bytes of a body that are searched for an explanation."""
 _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.I)
 _HEADING = re.compile(r"<h1[^>]{0,200}>([^<]{1,400})", re.I)
 _PAGE = re.compile(r"\s*(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body|title)\b", re.I | re.S)
 _WORDS = ("message", "error_description", "detail", "title", "error", "errors", "reason", "msg")
 """JSON members that may have the reason of a rejection, most specific first."""
-_DEPTH = 4
+_MAX_DEPTH = 4
 _DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 _SESSION = re.compile(
     r"session.{0,60}(?:not found|not exist|unknown|invalid|expired|missing|terminated|closed|required|gone)"
@@ -31,7 +31,7 @@ _SESSION = re.compile(
 
 def words(body: bytes, media_type: str = "") -> str:
     """Return the reason in a body: from its JSON members, its page title, or else the text."""
-    text = body[:MAX_READ].decode("utf-8", "replace").removeprefix("\ufeff")
+    text = body[:MAX_READ_BYTES].decode("utf-8", "replace").removeprefix("\ufeff")
     if "html" in media_type.lower() or _PAGE.match(text):
         return page_words(text)
     if text.lstrip()[:1] in ("{", "["):
@@ -58,7 +58,7 @@ def is_page(body: bytes, media_type: str = "") -> bool:
 def _member_words(value: Any, depth: int = 0) -> str:
     if isinstance(value, str):
         return value
-    if depth == _DEPTH:
+    if depth == _MAX_DEPTH:
         return ""
     if isinstance(value, list):
         return _member_words(value[0], depth + 1) if value else ""

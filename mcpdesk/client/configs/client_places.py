@@ -24,7 +24,7 @@ CLIENTS = (
 MAX_FILES = 50
 """Maximum number of files that are read in a folder such as `.continue/mcpServers`."""
 _DATA = Path(__file__).with_name("client_files.json")
-_OF_FOLDERS = frozenset({".json", ".yaml", ".yml"})
+_PROJECT_FILES = frozenset({".json", ".yaml", ".yml"})
 _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
@@ -90,7 +90,9 @@ def paths(row: ClientFile, home: Path, folder: Path, environ: Mapping[str, str])
     if path.name != "*":
         return [path]
     try:
-        return sorted(each for each in islice(path.parent.iterdir(), MAX_FILES) if each.suffix in _OF_FOLDERS)
+        return sorted(
+            each for each in islice(path.parent.iterdir(), MAX_FILES) if each.suffix in _PROJECT_FILES
+        )
     except OSError:
         return []
 

@@ -20,7 +20,7 @@ from mcpdesk.errors import DeskUserError
 SUFFIX = "fastmcp.json"
 PYTHON = "python"
 """Program in the command of a server until the Python of its project is known."""
-OF_UV = {"dependencies": "--with", "editable": "--with-editable"}
+UV_OPTIONS = {"dependencies": "--with", "editable": "--with-editable"}
 """Option of uv by key of `environment`, for lists."""
 
 
@@ -84,7 +84,7 @@ def _python(folder: Path, file: Path, environment: Mapping[str, Any]) -> tuple[s
     options: list[str] = []
     if python := text_at(environment, "python"):
         options.append(f"--python={python}")
-    for key, option in OF_UV.items():
+    for key, option in UV_OPTIONS.items():
         base = folder if key == "editable" else None
         options += [f"{option}={base / each if base else each}" for each in texts_at(environment, key)]
     if requirements := text_at(environment, "requirements"):

@@ -83,7 +83,7 @@ def is_section(kind: ConfigFormat, value: Any) -> bool:
     objects = [each for each in entries if isinstance(each, dict)]
     if kind.is_list and not objects:
         return False
-    if isinstance(value, dict) and any(isinstance(value.get(key), str | list) for key in _OF_ONE_SERVER):
+    if isinstance(value, dict) and any(isinstance(value.get(key), str | list) for key in _SERVER_KEYS):
         return False
     return not kind.marks or any(kind.marks & set(each) for each in objects)
 
@@ -171,7 +171,7 @@ def _opencode(given: Keys) -> Keys:
 
 def _goose(given: Keys) -> Keys:
     kind = given.get("type")
-    if isinstance(kind, str) and kind in _OF_GOOSE:
+    if isinstance(kind, str) and kind in _GOOSE_KINDS:
         raise OnlyInClient(f"type is {kind!r}: it is built into Goose and cannot be reached")
     names = {"cmd": "command", "envs": "env"}
     entry = {names.get(key, key): value for key, value in given.items() if key != "env_keys"}
@@ -192,8 +192,8 @@ def _continue(given: Keys) -> Keys:
     return {name: value for name, value in entry.items() if name != "apiKey"}
 
 
-_OF_ONE_SERVER = ("command", "url", "type")
-_OF_GOOSE = frozenset({"builtin", "platform", "frontend", "inline_python"})
+_SERVER_KEYS = ("command", "url", "type")
+_GOOSE_KINDS = frozenset({"builtin", "platform", "frontend", "inline_python"})
 _OPENCODE_VARIABLE = re.compile(r"\{env:([^{}]*)\}")
 _CONTINUE_VARIABLE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([^{}\s]*)\s*\}\}")
 

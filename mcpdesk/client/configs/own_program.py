@@ -24,7 +24,7 @@ from mcpdesk.errors import DeskUserError
 VARIABLE = "MCPDESK_PROGRAM"
 """Environment variable that overrides the command to write. Meant for packagers."""
 NAME = "mcpdesk"
-TO_INSTALL = (
+INSTALL_HINT = (
     f"Install it first, with `uv tool install {NAME}` or `pipx install {NAME}`, or set {VARIABLE} to a "
     "command that starts it."
 )
@@ -83,7 +83,7 @@ def lasting_command(
         raise DeskUserError(
             f"{NAME} runs from the temporary environment {environment}, and the package that it was "
             "installed from is temporary, too: clients could not start it later.",
-            TO_INSTALL,
+            INSTALL_HINT,
         )
     for runner in ("uvx", "pipx"):
         program = shutil.which(runner, path=path)
@@ -92,7 +92,7 @@ def lasting_command(
             return (str(Path(program).absolute()), *_RUNNERS[runner], *flags, NAME)
     raise DeskUserError(
         f"{NAME} runs from the temporary environment {environment}: clients could not start it later.",
-        TO_INSTALL,
+        INSTALL_HINT,
     )
 
 

@@ -21,7 +21,7 @@ MODULE = "module:"
 PROJECT_LEVELS = 3
 """Number of folders above a file, or above the current folder, in which an environment is searched."""
 ENVIRONMENTS = (".venv", "venv")
-LONGEST_MODULE = 200
+MAX_MODULE_NAME_LENGTH = 200
 """Maximum number of characters of a module name that is recognised without the prefix."""
 _SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -66,7 +66,7 @@ def module_target(text: str, folder: Path) -> tuple[str, str] | None:
         return None
     if module.endswith((".py", ".json", ".toml", ".jsonl")):
         return None
-    if len(module) > LONGEST_MODULE:
+    if len(module) > MAX_MODULE_NAME_LENGTH:
         return None
     path = Path(*module.split("."))
     roots = (folder, folder / "src")

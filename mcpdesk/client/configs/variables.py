@@ -13,11 +13,11 @@ from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.errors import DeskUserError
 
 VARIABLE = re.compile(r"\$\{(?P<name>[^{}]*)\}")
-LARGEST_ENV_FILE = 1 << 20
+MAX_ENV_FILE_BYTES = 1 << 20
 """Largest `envFile` in bytes."""
-LONGEST = 1 << 20
+MAX_EXPANDED_LENGTH = 1 << 20
 """Limit of a text after expansion, in characters."""
-OWN = frozenset(
+EDITOR_VARIABLES = frozenset(
     {
         "workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "fileWorkspaceFolder",
         "fileWorkspaceFolderBasename", "cwd", "userHome", "pathSeparator", "/",
@@ -62,8 +62,10 @@ class _Lookup(msgspec.Struct):
     def replaced(self, text: str) -> str:
         """Return a text with its variables expanded. Values are inserted unchanged and not expanded again."""
         replaced_text = VARIABLE.sub(self.value, text)
-        if len(replaced_text) > LONGEST:
-            raise DeskUserError(f"{self.server.name}: a value has more than {LONGEST:,} characters.")
+        if len(replaced_text) > MAX_EXPANDED_LENGTH:
+            raise DeskUserError(
+                f"{self.server.name}: a value has more than {MAX_EXPANDED_LENGTH:,} characters."
+            )
         return replaced_text
 
     def _path(self, variable: str) -> str | None:
@@ -145,12 +147,12 @@ def _variables_of(server: ConfiguredServer, path: Path) -> dict[str, str]:
         if not path.is_file():
             raise DeskUserError(f"{server.name}: envFile {path} does not exist.")
         with path.open("rb") as file:
-            data = file.read(LARGEST_ENV_FILE + 1)
+            data = file.read(MAX_ENV_FILE_BYTES + 1)
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise DeskUserError(f"{server.name}: envFile {path} cannot be read: {error}.") from None
-    if len(data) > LARGEST_ENV_FILE:
-        raise DeskUserError(f"{server.name}: envFile {path} has more than {LARGEST_ENV_FILE:,} bytes.")
+    if len(data) > MAX_ENV_FILE_BYTES:
+        raise DeskUserError(f"{server.name}: envFile {path} has more than {MAX_ENV_FILE_BYTES:,} bytes.")
     return {match["name"]: _unquoted(match["value"]) for match in _ENV_LINE.finditer(text)}
 
 

@@ -27,9 +27,9 @@ LOGIN_TIMEOUT_S = 300.0
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 Watch: TypeAlias = "Callable[[Fetch, FetchResult], None]"
 """Receives each request of a login, and its answer."""
-DONE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
-FAILED = "<!doctype html><title>mcpdesk</title><p>The login failed: {}"
-IGNORED = """<!doctype html><title>mcpdesk</title>
+SUCCESS_PAGE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
+FAILURE_PAGE = "<!doctype html><title>mcpdesk</title><p>The login failed: {}"
+IGNORED_PAGE = """<!doctype html><title>mcpdesk</title>
 <p>mcpdesk ignored this request: its state is not that of a login in progress. To log in, use the address that
 mcpdesk shows. A login in progress continues."""
 
@@ -123,15 +123,15 @@ class BrowserLogin:
             return web.Response(status=404)
         state = _only(request.query.getall("state", []))
         if not (self._state and secrets.compare_digest(state.encode(), self._state.encode())):
-            return web.Response(status=400, text=IGNORED, content_type="text/html", headers=HEADERS)
+            return web.Response(status=400, text=IGNORED_PAGE, content_type="text/html", headers=HEADERS)
         if not self._returned.done():
             self._returned.set_result(f"{self.redirect_uri}?{request.query_string}")
         assert self._outcome is not None
         fault = await asyncio.shield(self._outcome)
         if fault:
-            page = FAILED.format(escape(clean(fault)))
+            page = FAILURE_PAGE.format(escape(clean(fault)))
             return web.Response(status=400, text=page, content_type="text/html", headers=HEADERS)
-        return web.Response(text=DONE, content_type="text/html", headers=HEADERS)
+        return web.Response(text=SUCCESS_PAGE, content_type="text/html", headers=HEADERS)
 
 
 def _only(values: Sequence[str]) -> str:

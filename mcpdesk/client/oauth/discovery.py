@@ -28,9 +28,9 @@ RESOURCE_PATH = "/.well-known/oauth-protected-resource"
 SERVER_PATH = "/.well-known/oauth-authorization-server"
 OPENID_PATH = "/.well-known/openid-configuration"
 SCHEMES = ("dpop", "bearer")
-LONGEST = 8 << 10
+MAX_CHALLENGE_LENGTH = 8 << 10
 """Maximum number of characters of a `WWW-Authenticate` header that are parsed."""
-_NOT_THERE = frozenset({404, 405, 410, 501})
+_MISSING_STATUSES = frozenset({404, 405, 410, 501})
 """Statuses that mean that a path is not an authorization endpoint."""
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PART = re.compile(
@@ -47,7 +47,7 @@ def challenge_in(values: Sequence[str]) -> Challenge | None:
     schemes: dict[str, dict[str, str]] = {}
     parameters: dict[str, str] = {}
     for value in values:
-        text, position = value[:LONGEST], 0
+        text, position = value[:MAX_CHALLENGE_LENGTH], 0
         while part := _PART.match(text, position):
             position = part.end()
             if part["scheme"] is not None:
@@ -149,9 +149,9 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
         return authorization_server(answer.json(what), origin)
     # An error status does not prove that the endpoint is missing, because the request has no parameters.
     page: FetchResult = yield Fetch("the authorization endpoint", f"{origin}/authorize", may_break=True)
-    if not answer.status and (not page.status or page.status in _NOT_THERE):
+    if not answer.status and (not page.status or page.status in _MISSING_STATUSES):
         raise _broken(what, origin, answer)
-    if page.status in _NOT_THERE:
+    if page.status in _MISSING_STATUSES:
         raise _no_login(origin, scope)
     return AuthorizationServer(
         origin,

@@ -147,11 +147,11 @@ class OAuthGrant(Struct, frozen=True):
         return f"OAuthGrant({self.issuer!r}, {self.resource!r}, {self.client!r})"
 
     def has_expired(self, now: float) -> bool:
-        """Return True if the token has expired, or will expire within `EARLY_S`."""
-        return self.expires is not None and now >= self.expires - EARLY_S
+        """Return True if the token has expired, or will expire within `RENEWAL_LEAD_S`."""
+        return self.expires is not None and now >= self.expires - RENEWAL_LEAD_S
 
 
-EARLY_S = 10.0
+RENEWAL_LEAD_S = 10.0
 """Seconds before its expiry at which a token is renewed."""
 
 

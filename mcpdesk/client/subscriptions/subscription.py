@@ -14,8 +14,8 @@ ACKNOWLEDGED_S = 1.0
 """Maximum seconds that work waits for the acknowledgement of the subscription that it needs."""
 RENEW_S = 1.0
 """Pause before an ended subscription is renewed. It doubles while renewals fail."""
-LONGEST_PAUSE_S = 30.0
-TEMPORARY = (408, 425, 429)
+MAX_PAUSE_S = 30.0
+TEMPORARY_STATUSES = (408, 425, 429)
 """Client error statuses after which a later attempt may succeed. Source: RFC 9110, RFC 8470, RFC 6585."""
 MAX_FAILURES = 10
 """The client gives up after this many consecutive subscriptions that ended at once or without an
@@ -38,7 +38,7 @@ class Subscription(CallObserver):
         *,
         ended: Callable[[str], None] = lambda reason: None,
         renew_s: float | None = None,
-        longest_pause_s: float = LONGEST_PAUSE_S,
+        longest_pause_s: float = MAX_PAUSE_S,
     ) -> None:
         """`wanted` is the filter of notifications.
 
@@ -100,7 +100,7 @@ class Subscription(CallObserver):
             reason = "the server ended the subscription"
         except HttpError as error:
             self.failure = error
-            is_refused = 400 <= error.status < 500 and error.status not in TEMPORARY
+            is_refused = 400 <= error.status < 500 and error.status not in TEMPORARY_STATUSES
             refusal = error.message if is_refused else ""
             reason = error.message
         except CallError as error:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.browser_desk.tab_process import HIGHEST, WIDEST, TabProcess
+from mcpdesk.features.browser_desk.tab_process import MAX_COLUMNS, MAX_ROWS, TabProcess
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.request_guard import RequestGuard
@@ -42,7 +42,7 @@ MAX_CONNECTIONS = 64
 
 The connections and the pipes of all screens need fewer open files than the HTTP listener leaves free.
 """
-LARGEST_MESSAGE = 1 << 20
+MAX_MESSAGE_BYTES = 1 << 20
 """Maximum size in bytes of a message from a page, such as pasted text."""
 HEARTBEAT_S = 15.0
 CLOSE_S = 1.0
@@ -68,7 +68,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-HERE = Path(__file__).parent
+PAGE_FOLDER = Path(__file__).parent
 FILES: Final = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js"}
 
 
@@ -194,7 +194,7 @@ class BrowserDesk:
         is_signed_in = self._sign_in.admit(request, page_key)
         if len(self._tabs) >= MAX_TABS:
             return plain_error(503, f"{MAX_TABS} screens are already open", hint="close one")
-        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=LARGEST_MESSAGE, timeout=CLOSE_S)
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_S)
         tab = TabProcess(self._plan.command, self._plan.environment)
         self._tabs.add(tab)
 
@@ -208,7 +208,10 @@ class BrowserDesk:
                 return refusal
             watch = asyncio.create_task(leave_when_signed_out())
             try:
-                width, height = _number(request, "width", 80, WIDEST), _number(request, "height", 24, HIGHEST)
+                width, height = (
+                    _number(request, "width", 80, MAX_COLUMNS),
+                    _number(request, "height", 24, MAX_ROWS),
+                )
                 await _show(tab, socket, width, height)
             finally:
                 watch.cancel()
@@ -260,7 +263,7 @@ def _number(request: web.BaseRequest, name: str, usual: int, most: int) -> int:
 def _page_files(static: Path) -> dict[str, Path]:
     """Return the files that browsers may load, by path: the page itself and the files of the terminal."""
     script = {f"/static/{each.relative_to(static).as_posix()}": each for each in static.rglob("*.*")}
-    return {path: HERE / name for path, name in FILES.items()} | script
+    return {path: PAGE_FOLDER / name for path, name in FILES.items()} | script
 
 
 def _static_folder() -> Path:

@@ -16,11 +16,11 @@ from typing import Any
 
 READY = b"__GANGLION__\n"
 """Line that the process writes before the first packet."""
-LINES = 10
+MAX_FIRST_LINES = 10
 """Maximum number of lines before `READY`."""
-LARGEST = 16 << 20
+MAX_PACKET_BYTES = 16 << 20
 """Maximum size of a packet in bytes."""
-KEPT = 2_000
+STDERR_BYTES = 2_000
 """Number of last bytes of stderr that are shown if the screen cannot start."""
 LEAVE_S = 2.0
 """Seconds to wait for the screen to end after each step: a request to quit, SIGTERM, and SIGKILL."""
@@ -29,7 +29,7 @@ DRIVER = {
     "TEXTUAL_COLOR_SYSTEM": "truecolor",
     "TERM": "xterm-256color",
 }
-WIDEST, HIGHEST = 1_000, 500
+MAX_COLUMNS, MAX_ROWS = 1_000, 500
 """Maximum number of columns and rows that a page may request."""
 
 Show = Callable[[bytes], Awaitable[None]]
@@ -86,7 +86,7 @@ class TabProcess:
             case ["stdin", str(text)]:
                 await self._send(b"D", text.encode("utf-8", "replace"))
             case ["resize", {"width": int(width), "height": int(height)}]:
-                wide, high = max(1, min(width, WIDEST)), max(1, min(height, HIGHEST))
+                wide, high = max(1, min(width, MAX_COLUMNS)), max(1, min(height, MAX_ROWS))
                 await self._send_json({"type": "resize", "width": wide, "height": high})
             case ["blur" | "focus" as kind]:
                 await self._send_json({"type": kind})
@@ -99,7 +99,7 @@ class TabProcess:
             while True:
                 kind = await stdout.readexactly(1)
                 size = int.from_bytes(await stdout.readexactly(4), "big")
-                if size > LARGEST:
+                if size > MAX_PACKET_BYTES:
                     break
                 payload = await stdout.readexactly(size)
                 if kind == b"D":
@@ -143,7 +143,7 @@ class TabProcess:
 
 
 async def _is_ready(stdout: asyncio.StreamReader) -> bool:
-    for _ in range(LINES):
+    for _ in range(MAX_FIRST_LINES):
         line = await stdout.readline()
         if line == READY:
             return True
@@ -155,5 +155,5 @@ async def _is_ready(stdout: asyncio.StreamReader) -> bool:
 async def _tail(stderr: asyncio.StreamReader) -> bytes:
     tail = b""
     while data := await stderr.read(4096):
-        tail = (tail + data)[-KEPT:]
+        tail = (tail + data)[-STDERR_BYTES:]
     return tail

@@ -18,12 +18,12 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.recorder.varying_values import has_shapes, known_texts, longest_part, pattern_of
 
 _KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
-_LONGEST = 4_000
+_MAX_EXPECTED_LENGTH = 4_000
 """Maximum length in characters of a text that a case expects completely.
 
 Of a longer text, only a part is expected.
 """
-_FEWEST = 4
+_MIN_ERROR_LENGTH = 4
 """Minimum length in characters of an error text that a case expects."""
 _NO_NAME = re.compile(r"\W")
 
@@ -119,7 +119,7 @@ def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any]
         structured = result["structuredContent"]
         pattern = pattern_of(structured, known)
         return {"structured_like": pattern} if has_shapes(pattern) else {"structured": structured}
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_EXPECTED_LENGTH:
         return {"contains": _words(text, known)}
     pattern = pattern_of(text, known)
     return {"like": pattern} if has_shapes(pattern) else {"text": text}
@@ -127,8 +127,8 @@ def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any]
 
 def _words(text: str, known: Set[str]) -> Any:
     """Return the longest part of a text that does not vary, or True if that part is too short."""
-    words = longest_part(pattern_of(text[:_LONGEST], known))
-    return words if len(words) >= _FEWEST or words == text else True
+    words = longest_part(pattern_of(text[:_MAX_EXPECTED_LENGTH], known))
+    return words if len(words) >= _MIN_ERROR_LENGTH or words == text else True
 
 
 def _text(result: Mapping[str, Any]) -> str:

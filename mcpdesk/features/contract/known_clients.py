@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from mcpdesk.features.contract.lint import NAMED
+from mcpdesk.features.contract.lint import MAX_NAMED_PARAMETERS
 from mcpdesk.hosting.folder.findings import Finding, Level
 from mcpdesk.paths import PACKAGE
 
 CLAIMS = PACKAGE / "features" / "contract" / "known_clients.json"
 FEATURES = {"elicit": "elicitation", "elicit_url": "elicitation", "sample": "sampling", "list_roots": "roots"}
 """Client feature that a method of a tool's context requires, by name of the method."""
-LARGEST = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """Maximum size in bytes of a Python file that is searched for uses of client features."""
-DEEPEST = 12
+MAX_DEPTH = 12
 """Maximum depth of the search in schemas."""
 STALE_DAYS = 90
 """Age of a claim in days, above which reports mark it."""
@@ -166,7 +166,10 @@ def client_features(folder: Path) -> dict[str, str]:
     requests = dict[str, str]()
     for path in sorted(folder.rglob("*.py")):
         relative = path.relative_to(folder)
-        if any(part.startswith((".", "_")) for part in relative.parts[:-1]) or path.stat().st_size > LARGEST:
+        if (
+            any(part.startswith((".", "_")) for part in relative.parts[:-1])
+            or path.stat().st_size > MAX_FILE_BYTES
+        ):
             continue
         try:
             tree = ast.parse(path.read_bytes())
@@ -329,7 +332,7 @@ def _input(tool: OfferedItem) -> Mapping[str, Any]:
 
 def _parts(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield a schema and its subschemas, each with its path, such as `filters.sort` or `items[]`."""
-    if not isinstance(schema, Mapping) or depth > DEEPEST:
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return
     yield trail, schema
     for key in ("properties", "$defs", "definitions"):
@@ -360,5 +363,5 @@ def _together(what: str, names: Sequence[str]) -> Iterator[Fact]:
 
 def _named(names: Sequence[str] | Iterator[str]) -> str:
     listed = list(dict.fromkeys(names))
-    more = f" and {len(listed) - NAMED} more" if len(listed) > NAMED else ""
-    return ", ".join(listed[:NAMED]) + more
+    more = f" and {len(listed) - MAX_NAMED_PARAMETERS} more" if len(listed) > MAX_NAMED_PARAMETERS else ""
+    return ", ".join(listed[:MAX_NAMED_PARAMETERS]) + more

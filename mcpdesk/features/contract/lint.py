@@ -40,8 +40,8 @@ BUILT_IN = "built-in"
 LARGE_RESOURCE = 1 << 20
 MAX_TEXTS = 5_000
 """Maximum number of texts in one definition that are searched for hidden characters."""
-DEEPEST = 32
-SHOWN = 120
+MAX_DEPTH = 32
+MAX_QUOTED_LENGTH = 120
 """Maximum length in characters of a text quoted in a message about hidden characters."""
 
 
@@ -91,7 +91,7 @@ def _hidden(value: Any, subject: str, source: str = "") -> Iterator[Finding]:
     for path, text in islice(_strings(value), MAX_TEXTS):
         if kinds := hidden_characters(text):
             shown = clean(text, newlines=False)
-            message = f"{path} has hidden text ({', '.join(kinds)}): {shown[:SHOWN]}"
+            message = f"{path} has hidden text ({', '.join(kinds)}): {shown[:MAX_QUOTED_LENGTH]}"
             yield Finding(Level.WARNING, message, source, subject)
 
 
@@ -99,12 +99,12 @@ def _strings(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, 
     """Yield every text in a JSON value, including keys, with its path."""
     if isinstance(value, str):
         yield path, value
-    elif isinstance(value, Mapping) and depth < DEEPEST:
+    elif isinstance(value, Mapping) and depth < MAX_DEPTH:
         for key, each in value.items():
             inner = f"{path}.{key}" if path else str(key)
             yield clean(inner, newlines=False), str(key)
             yield from _strings(each, clean(inner, newlines=False), depth + 1)
-    elif isinstance(value, list) and depth < DEEPEST:
+    elif isinstance(value, list) and depth < MAX_DEPTH:
         for index, each in enumerate(value):
             yield from _strings(each, f"{path}[{index}]", depth + 1)
 
@@ -292,7 +292,7 @@ def _malformed(offer: Offer) -> Iterator[str]:
         if not isinstance(definition.get(name, kind()), kind):
             yield f"{name} must be {words}"
     if offer.kind == "template":
-        yield from (fault for fault in _faults_of(parsed, offer.name) if not _RULES_OF_OURS.search(fault))
+        yield from (fault for fault in _faults_of(parsed, offer.name) if not _OWN_PATTERN_RULES.search(fault))
     if offer.kind == "resource" and not _SCHEME.match(offer.name):
         yield "its URI has no scheme"
     arguments = definition.get("arguments")
@@ -302,7 +302,7 @@ def _malformed(offer: Offer) -> Iterator[str]:
             yield "arguments must be a list of objects with a name"
 
 
-_RULES_OF_OURS = re.compile("uses a modifier|names a variable twice")
+_OWN_PATTERN_RULES = re.compile("uses a modifier|names a variable twice")
 """Faults of templates that RFC 6570 allows, but mcpdesk cannot match."""
 
 
@@ -317,10 +317,10 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Parameter names that model APIs accept."""
 ALTERNATIVES = ("anyOf", "oneOf", "allOf")
-SAYS_WHAT = frozenset({"type", "enum", "const", "$ref", "not", "if", *ALTERNATIVES})
+RESTRICTING_KEYWORDS = frozenset({"type", "enum", "const", "$ref", "not", "if", *ALTERNATIVES})
 """Schema keywords that restrict the value of a parameter."""
 DEPTH = 6
-NAMED = 8
+MAX_NAMED_PARAMETERS = 8
 """Maximum number of parameters named in one message."""
 
 
@@ -360,13 +360,13 @@ def _described(part: Mapping[str, Any]) -> bool:
 
 
 def _says_what(part: Mapping[str, Any]) -> bool:
-    return bool(SAYS_WHAT & part.keys())
+    return bool(RESTRICTING_KEYWORDS & part.keys())
 
 
 def _parameter_remarks(what: str, names: list[str]) -> Iterator[str]:
     if names:
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        yield f"parameter{'s' * (len(names) > 1)} {what}: {', '.join(names[:NAMED])}{more}"
+        more = f" and {len(names) - MAX_NAMED_PARAMETERS} more" if len(names) > MAX_NAMED_PARAMETERS else ""
+        yield f"parameter{'s' * (len(names) > 1)} {what}: {', '.join(names[:MAX_NAMED_PARAMETERS])}{more}"
 
 
 def _required(schema: Mapping[str, Any]) -> Iterator[str]:

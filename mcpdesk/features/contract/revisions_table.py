@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 IDENTITY = {"name": "mcpdesk", "version": __version__}
 KINDS = ("tool", "resource", "template", "prompt", "skill")
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 """Maximum number of characters that are printed of a name."""
 MAX_NAMED = 5
 """Maximum number of items that one difference names."""
@@ -167,7 +167,7 @@ def _named(kind: str, names: Sequence[str], one: str = "", several: str = "s") -
 
 def _plain(name: object) -> str:
     """Return a name that a server chose, on one line and without control characters."""
-    return clean(str(name)[:LONGEST_NAME], newlines=False)
+    return clean(str(name)[:MAX_NAME_LENGTH], newlines=False)
 
 
 def _lines(answers: Sequence[RevisionAnswer]) -> Iterator[str]:

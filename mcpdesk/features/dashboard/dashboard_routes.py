@@ -33,7 +33,7 @@ COOKIE = "mcpdesk-dashboard"
 MAX_BODY = 1 << 20
 MAX_FILTER = 2_000
 """Maximum length of a filter in characters."""
-OLDER = 200
+OLDER_LINES = 200
 """Number of older lines that are sent at a time."""
 DOWNLOAD = re.compile(r"jobs/([A-Za-z0-9_-]{1,64})/download")
 """Path of the files of a job.
@@ -63,14 +63,14 @@ POLICY = "; ".join(
     )
 )
 """Content security policy. It forbids other origins, inline scripts, and creating markup from text."""
-SAFE = {
+SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-PRIVATE = SAFE | {"Cache-Control": "no-store"}
+PRIVATE_HEADERS = SAFE_HEADERS | {"Cache-Control": "no-store"}
 """Headers of all responses except the files of the page."""
-CONFINED = SAFE | {
+CONFINED_HEADERS = SAFE_HEADERS | {
     "Content-Security-Policy": POLICY,
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -92,7 +92,7 @@ class PageFile(NamedTuple):
 
     def answer(self, request: web.BaseRequest) -> web.Response:
         """Return the file, or status 304 if the browser already has this version."""
-        headers = CONFINED | {"ETag": self.tag}
+        headers = CONFINED_HEADERS | {"ETag": self.tag}
         if request.headers.get("If-None-Match") == self.tag:
             return web.Response(status=304, headers=headers)
         return web.Response(body=self.body, headers=headers | {"Content-Type": self.media_type})
@@ -115,7 +115,7 @@ def _states_script() -> bytes:
     """Return the module that exports the looks of states: `LOOKS.jobs.failed` is `[glyph, tone, word]`."""
     looks = {
         table: {state: (look.glyph, look.tone, look.word) for state, look in rows.items()}
-        for table, rows in state_looks.ALL.items()
+        for table, rows in state_looks.LOOK_TABLES.items()
     }
     return b"export const LOOKS = " + encode(looks) + b";\n"
 
@@ -147,7 +147,7 @@ class DashboardRoutes:
         except RequestRefused as refused:
             answer = refused.answer
         if not answer.prepared:
-            for header, value in PRIVATE.items():
+            for header, value in PRIVATE_HEADERS.items():
                 answer.headers.setdefault(header, value)
         return answer
 
@@ -223,7 +223,7 @@ class DashboardRoutes:
         updates = await self._running()
         if len(updates.pages) >= MAX_PAGES:
             updates.make_room()
-        stream = EventStream(request, PRIVATE)
+        stream = EventStream(request, PRIVATE_HEADERS)
         page = DashboardPage(stream, is_welcome)
         updates.add(page)
         try:
@@ -245,7 +245,7 @@ class DashboardRoutes:
         lines = updates.lines.get(request.query.get("filter", ""))
         if lines is None:
             return plain_error(404, "no open page shows that filter")
-        rows = await updates.on_thread(lines.before, _number(request, "before"), OLDER)
+        rows = await updates.on_thread(lines.before, _number(request, "before"), OLDER_LINES)
         return json_answer(200, encode(rows))
 
     async def _config(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -264,7 +264,7 @@ class DashboardRoutes:
         job = self._site.jobs.by_id(identifier)
         if job is None:
             return plain_error(404, NO_JOB)
-        return await download(request, job, PRIVATE) or plain_error(404, NO_FILE)
+        return await download(request, job, PRIVATE_HEADERS) or plain_error(404, NO_FILE)
 
     async def _watch(self, updates: PageUpdates, given: Any) -> web.Response:
         """Change the filter and the job that a page shows."""

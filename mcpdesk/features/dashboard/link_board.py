@@ -52,32 +52,32 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import http, message
 from mcpdesk.version import __version__
 
-MAX_TEXT = 200_000
+MAX_DETAIL_LENGTH = 200_000
 """Maximum length of a message in characters. The desk can export the complete message."""
-CAME_ALONG = 100
+MAX_NOTIFICATIONS = 100
 """Maximum number of notifications, and of partial exchanges, that are listed for an exchange: the newest
 ones.
 """
-ITEMS = 200
+MAX_ITEMS = 200
 """Maximum number of items that are listed for a server. The count next to the list includes all items."""
-LINES = 200
+MAX_LINES = 200
 """Maximum number of clients, jobs, callbacks and log lines that are listed. The newest are listed."""
-LOGGED = 500
+MAX_LOG_LINE_LENGTH = 500
 """Maximum length of a log line in characters."""
-FILES = 50
+MAX_FILES = 50
 """Maximum number of files listed for a job. The count next to the list includes all files."""
-ENDED = 12
+MAX_ENDED_QUESTIONS = 12
 """Maximum number of ended questions that are listed. The latest are listed."""
-LONGEST = 300
+MAX_TEXT_LENGTH = 300
 """Maximum length of a description or command in characters. The desk shows the complete text."""
-SHOWN = 200
+PAGE_LINES = 200
 """Number of traffic lines on one page."""
-LOOK_S = 0.06
+LOOK_TIME_S = 0.06
 """Maximum number of seconds that one call of `look` pairs and filters. The next call continues."""
 SLICE_S = 0.004
-EXACT = 1 << 53
+MAX_EXACT_INTEGER = 1 << 53
 """Limit below which a browser can represent every integer exactly."""
-BREATH_S = 0.0005
+SLICE_PAUSE_S = 0.0005
 """Seconds of the pause between two slices. During the pause, the core can handle calls."""
 
 Json = dict[str, Any]
@@ -91,7 +91,9 @@ def row_json(index: Index, number: int) -> Mapping[str, Any]:
         "time": exchange.started,
         "out": bool(exchange.direction),
         "name": mask_text(exchange.name[:500]),
-        "id": str(exchange.id) if isinstance(exchange.id, int) and exchange.id > EXACT else exchange.id,
+        "id": str(exchange.id)
+        if isinstance(exchange.id, int) and exchange.id > MAX_EXACT_INTEGER
+        else exchange.id,
         "took_s": None if exchange.ended is None else exchange.elapsed(0),
         "request": exchange.kind is ExchangeKind.REQUEST,
         "revision": with_era(exchange.revision),
@@ -118,9 +120,9 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
         ],
         "request": _side(index, exchange, exchange.request, schema),
         "response": _side(index, last, last.response, None) or {"missing": _awaited(last)},
-        "events": [_event(index, exchange, frame) for frame in exchange.notifications[-CAME_ALONG:]],
+        "events": [_event(index, exchange, frame) for frame in exchange.notifications[-MAX_NOTIFICATIONS:]],
         "events_count": len(exchange.notifications),
-        "parts": [row_json(index, part) for part in exchange.parts[-CAME_ALONG:]],
+        "parts": [row_json(index, part) for part in exchange.parts[-MAX_NOTIFICATIONS:]],
         "curl": _command(index, number, schema),
     }
 
@@ -137,10 +139,10 @@ def _side(index: Index, exchange: Exchange, frame: int | None, schema: Any) -> M
         return None
     value, problem = message(index, exchange, frame, schema)
     text = _text(value)
-    cut = len(text) - MAX_TEXT
+    cut = len(text) - MAX_DETAIL_LENGTH
     http_note = http(index, exchange, frame)
     return {
-        "text": text[:MAX_TEXT],
+        "text": text[:MAX_DETAIL_LENGTH],
         "problem": problem or (f"{cut:,} more characters are not shown" if cut > 0 else ""),
         "http": None
         if http_note is None
@@ -185,26 +187,30 @@ def core_json(view: CoreView, catalogues: Iterable[Catalogue]) -> Json:
 
 def clients_json(clients: tuple[ClientView, ...], count: int) -> Json:
     """Return the known clients, newest first. `count` is the number of connected clients."""
-    return {"count": count, "clients": [_client(each) for each in clients[: -LINES - 1 : -1]]}
+    return {"count": count, "clients": [_client(each) for each in clients[: -MAX_LINES - 1 : -1]]}
 
 
 def jobs_json(jobs: tuple[JobView, ...]) -> Json:
     """Return jobs, newest first."""
     running = sum(not job.state.is_final for job in jobs)
-    return {"count": len(jobs), "running": running, "jobs": [_job(each) for each in jobs[: -LINES - 1 : -1]]}
+    return {
+        "count": len(jobs),
+        "running": running,
+        "jobs": [_job(each) for each in jobs[: -MAX_LINES - 1 : -1]],
+    }
 
 
 def callbacks_json(callbacks: tuple[CallbackView, ...]) -> Json:
     """Return scheduled callbacks by due time, then ended ones, latest first."""
     due = sorted((one for one in callbacks if one.due is not None), key=lambda one: one.due or 0.0)
     over = sorted((one for one in callbacks if one.due is None), key=lambda one: -(one.last_fired or 0.0))
-    return {"count": len(due), "callbacks": [_callback(each) for each in [*due, *over][:LINES]]}
+    return {"count": len(due), "callbacks": [_callback(each) for each in [*due, *over][:MAX_LINES]]}
 
 
 def statistics_json(statistics: CallStatistics, definitions: Definitions) -> Json:
     """Return call statistics by tool and by client: the total, then the rows with the most calls."""
     return {
-        f"{subject}s": [to_builtins(row) for row in rows_of(statistics, subject, definitions)[:LINES]]
+        f"{subject}s": [to_builtins(row) for row in rows_of(statistics, subject, definitions)[:MAX_LINES]]
         for subject in (Subject.TOOL, Subject.CLIENT)
     }
 
@@ -220,7 +226,7 @@ def questions_json(questions: tuple[Question, ...]) -> Json:
     ended = [each for each in questions if each.state is not QuestionState.WAITING]
     return {
         "waiting": [_question(each) for each in waiting],
-        "ended": [_ended(each) for each in ended[:ENDED]],
+        "ended": [_ended(each) for each in ended[:MAX_ENDED_QUESTIONS]],
     }
 
 
@@ -231,18 +237,22 @@ def _server(server: ServerView, catalogue: Catalogue) -> Json:
         "modes": [_mode(mode) for mode in server.modes],
         "counts": {kind.value: sum(item.kind is kind for item in works) for kind in ItemKind},
         "left_out": len(catalogue.items) - len(works),
-        "items": [_item(item) for item in catalogue.items[:ITEMS]],
-        "more_items": max(0, len(catalogue.items) - ITEMS),
+        "items": [_item(item) for item in catalogue.items[:MAX_ITEMS]],
+        "more_items": max(0, len(catalogue.items) - MAX_ITEMS),
     }
 
 
 def _mode(mode: ModeView) -> Json:
-    return {"name": mode.name, "description": mode.description[:LONGEST], "tools": list(mode.tools[:ITEMS])}
+    return {
+        "name": mode.name,
+        "description": mode.description[:MAX_TEXT_LENGTH],
+        "tools": list(mode.tools[:MAX_ITEMS]),
+    }
 
 
 def _item(item: CatalogueItem) -> Json:
     return _fields(item, "kind name title problem stale") | {
-        "description": item.description.strip().partition("\n")[0][:LONGEST],
+        "description": item.description.strip().partition("\n")[0][:MAX_TEXT_LENGTH],
         "policy": item.policy if item.kind is ItemKind.TOOL else "",
     }
 
@@ -256,10 +266,10 @@ def _client(client: ClientView) -> Json:
 
 def _job(job: JobView) -> Json:
     return _fields(job, "id kind server core peer state started ended number size problem has_output") | {
-        "name": mask_text(job.name[:LONGEST]),
+        "name": mask_text(job.name[:MAX_TEXT_LENGTH]),
         "over": job.state.is_final,
-        "message": mask_text(job.message[:LONGEST]),
-        "made": to_builtins(job.made[:FILES]),
+        "message": mask_text(job.message[:MAX_TEXT_LENGTH]),
+        "made": to_builtins(job.made[:MAX_FILES]),
         "made_count": len(job.made),
         "made_bytes": sum(file.size for file in job.made),
     }
@@ -268,15 +278,17 @@ def _job(job: JobView) -> Json:
 def _callback(callback: CallbackView) -> Json:
     return _fields(callback, "server core id peer delay_s fired due last_fired") | {
         "number": callback.own_id,
-        "message": callback.message[:LONGEST],
+        "message": callback.message[:MAX_TEXT_LENGTH],
         "repeats": callback.repeat_count,
         "cancelled": callback.is_cancelled,
     }
 
 
 def _line(line: LogLine) -> Json:
-    text = mask_text(line.text[: 4 * LOGGED])  # masked before it is cut, so that no secret is cut in two
-    cut = text if len(text) <= LOGGED else f"{text[:LOGGED]}…"
+    text = mask_text(
+        line.text[: 4 * MAX_LOG_LINE_LENGTH]
+    )  # masked before it is cut, so that no secret is cut in two
+    cut = text if len(text) <= MAX_LOG_LINE_LENGTH else f"{text[:MAX_LOG_LINE_LENGTH]}…"
     return _fields(line, "number time level source where server tool core") | {"text": cut}
 
 
@@ -346,7 +358,7 @@ class LatestExchanges:
         return {"rows": [row_json(self._index, number) for number in reversed(chosen)]}
 
     def _newest(self) -> list[int]:
-        return list(self._view.lines[-SHOWN:])[::-1]
+        return list(self._view.lines[-PAGE_LINES:])[::-1]
 
     def _count(self) -> Mapping[str, Any]:
         view, index = self._view, self._index
@@ -360,14 +372,14 @@ class LatestExchanges:
         }
 
     def _advance(self) -> None:
-        """Pair and filter frames in slices, up to `LOOK_S` seconds."""
-        index, until = self._index, perf_counter() + LOOK_S
+        """Pair and filter frames in slices, up to `LOOK_TIME_S` seconds."""
+        index, until = self._index, perf_counter() + LOOK_TIME_S
         while perf_counter() < until:
             index.catch_up(SLICE_S)
             self._view.advance(SLICE_S)
             if index.paired >= index.frame_count and self._view.done >= 1:
                 return
-            sleep(BREATH_S)
+            sleep(SLICE_PAUSE_S)
 
 
 RATE_S = 40
@@ -469,7 +481,7 @@ class LinkBoard:
                 # Lines are sorted, because cores join one after another, and each core sends its past lines
                 # then.
                 ordered = sorted((*self._lines, *fresh), key=attrgetter("time"))
-                self._lines = ordered[-LINES:]
+                self._lines = ordered[-MAX_LINES:]
         return self._made("logs", self._last_line, lambda: logs_json(self._lines))
 
     def _statistics(self) -> Any:
@@ -507,8 +519,8 @@ Verdict: TypeAlias = tuple[int, Mapping[str, Any]]
 """HTTP status and JSON object."""
 Arguments = TypeVar("Arguments", bound=msgspec.Struct)
 
-DONE: Verdict = (200, {"done": True})
-LONGEST_REASON = 2_000
+DONE_RESPONSE: Verdict = (200, {"done": True})
+MAX_REASON_LENGTH = 2_000
 
 
 class AnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -587,7 +599,7 @@ class DashboardActions:
     async def decline(self, given: Any, by: str) -> Verdict:
         """Decline a question."""
         wanted = _read(given, DeclineRequest)
-        reason = wanted.reason.strip()[:LONGEST_REASON]
+        reason = wanted.reason.strip()[:MAX_REASON_LENGTH]
         return await self._settle(wanted.question, self._link.decline(wanted.question, reason, by))
 
     async def dismiss(self, given: Any, by: str) -> Verdict:
@@ -607,7 +619,7 @@ class DashboardActions:
         if job.state.is_final:
             return 409, {"error": f"the job has already ended: {job.state.value}"}
         self._link.kill_job(wanted.job)
-        return DONE
+        return DONE_RESPONSE
 
     async def fire_callback(self, given: Any, by: str) -> Verdict:
         """Fire a callback now."""
@@ -624,7 +636,7 @@ class DashboardActions:
         if known is None or known.has_left:
             return 404, {"error": "the client is no longer connected"}
         self._link.disconnect(wanted.connection)
-        return DONE
+        return DONE_RESPONSE
 
     def _callback(self, given: Any, do: Callable[[str, int], None]) -> Verdict:
         wanted = _read(given, CallbackArguments)
@@ -637,11 +649,13 @@ class DashboardActions:
         if callback.due is None:
             return 409, {"error": "the callback has already ended"}
         do(wanted.server, wanted.callback)
-        return DONE
+        return DONE_RESPONSE
 
     async def _settle(self, question: int, was_first: Future[bool]) -> Verdict:
         try:
-            return DONE if await asyncio.wrap_future(was_first) else _too_late(self._question(question))
+            return (
+                DONE_RESPONSE if await asyncio.wrap_future(was_first) else _too_late(self._question(question))
+            )
         except ValueError as error:
             return 422, {"error": str(error)}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PERIOD_S = 0.25
 """Seconds between two updates, and between two searches for pages that are silent or signed out."""
-SOON_S = 0.03
+READING_PERIOD_S = 0.03
 """Seconds between two updates while older traffic is being read."""
 MAX_PAGES = 32
 """Maximum number of open pages. If one more page opens, the oldest page is closed."""
@@ -142,16 +142,16 @@ class PageUpdates:
                 except Exception:
                     # The page stays open with outdated data. The error is logged.
                     log.exception("the dashboard could not be updated")
-                await self._pause(SOON_S if is_behind else PERIOD_S)
+                await self._pause(READING_PERIOD_S if is_behind else PERIOD_S)
         finally:
             self._running = None
             self.lines.clear()
 
     async def _pause(self, seconds: float) -> None:
         """Wait until the next update is due. A new page, or a page with a new filter, is updated at once."""
-        await asyncio.sleep(SOON_S)  # the minimum time between two updates
+        await asyncio.sleep(READING_PERIOD_S)  # the minimum time between two updates
         try:
-            async with asyncio.timeout(seconds - SOON_S):
+            async with asyncio.timeout(seconds - READING_PERIOD_S):
                 await self._wake.wait()
         except TimeoutError:
             return

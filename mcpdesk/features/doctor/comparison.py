@@ -16,7 +16,7 @@ from mcpdesk.features.doctor.report import Duplicate, EntryDifference
 from mcpdesk.recorder.masking import MASK
 
 NONE = "(none)"
-LONGEST = 120
+MAX_ARGUMENTS_LENGTH = 120
 """Maximum number of characters that are shown of the arguments of one entry."""
 _Kind = Literal["version", "reported version", "arguments"]
 _Compared = TypeVar("_Compared", str, tuple[str, ...])
@@ -70,15 +70,15 @@ def _differences(entries: Sequence[ComparedEntry]) -> Iterator[EntryDifference]:
 
 
 def _masked(text: str, secrets: Secrets) -> str:
-    return secrets.masked(text, LONGEST)
+    return secrets.masked(text, MAX_ARGUMENTS_LENGTH)
 
 
 def _command_text(arguments: Sequence[str], secrets: Secrets) -> str:
     """Return the arguments as a command with secrets masked. Each is masked before it is quoted, because
     quoting may change a secret.
     """
-    words = (secrets.masked(each, LONGEST) for each in arguments)
-    return secrets.masked(" ".join(map(_quoted, words)), LONGEST)
+    words = (secrets.masked(each, MAX_ARGUMENTS_LENGTH) for each in arguments)
+    return secrets.masked(" ".join(map(_quoted, words)), MAX_ARGUMENTS_LENGTH)
 
 
 def _quoted(word: str) -> str:
@@ -114,7 +114,7 @@ def _of_pairs(
     pairs = [pairs_of(each.server) for each in entries]
     for name in dict.fromkeys(name for each in pairs for name in each):
         having = [entry.target for entry, each in zip(entries, pairs, strict=True) if name in each]
-        shown = entries[0].secrets.masked(name, LONGEST)
+        shown = entries[0].secrets.masked(name, MAX_ARGUMENTS_LENGTH)
         if len(having) < len(entries):
             yield EntryDifference(kind, f"{shown} is only in {', '.join(having)}")
         elif len({each[name] for each in pairs}) > 1:

@@ -22,7 +22,7 @@ from mcpdesk.features.doctor.report_text import note_lines, report_lines, table_
 from mcpdesk.plain_text import clean
 from mcpdesk.tui.widgets.menu import Dialog
 
-WIDE = 150
+MIN_WIDE_CELLS = 150
 """Width in cells from which the table shows long names in full."""
 NARROW_TARGET = 28
 _LOG = logging.getLogger(__name__)
@@ -123,7 +123,9 @@ class DoctorPage(Dialog[None]):
         if self.has_left:
             return
         self._report = report
-        table = table_lines(report, NARROW_TARGET) if self.size.width < WIDE else table_lines(report)
+        table = (
+            table_lines(report, NARROW_TARGET) if self.size.width < MIN_WIDE_CELLS else table_lines(report)
+        )
         styles = ["bold", *("$text-error" if each.has_fault else "" for each in report.servers)]
         lines = [Content.styled(line, style) for line, style in zip(table, styles, strict=False)]
         self.query_one(".table", Static).update(Content("\n").join(lines))

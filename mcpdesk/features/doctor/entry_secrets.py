@@ -20,18 +20,18 @@ from mcpdesk.client.targets import CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.features.doctor.report import UnsafeKind, UnsafeSetting
 from mcpdesk.recorder.masking import MASK, SECRET_HEADERS, is_secret, mask_text
 
-SHORTEST = 4
+MIN_SECRET_LENGTH = 4
 """Shorter values are not masked in texts, because they would match parts of other words."""
-LONGEST_TEXT = 600
+MAX_TEXT_LENGTH = 600
 """Maximum number of characters of a masked text."""
-LONGEST_SEARCHED = 64 << 10
+MAX_SEARCHED_LENGTH = 64 << 10
 """Number of characters at the beginning of a text that are searched for unknown secrets, such as tokens. The
 rest is never shown.
 """
-_CUT = "…"
+_CUT_SIGN = "…"
 """Sign at the end of a text that was cut."""
 _LAST_WORD = re.compile(r"\S*+\Z")
-_PLAIN = ("http://", "ws://")
+_PLAIN_SCHEMES = ("http://", "ws://")
 
 
 class Secrets:
@@ -41,28 +41,28 @@ class Secrets:
         given = list(values)
         parts = {part for value in given for part in (value, *value.split())}
         parts |= {form for value in given for form in _forms(value)}
-        found = {part for part in parts if len(part) >= SHORTEST}
+        found = {part for part in parts if len(part) >= MIN_SECRET_LENGTH}
         self._values = sorted(found - {"Bearer", "Basic", "bearer", "basic"}, key=len, reverse=True)
 
-    def masked(self, text: str, longest: int = LONGEST_TEXT) -> str:
+    def masked(self, text: str, longest: int = MAX_TEXT_LENGTH) -> str:
         """Return a text with secrets masked. A longer text is cut, after the secrets are masked.
 
         If others have cut the text, the beginning of a secret at its end is masked as well.
         """
         for value in self._values:
             text = text.replace(value, MASK)
-        is_cut = len(text) > LONGEST_SEARCHED
-        text = _without_begun_jwt(text[:LONGEST_SEARCHED]) if is_cut else text
-        text = mask_text(_CUT.join(map(self._with_masked_end, text.split(_CUT))))
+        is_cut = len(text) > MAX_SEARCHED_LENGTH
+        text = _without_begun_jwt(text[:MAX_SEARCHED_LENGTH]) if is_cut else text
+        text = mask_text(_CUT_SIGN.join(map(self._with_masked_end, text.split(_CUT_SIGN))))
         if is_cut and len(text) < longest:  # the last word may be a part of a token
-            text = f"{_LAST_WORD.sub('', text)}{_CUT}"
-        return text if len(text) <= longest else f"{text[: longest - 1]}{_CUT}"
+            text = f"{_LAST_WORD.sub('', text)}{_CUT_SIGN}"
+        return text if len(text) <= longest else f"{text[: longest - 1]}{_CUT_SIGN}"
 
     def _with_masked_end(self, text: str) -> str:
         """Return a text with the beginning of a secret at its end masked."""
         for value in self._values:
             start = max(0, len(text) - len(value) + 1)
-            while (start := text.find(value[:SHORTEST], start)) >= 0:
+            while (start := text.find(value[:MIN_SECRET_LENGTH], start)) >= 0:
                 if value.startswith(text[start:]):
                     return f"{text[:start]}{MASK}"
                 start += 1
@@ -165,7 +165,7 @@ def _in_url(url: str) -> list[str]:
 def unsafe_settings(server: ConfiguredServer, target: RemoteTarget | None = None) -> Iterator[UnsafeSetting]:
     """Yield the unsafe settings of an entry. Messages have names of options, but no values."""
     url = target.url if isinstance(target, UrlTarget) else server.url
-    if url.lower().startswith(_PLAIN) and not _is_loopback(url):
+    if url.lower().startswith(_PLAIN_SCHEMES) and not _is_loopback(url):
         yield UnsafeSetting(
             UnsafeKind.PLAIN_HTTP,
             "its URL has no TLS, so others in the network can read and change all messages",

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mcpdesk.cli.command_client import TALKS
+from mcpdesk.cli.command_client import STDOUT_HINT
 from mcpdesk.cli.reach import with_hint
-from mcpdesk.client.child_process import LAST_LINES, PROBE_S, ProgramEnded
+from mcpdesk.client.child_process import MAX_LAST_LINES, PROBE_S, ProgramEnded
 from mcpdesk.client.connection import Questions, ServerConnection
 from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.client.transport import ServerReply
@@ -31,9 +31,9 @@ from mcpdesk.upstream.target_transport import ProgramEvents, Reach
 from mcpdesk.version import __version__
 
 IDENTITY = {"name": "mcpdesk", "version": __version__}
-LONGEST_LINE = 300
+MAX_LINE_LENGTH = 300
 """Maximum number of characters of one line on stderr, or of one answer."""
-LONGEST_NAME = 80
+MAX_NAME_LENGTH = 80
 MAX_REMARKS = 10
 """Maximum number of faults in the lists of one server that are reported."""
 SETTING = "MCPDESK_CONNECT_TIMEOUT_S"
@@ -69,7 +69,7 @@ class _Output:
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
-        self._lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._lines: deque[str] = deque(maxlen=MAX_LAST_LINES)
         self._former: tuple[str, ...] = ()
         """Lines of an earlier run that ended during the connection."""
         self.strays = 0
@@ -84,7 +84,7 @@ class _Output:
     def lines(self) -> tuple[str, ...]:
         """Last lines with secrets masked."""
         lines = tuple(self._lines) or self._former
-        return tuple(self._secrets.masked(line, LONGEST_LINE) for line in lines)
+        return tuple(self._secrets.masked(line, MAX_LINE_LENGTH) for line in lines)
 
     def _log(self, line: str) -> None:
         self._lines.append(line)
@@ -125,7 +125,9 @@ async def examine(
         return _failed(found, error, target_name, output, secrets)
     if found.era == "stateless":
         answer = await _handshake(target, timeout_s)
-        found = replace(found, other_era=replace(answer, answer=secrets.masked(answer.answer, LONGEST_LINE)))
+        found = replace(
+            found, other_era=replace(answer, answer=secrets.masked(answer.answer, MAX_LINE_LENGTH))
+        )
     return found
 
 
@@ -136,7 +138,7 @@ async def _read(server: ServerConnection, found: Examination, secrets: Secrets) 
     revision = agreement.revision
 
     def reported(name: str) -> str:
-        return secrets.masked(str(agreement.server.get(name) or ""), LONGEST_NAME)
+        return secrets.masked(str(agreement.server.get(name) or ""), MAX_NAME_LENGTH)
 
     return replace(
         found,
@@ -147,7 +149,7 @@ async def _read(server: ServerConnection, found: Examination, secrets: Secrets) 
         other_era=None if revision.is_stateless else _stateless(server.probe_outcome, secrets),
         tools=totals(each for each in offers if each.kind == "tool"),
         total=totals(offers),
-        remarks=tuple(secrets.masked(each, LONGEST_LINE) for each in problems[:MAX_REMARKS]),
+        remarks=tuple(secrets.masked(each, MAX_LINE_LENGTH) for each in problems[:MAX_REMARKS]),
         definitions={(each.kind, each.name): locked(each.definition) for each in offers},
     )
 
@@ -177,7 +179,7 @@ def _stateless(outcome: ServerReply | CallError | None, secrets: Secrets) -> Oth
         answer = f"HTTP {outcome.status}"
     else:
         answer = "a result without revision 2026-07-28"
-    return OtherEra("stateless", False, secrets.masked(answer, LONGEST_LINE))
+    return OtherEra("stateless", False, secrets.masked(answer, MAX_LINE_LENGTH))
 
 
 async def _handshake(target: UrlTarget | CommandTarget, timeout_s: float) -> OtherEra:
@@ -202,7 +204,7 @@ def _failed(
         error.target = ""  # the table names the server
         error = with_hint(error, is_first=found.start_s is None)
     message, code = str(error), f" ({error.code})" if isinstance(error, ProtocolError) else ""
-    hint = TALKS if is_silent and output.strays else str(getattr(error, "hint", ""))
+    hint = STDOUT_HINT if is_silent and output.strays else str(getattr(error, "hint", ""))
     hint = hint.replace(SETTING, "--timeout").replace("mcpdesk login URL", f"mcpdesk login {target_name}")
     reason = secrets.masked(message if code and code in message else f"{message}{code}")
     return replace(found, reason=reason, hint=hint, stderr=output.lines)

@@ -19,7 +19,7 @@ from mcpdesk.features.doctor.report import (
 )
 from mcpdesk.plain_text import clean
 
-HEAD = ("server", "state", "start", "revision", "other era", "tools", "tokens", "login", "lock")
+HEADERS = ("server", "state", "start", "revision", "other era", "tools", "tokens", "login", "lock")
 _STATES = {
     CheckState.NOT_TRUSTED: "not started: not trusted",
     CheckState.UNUSABLE: "not started: unusable",
@@ -32,8 +32,8 @@ _LOGINS = {
     LoginState.EXPIRED: "expired",
     LoginState.HEADER: "own header",
 }
-LONGEST_TARGET = 60
-LONGEST_ANSWER = 24
+MAX_TARGET_LENGTH = 60
+MAX_ANSWER_LENGTH = 24
 
 
 def report_lines(report: Report) -> list[str]:
@@ -42,10 +42,10 @@ def report_lines(report: Report) -> list[str]:
     return [*table, *([""] if table else []), *note_lines(report)]
 
 
-def table_lines(report: Report, longest_target: int = LONGEST_TARGET) -> list[str]:
+def table_lines(report: Report, longest_target: int = MAX_TARGET_LENGTH) -> list[str]:
     """Return a line for each server, below the titles. Empty without servers."""
     rows = [_row(each, longest_target) for each in report.servers]
-    return list(aligned([HEAD, *rows])) if rows else []
+    return list(aligned([HEADERS, *rows])) if rows else []
 
 
 def note_lines(report: Report) -> list[str]:
@@ -140,7 +140,7 @@ def _brief(answer: str) -> str:
     """Return the code of an error, or the beginning of another answer."""
     if answer.startswith("-"):
         return answer.partition(" ")[0]
-    return answer if len(answer) <= LONGEST_ANSWER else f"{answer[: LONGEST_ANSWER - 1]}…"
+    return answer if len(answer) <= MAX_ANSWER_LENGTH else f"{answer[: MAX_ANSWER_LENGTH - 1]}…"
 
 
 def _login(server: ServerReport) -> str:

@@ -27,9 +27,9 @@ from mcpdesk.recorder.readable_message import held_messages, http, message
 from mcpdesk.recorder.record import Gap
 from mcpdesk.recorder.varying_values import pattern_of
 
-_LONGEST = 4000
+_MAX_MESSAGE_LENGTH = 4000
 """Maximum number of characters of one message in a report."""
-_LONGEST_CELL = 120
+_MAX_CELL_LENGTH = 120
 """Maximum number of characters of arguments, results and errors in a table of a report."""
 _MAX_ROWS = 20
 """Maximum number of rows in the table of errors, and in the table of slow calls."""
@@ -142,7 +142,7 @@ def _left_out(rows: int) -> str:
 
 def _shortened(text: str) -> str:
     text = clean(text, newlines=False)
-    return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"
+    return text if len(text) <= _MAX_CELL_LENGTH else f"{text[: _MAX_CELL_LENGTH - 1]}…"
 
 
 def _section_of(index: Index, exchange: Exchange, logged: Logged) -> Iterator[str]:
@@ -177,8 +177,8 @@ def _section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterat
 def _fenced(value: Any) -> str:
     """Return a value as a code block, shortened."""
     text = pretty(value)
-    if len(text) > _LONGEST:
-        text = f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"
+    if len(text) > _MAX_MESSAGE_LENGTH:
+        text = f"{text[:_MAX_MESSAGE_LENGTH]}\n… {len(text) - _MAX_MESSAGE_LENGTH:,} more characters"
     fence = _fence(text)
     return f"{fence}json\n{text}\n{fence}\n"
 

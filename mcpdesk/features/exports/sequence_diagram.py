@@ -19,7 +19,7 @@ MAX_EXCHANGES = 200
 
 Longer diagrams are unreadable, and Mermaid refuses texts over 50,000 characters.
 """
-_LONGEST = 60
+_MAX_ANSWER_LENGTH = 60
 """Maximum number of characters of an answer on its arrow."""
 _ESCAPED = str.maketrans({"#": "#35;", ";": "#59;", "<": "#lt;", ">": "#gt;"})
 _ASKS_A_PERSON = "elicitation/create"
@@ -112,4 +112,6 @@ def _question(index: Index, one: Exchange) -> str:
 def _plain(text: str) -> str:
     """Return text that cannot end an arrow's line or begin another statement."""
     words = clean(" ".join(text.split()), newlines=False)
-    return (words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…").translate(_ESCAPED)
+    return (words if len(words) <= _MAX_ANSWER_LENGTH else f"{words[: _MAX_ANSWER_LENGTH - 1]}…").translate(
+        _ESCAPED
+    )

@@ -22,7 +22,7 @@ from mcpdesk.server.calls.outcomes import ToolOutcome, unfit_error
 from mcpdesk.server.offer.tool import Tool
 
 INITIALIZED = codec.encode({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
-PACE_S = 0.05
+REPORT_PERIOD_S = 0.05
 """Seconds between two reports about a job to a listening client. Changes in between are sent together."""
 
 
@@ -125,4 +125,4 @@ class GatewayDialect(Dialect):
                 if reader.is_complete:
                     return
                 await reader.changed()
-                await asyncio.sleep(PACE_S)
+                await asyncio.sleep(REPORT_PERIOD_S)

@@ -27,7 +27,7 @@ MAX_DICE = 1_000
 
 Each pair of rule and client has one. The oldest is discarded first.
 """
-LONGEST_S = 3600.0
+MAX_DELAY_S = 3600.0
 _RULE = re.compile(
     r"(?P<kind>\S+)(?P<given>(?:\s+(?:\"[^\"]*\"|(?!for(?:\s|$))\S+))*)(?:\s+for\s+(?P<filter>.+))?"
 )
@@ -184,8 +184,8 @@ def _rule(number: int, words: str) -> FaultRule:
             code = int(given)
         else:
             raise ValueError(f"{given!r} is invalid; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
-    if (kind is FaultKind.DELAY and not 0 < span[1] <= LONGEST_S) or span[0] > span[1]:
-        raise ValueError(f"delay needs a time above 0s, of {LONGEST_S:.0f}s at most, like 2s or 1s..5s")
+    if (kind is FaultKind.DELAY and not 0 < span[1] <= MAX_DELAY_S) or span[0] > span[1]:
+        raise ValueError(f"delay needs a time above 0s, of {MAX_DELAY_S:.0f}s at most, like 2s or 1s..5s")
     is_about_told = kind in (FaultKind.DELAY, FaultKind.LOSE) and bool(_ONE_WAY.search(match["filter"] or ""))
     moments = [reachable_rules.ANSWER if kind is FaultKind.CUT else reachable_rules.REQUEST]
     if is_about_told:

@@ -49,10 +49,10 @@ from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu
 DIRECTIONS: Final[tuple[HeldDirections, ...]] = ("requests", "answers", "both")
 TIMES: Final = ("every match", "only the next")
 DELAY_S = 5.0
-_LOOK_S = 0.1
-_WIDE = 90
+_UPDATE_S = 0.1
+_MIN_WIDE_CELLS = 90
 """Minimum width in cells of a line. In a narrower line, the id of the message is not shown."""
-_SHARE = 0.3
+_MAX_LIST_SHARE = 0.3
 """Maximum fraction of the dialog's height for the list."""
 _LESSON = (
     "Messages that match the filter are held here until you release them: read, change, drop or delay them,"
@@ -97,7 +97,7 @@ class HeldList(RowList[HeldMessage]):
         one, now = self.rows[index], time()
         sign = "✎" if one.number in self.edited else " "
         yield f"{'←' if one.is_sent else '→'}{sign}{one.what:8}", "lines--word"
-        is_wide = width >= _WIDE
+        is_wide = width >= _MIN_WIDE_CELLS
         yield column(f"{one.method} {one.name}", max(10, width - (56 if is_wide else 45))), "lines--key"
         if is_wide:
             yield f" #{one_line(str(one.id), 8):8}", "lines--muted"
@@ -214,7 +214,7 @@ class HoldDialog(Dialog[bool]):
         self._show()
         found = (at for at, one in enumerate(view.messages) if (one.connection, one.id) == self._selected)
         self.listing.cursor = next(found, 0)
-        follow_core(self, self._link, self._refresh, poll_s=_LOOK_S)
+        follow_core(self, self._link, self._refresh, poll_s=_UPDATE_S)
         (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
         if self._edits and self._one is not None:
             self.call_after_refresh(self.action_edit)  # the editor is displayed by then
@@ -436,7 +436,7 @@ class HoldDialog(Dialog[bool]):
             self.listing.focus()  # the editor is hidden, and the next key is not meant for the filter
         self.set_class(not view.messages, "-empty")
         self.listing.show(view.messages)
-        most = max(3, int(self.size.height * _SHARE))
+        most = max(3, int(self.size.height * _MAX_LIST_SHARE))
         self.listing.styles.height = min(len(view.messages) + 1, most) if view.messages else 1
         self._store_edits()
         self._show_keys()

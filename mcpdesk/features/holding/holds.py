@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
 MAX_HELD = 100
 """Maximum number of held messages. Further messages pass."""
-EDITABLE = 256 << 10
+MAX_EDITABLE_BYTES = 256 << 10
 """Maximum characters of a message that can be edited. Longer messages can only be released or dropped."""
-LONGEST_DELAY_S = 3600.0
+MAX_DELAY_S = 3600.0
 MAX_WAITING = 1_000
 """Maximum number of requests that a rule delays or leaves unanswered. A further request releases the oldest
 one.
@@ -168,7 +168,7 @@ class Holds(Interceptor):
 
         Raises: ValueError for an invalid filter, and for a filter that can never match.
         """
-        from mcpdesk.features.holding.reachable_rules import HELD, check_matches
+        from mcpdesk.features.holding.reachable_rules import HELD_MOMENTS, check_matches
         from mcpdesk.recorder.index.query import QueryError, parse  # not needed at the start
 
         try:
@@ -176,7 +176,7 @@ class Holds(Interceptor):
         except QueryError as error:
             raise ValueError(error.message) from None
         if node is not None:
-            check_matches(node, HELD[directions])
+            check_matches(node, HELD_MOMENTS[directions])
         self._node = node
         if self._node is None:
             for held in self._held.values():
@@ -217,7 +217,7 @@ class Holds(Interceptor):
             return False
         if held.timer is not None:
             held.timer.cancel()
-        seconds = max(0.0, min(seconds, LONGEST_DELAY_S))
+        seconds = max(0.0, min(seconds, MAX_DELAY_S))
         loop = asyncio.get_running_loop()
         held.timer = loop.call_later(seconds, held.decide, Decision(Verdict.PASS))
         held.shown = replace(held.shown, due=time() + seconds)
@@ -583,7 +583,7 @@ class Holds(Interceptor):
             name_of(request),
             request.get("id", ""),
             time(),
-            text if len(text) <= EDITABLE else "",
+            text if len(text) <= MAX_EDITABLE_BYTES else "",
             None,
             what,
             is_sent,
@@ -642,8 +642,8 @@ class Holds(Interceptor):
                 time(),
                 held,
                 how,
-                codec.encode(message).decode()[:EDITABLE] if changes else "",
-                codec.encode(became).decode()[:EDITABLE] if became else "",
+                codec.encode(message).decode()[:MAX_EDITABLE_BYTES] if changes else "",
+                codec.encode(became).decode()[:MAX_EDITABLE_BYTES] if became else "",
             )
         )
 

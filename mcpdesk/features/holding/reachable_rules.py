@@ -41,7 +41,7 @@ NOTIFICATION = Moment(frozenset({Status.SENT}), frozenset({"in", "out"}), Exchan
 QUESTION = Moment(frozenset({Status.PENDING}), frozenset({"out"}))
 REPLY = Moment(_ANSWERED, frozenset({"out"}))
 """Kind of the reply of a client to a question of a server."""
-HELD: dict[HeldDirections, tuple[Moment, ...]] = {
+HELD_MOMENTS: dict[HeldDirections, tuple[Moment, ...]] = {
     "requests": (REQUEST, NOTIFICATION, REPLY),
     "answers": (ANSWER, NOTIFICATION, QUESTION),
     "both": (REQUEST, ANSWER, NOTIFICATION, QUESTION, REPLY),

@@ -26,9 +26,9 @@ METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch",
 OPEN_DOCUMENT = re.compile(r"3\.[01](?:\.\d+)?(?:-\S*)?")
 JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json(?:\s*;.*)?|\*/\*", re.IGNORECASE)
 FORM_TYPE = "application/x-www-form-urlencoded"
-LONGEST_CHAIN = 32
+MAX_REFERENCE_CHAIN = 32
 """Maximum length of a chain of references."""
-LISTED = 12
+MAX_LISTED_NAMES = 12
 """Maximum number of names in one message."""
 IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that must be ignored according to the specification."""
@@ -143,7 +143,7 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
     if not readable:
         raise DeskUserError(
             f"{file} has no operation that can be a tool.",
-            "; ".join(left_out[:LISTED]) or "Its paths are empty.",
+            "; ".join(left_out[:MAX_LISTED_NAMES]) or "Its paths are empty.",
         )
     info = _mapping(root.get("info"))
     return ApiDocument(
@@ -171,8 +171,8 @@ def tag_counts(document: ApiDocument) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
+    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
+    return ", ".join(names[:MAX_LISTED_NAMES]) + more
 
 
 def _content(file: Path) -> Mapping[str, Any]:
@@ -222,7 +222,7 @@ class _Reader:
 
     def resolve(self, value: Any) -> Any:
         """Return a value, or the target of its `$ref`. Raises: UnsupportedOperation."""
-        for _ in range(LONGEST_CHAIN):
+        for _ in range(MAX_REFERENCE_CHAIN):
             reference = value.get("$ref") if isinstance(value, Mapping) else None
             if reference is None:
                 return value

@@ -39,11 +39,11 @@ from mcpdesk.hosting.folder.manifest import SCHEMA_URL
 from mcpdesk.hosting.folder.module_items import dashed
 
 SERVICE = "service"
-LONGEST_CALLED = 57
+MAX_QUALIFIED_NAME_LENGTH = 57
 """Maximum total length of a server's name and a tool's name. Limits of known clients require this."""
 MAX_FIELDS = 20
 """Maximum number of body members that become separate parameters."""
-LONGEST_TITLE = 60
+MAX_TITLE_LENGTH = 60
 RESERVED = frozenset({*dir(builtins), "call", "context", "ctx", "dumps", "models", "service", "tool"})
 """Names that a module of tools imports or uses. A function with such a name would replace the original."""
 
@@ -86,7 +86,7 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
     used_names, tools, left_out = set(RESERVED), list[str](), list(document.left_out)
     for operation in document.operations:
         stem = _stem(operation.tag)
-        function = _function_name(operation, used_names, max(8, LONGEST_CALLED - len(name)))
+        function = _function_name(operation, used_names, max(8, MAX_QUALIFIED_NAME_LENGTH - len(name)))
         try:
             text, imports, case = _function(
                 function, operation, types, [*needs_url, *_of(variables, operation)]
@@ -208,7 +208,7 @@ def _optional(parameter: ToolParameter) -> str:
 def _decoration(operation: Operation, variables: Sequence[str]) -> list[str]:
     given = list[str]()
     title = one_line(operation.summary).rstrip(".")
-    if title and len(title) <= LONGEST_TITLE and operation.description:
+    if title and len(title) <= MAX_TITLE_LENGTH and operation.description:
         given.append(f"title={quoted(title)}")
     match operation.method:
         case "GET" | "HEAD" | "OPTIONS" | "TRACE":

@@ -15,24 +15,24 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.features.openapi.api_document import LONGEST_CHAIN
+from mcpdesk.features.openapi.api_document import MAX_REFERENCE_CHAIN
 from mcpdesk.plain_text import clean
 
 WIDTH = 100
 """Line width of generated code."""
-DEEPEST = 12
+MAX_DEPTH = 12
 """Maximum depth of nested objects. Deeper objects are `Any`."""
 MAX_MODELS = 300
 MAX_STEPS = 50_000
 """Maximum number of schemas visited per document. Nested alternatives would multiply this number."""
 MAX_VALUES = 100
 """Maximum number of values in an enumeration. An enumeration with more values becomes `str`."""
-LONGEST_DOC = 1000
+MAX_DESCRIPTION_LENGTH = 1000
 """Maximum number of characters of a description. OpenAI's API allows 1,024."""
 MODELS = "models"
 """Module of the folder with the types."""
-_TAKEN = {"Any", "Annotated", "Literal", "NotRequired", "TypedDict", "Meta", "Context"}
-_LARGEST = 2**63
+_RESERVED_NAMES = {"Any", "Annotated", "Literal", "NotRequired", "TypedDict", "Meta", "Context"}
+_MAX_INTEGER = 2**63
 
 
 class Hint(Struct, frozen=True):
@@ -108,7 +108,7 @@ class TypeWriter:
         """
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         schema = self._resolve(schema)
-        if not isinstance(schema, Mapping) or depth > DEEPEST or self._is_enough():
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH or self._is_enough():
             return ANY
         if reference is not None:
             name = str(reference).rpartition("/")[2]
@@ -120,7 +120,7 @@ class TypeWriter:
         Raises: UnsupportedOperation.
         """
         schema = self._resolve(schema)
-        if not isinstance(schema, Mapping) or depth > LONGEST_CHAIN or self._is_enough():
+        if not isinstance(schema, Mapping) or depth > MAX_REFERENCE_CHAIN or self._is_enough():
             return None
         properties, required = dict[str, Any](), set[str]()
         additional = schema.get("additionalProperties")
@@ -224,7 +224,7 @@ class TypeWriter:
             f"        {quoted(key)}: {_annotated(hint.bounded, descriptions[key], key in members.required)},"
             for key, hint in hints.items()
         ]
-        comment = textwrap.indent(textwrap.fill(one_line(doc)[:LONGEST_DOC], WIDTH - 2), "# ")
+        comment = textwrap.indent(textwrap.fill(one_line(doc)[:MAX_DESCRIPTION_LENGTH], WIDTH - 2), "# ")
         return "\n".join(
             [
                 comment,
@@ -246,7 +246,7 @@ class TypeWriter:
         if key not in self._class_names:
             wanted = "".join(part[:1].upper() + part[1:] for part in words(name)) or "Value"
             wanted = f"Value{wanted}" if wanted[0].isdigit() else wanted
-            used_names = _TAKEN | set(self._class_names.values())
+            used_names = _RESERVED_NAMES | set(self._class_names.values())
             self._class_names[key] = unique(wanted, used_names | set(keyword.kwlist))
         return self._class_names[key]
 
@@ -325,7 +325,7 @@ def _bound_values(schema: Mapping[str, Any], kind: str) -> Iterator[tuple[str, s
 
 
 def _number(value: Any, kind: str) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MAX_INTEGER:
         return None
     if kind == "int":
         return int(value) if value == int(value) else None
@@ -364,7 +364,11 @@ def _is_member(name: str) -> bool:
 
 
 def _annotated(hint: str, description: str, is_required: bool) -> str:
-    text = f"Annotated[{hint}, {quoted(one_line(description)[:LONGEST_DOC])}]" if description else hint
+    text = (
+        f"Annotated[{hint}, {quoted(one_line(description)[:MAX_DESCRIPTION_LENGTH])}]"
+        if description
+        else hint
+    )
     return text if is_required else f"NotRequired[{text}]"
 
 
@@ -406,8 +410,8 @@ def one_line(text: str) -> str:
 def docstring(text: str, described: Mapping[str, str], section: str, indent: str = "    ") -> str:
     """Return a docstring with a text and a section about members. The text is escaped."""
     safe = clean(text).replace("\\", "\\\\").replace('"""', "'''").strip()
-    if len(safe) > LONGEST_DOC:
-        safe = safe[:LONGEST_DOC].rsplit(" ", 1)[0].rstrip("\\") + " ..."
+    if len(safe) > MAX_DESCRIPTION_LENGTH:
+        safe = safe[:MAX_DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip("\\") + " ..."
     head, _, rest = safe.partition("\n")
     if not head.endswith((".", "!", "?")):
         head += "."
@@ -420,7 +424,7 @@ def docstring(text: str, described: Mapping[str, str], section: str, indent: str
     lines = [
         textwrap.fill(
             f"{name}: {one_line(description)}".replace("\\", "\\\\")
-            .replace('"""', "'''")[:LONGEST_DOC]
+            .replace('"""', "'''")[:MAX_DESCRIPTION_LENGTH]
             .rstrip("\\"),
             room,
             initial_indent="    ",

@@ -38,8 +38,8 @@ START: JSONObject = {
 """Start command for a client. At the first start, uv installs the wheel and downloads the requirements."""
 PRIVATE_ENDINGS = (".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
 PRIVATE_NAMES = frozenset({*ENV_FILES, "id_rsa", "id_ecdsa", "id_ed25519", "credentials", "credentials.json"})
-MADE_HERE = re.compile(r".*\.mcpb|server\.json")
-LOOKED_AT = 1 << 20
+OWN_OUTPUT = re.compile(r".*\.mcpb|server\.json")
+MAX_SEARCHED_BYTES = 1 << 20
 """Maximum size in bytes of a file that is searched for secrets."""
 WHEEL = f"wheels/{FILE}"
 """Path of this program's wheel in a bundle."""
@@ -102,7 +102,7 @@ def folder_files(folder: Path) -> FolderFiles:
             total += path.stat().st_size
             if len(files.files) > MAX_FILES or total > MAX_BYTES:
                 raise _too_large(files.files)
-            if path.stat().st_size <= LOOKED_AT and holds_token(path.read_bytes().decode("latin-1")):
+            if path.stat().st_size <= MAX_SEARCHED_BYTES and holds_token(path.read_bytes().decode("latin-1")):
                 files.secrets.append(relative)
     return files
 
@@ -172,7 +172,7 @@ def _why_no_file(path: Path, folder: Path) -> str:
         return "left behind by a program"
     if name == LOCK_NAME or name.endswith(f".{LOCK_NAME}"):
         return "a lock of the contract"
-    if path.parent == folder and MADE_HERE.fullmatch(name):
+    if path.parent == folder and OWN_OUTPUT.fullmatch(name):
         return "made by this command"
     target = Path(os.path.realpath(path))
     if not target.is_relative_to(folder):

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 NAME = "mcpdesk"
 VERSION = f"{__version__}+runtime"
 FILE = f"{NAME}-{VERSION}-py3-none-any.whl"
-LEFT_OUT = ("tui", "_bundled")
+OMITTED_FOLDERS = ("tui", "_bundled")
 """Folders of the package that are not needed to serve a folder."""
-NOT_NEEDED = frozenset({"textual", "rich", "prometheus-client"})
+OMITTED_REQUIREMENTS = frozenset({"textual", "rich", "prometheus-client"})
 """Requirements that only the screen and HTTP need."""
 EXTRAS = (TOOLS_EXTRA,)
 """Extras that a bundle can ask for."""
@@ -59,7 +59,11 @@ def runtime_wheel() -> bytes:
 def _package_files(package: Path) -> Iterator[tuple[str, bytes]]:
     for path in sorted(package.rglob("*")):
         relative = path.relative_to(package)
-        if path.is_file() and "__pycache__" not in relative.parts and relative.parts[0] not in LEFT_OUT:
+        if (
+            path.is_file()
+            and "__pycache__" not in relative.parts
+            and relative.parts[0] not in OMITTED_FOLDERS
+        ):
             yield f"{NAME}/{relative.as_posix()}", path.read_bytes()
 
 
@@ -79,13 +83,13 @@ def _metadata() -> str:
 
 
 def _needed(requires: list[str]) -> Iterator[str]:
-    """Yield the requirements of the program and of `EXTRAS`, except `NOT_NEEDED`."""
+    """Yield the requirements of the program and of `EXTRAS`, except `OMITTED_REQUIREMENTS`."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     for text in requires:
         needed = Requirement(text)
-        if canonicalize_name(needed.name) not in NOT_NEEDED and _is_used(needed):
+        if canonicalize_name(needed.name) not in OMITTED_REQUIREMENTS and _is_used(needed):
             yield text
 
 

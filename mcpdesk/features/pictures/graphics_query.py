@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from textual.app import App
 
 from mcpdesk.features.pictures.terminal_graphics import (
-    CELL,
+    CELL_PIXELS,
     QUESTION,
     Graphics,
     GraphicsKind,
@@ -41,7 +41,7 @@ async def graphics_of(app: App[Any]) -> Graphics:
     if driver not in _queries:
         _queries[driver] = asyncio.create_task(_ask(driver))
     answers = await asyncio.shield(_queries[driver])
-    cell = driver.cell_size() or answers.cell or CELL
+    cell = driver.cell_size() or answers.cell or CELL_PIXELS
     if answers.knows_sixel:  # first, because some terminals that support both lack kitty's placeholders
         return Graphics(GraphicsKind.SIXEL, cell)
     has_colours = app.console.color_system == "truecolor"

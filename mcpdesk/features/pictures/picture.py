@@ -280,7 +280,7 @@ class SixelStrip(Strip):
 
 
 _PLACEHOLDER = "\U0010eeee"
-_CHUNK = 4_096
+_MAX_PAYLOAD_LENGTH = 4_096
 """Maximum number of characters of a payload in one message."""
 _DIACRITICS = """
 305 30d-30e 310 312 33d-33f 346 34a-34c 350-352 357 35b 363-36f 483-487 592-595 597-599 59c-5a1 5a8-5a9
@@ -299,9 +299,9 @@ def _combining() -> list[str]:
     return [chr(code) for run in ranges for code in range(int(run[0], 16), int(run[-1], 16) + 1)]
 
 
-NUMBERS = _combining()
+NUMBER_CHARACTERS = _combining()
 """Combining character of each number."""
-MAX_CELLS = len(NUMBERS)
+MAX_CELLS = len(NUMBER_CHARACTERS)
 """Maximum number of rows and of columns of one picture."""
 
 
@@ -313,7 +313,9 @@ def transmission(image: Image, number: int, columns: int, rows: int) -> str:
     packed = io.BytesIO()
     image.save(packed, "PNG", compress_level=2)
     payload = base64.b64encode(packed.getvalue()).decode()
-    pieces = [payload[start : start + _CHUNK] for start in range(0, len(payload), _CHUNK)]
+    pieces = [
+        payload[start : start + _MAX_PAYLOAD_LENGTH] for start in range(0, len(payload), _MAX_PAYLOAD_LENGTH)
+    ]
     sent = [
         _message(f"i={number},f=100,q=2,m={int(left > 0)}", piece)
         for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True)
@@ -332,7 +334,10 @@ def placeholders(number: int, columns: int, rows: int) -> list[Strip]:
     The colour of a cell encodes the number of the picture. Combining characters encode row and column.
     """
     style = Style(color=Color.from_rgb(number >> 16 & 255, number >> 8 & 255, number & 255))
-    lines = ("".join(_PLACEHOLDER + row + column for column in NUMBERS[:columns]) for row in NUMBERS[:rows])
+    lines = (
+        "".join(_PLACEHOLDER + row + column for column in NUMBER_CHARACTERS[:columns])
+        for row in NUMBER_CHARACTERS[:rows]
+    )
     return [Strip([Segment(line, style)], columns) for line in lines]
 
 
@@ -340,17 +345,17 @@ def _message(keys: str, payload: str = "") -> str:
     return f"\x1b_G{keys}{';' * bool(payload)}{payload}\x1b\\"
 
 
-LEAST_ROWS = 12
+MIN_ROWS = 12
 """Number of rows that a picture may always take.
 
 In a higher pane, the picture may take all rows but a few.
 """
 _WORDS = 3
 """Number of rows left for text: the line of facts, and the tool's text before the picture."""
-HEAVY = 128_000
+MAX_SCROLLED_SIXELS = 128_000
 """A picture with more characters of sixels than this is not drawn during scrolling, because terminals are
 slow."""
-STILL_S = 0.1
+SCROLL_END_S = 0.1
 """Seconds without a movement of a picture after which scrolling has ended."""
 _T = TypeVar("_T")
 _painter = ThreadPoolExecutor(1, thread_name_prefix="mcpdesk-picture")
@@ -425,7 +430,7 @@ class PictureView(Widget):
             return 2
         if self._facts is None or self._graphics.kind is GraphicsKind.WORDS:
             return 1
-        columns, rows = max(1, width), max(LEAST_ROWS, container.height - _WORDS)
+        columns, rows = max(1, width), max(MIN_ROWS, container.height - _WORDS)
         if self._graphics.kind is GraphicsKind.KITTY:
             columns, rows = min(columns, MAX_CELLS), min(rows, MAX_CELLS)
         self._cells = self._graphics.cells(self._facts.width, self._facts.height, columns, rows)
@@ -465,14 +470,14 @@ class PictureView(Widget):
 
     def _is_scrolling(self, drawing: _Drawing, crop: Region) -> bool:
         """Return True if a large picture moved a moment ago. It is drawn when it stays in place."""
-        if sum(map(len, drawing.sixels)) < HEAVY:
+        if sum(map(len, drawing.sixels)) < MAX_SCROLLED_SIXELS:
             return False
         regions = (self.region, crop)
         if regions != self._regions:
             self._regions = regions
             if self._moving is not None:
                 self._moving.stop()
-            self._moving = self.set_timer(STILL_S, self._stop_scrolling)
+            self._moving = self.set_timer(SCROLL_END_S, self._stop_scrolling)
         return self._moving is not None
 
     def _stop_scrolling(self) -> None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import Enum
 from math import ceil
 
-CELL = (10, 20)
+CELL_PIXELS = (10, 20)
 """Default width and height of a cell in pixels, as on a VT340 terminal."""
-LEAST_COLUMNS = 16
+MIN_COLUMNS = 16
 """Minimum width in cells. Smaller pictures are enlarged to about this width."""
-_ALMOST = 1e-6
+_ROUNDING_ERROR = 1e-6
 MAX_SIXEL_PIXELS = 1_200_000
 """Maximum number of pixels of a picture in sixels. Larger pictures take too long to write."""
 
@@ -33,7 +33,7 @@ class Graphics:
     """Graphics capabilities of one terminal. `cell` is the width and height of a cell in pixels."""
 
     kind: GraphicsKind = GraphicsKind.HALF_BLOCKS
-    cell: tuple[int, int] = CELL
+    cell: tuple[int, int] = CELL_PIXELS
 
     @property
     def pixels_per_cell(self) -> tuple[float, float]:
@@ -47,11 +47,14 @@ class Graphics:
         The proportions are kept, and only tiny pictures are enlarged.
         """
         across, down = self.pixels_per_cell
-        largest = max(1.0, LEAST_COLUMNS * across / max(width, height))
+        largest = max(1.0, MIN_COLUMNS * across / max(width, height))
         scale = min(columns * across / width, rows * down / height, largest)
         if self.kind is GraphicsKind.SIXEL:
             scale = min(scale, (MAX_SIXEL_PIXELS / (width * height)) ** 0.5)
-        wide, high = ceil(width * scale / across - _ALMOST), ceil(height * scale / down - _ALMOST)
+        wide, high = (
+            ceil(width * scale / across - _ROUNDING_ERROR),
+            ceil(height * scale / down - _ROUNDING_ERROR),
+        )
         return min(columns, max(1, wide)), min(rows, max(1, high))
 
     def pixels(self, columns: int, rows: int) -> tuple[int, int]:
@@ -75,14 +78,14 @@ QUESTION = (
     "\x1b[16t"  # query of the size of a cell
     "\x1b[c"  # query of the device attributes; all terminals answer it, and answers come in order
 )
-WITHIN_S = 2.0
+ANSWER_TIMEOUT_S = 2.0
 """Seconds after the query in which a partial answer is held back until the rest arrives."""
 _ANSWERS = re.compile(
     r"\x1b_Gi=31;(?P<kitty>[^\x1b]*)\x1b\\"
     r"|\x1b\[6;(?P<height>\d+);(?P<width>\d+)t"
     r"|\x1b\[\?(?P<kind>[\d;]*)c"
 )
-_BEGUN = re.compile(r"\x1b(?:_G[^\x1b]*\x1b?|\[6(?:;[\d;]*)?|\[\?[\d;]*)\Z")
+_PARTIAL_ANSWER = re.compile(r"\x1b(?:_G[^\x1b]*\x1b?|\[6(?:;[\d;]*)?|\[\?[\d;]*)\Z")
 _SIXEL = "4"
 
 
@@ -103,8 +106,8 @@ class TerminalAnswers:
         """Return the typed characters, and store the terminal's answers that arrived between them."""
         typed, self._begun = self._begun + typed, ""
         left = _ANSWERS.sub(self._read_answer, typed)
-        begun = _BEGUN.search(left)
-        if begun is None or time.monotonic() - self._asked > WITHIN_S:
+        begun = _PARTIAL_ANSWER.search(left)
+        if begun is None or time.monotonic() - self._asked > ANSWER_TIMEOUT_S:
             return left
         self._begun = begun.group()
         return left[: begun.start()]

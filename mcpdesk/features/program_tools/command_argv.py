@@ -25,7 +25,7 @@ _PARTS = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}|[{}]")
 _FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
 """Text of an option that may precede a placeholder, because the name of the option is already complete."""
 END_OF_OPTIONS = "--"
-WHOLE = 10**16
+MIN_EXPONENT_INTEGER = 10**16
 """Smallest whole number that is written with an exponent in JSON."""
 
 
@@ -156,7 +156,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(name: str, value: Any) -> str:
-    if isinstance(value, float) and value.is_integer() and abs(value) < WHOLE:
+    if isinstance(value, float) and value.is_integer() and abs(value) < MIN_EXPONENT_INTEGER:
         value = int(value)  # JSON does not distinguish 3.0 from 3, but a program may accept only 3
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if "\0" in text:

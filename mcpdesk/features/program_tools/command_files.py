@@ -22,9 +22,9 @@ from mcpdesk.jobs.call_files import CreatedFiles, NotOwnFile
 
 OUTPUT_DIR = "output_dir"
 """Placeholder that stands for the folder of a call."""
-MOST = 1000
+MAX_MATCHES = 1000
 """Maximum number of files that one pattern may match."""
-LONGEST_NAME, LONGEST_PATH = 255, 4095
+MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 4095
 """Maximum length of a file name and of a path on Linux and macOS, in bytes."""
 _MARKS = ("*", "?")
 
@@ -143,7 +143,7 @@ def release_files(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: Cr
 
 def matching_files(asked: ExpectedFile) -> list[Path]:
     """Return the existing files that match a pattern."""
-    return [Path(each) for each in sorted(glob.glob(asked.pattern))[:MOST]] if asked.pattern else []
+    return [Path(each) for each in sorted(glob.glob(asked.pattern))[:MAX_MATCHES]] if asked.pattern else []
 
 
 def made_files(asked: Sequence[ExpectedFile], folders: OutputFolders) -> tuple[list[Path], list[str]]:
@@ -170,8 +170,8 @@ def _check_part(name: str, value: Any) -> None:
 
 def _check_length(name: str, path: Path) -> None:
     encoded = str(path).encode(errors="surrogateescape")
-    if len(encoded) > LONGEST_PATH or max(map(len, encoded.split(b"/"))) > LONGEST_NAME:
-        message = f"a file's name has at most {LONGEST_NAME} bytes, and a path {LONGEST_PATH}"
+    if len(encoded) > MAX_PATH_BYTES or max(map(len, encoded.split(b"/"))) > MAX_NAME_BYTES:
+        message = f"a file's name has at most {MAX_NAME_BYTES} bytes, and a path {MAX_PATH_BYTES}"
         raise BadArgument(name, f"it makes a path that is too long: {message}")
 
 

@@ -67,10 +67,10 @@ if TYPE_CHECKING:
 
 
 PYTHON, FOLDER = "python", "folder"
-OURS = frozenset({PYTHON, FOLDER, OUTPUT_DIR})
+OWN_PLACEHOLDERS = frozenset({PYTHON, FOLDER, OUTPUT_DIR})
 """Placeholders that mcpdesk fills in: Python interpreter, working folder, and folder of the call."""
 PART = re.compile(r"[A-Za-z0-9_.-]+")
-LONGEST_NAME = 128
+MAX_NAME_LENGTH = 128
 MAX_MS = 24 * 3600 * 1000
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -133,7 +133,7 @@ class CommandEntry:
         given = self._given if isinstance(self._given, dict) else {}
         parts = [given.get(key) for key in ("stage", "command")]
         texts = [part for part in parts if isinstance(part, str) and part]
-        return "-".join(texts)[:LONGEST_NAME] if len(texts) == 2 else f"commands[{self._index}]"
+        return "-".join(texts)[:MAX_NAME_LENGTH] if len(texts) == 2 else f"commands[{self._index}]"
 
     @property
     def required_variables(self) -> list[str]:
@@ -206,8 +206,8 @@ class CommandEntry:
             if not PART.fullmatch(given):
                 allowed = "letters, digits, '_', '-' and '.'"
                 raise self._mistake(f"{given!r} is not allowed; allowed: {allowed}", key)
-        if len(f"{command.stage}-{command.command}") > LONGEST_NAME:
-            raise self._mistake(f"the tool's name has more than {LONGEST_NAME} characters", "command")
+        if len(f"{command.stage}-{command.command}") > MAX_NAME_LENGTH:
+            raise self._mistake(f"the tool's name has more than {MAX_NAME_LENGTH} characters", "command")
         for hint, value in command.annotations.items():
             if hint not in (*HINTS, "title") or not isinstance(value, str if hint == "title" else bool):
                 message = f"{hint!r} cannot be {value!r}; allowed: true or false for {', '.join(HINTS)}"
@@ -227,7 +227,7 @@ class CommandEntry:
         if not isinstance(properties, dict):
             raise self._mistake("must be an object", "parameters", "properties")
         for name in properties:
-            if name in OURS:
+            if name in OWN_PLACEHOLDERS:
                 message = f"{name!r} is a built-in placeholder; rename the parameter"
                 raise self._mistake(message, "parameters", "properties", name)
         # Unknown arguments are rejected. They have no placeholder, so they could not reach the program.
@@ -253,9 +253,9 @@ class CommandEntry:
             raise self._mistake("must not contain a NUL character", key, number)
         template: Template = self._attempt(parse_template, text, key, number)
         for name in names_in(template):
-            if name not in known and name not in OURS:
+            if name not in known and name not in OWN_PLACEHOLDERS:
                 there = f"parameters: {', '.join(sorted(known)) or 'none'}"
-                message = f"no parameter {name!r}{suggestion(name, sorted(known | OURS), there)}"
+                message = f"no parameter {name!r}{suggestion(name, sorted(known | OWN_PLACEHOLDERS), there)}"
                 raise self._mistake(f"{text!r}: {message}", key, number)
         return template
 
@@ -332,9 +332,9 @@ OWN_VARIABLES = {"PYTHONUNBUFFERED": "1"}
 PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 MAX_PICTURES, PICTURE_BYTES = 4, 1 << 20
 """Maximum number of pictures in a result, and maximum size in bytes of each picture."""
-PACE_S = 0.05
+PROGRESS_PERIOD_S = 0.05
 """Minimum seconds between two progress notifications."""
-KEPT_REPORTS = 64
+MAX_REPORTS = 64
 
 OUTPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -490,7 +490,7 @@ class _Reporter:
         self._feed: CallFeed | None = context.feed
         self._loop = asyncio.get_running_loop()
         self._more = asyncio.Event()
-        self._reports: deque[ProgressReport] = deque(maxlen=KEPT_REPORTS)
+        self._reports: deque[ProgressReport] = deque(maxlen=MAX_REPORTS)
         self._reporting: asyncio.Task[None] | None = None
 
     def text(self, stream: Stream, text: str) -> None:
@@ -517,7 +517,7 @@ class _Reporter:
             await self._more.wait()
             self._more.clear()
             await self._report_queued()
-            await asyncio.sleep(PACE_S)
+            await asyncio.sleep(PROGRESS_PERIOD_S)
 
     async def _report_queued(self) -> None:
         while self._reports:

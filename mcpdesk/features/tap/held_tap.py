@@ -25,7 +25,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
 from mcpdesk.transports import relay
 
-MAX_ASKED = 10_000
+MAX_PENDING_REQUESTS = 10_000
 """Maximum number of requests without an answer that are remembered.
 
 Answers to older requests are not held.
@@ -33,7 +33,7 @@ Answers to older requests are not held.
 READY_S = 1.0
 INCOMPLETE_S = 2.0
 """Seconds to wait for the next line of a message that has several lines."""
-LARGEST = relay.MAX_COPIES_BYTES // 2
+MAX_MESSAGE_BYTES = relay.MAX_COPIES_BYTES // 2
 """Maximum size in bytes of a message with several lines, because the gate must be able to
 buffer all of it."""
 
@@ -58,13 +58,13 @@ class HeldTap:
         self._is_asked = False
         self._asks = asyncio.Event()
         """Set when the gate has confirmed the latest command to start or to stop reporting lines."""
-        self._lines = {is_from_client: MessageLines(LARGEST) for is_from_client in (True, False)}
+        self._lines = {is_from_client: MessageLines(MAX_MESSAGE_BYTES) for is_from_client in (True, False)}
         self._timers: dict[bool, asyncio.TimerHandle] = {}
         """Timers by direction.
 
         When a timer fires, the tap stops waiting for the rest of an incomplete message.
         """
-        self._requests = RequestTable[Id, tuple[JSONObject, float]](MAX_ASKED)
+        self._requests = RequestTable[Id, tuple[JSONObject, float]](MAX_PENDING_REQUESTS)
         """Requests of the client that have no answer yet, as they were sent to the server, each with its Unix
         time."""
         self._tokens: dict[Id, Id] = {}

@@ -15,7 +15,17 @@ from socket import socket
 import msgspec
 
 from mcpdesk.features.tap.held_tap import HeldTap
-from mcpdesk.link.attach_messages import HEAD, METHODS, Ask, FromScreen, Reply, State, framed, length, pack
+from mcpdesk.link.attach_messages import (
+    METHODS,
+    PREFIX_BYTES,
+    Ask,
+    FromScreen,
+    Reply,
+    State,
+    framed,
+    length,
+    pack,
+)
 from mcpdesk.link.values import Notice, Severity
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports import rendezvous
@@ -72,7 +82,7 @@ class TapControl:
         reader, writer = await asyncio.open_unix_connection(sock=visitor)
         try:
             while True:
-                data = await reader.readexactly(length(await reader.readexactly(HEAD)))
+                data = await reader.readexactly(length(await reader.readexactly(PREFIX_BYTES)))
                 asked = _of_screen.decode(data)
                 if isinstance(asked, Ask):
                     self._send(writer, await self._execute(asked))

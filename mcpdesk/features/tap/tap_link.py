@@ -35,7 +35,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 
-UNSENT_BYTES = 16 << 20
+MAX_UNSENT_BYTES = 16 << 20
 """Maximum size in bytes of requests that wait because the tap does not read them."""
 FromTap: TypeAlias = Reply | State
 _of_tap: msgspec.msgpack.Decoder[FromTap] = msgspec.msgpack.Decoder(FromTap)
@@ -108,7 +108,7 @@ class TapLink(CaptureLink):
         with self._lock:
             number = next(self._ids)
             message = framed(Ask(number, method, pack(arguments)))
-            is_silent = self._unsent_bytes + len(message) > UNSENT_BYTES and self._unsent_bytes > 0
+            is_silent = self._unsent_bytes + len(message) > MAX_UNSENT_BYTES and self._unsent_bytes > 0
             if self._is_open and not is_silent:
                 self._pending[number] = method, done
                 self._unsent_bytes += len(message)

@@ -19,15 +19,15 @@ MAX_OF_A_CHARACTER = 4
 class TappedMessages:
     """Splits chunks into messages, as a client of the program would do.
 
-    A line with more than `LARGEST` bytes, or with missing bytes, is a separate message.
+    A line with more than `MAX_MESSAGE_BYTES` bytes, or with missing bytes, is a separate message.
     """
 
-    LARGEST = DEFAULT_LIMIT
+    MAX_MESSAGE_BYTES = DEFAULT_LIMIT
 
     def __init__(self, limit: int) -> None:
         """`limit` is the number of bytes to record of each message."""
         self._limit = limit + MAX_OF_A_CHARACTER  # the recorder cuts between two characters
-        self._framer = MessageFramer(self.LARGEST)
+        self._framer = MessageFramer(self.MAX_MESSAGE_BYTES)
         self._long_line = _Line(self._limit)
 
     def feed(self, chunk: bytes, size: int) -> Iterator[TappedMessage]:
@@ -36,7 +36,7 @@ class TappedMessages:
         If some of the `size` bytes are missing, `chunk` has only the last bytes of them.
         """
         line, framer, missing = self._long_line, self._framer, size - len(chunk)
-        if missing or (not line.size and framer.unread + size > self.LARGEST):
+        if missing or (not line.size and framer.unread + size > self.MAX_MESSAGE_BYTES):
             yield from self._by_lines(framer.drain_unread())
             line.lose(missing)
         if line.size:

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 RING_BYTES = 1 << 20
 """Memory in bytes for frames. A small value is enough, because the frames of a tap are read from the file."""
-LONGEST = 64 << 20
+MAX_RECORDED_BYTES = 64 << 20
 """Maximum number of recorded bytes of a message, whatever the setting is."""
 MAX_OF_A_NAME = 40
 JOIN_S = 10.0
 """Maximum seconds to wait for the first byte of a visitor."""
-LOOKED_AT = 8
+MAX_SEARCHED_MESSAGES = 8
 """Number of first messages in each direction that are searched for names and revision."""
 
 
@@ -118,7 +118,7 @@ def _write(argv: Sequence[str], traffic: RelayTraffic) -> None:
                 traffic.relay, tuple(map(clean, argv)), client, str(path), started, door, __version__
             )
             with _registered(settings.state_dir, tap):
-                conversation.follow(traffic, settings.capture_body_bytes or LONGEST)
+                conversation.follow(traffic, settings.capture_body_bytes or MAX_RECORDED_BYTES)
     finally:
         recording.close()
 
@@ -225,7 +225,7 @@ class TapConversation:
     def _frame(self, direction: Direction, message: TappedMessage, at: float) -> None:
         data, end, size = message
         self._recording.frame(self._info.number, direction, data, at=at, size=size, end=end)
-        if self._looked[direction] < LOOKED_AT:
+        if self._looked[direction] < MAX_SEARCHED_MESSAGES:
             self._looked[direction] += 1
             self._look(data)
 

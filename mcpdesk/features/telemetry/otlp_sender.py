@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 MAX_WAITING = 16_384
 """Maximum number of records in the queue. Further records are lost."""
-BATCH = 256
+MAX_BATCH_SPANS = 256
 SEND_S = 1.0
 """Seconds between batches."""
-SHARE = 4
+PROCESSOR_SHARE = 4
 """Sending may use this fraction (1/SHARE) of one processor, because calls have priority."""
 FLUSH_S = 2.0
 """Maximum number of seconds for sending the remaining records at the end."""
@@ -113,12 +113,12 @@ class OtlpSender:
         """Send the queued records, then the metrics. The metrics include the number of sent records."""
         while self._waiting and monotonic() < ends:
             began = thread_time()
-            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            batch = [self._waiting.popleft() for _ in range(min(MAX_BATCH_SPANS, len(self._waiting)))]
             self._on_delivery(collector.send_spans(batch))
             if "traces" in self._failing and self._is_closing:
                 return
             if not self._is_closing:
-                self._wake_up.wait((SHARE - 1) * (thread_time() - began))
+                self._wake_up.wait((PROCESSOR_SHARE - 1) * (thread_time() - began))
         figures, self._figures = self._figures, None
         if figures is not None:
             self._on_delivery(collector.send_figures(figures))

@@ -72,9 +72,9 @@ from mcpdesk.version import __version__
 Attributes = dict[str, Any]
 TIMEOUT_S = 3.0
 """Maximum number of seconds for sending one batch to the collector, including retries."""
-LONGEST_REASON = 200
+MAX_REASON_LENGTH = 200
 UNKNOWN = "no reason given"
-LONGEST_ID = 64
+MAX_ID_LENGTH = 64
 PREFIX = "mcpdesk."
 UNITS = (("_seconds", "s"), ("_bytes", "By"))
 """Units by suffix of a metric's name."""
@@ -190,8 +190,8 @@ def reason_of(text: str) -> str:
     """Return the reason why a batch was not sent, from an exporter's log message."""
     for pattern, reason in REASONS:
         if match := re.search(pattern, text):
-            return reason.format(*match.groups())[:LONGEST_REASON]
-    return text[:LONGEST_REASON]
+            return reason.format(*match.groups())[:MAX_REASON_LENGTH]
+    return text[:MAX_REASON_LENGTH]
 
 
 def read_headers(text: str) -> dict[str, str]:
@@ -388,7 +388,7 @@ def operation_attributes(record: CallRecord) -> Attributes:
 
 def call_attributes(record: CallRecord) -> Attributes:
     """Return the attributes of a call's span: the `operation_attributes`, ids, and the time per phase."""
-    attributes = operation_attributes(record) | {"jsonrpc.request.id": str(record.id)[:LONGEST_ID]}
+    attributes = operation_attributes(record) | {"jsonrpc.request.id": str(record.id)[:MAX_ID_LENGTH]}
     if record.method == "resources/read" and record.target:
         attributes["mcp.resource.uri"] = record.target
     if record.session:

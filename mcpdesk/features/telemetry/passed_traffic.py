@@ -26,10 +26,10 @@ from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.calls.call_watch import AskedQuestion
 
 QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
-MOST = 1_000
+MAX_TRACED_REQUESTS = 1_000
 """Maximum number of requests, and of questions, that are traced at a time. Older ones end as unanswered."""
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
-GONE, REFUSED, WITHDRAWN = "not answered", "refused", "withdrawn"
+UNANSWERED_REASONS, REFUSED, WITHDRAWN = "not answered", "refused", "withdrawn"
 ACTIONS = frozenset({"accept", "decline", "cancel"})
 RESERVED = range(-32768, -31999)
 """Error codes that JSON-RPC reserves. A server may define other codes, which are not counted separately."""
@@ -85,9 +85,9 @@ class PassedTraffic(ExchangeWatch):
         self._span, self._put, self._on_question, self._target = span, put, asked, target
         self._calls: dict[_PassedCall, None] = {}
         """Running requests, oldest first."""
-        self._questions = RequestTable[tuple[int, Id], _Waiting](MOST)
+        self._questions = RequestTable[tuple[int, Id], _Waiting](MAX_TRACED_REQUESTS)
         """Open questions, by connection and id."""
-        self._rounds = RequestTable[tuple[int, str], dict[str, _Waiting]](MOST)
+        self._rounds = RequestTable[tuple[int, str], dict[str, _Waiting]](MAX_TRACED_REQUESTS)
         """Questions that the client answers in its next request, by connection and `requestState`."""
 
     def follow(
@@ -153,7 +153,7 @@ class PassedTraffic(ExchangeWatch):
         elif isinstance(method, str) and method in QUESTIONS and is_id(identifier):
             of = under_way[0] if len(under_way) == 1 else None
             question = self._question(info.server, method, of)
-            self._close(self._questions.add((info.number, identifier), question), GONE)
+            self._close(self._questions.add((info.number, identifier), question), UNANSWERED_REASONS)
 
     def ended_unread(self, call: _PassedCall, status: int) -> None:
         """End a request whose HTTP exchange ended without a readable answer."""
@@ -169,7 +169,7 @@ class PassedTraffic(ExchangeWatch):
         for call in [each for each in self._calls if each.connection == connection]:
             self.ended_unread(call, 0)
         for _, waiting in self._questions.take_all(lambda key, _: key[0] == connection):
-            self._close(waiting, GONE)
+            self._close(waiting, UNANSWERED_REASONS)
         for _, asked in self._rounds.take_all(lambda key, _: key[0] == connection):
             self._abandon(asked)
 
@@ -202,7 +202,7 @@ class PassedTraffic(ExchangeWatch):
             is_cut_off=True,
             is_outgoing=is_outgoing,
         )
-        if len(self._calls) >= MOST:
+        if len(self._calls) >= MAX_TRACED_REQUESTS:
             self.ended_unread(next(iter(self._calls)), 0)
         call = _PassedCall(info.number, record)
         self._calls[call] = None
@@ -222,7 +222,7 @@ class PassedTraffic(ExchangeWatch):
     def _end(self, call: _PassedCall, record: CallRecord) -> None:
         self._calls.pop(call, None)
         for _, waiting in self._questions.take_all(lambda _, waiting: waiting.of is call):
-            self._close(waiting, GONE)
+            self._close(waiting, UNANSWERED_REASONS)
         self._put(replace(record, ended=time_ns()))
 
     def _cancelled(self, connection: int, identifier: object) -> None:
@@ -256,17 +256,17 @@ class PassedTraffic(ExchangeWatch):
             return
         for key, waiting in (self._rounds.take((info.number, state)) or {}).items():
             answer = answers.get(key) if isinstance(answers, dict) else None
-            self._close(waiting, GONE if answer is None else _outcome({"result": answer}))
+            self._close(waiting, UNANSWERED_REASONS if answer is None else _outcome({"result": answer}))
 
     def _abandon(self, asked: dict[str, _Waiting]) -> None:
         for waiting in asked.values():
-            self._close(waiting, GONE)
+            self._close(waiting, UNANSWERED_REASONS)
 
     def _close(self, waiting: _Waiting | None, outcome: str) -> None:
         if waiting is not None:
             asked = waiting.asked
             asked.outcome, asked.ended = outcome, monotonic()
-            asked.has_failed = outcome in (GONE, REFUSED, WITHDRAWN)
+            asked.has_failed = outcome in (UNANSWERED_REASONS, REFUSED, WITHDRAWN)
             self._on_question(asked)
 
 

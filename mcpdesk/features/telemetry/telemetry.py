@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcpdesk.upstream.upstream import Upstream
 
 SAMPLED, UNSAMPLED = "01", "00"
-SHARES = 1 << 56
+RANDOM_VALUES = 1 << 56
 """Number of values of the random part of a trace id. Sampling uses this part (W3C Trace Context, level 2)."""
 
 
@@ -55,7 +55,7 @@ class Telemetry(HostPart, CallWatch):
         """Start to send records and metrics. `counted` returns the figures of the core."""
         self._upstreams = upstreams
         self._core_figures = counted
-        self._sampled_below = SHARES * settings.otel_traces_percent // 100
+        self._sampled_below = RANDOM_VALUES * settings.otel_traces_percent // 100
         self._interval_s = settings.otel_metrics_ms / 1000
         self._sender = OtlpSender(settings.otel_endpoint, settings.otel_headers, journal)
         self.call_watch = self
@@ -210,7 +210,7 @@ class Telemetry(HostPart, CallWatch):
         span_id, handler_id = getrandbits(64) | 1, getrandbits(64) | 1
         if not caller.traceparent:
             trace_id = getrandbits(128) | 1
-            is_sampled = trace_id % SHARES < self._sampled_below
+            is_sampled = trace_id % RANDOM_VALUES < self._sampled_below
             flags = SAMPLED if is_sampled else UNSAMPLED
             trace = replace(caller, traceparent=f"00-{trace_id:032x}-{handler_id:016x}-{flags}")
             return CallSpan(trace, trace_id, span_id, handler_id, 0, is_sampled)

@@ -187,7 +187,7 @@ CONNECT_S = 10.0
 REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 UNREACHABLE = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 CONNECTED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-OF_THE_HOP = (b"proxy-", b"connection:", b"keep-alive:")
+PROXY_HEADER_PREFIXES = (b"proxy-", b"connection:", b"keep-alive:")
 """Prefixes of header lines that are meant for a proxy and not for the server."""
 
 
@@ -324,7 +324,9 @@ async def _connected(
 def _passed_on(method: str, path: str, query: str, rest: bytes) -> bytes:
     """Return a request in the form in which a server expects it: with the path only, and
     without keep-alive."""
-    lines = [line for line in rest.split(b"\r\n") if line and not line.lower().startswith(OF_THE_HOP)]
+    lines = [
+        line for line in rest.split(b"\r\n") if line and not line.lower().startswith(PROXY_HEADER_PREFIXES)
+    ]
     target = f"{path or '/'}{'?' if query else ''}{query}".encode("latin-1")
     first = b"%b %b HTTP/1.1" % (method.encode("latin-1"), target)
     return b"\r\n".join([first, *lines, b"Connection: close", b"", b""])

@@ -25,7 +25,7 @@ HTML = frozenset({"text/html", "application/xhtml+xml"})
 TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml")
 NO_CONTENT_TYPE = frozenset({"", "application/octet-stream"})
 """Content types that servers send for unknown files, including text files such as Makefile."""
-LOOKED_AT = 4_096
+TEXT_CHECK_BYTES = 4_096
 """Number of first bytes that must be valid text, for such a content type."""
 NOTES_LENGTH = 500
 """Number of characters of a result that are reserved for the name of the file with the full text."""
@@ -98,7 +98,7 @@ async def read_docs(
 
 
 def _is_text(fetched: FetchedPage) -> bool:
-    kind, head = fetched.content_type, fetched.body[:LOOKED_AT]
+    kind, head = fetched.content_type, fetched.body[:TEXT_CHECK_BYTES]
     if kind not in NO_CONTENT_TYPE or not head or b"\0" in head:
         return kind.startswith(TEXTS) or kind.endswith(("+json", "+xml"))
     try:

@@ -16,7 +16,7 @@ ARTICLES = ("main", "article", "[role=main]")
 MAX_ARTICLES = 100
 """Maximum number of article elements that are examined, because some pages nest thousands of them."""
 LINKS = ("href", "src", "action", "poster")
-LEAST = 200
+MIN_ARTICLE_LENGTH = 200
 """Minimum number of characters of an article. If no article is long enough, the whole body is used."""
 MAX_CHARACTERS = 5_000_000
 """Maximum number of characters of HTML that are converted. The rest is cut off."""
@@ -122,7 +122,7 @@ def _article(soup: Any) -> Any:
             key=lambda each: len(each.get_text()),
             default=None,
         )
-        if article is not None and len(article.get_text(strip=True)) >= LEAST:
+        if article is not None and len(article.get_text(strip=True)) >= MIN_ARTICLE_LENGTH:
             return article
     return soup.body or soup
 

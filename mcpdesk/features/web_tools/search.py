@@ -28,7 +28,7 @@ from mcpdesk.tools import stripped_text
 from mcpdesk.version import __version__
 
 QUERY_LIMIT = 1_000
-SHOWN = 20
+MAX_PAGES = 20
 """Maximum number of pages in a result."""
 TITLE_LENGTH, SNIPPET_LENGTH = 200, 500
 
@@ -92,7 +92,7 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
     settings = ctx.hosted.options.settings
     urls = dict(each.split("=", 1) for each in settings.get("search_urls", ()))
     timeout_s = settings.get("search_timeout_ms", 8000) / 1000
-    names = _engines(settings.get("search_engines") or (*USUAL, *urls))
+    names = _engines(settings.get("search_engines") or (*DEFAULT_ENGINES, *urls))
     asked = await asyncio.gather(*(_ask(name, wanted, urls.get(name, ""), timeout_s) for name in names))
     return _result(wanted, [status for status, _ in asked], {s.engine: hits for s, hits in asked if hits})
 
@@ -124,7 +124,7 @@ async def _ask(engine: str, query: str, url: str, timeout_s: float) -> tuple[Ask
 
 
 def _result(query: str, asked: list[Asked], lists: dict[str, list[Hit]]) -> ToolResult[Results]:
-    pages = tuple(merge(lists)[:SHOWN])
+    pages = tuple(merge(lists)[:MAX_PAGES])
     body = Results(query, pages, tuple(asked))
     has_failed = all(each.status in ("timeout", "failed") for each in asked)
     lines = [_lines(number, page) for number, page in enumerate(pages, 1)]
@@ -451,5 +451,5 @@ ENGINES: dict[str, Search] = {name: page_engine(name) for name in PAGE_ENGINES} 
     ),
 }
 """Engines by name. `searxng`, a private instance, is used only if it is enabled."""
-USUAL = tuple(name for name in ENGINES if name != "searxng")
+DEFAULT_ENGINES = tuple(name for name in ENGINES if name != "searxng")
 """The eleven engines that are used by default."""

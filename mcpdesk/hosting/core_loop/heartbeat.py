@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from mcpdesk.hosting.core_loop.changes import LoopTurns
 
-BEAT_S = 0.2
-STUCK_S = 0.5
+BEAT_PERIOD_S = 0.2
+STUCK_AFTER_S = 0.5
 """Seconds without a beat after which a loop counts as stuck."""
 
 
@@ -34,7 +34,7 @@ class Heartbeat:
     """Detector of an event loop that is stuck because code blocks it.
 
     If `turns` observes the loop, the detector checks the loop only while it runs. On any other loop, a timer
-    records the time every `BEAT_S` seconds (a beat).
+    records the time every `BEAT_PERIOD_S` seconds (a beat).
 
     `folders` returns the hosted folders. `tool_at` returns the tool whose function begins on one of the given
     lines of a file. `on_stuck` is called on a separate thread, once each time code of a hosted folder blocks
@@ -82,7 +82,7 @@ class Heartbeat:
     def stuck(self) -> Stuck | None:
         """Return a report if the loop is stuck, or None. Call it on another thread."""
         silent_s = self._silent_s()
-        if not self._thread_id or silent_s < STUCK_S:
+        if not self._thread_id or silent_s < STUCK_AFTER_S:
             return None
         frame = sys._current_frames().get(self._thread_id)
         tool, where, folder = ("", "", "") if frame is None else self._blocking_line(frame)
@@ -96,12 +96,12 @@ class Heartbeat:
 
     def _beat(self) -> None:
         self._last = time.monotonic()
-        self._handle = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
+        self._handle = asyncio.get_running_loop().call_later(BEAT_PERIOD_S, self._beat)
 
     def _watch(self) -> None:
         """Report once each time code of a hosted folder blocks the loop."""
         was_stuck = False
-        while not self._over.wait(BEAT_S):
+        while not self._over.wait(BEAT_PERIOD_S):
             if self._is_observed and self._turns is not None and self._turns.is_waiting:
                 was_stuck = False
                 self._running.clear()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mcpdesk.hosting.folder.manifest import FILE, Manifest
-from mcpdesk.server.asks.approval_policies import EVERY, Policy
+from mcpdesk.server.asks.approval_policies import EVERY_TOOL, Policy
 from mcpdesk.settings import (
     BY_NAME,
     ENV_FILES,
@@ -143,7 +143,7 @@ def strictest(first: Mapping[str, Policy], second: Mapping[str, Policy]) -> dict
     ranks = list(Policy)
 
     def policy(table: Mapping[str, Policy], name: str) -> Policy:
-        return table.get(name) or table.get(EVERY) or Policy.ALLOW
+        return table.get(name) or table.get(EVERY_TOOL) or Policy.ALLOW
 
     names = dict.fromkeys((*first, *second))
     return {name: max(policy(first, name), policy(second, name), key=ranks.index) for name in names}

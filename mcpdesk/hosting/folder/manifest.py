@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
-from mcpdesk.protocol.catalogue.publication import LONGEST_NAME, PUBLIC_NAME
+from mcpdesk.protocol.catalogue.publication import MAX_NAME_LENGTH, PUBLIC_NAME
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.settings import GivenValue, converted
 
@@ -31,7 +31,7 @@ NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending 
 SCHEMA_URL = "https://raw.githubusercontent.com/mcpdesk/mcpdesk/main/docs/mcp.schema.json"
 SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
 SOURCES = ("secret_env", "jwks_file", "jwks_url")
-LONGEST_LEEWAY_S = 600
+MAX_LEEWAY_S = 600
 CHOICES = {"theme": "light, dark", "approvals": ", ".join(Policy)}
 """For each setting with a fixed set of values, the text that lists these values in messages."""
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -401,7 +401,9 @@ def _check_requirements(requires: list[str], refuse: Refuse) -> None:
 
 
 def _check_publish(publish: Publish, refuse: Refuse) -> None:
-    if publish.name and not (len(publish.name) <= LONGEST_NAME and re.fullmatch(PUBLIC_NAME, publish.name)):
+    if publish.name and not (
+        len(publish.name) <= MAX_NAME_LENGTH and re.fullmatch(PUBLIC_NAME, publish.name)
+    ):
         message = f"{publish.name[:80]!r} is not allowed; write one like io.github.ada/profiles"
         raise refuse(message, "publish", "name")
     for key in ("repository", "bundle"):
@@ -447,8 +449,8 @@ def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
         raise refuse(fault, "auth", "jwt", "algorithms")
     if jwt.jwks_url and not _is_web(jwt.jwks_url, with_query=True):
         raise refuse(_WEB, "auth", "jwt", "jwks_url")
-    if not 0 <= jwt.leeway_s <= LONGEST_LEEWAY_S:
-        fault = f"0 to {LONGEST_LEEWAY_S} are allowed, not {jwt.leeway_s:g}"
+    if not 0 <= jwt.leeway_s <= MAX_LEEWAY_S:
+        fault = f"0 to {MAX_LEEWAY_S} are allowed, not {jwt.leeway_s:g}"
         raise refuse(fault, "auth", "jwt", "leeway_s")
 
 

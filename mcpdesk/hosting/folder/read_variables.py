@@ -10,7 +10,7 @@ from pathlib import Path
 MAX_FILES = 500
 MAX_BYTES = 1 << 20
 """Maximum number of bytes searched in one file."""
-_READ = re.compile(
+_VARIABLE_READ = re.compile(
     r"""(?:environ(?:\.get|\.pop|\.setdefault)?|getenv)\s*[\[(]\s*["']([A-Za-z_][A-Za-z0-9_]*)["']"""
 )
 
@@ -26,7 +26,7 @@ def variables_in(folder: Path) -> set[str]:
             break
         try:
             with path.open(encoding="utf-8", errors="replace") as file:
-                names.update(_READ.findall(file.read(MAX_BYTES)))
+                names.update(_VARIABLE_READ.findall(file.read(MAX_BYTES)))
         except OSError:
             continue  # the loader reports a file that cannot be read
     return names

@@ -21,7 +21,7 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
 T = TypeVar("T", bound=Item)
-SHOWN = 3
+MAX_NAMES = 3
 """Maximum number of names in one clause of a summary."""
 
 
@@ -135,8 +135,8 @@ def _of(loaded: LoadedFolder, kind: str) -> list[Unavailable]:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first names, followed by the number of further names."""
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 DEBOUNCE_MS = 200

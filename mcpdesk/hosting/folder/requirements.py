@@ -22,7 +22,7 @@ from mcpdesk.errors import RegistrationError
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_BLOCK = re.compile(rb"(?m)^# /// script[ \t]*\r?\n((?:#(?: .*)?\r?\n)+?)# ///[ \t]*\r?$")
+_SCRIPT_BLOCK = re.compile(rb"(?m)^# /// script[ \t]*\r?\n((?:#(?: .*)?\r?\n)+?)# ///[ \t]*\r?$")
 
 
 def requirement(text: str) -> Requirement:
@@ -55,7 +55,7 @@ def check_script(data: bytes, location: str) -> None:
 
     Raises: RegistrationError for an invalid block, and for packages that are not installed.
     """
-    match = _BLOCK.search(data)
+    match = _SCRIPT_BLOCK.search(data)
     if match is None:
         return
     line = data.count(b"\n", 0, match.start()) + 1
@@ -72,7 +72,7 @@ def script_requirements(data: bytes) -> list[str]:
     """Return the requirements in the PEP 723 block of a Python file, if any. Raises: ValueError."""
     import tomllib
 
-    match = _BLOCK.search(data)
+    match = _SCRIPT_BLOCK.search(data)
     lines = match[1].decode("utf-8", "replace").splitlines() if match is not None else []
     texts = tomllib.loads("\n".join(line[2:] for line in lines)).get("dependencies", [])
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

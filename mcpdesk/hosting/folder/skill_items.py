@@ -23,7 +23,7 @@ from mcpdesk.server.offer.skill_entry import ListedFile, SkillEntry
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri_of
 
-LISTED = 50
+MAX_NAMED_SKILLS = 50
 """Maximum number of skills that the description of the tool InvokeSkill names."""
 DESCRIPTION_LENGTH = 200
 """Maximum length in characters of a skill's description in the description of InvokeSkill."""
@@ -48,9 +48,11 @@ class SkillShelf(Struct, frozen=True):
     def described(self, tool: Tool) -> Tool:
         """Return the tool InvokeSkill with the names of the skills in its description."""
         names = sorted(self.descriptions)
-        lines = [_line(name, self.descriptions[name]) for name in names[:LISTED]]
-        if len(names) > LISTED:
-            lines.append(f"and {len(names) - LISTED} more; an unknown name is answered with all of them")
+        lines = [_line(name, self.descriptions[name]) for name in names[:MAX_NAMED_SKILLS]]
+        if len(names) > MAX_NAMED_SKILLS:
+            lines.append(
+                f"and {len(names) - MAX_NAMED_SKILLS} more; an unknown name is answered with all of them"
+            )
         listing = "\n".join(["Skills:", *lines]) if lines else "No skills at present."
         return replace(tool, description=f"{tool.description}\n\n{listing}")
 

@@ -28,9 +28,9 @@ MAX_UNREAD = 4_096
 """Maximum number of unread bytes for each peer. More bytes are not sent, because one unread byte already
 makes the peer read the files.
 """
-GREET_S = 2.0
+GREETING_TIMEOUT_S = 2.0
 """Seconds within which a peer must send its process id."""
-CHUNK = 4_096
+READ_BYTES = 4_096
 
 
 class StatePeers:
@@ -109,7 +109,7 @@ class StatePeers:
 
     async def _handshake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(GREET_S):
+            async with asyncio.timeout(GREETING_TIMEOUT_S):
                 pid = int(await reader.readline())
         except (OSError, ValueError):  # a peer may connect only to see if this process runs
             writer.close()
@@ -127,7 +127,7 @@ class StatePeers:
     async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Handle notifications of another process until it ends."""
         try:
-            while await reader.read(CHUNK):
+            while await reader.read(READ_BYTES):
                 self.on_peer_write()
         except OSError:
             return

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from mcpdesk.upstream.upstream import Upstream
 
 
-LOOK_S = 1.0
+MAX_COUNT_S = 1.0
 """Seconds that one scrape may spend on counting frames. The next scrape counts the remaining frames."""
 SLICE_S = 0.004
-BREATH_S = 0.0005
+SLICE_PAUSE_S = 0.0005
 """Seconds between two slices of counting, during which the core can handle calls."""
 Labels = dict[str, str]
 
@@ -46,9 +46,9 @@ def traffic_figures(
     offered = {(one.name, tool) for one in endpoints for tool in one.server.tools.items}
     for server, upstream in upstreams.items():
         offered |= {(server, offer.name) for offer in upstream.status.offers if offer.kind == "tool"}
-    until = monotonic() + LOOK_S
+    until = monotonic() + MAX_COUNT_S
     while index.catch_up(SLICE_S) and monotonic() < until:
-        sleep(BREATH_S)
+        sleep(SLICE_PAUSE_S)
     counted = index.statistics
     tools: dict[tuple[str, str], CallTally] = {}
     for (server, name), tally in counted.sums(Subject.TOOL).items():
@@ -204,7 +204,7 @@ def counted(
         ),
         *(
             Figure(name, kind, help, [each for endpoint in endpoints for each in samples(endpoint)])
-            for name, kind, help, samples in _OF_SERVERS
+            for name, kind, help, samples in _SERVER_METRICS
         ),
         _jobs(services, endpoints),
     ]
@@ -296,7 +296,7 @@ def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
     yield Sample(sum(each.count for each in totals), name, "_count")
 
 
-_OF_SERVERS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterator[Sample]]], ...] = (
+_SERVER_METRICS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterator[Sample]]], ...] = (
     ("items", "gauge", "Tools, resources and prompts that are offered.", _items),
     (
         "items_unavailable",

@@ -30,7 +30,7 @@ from mcpdesk.version import __version__
 IDENTITY = {"name": "desk", "version": __version__}
 LEVEL = "debug"
 """Log level that the desk requests. The lowest level includes all messages."""
-KEPT_LOGS = 500
+MAX_LOGS = 500
 _LOG = logging.getLogger(__name__)
 
 Run = Callable[[Callable[[], object]], object]
@@ -79,7 +79,7 @@ class DeskCall(CallObserver):
 
     def on_log(self, text: str) -> None:
         """Record a log message."""
-        if len(self._logs) < KEPT_LOGS:
+        if len(self._logs) < MAX_LOGS:
             self._logs.append(text)
 
     def finish(self, message: JSONObject | None, frame: bytes = b"") -> None:

@@ -44,11 +44,11 @@ from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.server.calls.running_call import Call
 
-MANY = 50
-"""If a core has at least this many clients, their views are cached for `REST_S` seconds."""
+MANY_CLIENTS = 50
+"""If a core has at least this many clients, their views are cached for `CACHE_S` seconds."""
 MAX_LINES = 20
 """Maximum number of running calls of one client whose awaited source line is looked up."""
-REST_S = 1.0
+CACHE_S = 1.0
 
 Result = TypeVar("Result")
 
@@ -64,10 +64,10 @@ class LocalClients(ClientFacet):
     def client_views(self) -> tuple[ClientView, ...]:
         """Return one view per client, by connection.
 
-        If the core has `MANY` clients, views may be `REST_S` seconds old.
+        If the core has `MANY_CLIENTS` clients, views may be `CACHE_S` seconds old.
         """
         now = time.monotonic()
-        if len(self._clients) < MANY or now - self._looked > REST_S:
+        if len(self._clients) < MANY_CLIENTS or now - self._looked > CACHE_S:
             http = self._host.http
             seen = {} if http is None else http.last_seen()
             views = [

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.storage.tasks import Task
 
-LOOK_S = 1.0
+STATE_CHECK_S = 1.0
 """Seconds between two checks whether a state file exists."""
-WINDOW = 1 << 16
+MAX_OUTPUT_BYTES = 1 << 16
 """Maximum size in bytes of output returned at once.
 
 A reader that asks for older output gets only the last part.
@@ -124,13 +124,17 @@ class LocalWork(WorkFacet):
         if program is None:
             return self._call_output(job, after)
         size = program.output.size
-        start = after if after >= 0 and 0 <= size - after <= WINDOW else max(0, size - WINDOW)
+        start = (
+            after if after >= 0 and 0 <= size - after <= MAX_OUTPUT_BYTES else max(0, size - MAX_OUTPUT_BYTES)
+        )
         try:
-            piece = program.piece(start, WINDOW)
+            piece = program.piece(start, MAX_OUTPUT_BYTES)
         except OSError:
             return None
         if piece.end == start < size and program.output.problem:
-            return JobOutput(program.output.end(WINDOW), max(0, size - WINDOW), size, is_last=False)
+            return JobOutput(
+                program.output.end(MAX_OUTPUT_BYTES), max(0, size - MAX_OUTPUT_BYTES), size, is_last=False
+            )
         return JobOutput(piece.text, start, piece.end, piece.is_last)
 
     def _call_output(self, job: str, after: int) -> JobOutput | None:
@@ -244,7 +248,7 @@ class LocalWork(WorkFacet):
     def _may_look(self, name: str) -> bool:
         """Return True if it is time to check again whether another process has created a state file."""
         now = time.monotonic()
-        if now - self._state_looks.get(name, 0.0) < LOOK_S:
+        if now - self._state_looks.get(name, 0.0) < STATE_CHECK_S:
             return False
         self._state_looks[name] = now
         return True

@@ -70,7 +70,7 @@ _META_PREFIX = rf"(?:(?P<prefix>{_META_LABEL}(?:\.{_META_LABEL})*)/)?"
 _META_KEY = rf"{_META_PREFIX}(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
 _PROTOCOL_LABELS = frozenset({"modelcontextprotocol", "mcp"})
 _PROTOCOL_KEYS = frozenset({"progressToken", "traceparent", "tracestate", "baggage"})
-_LONGEST_SHOWN = 80
+_MAX_QUOTED_LENGTH = 80
 
 
 def check_meta_keys(keys: Iterable[str]) -> None:
@@ -79,7 +79,7 @@ def check_meta_keys(keys: Iterable[str]) -> None:
     Raises: ValueError for the first key that is malformed or reserved for the protocol.
     """
     for key in keys:
-        match, shown = re.fullmatch(_META_KEY, key), repr(key[:_LONGEST_SHOWN])
+        match, shown = re.fullmatch(_META_KEY, key), repr(key[:_MAX_QUOTED_LENGTH])
         if match is None or not key:
             raise ValueError(f"_meta: {shown} is not a valid name; write one like 'example.org/colour'")
         if key in _PROTOCOL_KEYS or _is_reserved(match["prefix"]):

@@ -11,17 +11,24 @@ from msgspec import Struct
 
 Definitions = Mapping[tuple[str, str], Mapping[str, Any]]
 """JSON object of each item, by kind and name such as `("tool", "echo")`."""
-_UNLOCKED = frozenset({"_meta", "icons", "resources"})
+_IGNORED_MEMBERS = frozenset({"_meta", "icons", "resources"})
 """Members of a definition that are not part of the contract, such as the digests of a skill's files."""
-DEEPEST = 12
+MAX_DEPTH = 12
 """Maximum number of schema levels that are compared."""
-_LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
-_MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
-_WORDS = ("title", "description", "examples", "$comment", "icons", "annotations", "_meta")
+_LOWER_LIMITS = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_UPPER_LIMITS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_TEXT_KEYWORDS = ("title", "description", "examples", "$comment", "icons", "annotations", "_meta")
 """Members that only people and models read. Calls do not depend on these members."""
 ANY_OF = "anyOf"
-_COMPARED = frozenset({"type", "enum", "properties", "required", "items", "additionalProperties", "default",
-                       "$ref", "$defs", "definitions", "$schema", *_LEAST, *_MOST, *_WORDS})  # fmt: skip
+_COMPARED_KEYWORDS = frozenset(
+    {
+        *("type", "enum", "properties", "required", "items", "additionalProperties", "default"),
+        *("$ref", "$defs", "definitions", "$schema"),
+        *_LOWER_LIMITS,
+        *_UPPER_LIMITS,
+        *_TEXT_KEYWORDS,
+    }
+)
 
 
 class ContractVerdict(StrEnum):
@@ -59,7 +66,7 @@ class ContractChange(Struct, frozen=True):
 
 def locked(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a definition that belongs to the contract."""
-    return {key: value for key, value in definition.items() if key not in _UNLOCKED}
+    return {key: value for key, value in definition.items() if key not in _IGNORED_MEMBERS}
 
 
 def contract_changes(before: Definitions, after: Definitions) -> list[ContractChange]:
@@ -158,11 +165,11 @@ class _Comparison:
         if references != (None, None):
             self._followed.add((references[0], references[1]))
         old, new = _resolved(self._old, old), _resolved(self._new, new)
-        if not isinstance(old, Mapping) or not isinstance(new, Mapping) or depth > DEEPEST:
+        if not isinstance(old, Mapping) or not isinstance(new, Mapping) or depth > MAX_DEPTH:
             if old != new:
                 yield f"{self._named(path)} has a different schema", ContractVerdict.BREAKING
             return
-        if any(old.get(word) != new.get(word) for word in _WORDS):
+        if any(old.get(word) != new.get(word) for word in _TEXT_KEYWORDS):
             change = f"{self._named(path)} has a different description"
             yield change, ContractVerdict.WORDING, *_texts(old, new, "description")
         if ANY_OF in old or ANY_OF in new:
@@ -204,12 +211,12 @@ class _Comparison:
     def _limits(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Told:
         for word in sorted(old.keys() | new.keys()):
             was, now = old.get(word), new.get(word)
-            if was == now or (word in _COMPARED and word not in _LEAST + _MOST):
+            if was == now or (word in _COMPARED_KEYWORDS and word not in _LOWER_LIMITS + _UPPER_LIMITS):
                 continue
             is_narrower = was is None
             if was is not None and now is not None and _is_number(was) and _is_number(now):
-                is_narrower = now > was if word in _LEAST else now < was
-                is_wider = word in _LEAST + _MOST and not is_narrower
+                is_narrower = now > was if word in _LOWER_LIMITS else now < was
+                is_wider = word in _LOWER_LIMITS + _UPPER_LIMITS and not is_narrower
             else:
                 is_wider = now is None
             change = f"{word} is {now} now" if now is not None else f"{word} {was} was removed"
@@ -279,7 +286,7 @@ def _choices(root: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:
     """
     given = schema.get(ANY_OF)
     each = [_resolved(root, one) for one in given] if isinstance(given, list) else [schema]
-    bare = [_without(one, (*_WORDS, "default")) for one in each if isinstance(one, Mapping)]
+    bare = [_without(one, (*_TEXT_KEYWORDS, "default")) for one in each if isinstance(one, Mapping)]
     return [one | {"type": kind} if "type" in one else one for one in bare for kind in _kinds(one)]
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 from mcpdesk.protocol.catalogue.schema_shapes import Schema, flat, is_fitting, named_types, resolve
 
-_DEPTH = 8
+_MAX_DEPTH = 8
 """Maximum nesting. Deeper values are left empty, so that recursive schemas end."""
 _MAX_ITEMS = 20
 """Maximum number of list items, even if the schema requires more."""
@@ -35,14 +35,14 @@ def example_value(schema: Any, root: Schema, depth: int = 0) -> Any:
         if isinstance(value, list) and value:
             return value[0]
     alternatives = [one for one in flat(shape, root) if one != shape]
-    if alternatives and depth < _DEPTH:
+    if alternatives and depth < _MAX_DEPTH:
         return example_value(min(alternatives, key=lambda one: "null" in named_types(one)), root, depth + 1)
     kind = next((name for name in named_types(shape) if name != "null"), "null")
     match kind:
         case "object":
             return _object(shape, root, depth)
         case "array":
-            count = min(_bound(shape, "minItems"), _MAX_ITEMS) if depth < _DEPTH else 0
+            count = min(_bound(shape, "minItems"), _MAX_ITEMS) if depth < _MAX_DEPTH else 0
             return [example_value(shape.get("items", {}), root, depth + 1) for _ in range(count)]
         case "string":
             text = _FORMATS.get(str(shape.get("format", "")), "")
@@ -56,7 +56,7 @@ def example_value(schema: Any, root: Schema, depth: int = 0) -> Any:
 
 def _object(shape: Schema, root: Schema, depth: int) -> dict[str, Any]:
     members, needed = shape.get("properties"), shape.get("required")
-    if not isinstance(members, dict) or not isinstance(needed, list) or depth >= _DEPTH:
+    if not isinstance(members, dict) or not isinstance(needed, list) or depth >= _MAX_DEPTH:
         return {}
     return {name: example_value(members.get(name, {}), root, depth + 1) for name in dict.fromkeys(needed)}
 

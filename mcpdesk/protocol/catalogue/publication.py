@@ -18,8 +18,8 @@ from mcpdesk.protocol.revisions import SERVED_NAMES
 
 PUBLIC_NAME = r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+"
 """Pattern of a public name: reverse DNS, a slash, and a name."""
-LONGEST_NAME = 200
-LONGEST_TEXT = 100
+MAX_NAME_LENGTH = 200
+MAX_TEXT_LENGTH = 100
 """Maximum characters of a title or a description in a card and in `server.json`."""
 CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 ENTRY_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
@@ -30,7 +30,7 @@ CARD_TYPE = "application/mcp-server-card+json"
 LOCAL = "localhost"
 """Namespace of a server without a public name, on a host without a domain."""
 ICON_TYPES = frozenset({"image/png", "image/jpeg", "image/jpg", "image/svg+xml", "image/webp"})
-LONGEST_ICON = 255
+MAX_ICON_LENGTH = 255
 
 
 class Publication(Struct, frozen=True):
@@ -136,7 +136,7 @@ def bundle_manifest(
             "display_name": server.title,
             "version": server.version,
             "description": _cut(server.description or fallback(server)),
-            "long_description": server.description if len(server.description) > LONGEST_TEXT else "",
+            "long_description": server.description if len(server.description) > MAX_TEXT_LENGTH else "",
             "author": {"name": author},
             "repository": repository,
             "homepage": _web(server.website_url),
@@ -198,7 +198,7 @@ def _is_public_icon(icon: Mapping[str, Any]) -> bool:
     source = str(icon.get("src", ""))
     return (
         source.startswith("https://")
-        and len(source) <= LONGEST_ICON
+        and len(source) <= MAX_ICON_LENGTH
         and icon.get("mimeType", "image/png") in ICON_TYPES
         and all(re.fullmatch(r"\d+x\d+|any", each) for each in icon.get("sizes", ()))
     )
@@ -210,7 +210,7 @@ def _web(url: str) -> str:
 
 def _cut(text: str) -> str:
     words = " ".join(text.split())
-    return words if len(words) <= LONGEST_TEXT else f"{words[: LONGEST_TEXT - 1].rstrip()}…"
+    return words if len(words) <= MAX_TEXT_LENGTH else f"{words[: MAX_TEXT_LENGTH - 1].rstrip()}…"
 
 
 def _filled(document: JSONObject) -> JSONObject:

@@ -13,10 +13,10 @@ from typing import Any
 
 MAX_FAULTS = 20
 """Maximum number of faults listed per result."""
-LARGEST_CHECKED = 16 << 20
+MAX_CHECKED_LENGTH = 16 << 20
 """Maximum characters of base64 data that is checked by decoding it."""
-_BINARY = ("image", "audio")
-_KNOWN = ("text", "resource", "resource_link", *_BINARY)
+_BINARY_TYPES = ("image", "audio")
+_KNOWN_TYPES = ("text", "resource", "resource_link", *_BINARY_TYPES)
 _ROLES = ("user", "assistant")
 SchemaCheck = Callable[[Any, Any], Iterable[str]]
 """Function that takes a schema and a value, and returns each violation with its position.
@@ -53,13 +53,13 @@ def _faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: Sch
 def block_fault(block: Mapping[str, Any]) -> str:
     """Return the fault of one content block, or an empty string."""
     kind = block.get("type")
-    if kind in _BINARY:
+    if kind in _BINARY_TYPES:
         return _data_fault(f"the data of the {kind}", block.get("data"))
     if kind == "resource":
         return contents_fault(block.get("resource"))
     if kind == "text" and not isinstance(block.get("text"), str):
         return "its text is missing or no text"
-    if kind not in _KNOWN:
+    if kind not in _KNOWN_TYPES:
         return f"the protocol has no content of type {str(kind)[:40]!r}"
     return ""
 
@@ -121,7 +121,7 @@ def _data_fault(name: str, data: Any) -> str:
         return f"{name} is not a text"
     if data.startswith("data:"):
         return f"{name} is a data: URL; base64 alone is allowed"
-    if len(data) > LARGEST_CHECKED:
+    if len(data) > MAX_CHECKED_LENGTH:
         return ""
     try:
         base64.b64decode(data, validate=True)

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 Schema = dict[str, Any]
 
-_DEPTH = 16
+_MAX_DEPTH = 16
 """Maximum nesting of references and `allOf`."""
 _MAX_PARTS = 200
 """Maximum number of references and parts of `allOf` in one shape.
@@ -39,7 +39,7 @@ def resolve(schema: Any, root: Schema) -> Schema:
 
 def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Schema:
     """Resolve a part at a given depth while `steps` remain."""
-    if not isinstance(schema, dict) or depth > _DEPTH or next(steps, None) is None:
+    if not isinstance(schema, dict) or depth > _MAX_DEPTH or next(steps, None) is None:
         return {}
     rules = ((word, _usable(word, rule)) for word, rule in schema.items() if word not in ("$ref", "allOf"))
     shape = {word: rule for word, rule in rules if rule is not _UNUSABLE}
@@ -180,7 +180,7 @@ def property_shapes(schema: Any, key: str, root: Schema) -> Iterator[Schema]:
 def _property_shapes(
     schema: Any, key: str, root: Schema, depth: int, steps: Iterator[int]
 ) -> Iterator[Schema]:
-    if depth > _DEPTH or next(steps, None) is None:
+    if depth > _MAX_DEPTH or next(steps, None) is None:
         return
     shape = resolve(schema, root)
     members = shape.get("properties")
@@ -199,7 +199,7 @@ def _property_shapes(
 def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
     """Yield one shape for each combination of alternatives. Shapes that allow null are included."""
     shape = resolve(shape, root)
-    unions = [] if depth > _DEPTH else [word for word in _UNIONS if _parts(shape, word)]
+    unions = [] if depth > _MAX_DEPTH else [word for word in _UNIONS if _parts(shape, word)]
     if not unions:
         yield shape
     for word in unions:

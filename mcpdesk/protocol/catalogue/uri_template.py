@@ -18,7 +18,7 @@ from msgspec import Struct
 
 RESERVED = ":/?#[]@!$&'()*+,;="
 NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*")
-PIECE = re.compile(r"\{([^{}]*)\}|([^{}]+)|[{}]")
+TEMPLATE_PART = re.compile(r"\{([^{}]*)\}|([^{}]+)|[{}]")
 
 
 Ends: TypeAlias = list[int]
@@ -26,7 +26,7 @@ Ends: TypeAlias = list[int]
 
 A match counts only if all later parts match after it.
 """
-NOWHERE = -1
+NO_POSITION = -1
 """Value for a position at which the part does not match."""
 
 
@@ -96,7 +96,7 @@ class UriTemplate:
         position = 0
         for part, ends in zip(self._tail, self._fitted(tail), strict=True):
             end = ends[position]
-            if end == NOWHERE:
+            if end == NO_POSITION:
                 return None
             if isinstance(part, Expression):
                 value = _read(part, tail[position:end])
@@ -108,15 +108,15 @@ class UriTemplate:
 
     def _fitted(self, tail: str) -> list[Ends]:
         """Return the `Ends` of each part after the literal text at the start."""
-        here = [NOWHERE] * len(tail) + [len(tail)]
+        here = [NO_POSITION] * len(tail) + [len(tail)]
         fitted: list[Ends] = []
         for part in reversed(self._tail):
             if isinstance(part, str):
-                ends = _behind(tail, part, here, [NOWHERE] * len(here))
+                ends = _behind(tail, part, here, [NO_POSITION] * len(here))
             else:
                 ends = _expression_ends(tail, part, here)
             fitted.append(ends)
-            here = [NOWHERE if end == NOWHERE else position for position, end in enumerate(ends)]
+            here = [NO_POSITION if end == NO_POSITION else position for position, end in enumerate(ends)]
         return fitted[::-1]
 
 
@@ -140,7 +140,7 @@ def expand(template: str, values: Mapping[str, str]) -> str:
 
 
 def _parse(text: str) -> Iterator[str | Expression]:
-    for piece in PIECE.finditer(text):
+    for piece in TEMPLATE_PART.finditer(text):
         if piece[2] is not None:
             yield piece[2]
         elif piece[1] is None:
@@ -197,13 +197,13 @@ def _expression_ends(tail: str, expression: Expression, here: Ends) -> Ends:
 
 def _run(tail: str, stops: str, ends: Ends) -> Ends:
     """Return the `Ends` of one or more characters that are not in `stops`, followed by a part with `ends`."""
-    positions = [NOWHERE] * len(ends)
-    end = NOWHERE
+    positions = [NO_POSITION] * len(ends)
+    end = NO_POSITION
     for position in range(len(tail) - 1, -1, -1):
         if tail[position] in stops:
-            end = NOWHERE
+            end = NO_POSITION
         else:
-            if end == NOWHERE:
+            if end == NO_POSITION:
                 end = ends[position + 1]
             positions[position] = end
     return positions
@@ -218,7 +218,7 @@ def _behind(tail: str, text: str, ends: Ends, otherwise: Ends) -> Ends:
     position = tail.find(text)
     while position >= 0:
         end = ends[position + len(text)]
-        if end != NOWHERE:
+        if end != NO_POSITION:
             positions[position] = end
         position = tail.find(text, position + 1)
     return positions

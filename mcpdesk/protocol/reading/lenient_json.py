@@ -21,7 +21,7 @@ MAX_DEPTH = 1_000
 
 The limit is checked here, because Python 3.14 has no such limit.
 """
-_NAME = 60
+_MAX_NAME_LENGTH = 60
 """Maximum characters of a key in a remark."""
 MAX_TOKENS = 500_000
 """Maximum number of tokens that are examined one by one. Examining a token takes about a microsecond."""
@@ -210,7 +210,7 @@ def _repeated(key: str, is_same: bool, text: str, start: int, offset: Callable[[
 
 
 def _quoted(key: str) -> str:
-    return json.dumps(sendable(key[:_NAME]), ensure_ascii=False)
+    return json.dumps(sendable(key[:_MAX_NAME_LENGTH]), ensure_ascii=False)
 
 
 def tokens(text: str, start: int) -> Iterator[re.Match[str]]:
@@ -285,11 +285,13 @@ def _other_word(text: str, token: re.Match[str], name: str, repairs: _Repairs) -
         repairs.add_remark(word, f"{word} at byte {{at}} is not JSON; it was read as {written}", at)
         return written
     if _KEY_FOLLOWS.match(text, token.end()) and word.isidentifier():
-        repairs.add_remark("key", f"the key {word[:_NAME]} at byte {{at}} is not in quotes", at)
+        repairs.add_remark("key", f"the key {word[:_MAX_NAME_LENGTH]} at byte {{at}} is not in quotes", at)
         return f'"{word}"'
     number = word.replace("_", "").lstrip("+")
     if _OTHER_NUMBER.fullmatch(number):
-        repairs.add_remark("number", f"the number {word[:_NAME]} at byte {{at}} is not valid in JSON", at)
+        repairs.add_remark(
+            "number", f"the number {word[:_MAX_NAME_LENGTH]} at byte {{at}} is not valid in JSON", at
+        )
         return str(int(number)) if number.lstrip("-").isdigit() else repr(float(number))
     return word
 
@@ -330,9 +332,11 @@ def _is_too_large(word: str) -> bool:
 
 
 def _number(word: str, name: str, at: int) -> Remark:
-    subject = f"{sendable(name[: _NAME + 2])} is " if name else ""
+    subject = f"{sendable(name[: _MAX_NAME_LENGTH + 2])} is " if name else ""
     why = "which JSON does not have" if word in _NO_NUMBERS else "which is out of range"
-    return Remark(RemarkKind.NUMBER, f"{subject}{word[:_NAME]} at byte {at}, {why}; it was read as null", at)
+    return Remark(
+        RemarkKind.NUMBER, f"{subject}{word[:_MAX_NAME_LENGTH]} at byte {at}, {why}; it was read as null", at
+    )
 
 
 class _SurrogateReplacer:
@@ -354,14 +358,14 @@ class _SurrogateReplacer:
         return [self.joined(item) for item in value] if isinstance(value, list) else value
 
 
-_LONE = re.compile(
+_LONE_SURROGATE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
 
 
 def _surrogates(text: str, start: int, offset: Callable[[int], int], count: int) -> Remark:
-    lone = _LONE.search(text, start) or _SURROGATE.search(text, start)
+    lone = _LONE_SURROGATE.search(text, start) or _SURROGATE.search(text, start)
     at = offset(lone.start()) if lone else None
     which = f"{lone[0]} " if lone and lone[0].isascii() else ""
     where = "" if at is None else f" at byte {at}"

@@ -18,14 +18,16 @@ from mcpdesk.protocol.reading.text_encoding import decoded_text
 
 QUICK_BYTES = 64 << 10
 """Parsing a frame of at most this many bytes takes at most about 30 ms, whatever the frame contains."""
-_QUOTED = 60
+_MAX_QUOTED_LENGTH = 60
 """Maximum number of quoted characters in a remark on text around a message."""
 _HEADER = re.compile(r"\s*(?:[A-Za-z-]{1,80}:[^\r\n{]{0,200}\r?\n){0,8}?content-length:[^{\[]{1,400}", re.I)
 _VALUE = re.compile(r"\{|\[\s*[\[\]{\"'/]")
 _MESSAGE = re.compile(r'\{\s*["\'](?:jsonrpc|id|result|error|method|params)["\']\s*:')
 _IS_DIGIT = bytes(48 if 48 <= byte <= 57 else 1 for byte in range(256))
-_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_LONE_SURROGATE = re.compile(rb"%b(?!%b)|(?<!%b)%b" % (_HIGH, _LOW, _HIGH, _LOW))
+_HIGH_SURROGATE, _LOW_SURROGATE = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_LONE_SURROGATE = re.compile(
+    rb"%b(?!%b)|(?<!%b)%b" % (_HIGH_SURROGATE, _LOW_SURROGATE, _HIGH_SURROGATE, _LOW_SURROGATE)
+)
 _NUMBER_ID = re.compile(r"-?\d{1,18}(?:\.0{1,9})?")
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _SEVERAL_LINES = Remark(
@@ -129,7 +131,7 @@ def _shown(value: Any) -> str:
     """Return the beginning of a value as JSON. For a list or an object, return only its type."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    return json.dumps(value[:_QUOTED] if isinstance(value, str) else value)[:_QUOTED]
+    return json.dumps(value[:_MAX_QUOTED_LENGTH] if isinstance(value, str) else value)[:_MAX_QUOTED_LENGTH]
 
 
 def batch_remark(count: int) -> Remark:
@@ -190,7 +192,7 @@ def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
         if not all(is_answer(each) and "id" in each for each in messages):
             return ReadFrame()
         quoted, side = (before, "before") if before else (after, "behind")
-        remark = f"there is other text {side} the message in its line: {quoted[:_QUOTED]!r}"
+        remark = f"there is other text {side} the message in its line: {quoted[:_MAX_QUOTED_LENGTH]!r}"
         remarks.append(Remark(RemarkKind.TEXT_AROUND, remark))
     if len(messages) > 1:
         remark = f"{len(messages)} messages are in one line; each must be on a separate line"

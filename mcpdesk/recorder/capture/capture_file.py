@@ -28,7 +28,7 @@ from mcpdesk.recorder.capture.capture_parts import part_path
 from mcpdesk.recorder.capture.line_positions import Places
 from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark, RecordedRemark
 
-_PIECES = 1_000
+_MAX_BUFFERS = 1_000
 """Maximum number of buffers for one `writev`. The operating system accepts 1,024."""
 Taken: TypeAlias = Sequence[bytes | Path]
 """Data to write. A path marks the place where the part with this name begins."""
@@ -261,7 +261,7 @@ class CaptureFile:
         try:
             while lines:
                 # Separate buffers, because joining them would copy every byte.
-                written, complete = os.writev(self._handle, lines[:_PIECES]), 0
+                written, complete = os.writev(self._handle, lines[:_MAX_BUFFERS]), 0
                 self._written += written
                 while complete < len(lines) and written >= len(lines[complete]):
                     written -= len(lines[complete])

@@ -37,7 +37,7 @@ from msgspec import Struct
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.record import (
     END_BYTES,
-    KEPT_BYTES,
+    MAX_KEPT_BYTES,
     CallLog,
     ConnectionInfo,
     Count,
@@ -60,7 +60,7 @@ _JSON = b',"json":'
 _RUN = b',"run":'
 _HEAD_BYTES = 240
 """Maximum number of bytes before the frame in a line."""
-LONGEST_RUN = 4_096
+MAX_RUN_FRAMES = 4_096
 """Maximum number of frames that one line may announce. The writer uses at most 256."""
 _LONG_HEAD = re.compile(
     rb'\{"n":\d{1,16},"t":[0-9.]{1,24},"c":\d{1,16},"d":"(?:in|out)",(?:"phases":\[[0-9.,e+-]{1,100}\],)?'
@@ -89,7 +89,7 @@ class Line(msgspec.Struct, gc=False):
     base64: str | None = None
     size: Count | None = None
     end: str | None = None
-    run: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_RUN)] = 0
+    run: Annotated[int, msgspec.Meta(ge=0, le=MAX_RUN_FRAMES)] = 0
     phases: Phases | None = None
     each: list[Phases | None] = []
     connection: ConnectionInfo | None = None
@@ -321,10 +321,10 @@ def line_frame(line: Line) -> Frame:
     end = b""
     if size > len(data):
         end = (line.end or "").encode()
-    elif size > KEPT_BYTES:
+    elif size > MAX_KEPT_BYTES:
         end = data[-END_BYTES:]
     direction = _DIRECTIONS.get(line.d, Direction.IN)
-    return Frame(line.n, line.t, line.c, direction, data[:KEPT_BYTES], size, end, line.phases)
+    return Frame(line.n, line.t, line.c, direction, data[:MAX_KEPT_BYTES], size, end, line.phases)
 
 
 def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | None:
@@ -351,7 +351,7 @@ def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
     if not start or not tail.endswith(b"}\n"):
         raise ValueError("a long line that is not one of a frame")
     line = read_line(head[: start - len(_JSON)] + b"}")
-    data = beginning(head[start:], KEPT_BYTES)
+    data = beginning(head[start:], MAX_KEPT_BYTES)
     end = tail[:-2][-END_BYTES:]
     direction = _DIRECTIONS.get(line.d, Direction.IN)
     return Frame(line.n, line.t, line.c, direction, data, size - start - 2, end, line.phases)
@@ -373,7 +373,7 @@ class Group(Struct, gc=False, frozen=True):
 def make_a_run(frames: Sequence[bytes]) -> bool:
     """Return True if these JSON frames can be stored as one value (a run)."""
     joined = b"".join(frames)
-    if len(joined) > KEPT_BYTES and (len(joined) > GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
+    if len(joined) > MAX_KEPT_BYTES and (len(joined) > GROUP_BYTES or max(map(len, frames)) > MAX_KEPT_BYTES):
         return False
     return b"\n" not in joined
 

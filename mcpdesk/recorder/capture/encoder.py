@@ -15,21 +15,21 @@ from mcpdesk.recorder.capture.capture_lines import at_once, encoded, note_line, 
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_MASK, Ring, Segment, Store, held_bytes
 from mcpdesk.recorder.record import (
     END_BYTES,
-    KEPT_BYTES,
+    MAX_KEPT_BYTES,
     ConnectionInfo,
     Frame,
     HttpNote,
     beginning,
 )
 
-_FEW = 16
+_LARGE_BATCH_FRAMES = 16
 """Number of frames that are encoded at a time if some are large."""
-MAX_KNOWN = 1_024
+MAX_KNOWN_HEADERS = 1_024
 """Maximum number of remembered HTTP metadata objects.
 
 If one of them occurs again, only a reference is written.
 """
-LARGEST_KNOWN = 4 << 10
+MAX_KNOWN_BYTES = 4 << 10
 """Maximum size in bytes of encoded HTTP metadata that is remembered."""
 OBJECT_COST = 3
 """Memory of headers as Python objects, as a multiple of their encoded size."""
@@ -73,7 +73,7 @@ class CaptureEncoder:
             end = min((start | SEGMENT_MASK) + 1, stop)
             if segment := ring.segment(start):
                 if not segment.is_whole:
-                    end = min(end, start + _FEW)
+                    end = min(end, start + _LARGE_BATCH_FRAMES)
                 self._encode_frames(segment, start, end)
                 self._encode_notes(segment, start, end)
             self.frames = end
@@ -139,11 +139,11 @@ class NoteEncoder:
                     file.add_same(first, frames[1:])
             if known is None:
                 ring.account(first, OBJECT_COST * len(data))
-            if known is not None or len(frames) > 1 or len(data) <= LARGEST_KNOWN:
+            if known is not None or len(frames) > 1 or len(data) <= MAX_KNOWN_BYTES:
                 self._remember(note, first)
 
     def _remember(self, note: HttpNote, frame: int) -> None:
-        if len(self._known) >= MAX_KNOWN:
+        if len(self._known) >= MAX_KNOWN_HEADERS:
             self._known.clear()
         self._known[id(note)] = (note, frame)
 
@@ -162,7 +162,7 @@ class PendingBodies:
         self.whole_connections: set[int] = set()
         """Connections of the desk itself. Their frames are always written completely."""
         self._waiting = waiting
-        self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
+        self._body_bytes = max(MAX_KEPT_BYTES, body_bytes) if body_bytes else None
 
     def cut(self, frame: Frame) -> Frame:
         """Return the part of a large frame that stays in memory. Queue the frame if there is enough
@@ -172,7 +172,7 @@ class PendingBodies:
         if written is not None and self._is_room(len(written)):
             self._waiting[frame.number] = written
         data = frame.data
-        return replace(frame, data=beginning(data, KEPT_BYTES), end=frame.end or data[-END_BYTES:])
+        return replace(frame, data=beginning(data, MAX_KEPT_BYTES), end=frame.end or data[-END_BYTES:])
 
     def release(self, upto: int) -> None:
         """Release the bytes of frames before `upto`, which are on disk or will never be written."""
@@ -187,7 +187,7 @@ class PendingBodies:
         # requests with their responses.
         if most is None or is_whole or data[:1] == b"[":
             return data
-        return beginning(data, most) if most > KEPT_BYTES else None
+        return beginning(data, most) if most > MAX_KEPT_BYTES else None
 
     def _is_room(self, size: int) -> bool:
         # Copied, because the writer thread may release entries at the same time.

@@ -10,15 +10,15 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 
-from mcpdesk.portable_files import PLAIN, read_at
+from mcpdesk.portable_files import OPEN_FLAGS, read_at
 from mcpdesk.recorder.capture.capture_lines import run_lines
 
 _PART_BITS = 40
 _OFFSET_MASK = (1 << _PART_BITS) - 1
 _RUN = 1 << 63
 _FIRST_READ = 4 << 10
-_LARGEST_READ = 16 << 20
-_AT_ONCE = 1 << 20
+_MAX_READ_BYTES = 16 << 20
+_READ_BYTES = 1 << 20
 
 
 _DROP_AT = 4
@@ -123,7 +123,7 @@ class Places:
         frames = self._frames
         numbers = range(start, min(stop, len(frames)))
         places = frames.values[max(0, start - frames.base) : max(0, numbers.stop - frames.base)]
-        is_near = len(places) > 2 and 0 < places[0] < places[-1] < min(places[0] + _AT_ONCE, _RUN)
+        is_near = len(places) > 2 and 0 < places[0] < places[-1] < min(places[0] + _READ_BYTES, _RUN)
         if start < frames.base or not is_near:
             return [self.frame_line(number) for number in numbers]
         begin, lines = places[0], list[bytes | None]()
@@ -147,7 +147,7 @@ class Places:
         """
         frames = self._frames
         begin, end = frames.at(start), frames.at(stop)
-        if start >= stop or not 0 < begin < end < min(begin + _AT_ONCE, _RUN):
+        if start >= stop or not 0 < begin < end < min(begin + _READ_BYTES, _RUN):
             return None
         with self._lock:
             try:
@@ -223,7 +223,7 @@ class Places:
             pieces.append(piece)
             wanted -= newlines
             offset += len(piece)
-            size = min(4 * size, _LARGEST_READ)
+            size = min(4 * size, _MAX_READ_BYTES)
         return b"".join(pieces)
 
     def _handle(self, part: int) -> int:
@@ -234,7 +234,7 @@ class Places:
         if part >= len(self.parts) or part in self.gone:
             raise FileNotFoundError(errno.ENOENT, "this part was not started, or was removed")
         if self._open is None or self._open[0] != part:
-            fresh = os.open(self.parts[part], os.O_RDONLY | PLAIN)
+            fresh = os.open(self.parts[part], os.O_RDONLY | OPEN_FLAGS)
             if self._open is not None:
                 os.close(self._open[1])
             self._open = (part, fresh)

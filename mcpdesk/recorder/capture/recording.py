@@ -27,8 +27,8 @@ from mcpdesk.recorder.capture.encoder import CaptureEncoder, PendingBodies
 from mcpdesk.recorder.capture.retention import UNLIMITED, RemovedFile, Retention, remove_old
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Segment, Store, held_bytes
 from mcpdesk.recorder.record import (
-    KEPT_BYTES,
     MAX_CONNECTIONS,
+    MAX_KEPT_BYTES,
     MAX_REMARKS,
     CallLog,
     CaptureHealth,
@@ -60,11 +60,11 @@ _TURN_BYTES = 1 << 20
 If the disk refuses them, later frames stay unencoded, so that they can be dropped and counted.
 """
 _PAUSE_S = 0.0025
-_PACED_S = 0.05
+_PAUSING_S = 0.05
 """Seconds at the start of a turn during which the writer pauses between segments."""
 _END_S = 5.0
 """Maximum number of seconds that `close` waits for the disk."""
-_STUCK_S = 2.0
+_WRITE_TIMEOUT_S = 2.0
 """Seconds after which a write that has not ended counts as a failure of the disk."""
 _WAKE_BYTES = 4 << 20
 """Size in bytes of waiting frames above which the writer starts at once."""
@@ -181,7 +181,7 @@ class Recording:
     @property
     def _reason(self) -> str:
         since = self._writing_since
-        if not self._disk_error and since is not None and monotonic() - since > _STUCK_S:
+        if not self._disk_error and since is not None and monotonic() - since > _WRITE_TIMEOUT_S:
             return "the disk does not answer"
         return self._disk_error
 
@@ -249,7 +249,7 @@ class Recording:
             if not number & SEGMENT_MASK:
                 self._begin_segment(number)
             frame = Frame(number, when, connection, direction, data, size, end, phases)
-            self._append(frame if size <= KEPT_BYTES else self._cut(frame))
+            self._append(frame if size <= MAX_KEPT_BYTES else self._cut(frame))
             if not is_json:
                 self._segment.doubtful.add(number)
             if note is not None:
@@ -474,7 +474,7 @@ class Recording:
         self._disk_error = ""
 
     def _write_all(self) -> None:
-        stop_waiting = monotonic() + _PACED_S
+        stop_waiting = monotonic() + _PAUSING_S
         while not self._write_some(in_a_hurry=(is_late := self._closing or monotonic() > stop_waiting)):
             if not is_late:
                 sleep(_PAUSE_S)

@@ -18,9 +18,9 @@ from msgspec import Struct
 from mcpdesk import private_files
 from mcpdesk.recorder.capture.capture_parts import PartFile, StoredCapture, stored_captures
 
-_SHARE = 8
+_PART_SHARE = 8
 """A part has at most this fraction (1/8) of the size limit, because captures are removed part by part."""
-_LEAST_PART = 64 << 10
+_MIN_PART_BYTES = 64 << 10
 
 
 class Retention(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Retention(Struct, frozen=True):
 
     def part_bytes(self, max_file_bytes: int) -> int:
         """Return the maximum size of one part. `max_file_bytes` is another limit. 0 means no limit."""
-        share = max(_LEAST_PART, self.max_bytes // _SHARE) if self.max_bytes else 0
+        share = max(_MIN_PART_BYTES, self.max_bytes // _PART_SHARE) if self.max_bytes else 0
         return min(filter(None, (share, max_file_bytes)), default=0)
 
     @property

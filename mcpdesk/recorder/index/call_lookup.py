@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 from mcpdesk.recorder.index.exchange import KINDS, Exchange, ExchangeKind, Id
 from mcpdesk.recorder.index.traffic_index import Index
 
-MOST: Final = 200_000
+MAX_SEARCHED_EXCHANGES: Final = 200_000
 """Maximum number of exchanges that are searched. The newest are searched first."""
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 
@@ -93,4 +93,4 @@ def logs_by_call(lines: Iterable[Line]) -> Callable[[Exchange], Sequence[Line]]:
 
 def _newest(index: Index) -> range:
     rows = len(index.table)
-    return range(rows - 1, max(index.table.base, rows - MOST) - 1, -1)
+    return range(rows - 1, max(index.table.base, rows - MAX_SEARCHED_EXCHANGES) - 1, -1)

@@ -19,7 +19,7 @@ from mcpdesk.protocol.codec import repeats_key
 from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
-_LARGEST_ID = 1 << 63
+_MAX_ID = 1 << 63
 """Integer ids below minus this number, or from twice this number on, cannot be encoded as JSON again."""
 MAX_HEADS = 2_048
 """Maximum number of messages in a batch. A longer batch is shown as one malformed frame."""
@@ -61,7 +61,7 @@ class Head(msgspec.Struct, gc=False, frozen=True):
 
 
 MALFORMED = Head(ExchangeKind.MALFORMED)
-_LONGEST_WORD = 1_000
+_MAX_WORD_LENGTH = 1_000
 """Maximum length in characters of a method, name or id, because these texts stay in memory for every
 exchange."""
 
@@ -169,17 +169,17 @@ def _single(data: bytes) -> Head:
 
 def _short(text: str) -> str:
     """Shorten a long text to its beginning and a digest, so that it stays unique."""
-    if len(text) <= _LONGEST_WORD:
+    if len(text) <= _MAX_WORD_LENGTH:
         return text
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return f"{text[:_LONGEST_WORD]}… {digest}"
+    return f"{text[:_MAX_WORD_LENGTH]}… {digest}"
 
 
 def _key(identifier: _Maybe) -> _Maybe:
     """Return the stored form of an id."""
     if isinstance(identifier, str):
         return _short(identifier)
-    if isinstance(identifier, int) and not -_LARGEST_ID <= identifier < 2 * _LARGEST_ID:
+    if isinstance(identifier, int) and not -_MAX_ID <= identifier < 2 * _MAX_ID:
         return _short(hex(identifier))
     return identifier
 
@@ -272,7 +272,7 @@ def _typed_members(value: Any, kind: type[_Part]) -> _Part:
     return members
 
 
-_READ = 4 << 10
+_FIRST_READ_BYTES = 4 << 10
 """Number of bytes that are read at the beginning of a cut message. The relevant members come first."""
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(rb"\s*(?:(%b)|([{}\[\]:,])|([-+.\w]+))" % _STRING, re.DOTALL)
@@ -288,7 +288,7 @@ _decode = msgspec.json.Decoder().decode
 
 def read_cut(beginning: bytes, end: bytes) -> Head:
     """Return as much of the head of a cut message as can be read. Never raises."""
-    closed, inner = _closed(beginning[:_READ])
+    closed, inner = _closed(beginning[:_FIRST_READ_BYTES])
     try:
         message = _decode(closed)
     except UNREADABLE:

@@ -45,9 +45,9 @@ MAX_MOVED = 50
 """Maximum number of pending requests that are kept when the oldest rows are dropped."""
 MAX_FLOWS = 10_000
 """Maximum number of closed connections whose requests may still get an answer."""
-_LIMIT = 8
+_MAX_CANDIDATES = 8
 """Maximum number of running requests among which a message without a reference is assigned to one."""
-LARGEST_READ = 4 << 20
+MAX_DECODED_BYTES = 4 << 20
 """Maximum size in bytes of a frame that is decoded as a whole."""
 _MAX_NOTIFICATIONS = 10_000
 """Maximum number of notifications linked to one exchange. Further ones become separate exchanges."""
@@ -61,7 +61,7 @@ Key = tuple[str, str]
 
 def needs_all_bytes(frame: Frame) -> bool:
     """Return True if a cut frame can be paired only after all its bytes were read."""
-    is_cut = len(frame.data) < frame.size <= LARGEST_READ
+    is_cut = len(frame.data) < frame.size <= MAX_DECODED_BYTES
     return is_cut and read_cut(frame.data, frame.end).kind is ExchangeKind.MALFORMED
 
 
@@ -210,7 +210,7 @@ class RequestFlow:
         self.malformed = NO_FRAME
         self.agreed_at = inf
         """Unix time of the first response without a JSON-RPC error. Infinity before it."""
-        self.probes = deque[int](maxlen=_LIMIT)
+        self.probes = deque[int](maxlen=_MAX_CANDIDATES)
         """Rows of `server/discover` and refused `initialize` requests without a result before `agreed_at`."""
 
 
@@ -368,7 +368,7 @@ class Pairing:
 
     def _large(self, frame: Frame) -> list[Head]:
         head = read_cut(frame.data, frame.end)
-        if head.kind is not ExchangeKind.MALFORMED or frame.size > LARGEST_READ:
+        if head.kind is not ExchangeKind.MALFORMED or frame.size > MAX_DECODED_BYTES:
             is_text = head.tokens and not has_base64(frame.data)
             return [replace(head, tokens=cost_of(frame.size, frame.size).tokens) if is_text else head]
         return read_heads(self._source.frame_bytes(frame.number))
@@ -444,7 +444,11 @@ class Pairing:
         if head.task:
             return self.operations.expected(task_key(self._server(frame.connection), head.task))
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
-        if flow is None or len(flow.waiting) > _LIMIT or sum(map(len, flow.waiting.values())) > _LIMIT:
+        if (
+            flow is None
+            or len(flow.waiting) > _MAX_CANDIDATES
+            or sum(map(len, flow.waiting.values())) > _MAX_CANDIDATES
+        ):
             return None
         rows = [row for waiting in flow.waiting.values() for row in waiting]
         calls = [row for row in rows if self.table.method(row) in _CALLS_WITH_QUESTIONS]
@@ -685,7 +689,7 @@ def _similar_id(identifier: Id, waiting: Collection[Id]) -> Id | None:
     """Return the id of a pending request that equals `identifier` except for its type (`1` and `"1"`), or
     None.
     """
-    if len(waiting) > _LIMIT:
+    if len(waiting) > _MAX_CANDIDATES:
         return None
     return next((key for key in waiting if not isinstance(key, float) and same_id(identifier, key)), None)
 

@@ -6,16 +6,16 @@ from collections.abc import Collection
 from math import floor, inf, log2
 from typing import Final
 
-_ENOUGH: Final = 20
+_MIN_CALLS: Final = 20
 """Minimum number of calls with a label before any of them can count as slow."""
-_USUAL: Final = 0.9
+_NORMAL_SHARE: Final = 0.9
 """Fraction of the calls that have a normal duration."""
-_STEPS: Final = 4
+_STEPS_PER_DOUBLING: Final = 4
 """Number of histogram steps per doubling of the duration."""
-_SHORTEST_S: Final = 1e-6
-_LEAST_S: Final = 0.01
+_MIN_STEP_S: Final = 1e-6
+_MIN_SLOW_S: Final = 0.01
 """Minimum duration in seconds of a slow call."""
-_RENEWED: Final = 16
+_RENEWAL_SHARE: Final = 16
 """The limit is computed again when the number of calls has grown by this fraction (1/16)."""
 
 
@@ -44,7 +44,7 @@ class SlowCallDetector:
 
     def add(self, label: int, elapsed: float) -> None:
         """Count a call."""
-        step = floor(_STEPS * log2(max(elapsed, _SHORTEST_S)))
+        step = floor(_STEPS_PER_DOUBLING * log2(max(elapsed, _MIN_STEP_S)))
         counts = self._counts.setdefault(label, {})
         counts[step] = counts.get(step, 0) + 1
         self._totals[label] = self._totals.get(label, 0) + 1
@@ -52,10 +52,10 @@ class SlowCallDetector:
     def is_slow(self, label: int, elapsed: float) -> bool:
         """Return True if a duration in seconds is slow for a label."""
         total = self._totals.get(label, 0)
-        if total < _ENOUGH:
+        if total < _MIN_CALLS:
             return False
         count, limit = self._limits.get(label, (0, inf))
-        if not count or total - count > count // _RENEWED:
+        if not count or total - count > count // _RENEWAL_SHARE:
             before, limit = limit, self._limit(label, total)
             self._limits[label] = total, limit
             self.version += limit != before
@@ -65,6 +65,6 @@ class SlowCallDetector:
         counts, seen = self._counts[label].copy(), 0
         for step in sorted(counts):
             seen += counts[step]
-            if seen >= _USUAL * total:
-                return max(_LEAST_S, float(2 ** (1 + (step + 1) / _STEPS)))
+            if seen >= _NORMAL_SHARE * total:
+                return max(_MIN_SLOW_S, float(2 ** (1 + (step + 1) / _STEPS_PER_DOUBLING)))
         return inf

@@ -19,7 +19,7 @@ from mcpdesk.recorder.index.exchange import STATUSES, Id, Status
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 
-_BLOCK = 2_048
+_BLOCK_LINES = 2_048
 """Number of lines between two checks of the clock. A piece has about as many lines."""
 _MAX_BOUNDS = 256
 _SAMPLES = 4
@@ -101,7 +101,10 @@ class SortedLines:
         until = perf_counter() + budget_s
         changed = self._drop()
         self._coming.key = self._pieces.key = self._key.of(self._index)
-        if len(self._coming) > _GROWTH * max(_BLOCK, self._coming.meant_for) or self._has_changed_texts():
+        if (
+            len(self._coming) > _GROWTH * max(_BLOCK_LINES, self._coming.meant_for)
+            or self._has_changed_texts()
+        ):
             self._begin()
         if self._moved < self._view.moved.base:
             self._begin()  # some added or removed lines are no longer remembered
@@ -130,7 +133,7 @@ class SortedLines:
         lines, key = self._view.lines, self._key.of(self._index)
         self._altered, self._moved = len(self._index.altered), len(self._view.moved)
         self._base = self._index.table.base
-        pieces = min(_MAX_BOUNDS, len(lines) // _BLOCK)
+        pieces = min(_MAX_BOUNDS, len(lines) // _BLOCK_LINES)
         # Samples at equal distances would be biased if clients or tools alternate.
         shares = (number * _GOLDEN % 1.0 for number in range(pieces * _SAMPLES))
         sample = (lines[int(share * len(lines))] for share in shares)
@@ -143,15 +146,15 @@ class SortedLines:
         """Add one block of lines to the pieces."""
         lines = self._view.lines
         at = bisect_left(lines, self._next)
-        block = lines[at : at + _BLOCK]
+        block = lines[at : at + _BLOCK_LINES]
         self._coming.add(block)
         self._next = block[-1] + 1
 
     def _move_some(self) -> bool:
         """Move some changed, added or removed lines. Return False if no line had to be moved."""
         altered, moved = self._index.altered, self._view.moved
-        start, self._altered = self._altered, min(self._altered + _BLOCK, len(altered))
-        came, self._moved = self._moved, min(self._moved + _BLOCK, len(moved))
+        start, self._altered = self._altered, min(self._altered + _BLOCK_LINES, len(altered))
+        came, self._moved = self._moved, min(self._moved + _BLOCK_LINES, len(moved))
         line_of = self._index.line_of
         self._move({*map(line_of, altered.between(start, self._altered)), *moved.between(came, self._moved)})
         return self._altered > start or self._moved > came

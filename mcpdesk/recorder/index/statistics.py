@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 OTHER: Final = "(other)"
 MAX_TALLIES: Final = 1_000
 """Maximum number of tallies. Calls of further callers share one tally."""
-SLOTS: Final = 240
+MAX_SLOTS: Final = 240
 """Maximum number of time slots. When all are used, pairs of neighbouring slots are merged."""
 _BOUNDS: Final = tuple(50e-6 * 2 ** (place / 8) for place in range(190))
 """Upper bounds of the ranges of durations in seconds, up to ten minutes. The last range has no bound."""
 _LISTS: Final = 50
 """Number of tool lists that are remembered. Costs of tool definitions are computed from these lists."""
-_STEP = 256
+_STEP_EXCHANGES = 256
 """Number of exchanges between two checks of the clock."""
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 _OK = STATUSES.index(Status.OK)
@@ -62,7 +62,7 @@ class SlotTimes:
         """Return the slot of a time. If no slot is left for it, double the length of all slots."""
         if self.began is None:
             self.began = int(moment)
-        while (slot := int(moment - self.began) // self.length_s) >= SLOTS:
+        while (slot := int(moment - self.began) // self.length_s) >= MAX_SLOTS:
             self.length_s *= 2
         return max(0, slot)
 
@@ -285,7 +285,7 @@ class CallStatistics:
         # Rows of frames that are just being paired are not linked to others yet.
         ready = bisect_left(table.first, pairing.paired, lo=self._rows)
         while self._rows < ready:
-            stop = min(self._rows + _STEP, ready)
+            stop = min(self._rows + _STEP_EXCHANGES, ready)
             self._count(self._rows, stop)
             self._rows = stop
             if stop < ready and perf_counter() > until:

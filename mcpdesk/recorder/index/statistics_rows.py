@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from mcpdesk.recorder.index.statistics import CallStatistics, CallTally, Subject
 from mcpdesk.recorder.masking import mask_text
 
-ALL = "all calls"
+ALL_CALLS = "all calls"
 ALL_REQUESTS = "all requests"
 """Name of the row with the total. For methods, it includes requests that are not calls."""
 Definitions = Mapping[tuple[str, str], int]
@@ -69,7 +69,7 @@ def rows_of(statistics: CallStatistics, subject: Subject, definitions: Definitio
     rows.sort(key=lambda row: (-row.calls, row.server, row.name))
     together = _row(
         subject,
-        ALL_REQUESTS if subject is Subject.METHOD else ALL,
+        ALL_REQUESTS if subject is Subject.METHOD else ALL_CALLS,
         "",
         statistics.total(subject),
         sum(costs.values()) if costs else None,

@@ -21,12 +21,12 @@ from mcpdesk.recorder.index.statistics import CallStatistics
 from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW
 from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, RecordedRemark, Source, add_gap
 
-STEPS = ("GET http", "POST http", "HTTP ")
+LOGIN_START_LINES = ("GET http", "POST http", "HTTP ")
 """Beginnings of the HTTP start lines of a login.
 
 A login request has an absolute URL, and a response has its status.
 """
-_SLICE = 64
+_SLICE_FRAMES = 64
 """Number of frames between two checks of the clock. The size of a segment is a multiple of it."""
 _RATE_S = 600
 _NOTIFICATIONS = "notifications/"
@@ -191,7 +191,7 @@ class Index:
             if self._most is not None and self.paired < self._source.first:
                 self._skip_to(self._source.first)
             while self.paired < self._source.count:
-                self._pair_slice(min((self.paired | _SLICE - 1) + 1, self._source.count))
+                self._pair_slice(min((self.paired | _SLICE_FRAMES - 1) + 1, self._source.count))
                 if perf_counter() > until:
                     break
             else:
@@ -493,7 +493,9 @@ class Index:
     def _http_line(self, frame: int) -> str:
         """Return the HTTP start line of a step of a login. Empty for other frames."""
         note = self._source.note(frame)
-        return "" if note is None or not note.line.startswith(STEPS) else note.line.partition("?")[0]
+        return (
+            "" if note is None or not note.line.startswith(LOGIN_START_LINES) else note.line.partition("?")[0]
+        )
 
     def part_of(self, number: int, frame: int) -> int | None:
         """Return the position of an exchange's message in a batch, or None if the frame is not a batch."""

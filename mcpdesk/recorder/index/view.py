@@ -35,11 +35,11 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT
 
 _SEPARATOR = b"\0"
-_BLOCK = 128
+_BLOCK_FRAMES = 128
 """Number of frames that are searched together. The size of a segment is a multiple of it."""
 _LATEST = 1_000
 """Number of latest rows and lines that are tested again when the limits of slow calls change."""
-_MOVED = 50_000
+_MAX_CHANGED_LINES = 50_000
 """Number of added and removed lines that are kept. The list is shortened when it is twice as long."""
 _CLOCKS = 200
 """Maximum number of pending rows that each update tests again, because their result may change as time
@@ -126,8 +126,8 @@ class View:
         if self._is_all:
             return False
         self._drop()
-        if len(self.moved) - self.moved.base > 2 * _MOVED:
-            self.moved.drop(len(self.moved) - _MOVED)
+        if len(self.moved) - self.moved.base > 2 * _MAX_CHANGED_LINES:
+            self.moved.drop(len(self.moved) - _MAX_CHANGED_LINES)
         before = len(self._lines), self._rows, self._altered
         until = perf_counter() + budget_s
         try:
@@ -191,7 +191,7 @@ class View:
         """
         more = self._held is None and self._review_altered()
         ready = self._held[1] if self._held else self._index.paired
-        stop = min((self._frames | _BLOCK - 1) + 1, ready)
+        stop = min((self._frames | _BLOCK_FRAMES - 1) + 1, ready)
         if self._matcher.needles and self._index.fetched_until is not None:
             stop = self._index.fetched_until(self._frames, stop)
         if stop <= self._frames:
@@ -251,7 +251,7 @@ class View:
     def _review_altered(self) -> bool:
         """Test some changed rows again. Return True if more changed rows must be tested."""
         altered = self._index.altered
-        stop = min(self._altered + _BLOCK, len(altered))
+        stop = min(self._altered + _BLOCK_FRAMES, len(altered))
         base, changed = self._table.base, set(altered.between(self._altered, stop))
         self._review([row for row in changed if base <= row < self._rows])
         self._altered = stop

@@ -22,15 +22,15 @@ from mcpdesk.server.calls.outcomes import described
 if TYPE_CHECKING:
     from mcpdesk.server.calls.running_call import Call
 
-MAX_KEPT = 10_000
+MAX_ROUNDS = 10_000
 """Maximum number of answered rounds in memory; the oldest are dropped first."""
 MAX_BYTES = 16 << 20
 """Maximum total size in bytes of stored results. The oldest are dropped first; their rounds stay known."""
-LARGEST_BYTES = 1 << 20
+MAX_RESULT_BYTES = 1 << 20
 """Maximum size in bytes of one stored result. Larger results are not stored."""
 
 OTHER_ANSWERS = "requestState was already used with other inputResponses"
-ENDED = "requestState belongs to an operation that has ended"
+OPERATION_ENDED = "requestState belongs to an operation that has ended"
 RESULT_DROPPED = "This round was answered before; its result is no longer kept"
 
 
@@ -152,7 +152,7 @@ def _size(value: Any) -> int:
     try:
         return len(codec.encode_part(value))
     except LocalProtocolError:
-        return LARGEST_BYTES + 1
+        return MAX_RESULT_BYTES + 1
 
 
 class AnsweredRounds:
@@ -188,13 +188,13 @@ class AnsweredRounds:
         if earlier is not None and (earlier.is_running or not earlier.asks_again):
             raise invalid_params(OTHER_ANSWERS)
         if operation in self._ended:
-            raise invalid_params(ENDED)
+            raise invalid_params(OPERATION_ENDED)
         return None
 
     def begin(self, key: str, answered: AnsweredRound) -> None:
         """Store a round that begins to run."""
         self._forget(key)
-        if len(self._rounds) >= MAX_KEPT:
+        if len(self._rounds) >= MAX_ROUNDS:
             self._make_room()
         self._rounds[key] = answered
         if self._timer is None:
@@ -211,10 +211,10 @@ class AnsweredRounds:
             return
         if not answered.asks_again:
             self._ended[operation] = answered.expires
-            while len(self._ended) > MAX_KEPT:
+            while len(self._ended) > MAX_ROUNDS:
                 del self._ended[next(iter(self._ended))]
                 self.dropped += 1
-        if answered.size > LARGEST_BYTES:
+        if answered.size > MAX_RESULT_BYTES:
             answered.drop_result()
             self.dropped += 1
             return

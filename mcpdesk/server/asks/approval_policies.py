@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcpdesk.storage.approvals import Grant
     from mcpdesk.storage.database import StateData
 
-EVERY = "*"
+EVERY_TOOL = "*"
 """Name that stands for all tools without an entry of their own."""
 AT_DESK = "chosen at the desk"
 
@@ -155,7 +155,7 @@ class Approvals:
 
     def _configured(self, tool: str) -> EffectivePolicy:
         for origin, policies in self._layers:
-            policy = policies.get(tool) or policies.get(EVERY)
+            policy = policies.get(tool) or policies.get(EVERY_TOOL)
             if policy is not None:
                 return EffectivePolicy(policy, origin)
         return ALLOWED

@@ -15,16 +15,16 @@ from mcpdesk.server.calls.services import Services
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
-LONGEST_VALUE = 20_000
+MAX_VALUE_LENGTH = 20_000
 """Maximum number of characters that are shown of each value."""
-LONGEST_TEXT = 24_000
+MAX_TEXT_LENGTH = 24_000
 """Maximum number of characters that are shown of all arguments together."""
-NOTE = 60
+NOTE_LENGTH = 60
 """Approximate number of characters in the note that replaces omitted text. A text is cut only if more
 characters than this would be omitted.
 """
 MAX_ITEMS = 200
-DEEPEST = 12
+MAX_DEPTH = 12
 
 
 async def unapproved(
@@ -154,8 +154,8 @@ def shortened(value: Any, depth: int = 0) -> Any:
     parts.
     """
     if isinstance(value, str):
-        return _cut(value, LONGEST_VALUE)
-    if isinstance(value, list | dict) and depth >= DEEPEST:
+        return _cut(value, MAX_VALUE_LENGTH)
+    if isinstance(value, list | dict) and depth >= MAX_DEPTH:
         return f"… {len(value)} more inside" if value else value
     if isinstance(value, list):
         items = [shortened(each, depth + 1) for each in value[:MAX_ITEMS]]
@@ -175,7 +175,7 @@ def argument_text(arguments: JSONObject) -> str:
     if not arguments:
         return "without arguments"
     lines = [f"{_name(name)}:{_shown(value)}" for name, value in arguments.items()]
-    return _cut("\n".join(lines), LONGEST_TEXT)
+    return _cut("\n".join(lines), MAX_TEXT_LENGTH)
 
 
 def _name(name: str) -> str:
@@ -188,7 +188,7 @@ def _shown(value: Any) -> str:
     import json
 
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    text = _cut(text, LONGEST_VALUE)
+    text = _cut(text, MAX_VALUE_LENGTH)
     return f" {text}" if "\n" not in text else "\n" + "\n".join(f"    {line}" for line in text.split("\n"))
 
 
@@ -196,7 +196,7 @@ def _cut(text: str, limit: int) -> str:
     """Omit the middle of a long text. The end stays, because the end of a command is as important as its
     beginning.
     """
-    if len(text) <= limit + NOTE:
+    if len(text) <= limit + NOTE_LENGTH:
         return text
     tail = limit // 4
     head = limit - tail

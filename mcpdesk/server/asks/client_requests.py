@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import ClientQuestion
 
 T = TypeVar("T")
-BEAT_S = 5.0
+KEEP_ALIVE_S = 5.0
 """Seconds between two keep-alive messages while the client has not answered."""
-GIVEN_UP = "no longer needed"
+NOT_NEEDED = "no longer needed"
 
 
 class _Waiting(NamedTuple):
@@ -64,7 +64,7 @@ class ClientRequests:
         finally:
             self.answers.pop(identifier, None)
             if not result.done():
-                params: JSONObject = {"requestId": identifier, "reason": GIVEN_UP}
+                params: JSONObject = {"requestId": identifier, "reason": NOT_NEEDED}
                 if "_meta" in asking.params:  # the task that the question belongs to
                     params["_meta"] = asking.params["_meta"]
                 outlet().send(codec.notification("notifications/cancelled", params))
@@ -139,7 +139,7 @@ async def _answered(
         left_s = ends - loop.time()
         if left_s <= 0:
             raise unanswered(method, limit_s)
-        await asyncio.wait({result}, timeout=min(BEAT_S, left_s))
+        await asyncio.wait({result}, timeout=min(KEEP_ALIVE_S, left_s))
         if not result.done():
             outlet().keep_alive()
 

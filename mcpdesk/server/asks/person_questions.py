@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from mcpdesk.errors import ClientError, ClientTimeout, HandlerError
-from mcpdesk.inbox.question import WAITING, Answer, Page, Question, QuestionKind, QuestionState
+from mcpdesk.inbox.question import WAITING_TEXTS, Answer, Page, Question, QuestionKind, QuestionState
 from mcpdesk.protocol.client_questions import FORM
 from mcpdesk.protocol.jsonrpc import JSONObject
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from mcpdesk.server.offer.server import Server
     from mcpdesk.server.state.server_state import ToolOptions
 
-BEAT_S = 5.0
+KEEP_ALIVE_S = 5.0
 """Seconds between two keep-alive messages to a client whose call waits for a person."""
-STEP = 1e-6
-DECIDED = frozenset({QuestionState.ANSWERED, QuestionState.DECLINED})
+PROGRESS_STEP = 1e-6
+DECIDED_STATES = frozenset({QuestionState.ANSWERED, QuestionState.DECLINED})
 
 ClientTask = asyncio.Task[Question]
 """Task that asks the same question through the client at the same time."""
@@ -160,7 +160,7 @@ class DeskQuestion:
                 services.question_span(call, self._kind, context.server.name, context.tool) as asked,
             ):
                 question = await self._first(client_task)
-                asked.outcome, asked.has_failed = question.word, question.state not in DECIDED
+                asked.outcome, asked.has_failed = question.word, question.state not in DECIDED_STATES
                 return question
         finally:
             call.asks_person -= 1
@@ -171,18 +171,22 @@ class DeskQuestion:
         while not self._future.done():
             if client_task is not None and client_task.done():
                 other, client_task = client_task, None
-                if not other.cancelled() and other.exception() is None and other.result().state in DECIDED:
+                if (
+                    not other.cancelled()
+                    and other.exception() is None
+                    and other.result().state in DECIDED_STATES
+                ):
                     answered = other.result()
                     self._services.inbox.withdraw(self.number, f"{answered.state} by the client")
                     return answered
             call.outlet.keep_alive()
             waited_s = time.monotonic() - began
-            waiting_text = WAITING[self._kind] + (f", {waited_s:.0f} s" if waited_s >= 1 else "")
+            waiting_text = WAITING_TEXTS[self._kind] + (f", {waited_s:.0f} s" if waited_s >= 1 else "")
             # These steps are so small that they do not disturb the progress that the handler reports.
             so_far = max(call.progress, 0.0)
-            await self._context.progress(so_far + STEP, message=waiting_text)
+            await self._context.progress(so_far + PROGRESS_STEP, message=waiting_text)
             awaited = {self._future} if client_task is None else {self._future, client_task}
-            await asyncio.wait(awaited, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(awaited, timeout=KEEP_ALIVE_S, return_when=asyncio.FIRST_COMPLETED)
         return self._future.result()
 
 

@@ -31,7 +31,7 @@ from mcpdesk.protocol.marked_ids import marked
 from mcpdesk.protocol.methods import CALLS
 from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
-from mcpdesk.server.asks.answered_rounds import ENDED, AnsweredRound, AnsweredRounds
+from mcpdesk.server.asks.answered_rounds import OPERATION_ENDED, AnsweredRound, AnsweredRounds
 from mcpdesk.server.asks.client_requests import unanswered
 from mcpdesk.server.calls.deadlines import Deadlines
 from mcpdesk.server.calls.running_call import Call
@@ -45,14 +45,14 @@ T = TypeVar("T")
 Work = Callable[[Call], Awaitable[JSONObject]]
 Confirm = Callable[[JSONObject], Awaitable[JSONObject]]
 
-ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
-LOST = "The machine that ran this round has stopped: the round may or may not have run"
-MAX_PARKED = 1_000
+ROUND_ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
+ROUND_LOST = "The machine that ran this round has stopped: the round may or may not have run"
+MAX_PARKED_ROUNDS = 1_000
 MAX_PARKED_BYTES = 64 << 20
 """Maximum size in bytes of client data in parked operations. A dropped operation runs again later."""
 STATE_TTL_S = 3600.0
 """Seconds within which a client must return with answers."""
-TURNS = 3
+GATHERING_TURNS = 3
 """Questions that a handler asks within this number of loop turns are sent to the client together."""
 SECRET_BYTES = 32
 
@@ -331,7 +331,7 @@ class RoundOperation:
             self._answers[name] = given
 
     async def _is_stuck(self, task: asyncio.Task[JSONObject]) -> bool:
-        for _ in range(TURNS):
+        for _ in range(GATHERING_TURNS):
             await asyncio.sleep(0)
         return not task.done() and any(not each.answer.done() for each in self._pending.values())
 
@@ -486,11 +486,11 @@ class Rounds:
         name = digest(token)
         claim = await self._claims.claim(name, state.expires - time.time())
         if claim == "ended":
-            raise invalid_params(ENDED)
+            raise invalid_params(OPERATION_ENDED)
         if claim == "lost":
-            raise ProtocolError(ErrorCode.INTERNAL_ERROR, LOST)
+            raise ProtocolError(ErrorCode.INTERNAL_ERROR, ROUND_LOST)
         if claim:
-            raise StorageError(ELSEWHERE)
+            raise StorageError(ROUND_ELSEWHERE)
         return name
 
     async def _continue(
@@ -529,7 +529,7 @@ class Rounds:
     def _park(self, operation: RoundOperation, parked_s: float) -> None:
         operation.size = operation.client_data_bytes()
         self.size += operation.size
-        while self._parked and (len(self._parked) >= MAX_PARKED or self.size > MAX_PARKED_BYTES):
+        while self._parked and (len(self._parked) >= MAX_PARKED_ROUNDS or self.size > MAX_PARKED_BYTES):
             self._drop(next(iter(self._parked)), "too many operations wait for their client")
         loop = asyncio.get_running_loop()
         operation.timer = loop.call_later(parked_s, self._drop, operation.id, "the client did not come back")

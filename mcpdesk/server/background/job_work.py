@@ -33,7 +33,7 @@ from mcpdesk.server.state.server_state import ToolOptions
 if TYPE_CHECKING:
     from mcpdesk.server.background.task_work import Refuse
 
-TURN_S = 0.002
+MAX_TURN_S = 0.002
 """Seconds for which a job may report before it must let other tasks run."""
 DROPPED = "the result exceeds the limit of stored results"
 
@@ -126,8 +126,8 @@ class _Turns(NullOutlet):
         self._turned = time.monotonic()
 
     async def drain(self) -> None:
-        """Let other tasks run if the job has occupied the loop for `TURN_S` seconds."""
-        if time.monotonic() - self._turned > TURN_S:
+        """Let other tasks run if the job has occupied the loop for `MAX_TURN_S` seconds."""
+        if time.monotonic() - self._turned > MAX_TURN_S:
             await asyncio.sleep(0)
             self._turned = time.monotonic()
 

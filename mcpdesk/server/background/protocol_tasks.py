@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.shared_job_records import SharedJobRecords
     from mcpdesk.server.background.task_work import Refuse, TaskWork
 
-KEPT = ("name", "arguments", "_meta")
+STORED_PARAMS = ("name", "arguments", "_meta")
 """Parameters of a call that are stored, so that the call can run again."""
-ELSEWHERE = "another machine has the task: ask again, over HTTP"
+TASK_ELSEWHERE = "another machine has the task: ask again, over HTTP"
 """Error for a task that another process has, if that process cannot be asked."""
 
 
@@ -137,7 +137,7 @@ class ProtocolTasks:
             except ValueError as error:
                 raise invalid_params(f"inputResponses.{error}") from None
         elif not job.is_over and self._jobs.shared is not None:
-            raise Refusal(ErrorCode.INTERNAL_ERROR, ELSEWHERE)
+            raise Refusal(ErrorCode.INTERNAL_ERROR, TASK_ELSEWHERE)
         return {}
 
     async def cancel(self, call: Call) -> JSONObject:
@@ -167,7 +167,7 @@ class ProtocolTasks:
         elif not job.is_over and self._records is not None:
             job = await self._records.awaited(job)
         if job.is_lost:
-            raise Refusal(ErrorCode.INTERNAL_ERROR, ELSEWHERE)
+            raise Refusal(ErrorCode.INTERNAL_ERROR, TASK_ELSEWHERE)
         if job.ending.error is not None:
             raise job.ending.error
         if job.status is TaskStatus.CANCELLED:
@@ -243,7 +243,9 @@ class ProtocolTasks:
             if tool.resume:
                 from mcpdesk.server.background.repeatable_calls import packed
 
-                job.request = packed(call, {key: call.params[key] for key in KEPT if key in call.params})
+                job.request = packed(
+                    call, {key: call.params[key] for key in STORED_PARAMS if key in call.params}
+                )
         self._follow(job, call.round)
 
     def _follow(self, job: Job, operation: RoundOperation) -> None:

@@ -23,7 +23,7 @@ from mcpdesk.server.calls.threads.running_code import note_left_job
 if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import ClientQuestion
 
-BEAT_S = 5.0
+KEEP_ALIVE_S = 5.0
 """Seconds between two keep-alive messages to a request that waits for a task."""
 Refuse = Callable[[Call, Exception], Awaitable[ProtocolError]]
 """Function that converts an exception of hosted code to the error in the response."""
@@ -117,7 +117,7 @@ class TaskWork:
                         if name not in self._asked:
                             asking[name] = self._ask(call, name, question, limit_s)
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(BEAT_S):
+                        async with asyncio.timeout(KEEP_ALIVE_S):
                             await changed.wait()
                             continue
                     call.outlet.keep_alive()

@@ -13,7 +13,7 @@ from mcpdesk.jobs.job import Job, JobStore
 if TYPE_CHECKING:
     from mcpdesk.server.background.shared_job_records import SharedJobRecords
 
-LOOK_S = 0.5
+CHECK_PERIOD_S = 0.5
 """Seconds between two checks of tasks of other processes."""
 
 
@@ -64,7 +64,7 @@ class WatchedTasks:
 
     async def _look(self, records: SharedJobRecords) -> None:
         while self._elsewhere:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_PERIOD_S)
             remote_tasks = list(self._elsewhere.values())
             try:
                 jobs = await records.find_all([each.id for each in remote_tasks], remote_tasks[0].owner)

@@ -16,14 +16,14 @@ from typing import Any
 
 from mcpdesk.server.calls.threads.worker_threads import LOOP_TASKS, WORKERS
 
-DEEPEST = 200
+MAX_CHAIN_LENGTH = 200
 """Maximum length of a chain of coroutines in which each awaits the next."""
 _THREAD = re.compile(rb"hread 0x0*([0-9a-f]+)[^\n]*\n((?:  File [^\n]*\n)*)")
 _LINE = re.compile(r'  File "(.*)", line (\d+) in ')
 
-_FOLLOWED = (Future, TaskGroup, dict, list, set, tuple)
+_FOLLOWED_TYPES = (Future, TaskGroup, dict, list, set, tuple)
 """Types that may contain tasks."""
-_LEVELS = 4
+_MAX_LEVELS = 4
 """Maximum depth of nested containers that are searched for tasks."""
 Place = tuple[str, int]
 """File and line number, counted from 1."""
@@ -53,7 +53,7 @@ def _author_positions(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> li
     if thread_id := WORKERS.thread_of(task):
         places += _in_thread(thread_id)
     own = [position for position in places if Path(position[0]).is_relative_to(folder)]
-    if len(seen) < DEEPEST:
+    if len(seen) < MAX_CHAIN_LENGTH:
         handler = LOOP_TASKS.get(task)
         behind = _tasks_behind([waiting, *_waited_for(frames)])
         for other in behind if handler is None else (handler, *behind):
@@ -67,7 +67,7 @@ def _author_positions(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> li
 def _awaited(waiting: Any) -> tuple[list[FrameType], Any]:
     """Return the frames of a coroutine and of those it awaits, and the object awaited last."""
     frames = list[FrameType]()
-    for _ in range(DEEPEST):
+    for _ in range(MAX_CHAIN_LENGTH):
         if isinstance(waiting, CoroutineType):
             frame, waiting = waiting.cr_frame, waiting.cr_await
         elif isinstance(waiting, GeneratorType):
@@ -90,13 +90,13 @@ def _waited_for(frames: Sequence[FrameType]) -> list[Any]:
 def _tasks_behind(roots: Sequence[Any]) -> Iterator[Task[Any]]:
     """Yield the tasks that an object waits for, in a future, in gathered futures or in a task group."""
     level = list(roots)
-    for _ in range(_LEVELS):
+    for _ in range(_MAX_LEVELS):
         below = list[Any]()
         for one in level:
             if isinstance(one, Task):
                 yield one
-            elif isinstance(one, _FOLLOWED) or type(one).__name__ == "FutureIter":
-                below += gc.get_referents(one)[:DEEPEST]
+            elif isinstance(one, _FOLLOWED_TYPES) or type(one).__name__ == "FutureIter":
+                below += gc.get_referents(one)[:MAX_CHAIN_LENGTH]
         level = below
     yield from (one for one in level if isinstance(one, Task))
 

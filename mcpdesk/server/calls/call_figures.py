@@ -17,7 +17,7 @@ from mcpdesk.protocol.phases import DURATION_BOUNDS
 MAX_TOOLS: Final = 1_000
 """Maximum number of tools with separate counts for each server. All other tools share one count."""
 OTHER: Final = "(other)"
-KEPT = 64
+RECENT_DURATIONS = 64
 """Number of recent durations that are stored for each peer. There may be thousands of peers."""
 
 
@@ -79,36 +79,36 @@ class ToolFigures:
 
 
 class Latency:
-    """Durations in seconds of the last `KEPT` calls, and the total of all."""
+    """Durations in seconds of the last `RECENT_DURATIONS` calls, and the total of all."""
 
     __slots__ = ("_latest", "count", "total_s")
 
     def __init__(self) -> None:
         self._latest = array("f")
-        """Recent durations. When there are twice as many as `KEPT`, the older half is dropped."""
+        """Recent durations. When there are twice as many as `RECENT_DURATIONS`, the older half is dropped."""
         self.count = 0
         """Number of calls."""
         self.total_s = 0.0
 
     def __len__(self) -> int:
-        return min(len(self._latest), KEPT)
+        return min(len(self._latest), RECENT_DURATIONS)
 
     def __iter__(self) -> Iterator[float]:
-        return iter(self._latest[-KEPT:].tolist())
+        return iter(self._latest[-RECENT_DURATIONS:].tolist())
 
     def add(self, seconds: float) -> None:
         """Add the duration of a finished call."""
         latest = self._latest
         latest.append(seconds)
-        if len(latest) >= 2 * KEPT:
-            del latest[:-KEPT]
+        if len(latest) >= 2 * RECENT_DURATIONS:
+            del latest[:-RECENT_DURATIONS]
         self.count += 1
         self.total_s += seconds
 
     def join(self, other: Latency) -> None:
         """Add the calls of another peer."""
-        self._latest.extend(other._latest[-KEPT:])
-        del self._latest[:-KEPT]
+        self._latest.extend(other._latest[-RECENT_DURATIONS:])
+        del self._latest[:-RECENT_DURATIONS]
         self.count += other.count
         self.total_s += other.total_s
 

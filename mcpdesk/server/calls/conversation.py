@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mcpdesk.auth.principal import INVALID, OPEN, Principal
+from mcpdesk.auth.principal import INVALID_TOKEN, OPEN, Principal
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, stateless
 from mcpdesk.protocol.client_questions import Terms
@@ -36,7 +36,7 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.server.asks.client_requests import ClientRequests
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.dispatch import Dispatcher
-from mcpdesk.server.calls.running_call import CANCELLED_AT_DESK, LEFT, Call
+from mcpdesk.server.calls.running_call import CANCELLED_AT_DESK, CLIENT_LEFT, Call
 from mcpdesk.server.calls.subscriptions import Subscriber, check_count, resource_not_found
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Conversation:
             began = 0.0 if watch is None else time.monotonic()
             try:
                 if is_expired:
-                    raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)
+                    raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID_TOKEN)
                 answer = self._handle_request(message, is_stateless, outlet, headers, principal)
             except ProtocolError as error:
                 answer, code = self.refused(message["id"], error, is_stateless), error.code
@@ -540,11 +540,11 @@ def _is_notification(message: object) -> bool:
 
 
 _END_MESSAGES = {
-    LEFT: f"Not finished: {LEFT} before the question was answered",
+    CLIENT_LEFT: f"Not finished: {CLIENT_LEFT} before the question was answered",
     CANCELLED_AT_DESK: f"Not finished: {CANCELLED_AT_DESK}",
 }
 """Error message for each reason for which a call was ended while its caller still waits for a response."""
-_EXPIRED: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID}
+_EXPIRED: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID_TOKEN}
 """Error that is sent instead of the answer if the client's token has expired."""
 
 

@@ -15,16 +15,16 @@ from typing import TypeVar
 
 from mcpdesk.errors import ServerStopping
 from mcpdesk.server.calls.outcomes import described
-from mcpdesk.server.calls.running_call import RUNNING, Call, WaitTimes
+from mcpdesk.server.calls.running_call import RUNNING_CALL, Call, WaitTimes
 
 SWEEP_S = 0.05
 TIMED_OUT = "timed out"
-STOPPED = "the server is stopping"
-ANSWERED = (TIMED_OUT, STOPPED)
+SERVER_STOPPING = "the server is stopping"
+ANSWERED_REASONS = (TIMED_OUT, SERVER_STOPPING)
 """Reasons for ending a call whose caller still waits for the response."""
 CANCEL_WAIT_S = 0.5
 """Maximum seconds that `stop` waits for calls that continue although they were ended."""
-TURNS = 10
+RESPONSE_TURNS = 10
 """Number of loop turns from the end of a handler until its response reaches the connection."""
 
 
@@ -63,11 +63,11 @@ class Deadlines:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         call.running = call.connection, call.id
-        RUNNING.set(call.running)
+        RUNNING_CALL.set(call.running)
         try:
             output = await work
         except BaseException as error:  # hosted code may raise anything, even `SystemExit`
-            if call.stop not in ANSWERED:
+            if call.stop not in ANSWERED_REASONS:
                 if isinstance(error, Exception) or _is_ended(call, error):
                     raise
                 # If this exception were raised again, it would end more than this call.
@@ -77,10 +77,10 @@ class Deadlines:
         else:
             if not call.stop and call.deadline is not None and time.monotonic() >= call.deadline:
                 call.stop = TIMED_OUT  # the call blocked the loop, so the timer could not end the call
-            if call.stop not in ANSWERED:
+            if call.stop not in ANSWERED_REASONS:
                 return output
         finally:
-            RUNNING.set(None)
+            RUNNING_CALL.set(None)
             self._calls.pop(id(call), None)
             if self._emptied is not None:
                 self._check_emptied(self._emptied)
@@ -114,13 +114,13 @@ class Deadlines:
             return
         self._emptied = asyncio.Event()
         for call in waiting:
-            call.end(STOPPED)
+            call.end(SERVER_STOPPING)
         with suppress(TimeoutError):
             async with asyncio.timeout(CANCEL_WAIT_S):
                 while self._calls or self._reports:
                     self._emptied.clear()
                     await self._emptied.wait()
-        for _ in range(TURNS):
+        for _ in range(RESPONSE_TURNS):
             await asyncio.sleep(0)
 
     @contextmanager
@@ -158,7 +158,7 @@ def _ended(stop: str, limit_s: float) -> Exception:
     """Return the exception for a call that was ended."""
     if stop == TIMED_OUT:
         return TimeoutError(f"not finished within its limit of {limit_s:g} s")
-    return ServerStopping(f"Not finished: {STOPPED}. Call again once it is back.")
+    return ServerStopping(f"Not finished: {SERVER_STOPPING}. Call again once it is back.")
 
 
 def _is_ended(call: Call, error: BaseException) -> bool:

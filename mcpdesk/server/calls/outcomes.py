@@ -19,9 +19,9 @@ from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.offer.tool import Tool, ToolResult
 from mcpdesk.server.schemas.validation import SchemaFailure, Validator
 
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 """Maximum length in characters of a name that an error message repeats."""
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN_TYPES = (str, int, float, bool, type(None))
 
 
 class ToolOutcome(Struct, frozen=True):
@@ -209,7 +209,9 @@ def _declared(tool: Tool, body: JSONObject, check: Validator | None) -> JSONObje
 
 def _plain(value: Any) -> Any:
     return (
-        value if isinstance(value, _PLAIN) else msgspec.to_builtins(value, str_keys=True, enc_hook=_as_plain)
+        value
+        if isinstance(value, _PLAIN_TYPES)
+        else msgspec.to_builtins(value, str_keys=True, enc_hook=_as_plain)
     )
 
 
@@ -225,7 +227,7 @@ def argument_path(path: tuple[str | int, ...]) -> str:
 
 
 def _name(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+    return name if len(name) <= MAX_NAME_LENGTH else f"{name[:MAX_NAME_LENGTH]}…"
 
 
 def _inside(filename: str, folder: Path) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from mcpdesk.auth.principal import INVALID, MISSING, OPEN, TOKEN_VARIABLE, Principal
+from mcpdesk.auth.principal import INVALID_TOKEN, MISSING_TOKEN, OPEN, TOKEN_VARIABLE, Principal
 from mcpdesk.errors import ClientError, RemoteProtocolError
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from mcpdesk.server.calls.dialect import Dialect
 
 T = TypeVar("T")
-RUNNING: ContextVar[tuple[int, Id] | None] = ContextVar("running", default=None)
+RUNNING_CALL: ContextVar[tuple[int, Id] | None] = ContextVar("running", default=None)
 """Connection and id of the call that runs the current code. Printed output is assigned to this call."""
 _OVER_HTTP = "tokens are sent over HTTP, but this call came"
-PIPES = {
+NO_TOKEN_REASONS = {
     "memory": f"{_OVER_HTTP} from within mcpdesk",
     "stdio": f"over stdio, set {TOKEN_VARIABLE} in the environment of the client",
     "unix": f"{_OVER_HTTP} over a Unix socket",
@@ -65,7 +65,7 @@ class ClientRounds(Protocol):
         """End the handler."""
 
 
-LEFT = "its client left"
+CLIENT_LEFT = "its client left"
 """Reason for ending the calls of a client that disconnected. The response contains it."""
 CANCELLED_AT_DESK = "cancelled by the person at the desk"
 """Reason for ending a call that a person cancelled. The response contains it."""
@@ -270,13 +270,13 @@ class Call(Struct, eq=False):
         principal = self.principal
         needed = {"scope": " ".join(scopes)} if scopes else None
         if principal.claims is None:
-            hint = "" if self.is_desk else PIPES.get(self.transport)
-            text = f"{MISSING}; {hint}" if hint else MISSING
+            hint = "" if self.is_desk else NO_TOKEN_REASONS.get(self.transport)
+            text = f"{MISSING_TOKEN}; {hint}" if hint else MISSING_TOKEN
             if principal.refused:
-                text = f"{INVALID}; of the token in {TOKEN_VARIABLE}: {principal.refused}"
+                text = f"{INVALID_TOKEN}; of the token in {TOKEN_VARIABLE}: {principal.refused}"
             raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, text, needed)
         if principal.has_expired(time.time()):
-            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID, needed)
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID_TOKEN, needed)
         lacking = [scope for scope in scopes if scope not in principal.scopes]
         if lacking:
             reason = f"Forbidden: the token lacks the scope {' '.join(lacking)}"

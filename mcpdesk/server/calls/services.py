@@ -12,7 +12,7 @@ from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.server.calls.call_starts import CallStarts
 from mcpdesk.server.calls.call_watch import AskedQuestion, question_span
 from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
-from mcpdesk.server.calls.threads.running_code import ENDED, LEFT, RUNS
+from mcpdesk.server.calls.threads.running_code import CODE_ENDED, CODE_STILL_RUNS, RUNNING_CODE
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
@@ -154,17 +154,17 @@ class Services:
     def note_left(self, call: Call, source: str, server: str) -> None:
         """Log that a call has ended but its code still runs, and later that the code has ended."""
         capture_key = call.running
-        if capture_key is None or not LEFT.has(capture_key):
+        if capture_key is None or not RUNNING_CODE.has(capture_key):
             return
         log = partial(self.log, source=source, where="", server=server, trace=call.trace.id, call=capture_key)
 
         def ended() -> None:
             self.on_left(capture_key, False)
-            log(level="info", text=ENDED)
+            log(level="info", text=CODE_ENDED)
 
         self.on_left(capture_key, True)
-        log(level="warning", text=RUNS)
-        LEFT.when_ended(capture_key, ended)
+        log(level="warning", text=CODE_STILL_RUNS)
+        RUNNING_CODE.when_ended(capture_key, ended)
 
     async def close(self) -> None:
         """End subscriptions, rounds, jobs and calls."""

@@ -7,12 +7,12 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 MAX_COMPARED = 300
 """Maximum number of characters, and of items, in a search for similar names. A larger search is too slow."""
 
 
-_OURS = frozenset({"handler", "reader", "renderer", "completers", "source"})
+_IGNORED_FIELDS = frozenset({"handler", "reader", "renderer", "completers", "source"})
 """Fields that are not compared: functions and the source line. The fingerprint stands for the code."""
 
 
@@ -20,7 +20,7 @@ def similar_name(name: str, names: Collection[str]) -> str:
     """Return the most similar name, or an empty text. Names that differ only in case, `_` and `-` come
     first.
     """
-    if len(name) > LONGEST_NAME:
+    if len(name) > MAX_NAME_LENGTH:
         return ""
     plain = _plain(name)
     near = [each for each in names if _plain(each) == plain]
@@ -58,7 +58,7 @@ class Item(Struct, frozen=True, eq=False, kw_only=True):
         return type(other) is type(self) and all(
             getattr(self, name) == getattr(other, name)
             for name in self.__struct_fields__
-            if name not in _OURS
+            if name not in _IGNORED_FIELDS
         )
 
     def __ne__(self, other: object) -> bool:

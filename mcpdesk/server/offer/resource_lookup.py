@@ -16,7 +16,7 @@ from mcpdesk.protocol.catalogue.uri_template import match
 from mcpdesk.server.offer.resources import Reader
 from mcpdesk.server.offer.server import Server
 
-HERE = ("", "localhost")
+LOCAL_HOSTS = ("", "localhost")
 """Hosts in a `file:` URI that stand for this machine."""
 
 
@@ -71,7 +71,7 @@ def _paths_of(uri: str) -> set[str]:
             parts = urlsplit(uri)
         except ValueError:
             return set()
-        if parts.netloc.lower() not in HERE or parts.query or parts.fragment:
+        if parts.netloc.lower() not in LOCAL_HOSTS or parts.query or parts.fragment:
             return set()
         paths = {unquote(parts.path)}
     elif not uri or (colon and "/" not in scheme):

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from mcpdesk.auth.access import NOTHING_ASKED, Access
+from mcpdesk.auth.access import OPEN_ACCESS, Access
 from mcpdesk.protocol.catalogue.publication import Publication
 from mcpdesk.server.calls.call_figures import ToolFigures
 from mcpdesk.server.offer.prompts import Prompt
@@ -84,7 +84,7 @@ class Server(Struct, eq=False):
     """If False, the server does not announce tools, and no tool can be called."""
     streaming: bool = True
     """If False, the server sends no progress on any transport."""
-    access: Access = NOTHING_ASKED
+    access: Access = OPEN_ACCESS
     """Authentication that callers need, and verification of the callers' tokens."""
     create_context: Callable[[RequestView], Awaitable[Any]] | None = None
     """`create_context` of `context.py`. It is called for each request, and its result is `ctx.context`."""

@@ -42,16 +42,16 @@ MAX_FAULTS = 20
 TYPES = "string, number, integer, boolean, object, array and null"
 MAX_SHOWN = 12
 """Maximum number of names or values in one message."""
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 """Maximum length in characters of a name in a search for similar names."""
-LOOKED_AT = (100, 2_000)
+MAX_SEARCHED_PARTS = (100, 2_000)
 """Maximum number of parts of a value that are searched for errors, in a first and in a second pass.
 
 The second pass is made if the first pass finds no errors. The validator creates all errors before it returns
 the first one, each with a copy of the invalid part. Without a limit, a few megabytes of invalid data would
 need gigabytes of memory and minutes of time.
 """
-HOLDS = frozenset(
+FINAL_ERRORS = frozenset(
     {"type", "additionalProperties", "propertyNames", "maxItems", "maxProperties", "uniqueItems"}
 )
 """Kinds of errors that are final even if only the beginning of an object or list was checked, because further
@@ -110,19 +110,19 @@ class Validator:
 
     def _errors(self, value: Any, limit: int) -> list[SchemaFailure]:
         cut: list[_Path] = []
-        for most in LOOKED_AT:
+        for most in MAX_SEARCHED_PARTS:
             part, cut = _beginning(value, most)
             with pattern_budget():
                 errors = (
                     error
                     for error in self._compiled.iter_errors(part)
-                    if error.kind.name in HOLDS or tuple(error.instance_path) not in cut
+                    if error.kind.name in FINAL_ERRORS or tuple(error.instance_path) not in cut
                 )
                 explained = (failure for error in errors for failure in explain(error, self._schema))
                 failures = list(dict.fromkeys(islice(explained, limit)))
             if failures or not cut:
                 return failures
-        return [SchemaFailure(cut[0], f"does not fit; its first {LOOKED_AT[-1]:,} parts do")]
+        return [SchemaFailure(cut[0], f"does not fit; its first {MAX_SEARCHED_PARTS[-1]:,} parts do")]
 
 
 def compile_schema(schema: dict[str, Any]) -> Validator:
@@ -287,7 +287,7 @@ def _known_properties(schema: dict[str, Any], schema_path: list[str | int]) -> l
 def _unknown(name: str, known: list[str]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=1) if len(name) <= LONGEST_NAME else []
+    near = difflib.get_close_matches(name, known, n=1) if len(name) <= MAX_NAME_LENGTH else []
     if near:
         return f"is not known; did you mean {near[0]}?"
     return f"is not known; allowed: {_listed(known)}" if known else "is not known; none are allowed here"
@@ -366,13 +366,15 @@ MAX_CHAIN = 128
 """Maximum length of a chain of schemas that refer to each other for the same location."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-SAME_PLACE = ("not", "if", "then", "else")
-SAME_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
-SAME_PLACE_MAPS = ("dependentSchemas", "dependencies")
-DEEPER = ("additionalProperties", "propertyNames", "unevaluatedProperties", "items", "additionalItems",
-          "contains", "unevaluatedItems", "contentSchema")  # fmt: skip
-DEEPER_LISTS = ("prefixItems", "items")
-DEEPER_MAPS = ("properties", "patternProperties", "$defs", "definitions")
+SAME_VALUE_KEYWORDS = ("not", "if", "then", "else")
+SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
+SAME_VALUE_MAPS = ("dependentSchemas", "dependencies")
+SUBSCHEMA_KEYWORDS = (
+    *("additionalProperties", "propertyNames", "unevaluatedProperties", "items", "additionalItems"),
+    *("contains", "unevaluatedItems", "contentSchema"),
+)
+SUBSCHEMA_LISTS = ("prefixItems", "items")
+SUBSCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions")
 
 
 class SchemaError(DeskError):
@@ -431,7 +433,7 @@ class _Document:
         for word in REFERENCES:
             if isinstance(node.get(word), str):
                 yield self._target(node[word])
-        yield from _parts(node, SAME_PLACE, SAME_PLACE_LISTS, SAME_PLACE_MAPS)
+        yield from _parts(node, SAME_VALUE_KEYWORDS, SAME_VALUE_LISTS, SAME_VALUE_MAPS)
 
     def _target(self, reference: str) -> Any:
         if not reference.startswith("#"):
@@ -496,7 +498,7 @@ def _own_anchors(node: dict[str, Any], is_root: bool) -> Iterator[tuple[str, Any
 
 
 def _deeper(node: dict[str, Any]) -> Iterator[Any]:
-    return _parts(node, DEEPER, DEEPER_LISTS, DEEPER_MAPS)
+    return _parts(node, SUBSCHEMA_KEYWORDS, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS)
 
 
 def _parts(

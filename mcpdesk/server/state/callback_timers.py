@@ -46,7 +46,7 @@ It returns False if that client has disconnected.
 """
 MAX_ID = 1_000_000
 """Largest id that a caller may choose."""
-MOST = 1_000
+MAX_CALLBACKS = 1_000
 """Maximum number of callbacks that have not fired."""
 SCHEME = "callback://"
 
@@ -97,15 +97,17 @@ class CallbackTimers:
     ) -> Callback:
         """Store a new callback with the wanted id, or a generated one.
 
-        Raises: HandlerError if `MOST` callbacks are pending, or if the id is not available.
+        Raises: HandlerError if `MAX_CALLBACKS` callbacks are pending, or if the id is not available.
         """
         now, core = self._clock(), self._core.mark
         if wanted is not None and not 1 <= wanted <= MAX_ID:
             raise HandlerError(f"callback_id: {wanted} is not allowed; use 1 to {MAX_ID}, or omit it")
 
         def work(connection: Any) -> Callback:
-            if kept.count(connection) >= MOST:
-                raise HandlerError(f"{MOST} callbacks are already waiting, which is the limit; cancel some")
+            if kept.count(connection) >= MAX_CALLBACKS:
+                raise HandlerError(
+                    f"{MAX_CALLBACKS} callbacks are already waiting, which is the limit; cancel some"
+                )
             if wanted is not None and not kept.make_free(connection, wanted):
                 reason = (
                     f"callback_id: {wanted} is already waiting; cancel it first, use another id, or omit it"

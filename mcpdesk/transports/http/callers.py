@@ -19,21 +19,21 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.access import WELL_KNOWN, Access
 from mcpdesk.auth.keys import KeysMissing
-from mcpdesk.auth.principal import INVALID, KEY, MISSING, OPEN, Principal, Rejected
+from mcpdesk.auth.principal import INVALID_TOKEN, KEY, MISSING_TOKEN, OPEN, Principal, Rejected
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import WHY, RequestRefused, plain_error
+from mcpdesk.transports.http.responses import REASON_KEY, RequestRefused, plain_error
 
 if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint
 
 COOKIES = ("access_token", "jwt")
-IN_BODY = "jwt"
+BODY_TOKEN_FIELD = "jwt"
 HIDDEN = "***"
 RETRY_S = "30"
-NOBODY = Principal("token", "a token that was rejected", expires=0.0)
+REJECTED_PRINCIPAL = Principal("token", "a token that was rejected", expires=0.0)
 """Placeholder principal for a rejected token on a socket. It has expired, so tools reject it as well."""
 
 _TOKEN = re.compile(rb"eyJ[A-Za-z0-9_-]++(\.[A-Za-z0-9_-]++(?:\.[A-Za-z0-9_-]*+)?)?")
@@ -106,12 +106,12 @@ class CallerCheck:
         try:
             principal = await self._access.verify(token)
         except Rejected as reason:
-            refusal = self._refusal(401, INVALID, "invalid_token")
-            refusal.answer[WHY] = str(reason)
+            refusal = self._refusal(401, INVALID_TOKEN, "invalid_token")
+            refusal.answer[REASON_KEY] = str(reason)
             raise refusal from None
         except KeysMissing as reason:
             answer = plain_error(503, "Tokens cannot be checked now", {"Retry-After": RETRY_S})
-            answer[WHY] = str(reason)
+            answer[REASON_KEY] = str(reason)
             raise RequestRefused(answer) from None
         lacking = self._access.scopes - principal.scopes
         if lacking:
@@ -136,7 +136,7 @@ class CallerCheck:
                     if is_needed:
                         raise
         if is_needed:
-            raise self._refusal(401, MISSING)
+            raise self._refusal(401, MISSING_TOKEN)
         return anonymous(self._rules)
 
     def _refusal(self, status: int, text: str, error: str = "", description: str = "") -> RequestRefused:
@@ -165,8 +165,8 @@ async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Pri
         principal = await access.verify(token if isinstance(token, str) else "")
     except (Rejected, KeysMissing) as reason:
         log.debug("refused a token on a socket: %s", reason)
-        return NOBODY
-    return principal if opener.identity in ("", principal.identity) else NOBODY
+        return REJECTED_PRINCIPAL
+    return principal if opener.identity in ("", principal.identity) else REJECTED_PRINCIPAL
 
 
 async def callers_of_site(
@@ -206,10 +206,10 @@ def pop_token(message: Any) -> tuple[Any, Any]:
         tokens = [pop_token(each) if holds_token(each) else (None, each) for each in message]
         return next((token for token, _ in tokens if token is not None), None), [each for _, each in tokens]
     rest = dict(message)
-    token, data = rest.pop(IN_BODY, None), rest.get("data")
-    if isinstance(data, dict) and IN_BODY in data:
+    token, data = rest.pop(BODY_TOKEN_FIELD, None), rest.get("data")
+    if isinstance(data, dict) and BODY_TOKEN_FIELD in data:
         rest["data"] = data = dict(data)
-        in_data = data.pop(IN_BODY)
+        in_data = data.pop(BODY_TOKEN_FIELD)
         token = in_data if token is None else token
     return token, rest
 
@@ -218,7 +218,7 @@ def holds_token(message: Any) -> bool:
     """Return True if a message, or one in a batch, has a field for a token."""
     if isinstance(message, dict):
         data = message.get("data")
-        return IN_BODY in message or (isinstance(data, dict) and IN_BODY in data)
+        return BODY_TOKEN_FIELD in message or (isinstance(data, dict) and BODY_TOKEN_FIELD in data)
     return isinstance(message, list) and any(isinstance(each, dict) and holds_token(each) for each in message)
 
 
@@ -241,9 +241,9 @@ def _hidden(message: Any) -> Any:
     if not isinstance(message, dict):
         return message
     shown = dict(message)
-    if IN_BODY in shown:
-        shown[IN_BODY] = HIDDEN
+    if BODY_TOKEN_FIELD in shown:
+        shown[BODY_TOKEN_FIELD] = HIDDEN
     data = shown.get("data")
-    if isinstance(data, dict) and IN_BODY in data:
-        shown["data"] = data | {IN_BODY: HIDDEN}
+    if isinstance(data, dict) and BODY_TOKEN_FIELD in data:
+        shown["data"] = data | {BODY_TOKEN_FIELD: HIDDEN}
     return shown

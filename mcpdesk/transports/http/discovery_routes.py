@@ -30,7 +30,7 @@ CATALOGS = {
     "/.well-known/ai-catalog.json": ("1.0", "application/ai-catalog+json"),
 }
 """Version and media type of the catalog at each path. All have the same entries."""
-KEPT = {"Cache-Control": "public, max-age=60"}
+CACHE_HEADERS = {"Cache-Control": "public, max-age=60"}
 
 
 def is_discovery(head: RequestHead) -> bool:
@@ -93,4 +93,4 @@ def _host(request: web.BaseRequest) -> str:
 
 
 def _cached_answer(body: JSONObject, kind: str) -> web.Response:
-    return json_answer(200, codec.encode(body), {"Content-Type": kind, **KEPT})
+    return json_answer(200, codec.encode(body), {"Content-Type": kind, **CACHE_HEADERS})

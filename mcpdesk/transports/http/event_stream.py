@@ -33,9 +33,9 @@ KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 HIGH_WATER = 256 << 10
 """Number of queued bytes above which a handler must wait before it sends more."""
-BURST = 64 << 10
+MAX_BURST_BYTES = 64 << 10
 """Maximum number of bytes that may be sent in one turn of the event loop. They are written together."""
-TURN_S = 0.002
+MAX_TURN_S = 0.002
 """Seconds for which a sender may run before it must let the event loop write."""
 UNREAD_LIMIT = 64 << 20
 """Number of queued bytes above which the connection is closed, because the peer does not read."""
@@ -111,7 +111,7 @@ class EventStream:
         """Wait while too much is queued."""
         if self._queued > HIGH_WATER and self._writer_task is not None:
             await asyncio.shield(self._writer_task)
-        elif self._queued >= BURST or monotonic() - self._turned > TURN_S:
+        elif self._queued >= MAX_BURST_BYTES or monotonic() - self._turned > MAX_TURN_S:
             await asyncio.sleep(0)
             self._turned = monotonic()
 
@@ -260,7 +260,7 @@ class PostOutlet:
         self.must_drain = False
         if self.stream is not None:
             await self.stream.drain()
-        self._until = monotonic() + TURN_S
+        self._until = monotonic() + MAX_TURN_S
 
     def keep_alive(self) -> None:
         """Begin a stream if the client accepts one, and write a comment."""
@@ -304,7 +304,7 @@ class PostOutlet:
     def _open(self) -> list[bytes]:
         """Return the list of messages for this loop turn."""
         self.begin()
-        self._out, self._room = out, _ = list[bytes](), BURST
+        self._out, self._room = out, _ = list[bytes](), MAX_BURST_BYTES
         asyncio.get_running_loop().call_soon(self.flush)
         return out
 
@@ -314,7 +314,7 @@ class PostOutlet:
 
 SWEEP_S = 0.25
 NOT_SEEN = 0.0
-PROMPT_S = 0.4
+STREAM_AFTER_S = 0.4
 """An answer becomes a stream after this many seconds without a message, if the client can resume a stream or
 lists event streams in `Accept`.
 """
@@ -346,7 +346,7 @@ class StreamKeepAlive:
         for outlet, due in list(self._due.items()):
             if due == NOT_SEEN:
                 self._due[outlet] = now + (
-                    PROMPT_S if outlet.is_prompt or outlet.sends_priming_event else KEEP_ALIVE_S
+                    STREAM_AFTER_S if outlet.is_prompt or outlet.sends_priming_event else KEEP_ALIVE_S
                 )
             elif due <= now:
                 outlet.keep_alive()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 
-from mcpdesk.auth.access import NOTHING_ASKED
+from mcpdesk.auth.access import OPEN_ACCESS
 from mcpdesk.auth.operator import OPERATOR_HEADER
 from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
@@ -68,7 +68,7 @@ HUNG_UP = "disconnected at the desk"
 POLICY = "Content-Security-Policy"
 PORTS_TRIED = 50
 
-IN_QUERY = frozenset({"ws"})
+QUERY_KEY_ENDPOINTS = frozenset({"ws"})
 """Endpoints that accept the key as `?api_key=`, because browsers send no headers with a WebSocket."""
 
 
@@ -106,7 +106,7 @@ class HttpService:
         ]
         self._verbs |= {DIALECT + each.path: dict(each.verbs) for each in self._dialect_paths}
         in_query = {DIALECT + each.path for each in self._dialect_paths if each.takes_key_in_query}
-        self._in_query = IN_QUERY | in_query
+        self._in_query = QUERY_KEY_ENDPOINTS | in_query
         self._guard = RequestGuard("")
         self._refusals = RefusalLog()
         self._origins: tuple[str, ...] = ()
@@ -303,7 +303,7 @@ class HttpService:
             return self._refusals.log(request, no_service(refusal_text, _is_message(head)))
         access = endpoint.access
         caller: Principal | None = KEY if rules.api_key else OPEN
-        if access is not NOTHING_ASKED and access.is_asked:
+        if access is not OPEN_ACCESS and access.is_asked:
             caller = access.recognize(head.bearer)
         if caller is None:
             try:

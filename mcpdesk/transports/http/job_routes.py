@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.other_processes import OtherProcesses
     from mcpdesk.transports.http.site import Site
 
-INTERVAL_MS, LEAST_MS, MAX_MS = 200, 10, 60_000
+INTERVAL_MS, MIN_PERIOD_MS, MAX_MS = 200, 10, 60_000
 """Milliseconds between two events: the default, the minimum and the maximum."""
-LONGEST_MS = 24 * 3600 * 1000
+MAX_WAIT_MS = 24 * 3600 * 1000
 PAUSE_S = 0.05
 """Seconds between two messages on a WebSocket. Events in this time are sent together."""
 KINDS = ("stdout", "stderr", "progress")
@@ -130,8 +130,8 @@ class JobRoutes:
         for caller in callers:
             job = await self._site.jobs.recorded(job_path.job, caller)
             if job is not None:
-                if not job.is_over and verb not in BY_RECORD:
-                    raise StorageError(UNFOLLOWED)
+                if not job.is_over and verb not in RECORD_HANDLERS:
+                    raise StorageError(NOT_SHARED)
                 return await verb(request, job, caller)
         return None
 
@@ -194,8 +194,8 @@ async def download(
 async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     """Send an event at once and after every interval, until the job, the time limit or the token ends."""
     try:
-        interval_s = _milliseconds(request, "interval_ms", LEAST_MS, MAX_MS) or INTERVAL_MS / 1000
-        most_s = _milliseconds(request, "max_ms", 0, LONGEST_MS)
+        interval_s = _milliseconds(request, "interval_ms", MIN_PERIOD_MS, MAX_MS) or INTERVAL_MS / 1000
+        most_s = _milliseconds(request, "max_ms", 0, MAX_WAIT_MS)
     except ValueError as error:
         return plain_error(400, str(error))
     stream = EventStream(request)
@@ -254,9 +254,9 @@ async def send_texts(
     return socket
 
 
-BY_RECORD: tuple[Verb, ...] = (_facts, _cancel, _manifest, _download)
+RECORD_HANDLERS: tuple[Verb, ...] = (_facts, _cancel, _manifest, _download)
 """Handlers that need only the record of a job, whose process may not respond."""
-UNFOLLOWED = "the machine that runs the job does not answer, so it cannot be followed: try again"
+NOT_SHARED = "the machine that runs the job does not answer, so it cannot be followed: try again"
 _VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
     ("jobs", None): {"GET": _facts, "DELETE": _cancel},
     ("jobs", "manifest"): {"GET": _manifest},
@@ -304,7 +304,7 @@ def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) ->
     return value / 1000
 
 
-PIECE = 256 << 10
+PIECE_BYTES = 256 << 10
 _RANGE = re.compile(r"bytes\s*+=\s*+(\d{0,18}+)\s*+-\s*+(\d{0,18}+)\s*+", re.IGNORECASE | re.ASCII)
 _UNQUOTED = re.compile(r"[^\w.,+() -]", re.ASCII)
 
@@ -394,7 +394,7 @@ async def _copy(response: web.StreamResponse, descriptor: int, span: ByteRange) 
     position, end = span.start, span.start + span.length
     try:
         while position < end:
-            piece = await _read(descriptor, min(PIECE, end - position), position)
+            piece = await _read(descriptor, min(PIECE_BYTES, end - position), position)
             if not piece:
                 raise ConnectionError("the file became shorter while it was sent")
             position += len(piece)

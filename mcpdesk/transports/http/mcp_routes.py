@@ -55,7 +55,7 @@ Verb: TypeAlias = "Callable[[web.BaseRequest, Endpoint, Principal | None], Await
 """Handler for a request of a caller. The caller is None if its token may be in the body."""
 LAST_EVENT_HEADER = "Last-Event-ID"
 LISTEN = "subscriptions/listen"
-WRITTEN = frozenset(
+SESSION_METHODS = frozenset(
     {"logging/setLevel", "resources/subscribe", "resources/unsubscribe", "notifications/initialized"}
 )
 """Methods that change a session. After such a message, a session that other processes also serve must be
@@ -311,7 +311,11 @@ class McpRoutes:
         """Keep a session that has begun, or write what the client changed. Raises: StorageError."""
         other_processes = self.other_processes
         if session.is_kept:
-            if other_processes is not None and isinstance(message, dict) and message.get("method") in WRITTEN:
+            if (
+                other_processes is not None
+                and isinstance(message, dict)
+                and message.get("method") in SESSION_METHODS
+            ):
                 await other_processes.write(session)
         elif session.dialogue.is_open:
             if other_processes is not None:

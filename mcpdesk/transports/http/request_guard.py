@@ -20,9 +20,9 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.codec import sendable
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.request_head import SESSION_HEADER, head_of, peer_of, split_path
-from mcpdesk.transports.http.responses import IS_RECORDED, WHY, plain_error
+from mcpdesk.transports.http.responses import IS_RECORDED, REASON_KEY, plain_error
 
-FOREIGN = frozenset({"cross-site", "same-site"})
+FOREIGN_SITES = frozenset({"cross-site", "same-site"})
 """Values of `Sec-Fetch-Site` for requests from a page of another site. Two ports of one machine are the same
 site.
 """
@@ -30,9 +30,9 @@ site.
 
 FOR_SCRIPTS = frozenset({"empty", "websocket"})
 """Values of `Sec-Fetch-Dest` for fetch, EventSource and WebSocket. Browsers never display their responses."""
-PROTOCOL = ("/mcp/", "/v1/", "/jobs", "/ws/")
+PROTOCOL_PATHS = ("/mcp/", "/v1/", "/jobs", "/ws/")
 """Paths for clients only, besides the endpoints that `split_path` knows."""
-SAVED = re.compile(r"(?:/v1)?/jobs/[^/]+/download/?")
+DOWNLOAD_PATH = re.compile(r"(?:/v1)?/jobs/[^/]+/download/?")
 """Paths of attachments, which a browser saves."""
 INTERPRETED = frozenset(
     {
@@ -150,7 +150,7 @@ def _is_hidden_page(headers: Mapping[str, str]) -> bool:
 
     A link that a person follows does not count.
     """
-    return headers.get("Sec-Fetch-Site") in FOREIGN and headers.get("Sec-Fetch-Mode") != "navigate"
+    return headers.get("Sec-Fetch-Site") in FOREIGN_SITES and headers.get("Sec-Fetch-Mode") != "navigate"
 
 
 def _is_opened(headers: Mapping[str, str]) -> bool:
@@ -164,9 +164,9 @@ def _is_protocol(request: web.BaseRequest) -> bool:
     count.
     """
     head = head_of(request)
-    if head.route is None and not head.path.startswith(PROTOCOL):
+    if head.route is None and not head.path.startswith(PROTOCOL_PATHS):
         return False
-    is_saved = SAVED.fullmatch(head.path) and request.headers.get("Sec-Fetch-Dest") == "document"
+    is_saved = DOWNLOAD_PATH.fullmatch(head.path) and request.headers.get("Sec-Fetch-Dest") == "document"
     return not is_saved
 
 
@@ -176,16 +176,16 @@ def _shown(value: str | None) -> str:
 
 PROBES = frozenset({"/health", "/ready"})
 """Paths that load balancers poll."""
-SHARED = ("/mcp", "/v1/", "/jobs", "/.well-known/")
+CROSS_ORIGIN_PATHS = ("/mcp", "/v1/", "/jobs", "/.well-known/")
 """Paths that pages of listed origins may use, in addition to those with facts. Not the dashboard."""
-ASKS_FIRST = "Access-Control-Request-Method"
+PREFLIGHT_HEADER = "Access-Control-Request-Method"
 """Header that distinguishes the preflight request of a browser from a client's OPTIONS request."""
 METHODS = "GET, POST, DELETE, OPTIONS"
-READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Content-Disposition"
+EXPOSED_HEADERS = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Content-Disposition"
 """Response headers that a page may read, in addition to the default ones."""
-HOLDS_S = 600
+PREFLIGHT_CACHE_S = 600
 """Seconds for which a browser may cache a preflight response."""
-LONGEST = 2_000
+MAX_HEADER_LIST_LENGTH = 2_000
 """Maximum length in characters of the list of headers that a page asks for."""
 
 
@@ -194,27 +194,27 @@ def page_headers(
 ) -> dict[str, str]:
     """Return the CORS headers for a page of an allowed origin, or an empty dict for other requests."""
     origin, path = request.headers.get("Origin"), request.path
-    is_shared = path.startswith((*SHARED, *fact_paths)) or split_path(path)[1] is not None
+    is_shared = path.startswith((*CROSS_ORIGIN_PATHS, *fact_paths)) or split_path(path)[1] is not None
     if origin is None or not is_shared or not is_listed(origin, origins):
         return {}
     return {
         "Access-Control-Allow-Origin": origin,
         "Access-Control-Allow-Credentials": "true",
-        "Access-Control-Expose-Headers": READABLE,
+        "Access-Control-Expose-Headers": EXPOSED_HEADERS,
         "Vary": "Origin",
     }
 
 
 def is_question(request: web.BaseRequest) -> bool:
     """Return True for a CORS preflight request."""
-    return request.method == "OPTIONS" and ASKS_FIRST in request.headers
+    return request.method == "OPTIONS" and PREFLIGHT_HEADER in request.headers
 
 
 def permission(request: web.BaseRequest) -> web.Response:
     """Answer a preflight request. It contains neither key nor token."""
-    headers = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": str(HOLDS_S)}
+    headers = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": str(PREFLIGHT_CACHE_S)}
     wanted = request.headers.get("Access-Control-Request-Headers", "")
-    if wanted and len(wanted) <= LONGEST:
+    if wanted and len(wanted) <= MAX_HEADER_LIST_LENGTH:
         headers["Access-Control-Allow-Headers"] = wanted
     if request.headers.get("Access-Control-Request-Private-Network") == "true":
         headers["Access-Control-Allow-Private-Network"] = "true"
@@ -290,4 +290,4 @@ def _reason(answer: web.Response) -> str:
         asked = data.get("requested") if isinstance(data, dict) else None
         error = f"{error.get('message')}: {asked}" if asked else error.get("message")
     reason = str(error)[:200]
-    return f"{reason} ({answer[WHY]})" if WHY in answer else reason
+    return f"{reason} ({answer[REASON_KEY]})" if REASON_KEY in answer else reason

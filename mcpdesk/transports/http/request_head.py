@@ -26,8 +26,8 @@ MAX_HEADS = 512
 """Maximum number of cached heads of one listener."""
 DIALECT = "?"
 """First character of `route` if the path belongs to a dialect; the path follows it. No real path has it."""
-IN_QUERY = "access_token"
-SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
+QUERY_TOKEN = "access_token"
+TRUE_VALUES = frozenset({"1", "true", "yes", "on"})
 _ABSOLUTE = re.compile(r"https?://([^/?#]+)(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -73,11 +73,11 @@ class RequestHead:
         self.page_headers: dict[str, str] = {}
         """CORS headers for all answers to this request."""
         asked = parse_qs(query) if query else {}
-        self.bearer, self.misplaced = _token(headers, IN_QUERY in asked)
+        self.bearer, self.misplaced = _token(headers, QUERY_TOKEN in asked)
         """Token in the `Authorization` header, and the error if it was sent in a wrong way."""
         if self.is_dialect:
             self.server, self.route = asked.get("server", ("",))[0], DIALECT + self.path.rstrip("/")
-        self.wants_stream = not SWITCHED_ON.isdisjoint(asked.get("stream", ()))
+        self.wants_stream = not TRUE_VALUES.isdisjoint(asked.get("stream", ()))
         self.mode = asked.get("mode", ("",))[0]
         """Requested mode of the server. Empty for none."""
         repeated = [name for name in ROUTING_HEADERS if len(headers.getall(name, ())) > 1]
@@ -172,7 +172,7 @@ def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | Non
     if len(given) > 1 and tokens:
         return None, "Authorization is given more than once"
     if is_in_query:
-        return None, f"a token must not be in the URL ({IN_QUERY})"
+        return None, f"a token must not be in the URL ({QUERY_TOKEN})"
     return (tokens[0] if tokens else None), ""
 
 

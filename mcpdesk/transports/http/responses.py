@@ -15,10 +15,10 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, Id
 from mcpdesk.recorder.record import HttpNote
 
 JSON = "application/json"
-PIECE = 1 << 20
+PIECE_BYTES = 1 << 20
 """Number of bytes of a large body that are written at a time."""
 STREAM = "text/event-stream"
-WHY = web.ResponseKey("why", str)
+REASON_KEY = web.ResponseKey("why", str)
 """Reason for a refusal, for the log only."""
 IS_RECORDED = web.ResponseKey("recorded", bool)
 """Marks a response that is in the recorded traffic and therefore not logged."""
@@ -112,8 +112,8 @@ async def write_pieces(response: web.StreamResponse, pieces: Iterable[bytes]) ->
     """
     for piece in pieces:
         view = memoryview(piece)
-        for start in range(0, len(piece), PIECE):
-            await response.write(view[start : start + PIECE])
+        for start in range(0, len(piece), PIECE_BYTES):
+            await response.write(view[start : start + PIECE_BYTES])
 
 
 def plain_error(

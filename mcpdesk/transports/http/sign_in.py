@@ -16,7 +16,7 @@ from mcpdesk.auth.operator import OPERATOR_HEADER, BrowserSession, Operator
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.transports.http.request_body import read_body
-from mcpdesk.transports.http.request_guard import FOREIGN
+from mcpdesk.transports.http.request_guard import FOREIGN_SITES
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer, plain_error
 
@@ -112,7 +112,7 @@ class SignIn:
 
 def refuse_other_sites(request: web.BaseRequest) -> None:
     """Reject a request that a page of another site caused. Raises: RequestRefused."""
-    if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
+    if request.headers.get("Sec-Fetch-Site", "") in FOREIGN_SITES:
         raise RequestRefused(plain_error(403, "only a page of this server may do this"))
 
 

@@ -34,7 +34,7 @@ from mcpdesk.tui.widgets.section import Section, SectionList
 STATE_CELLS = 2 + max(len(state) for state in JobState if state is not JobState.LEFT)
 """Width in cells of the state column. No space is reserved for the longest state, because it is rare."""
 NUMBER_CELLS, PEER_CELLS, CPU_CELLS, MEMORY_CELLS, TIME_CELLS = 4, 18, 6, 9, 10
-NARROW = 100
+MIN_WIDTH_WITH_PEER = 100
 """Width in cells below which the peer column is hidden."""
 TINY = 64
 """Width in cells below which only state, command and time are shown."""
@@ -119,7 +119,7 @@ class JobPanel(Section[JobView]):
         look = JOBS[row.state]
         figures = self._figures(row) if width >= TINY else ""
         by = f"{row.core} {row.peer}".lstrip()
-        peer = column(by, PEER_CELLS) + "  " if width >= NARROW else ""
+        peer = column(by, PEER_CELLS) + "  " if width >= MIN_WIDTH_WITH_PEER else ""
         state_cells = max(STATE_CELLS, 2 + len(row.state))
         room = width - state_cells - self._number_cells - TIME_CELLS - 7 - cell_len(figures + peer)
         number = str(row.number) if row.number else row.kind.value
@@ -155,7 +155,7 @@ class JobPanel(Section[JobView]):
         before = f" · {size_text(self._left_out)} before it, {storage}" if self._left_out else ""
         return f"output · {'complete' if self._is_complete else follows}{before}", facts
 
-    def copies_of(self, row: JobView) -> list[Choice]:
+    def copy_choices(self, row: JobView) -> list[Choice]:
         choices = [Choice("command" if row.number else "tool", row.name, row.name, "c")]
         if row.has_output:
             text = self.output.text

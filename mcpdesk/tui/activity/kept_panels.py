@@ -24,7 +24,7 @@ from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice, is_confirmed
 from mcpdesk.tui.widgets.section import Detail, Section
 
-NARROW = 90
+MIN_WIDTH_WITH_PEER = 90
 """Width in cells below which the peer column is hidden."""
 STATE_CELLS, WHEN_CELLS, LEFT_CELLS, PEER_CELLS = 11, 10, 9, 18
 PLAN_READ_S = 1.0
@@ -96,7 +96,7 @@ class CallbackPanel(Section[CallbackView]):
         yield f"{when:>{WHEN_CELLS}}  ", "lines--number" if row.due else "lines--muted"
         yield f"{repeats(row):<{LEFT_CELLS}}  ", "lines--muted"
         room = width - STATE_CELLS - WHEN_CELLS - LEFT_CELLS - 8
-        if width >= NARROW:
+        if width >= MIN_WIDTH_WITH_PEER:
             yield column(f"{row.core} {row.peer}".lstrip(), PEER_CELLS) + "  ", "lines--key"
             room -= PEER_CELLS + 2
         yield one_line(row.message, max(room, 1)), ""
@@ -110,7 +110,7 @@ class CallbackPanel(Section[CallbackView]):
         title = f"callback {row.own_id} of {one_line(row.server, 30)}{on_core(row.core)}"
         return title, Content("\n\n").join([message, facts])
 
-    def copies_of(self, row: CallbackView) -> list[Choice]:
+    def copy_choices(self, row: CallbackView) -> list[Choice]:
         facts = _facts(row)
         return [Choice("message", row.message, row.message, "m"), Choice("facts", facts, facts, "a")]
 
@@ -254,7 +254,7 @@ class TodoPanel(Section[TodoRow]):
         about = Content.styled(" · ".join(facts), "$text-muted")
         return title, Content("\n\n").join([Content.styled(clean(text), "bold"), about])
 
-    def copies_of(self, row: TodoRow) -> list[Choice]:
+    def copy_choices(self, row: TodoRow) -> list[Choice]:
         task, step = row
         text, line = _markdown(task), task.name if step is None else step.text
         return [Choice("task with steps", text, text, "t"), Choice("this line", line, line, "l")]
@@ -340,7 +340,7 @@ class PlanPanel(Section[PlanView]):
             return began, Content("")
         return began, Content(clean(self._text or f"{row.file} cannot be read."))
 
-    def copies_of(self, row: PlanView) -> list[Choice]:
+    def copy_choices(self, row: PlanView) -> list[Choice]:
         choices = [Choice("file", row.file, row.file, "f"), Choice("goal", row.goal, row.goal, "g")]
         if row.file == self._file and self._text:
             choices.insert(0, Choice("plan", self._text, self._text, "p"))

@@ -318,7 +318,7 @@ class CheckList(LineList):
         yield ("[x] " if index in self.ticked else "[ ] "), "lines--muted"
         yield self._labels[index], "lines--head" if index in self.ticked else ""
 
-    def row_chosen(self, index: int) -> None:
+    def choose_row(self, index: int) -> None:
         self.ticked = self.ticked ^ {index}
         self.refresh()
         self.post_message(self.Ticked())

@@ -125,7 +125,7 @@ class QuestionForm(Vertical):
             if isinstance(field, ChoiceBox) and index < field.count:
                 field.pick(index)
             elif isinstance(field, CheckList) and index < field.row_count:
-                field.row_chosen(index)
+                field.choose_row(index)
 
     def leave_words(self) -> None:
         """Remove the focus from the field, so that letters are keys again."""

@@ -19,19 +19,19 @@ from mcpdesk.link.values import CallOutcome, LogLine
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.render.safe_text import clean
 
-MAX_LOGGED = 50
+MAX_LOG_LINES = 50
 """Maximum number of log lines that are shown. These are the newest lines."""
-MAX_COMPARED = 1 << 20
+MAX_COMPARED_BYTES = 1 << 20
 """An answer with more bytes than this is not compared."""
-MAX_DIFFERENT = 200
+MAX_DIFFERENCE_LINES = 200
 """Maximum number of lines of a difference."""
 _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
-_BAD = frozenset({"error", "critical", "alert", "emergency"})
+_ERROR_LEVELS = frozenset({"error", "critical", "alert", "emergency"})
 
 
 def failed_line(logged: Sequence[LogLine]) -> LogLine | None:
     """Return the last log line that reports an error and its location in the code, or None."""
-    return next((line for line in reversed(logged) if line.where and line.level in _BAD), None)
+    return next((line for line in reversed(logged) if line.where and line.level in _ERROR_LEVELS), None)
 
 
 def failed_code(line: LogLine) -> tuple[int, str]:
@@ -68,7 +68,7 @@ def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
 
     Equal tracebacks share one widget at the position of the last traceback. It shows how many there are.
     """
-    shown = logged[-MAX_LOGGED:]
+    shown = logged[-MAX_LOG_LINES:]
     counts = Counter((line.level, line.text) for line in shown if "\n" in line.text)
     last = {(line.level, line.text): at for at, line in enumerate(shown)}
     for at, line in enumerate(shown):
@@ -76,7 +76,7 @@ def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
         if counts[key] > 1 and last[key] != at:
             continue
         count = f" ×{counts[key]}" if counts[key] > 1 else ""
-        style = "$text-error" if line.level in _BAD else ""
+        style = "$text-error" if line.level in _ERROR_LEVELS else ""
         first, *rest = (row.rstrip() for row in clean(mask_text(line.text)).split("\n"))
         is_long = bool(rest)
         apart = "\n" if is_long else " "  # keep the lines of a traceback aligned
@@ -101,7 +101,7 @@ def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget
     """Yield the line differences between two outcomes. If only one of them failed, compare only their
     texts.
     """
-    if before is None or max(len(before.raw), len(now.raw)) > MAX_COMPARED:
+    if before is None or max(len(before.raw), len(now.raw)) > MAX_COMPARED_BYTES:
         return
     if before.cancelled or now.cancelled:
         return
@@ -113,7 +113,7 @@ def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget
         return
     old, new = (("\n".join(texts)).split("\n") for texts in (old_texts, new_texts))
     yield Static(Content("changed since the call before"), classes="role")
-    changes = list(islice(unified_diff(old, new, n=1, lineterm=""), 2, MAX_DIFFERENT + 2))
+    changes = list(islice(unified_diff(old, new, n=1, lineterm=""), 2, MAX_DIFFERENCE_LINES + 2))
     yield Static(
         Content("\n").join(Content.styled(clean(line), _STYLES.get(line[:1], "")) for line in changes)
     )

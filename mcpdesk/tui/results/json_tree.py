@@ -26,16 +26,16 @@ from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
 from mcpdesk.tui.widgets.typed_query import TypedQuery
 
-SLICE = 200
+SLICE_ROWS = 200
 """Number of children that are laid out at a time."""
-FOLDED_TEXT = 100
+MAX_TEXT_WIDTH = 100
 """Maximum width in cells of a line of an unfolded string. A wider string can be unfolded."""
-LEAST_TEXT = 20
+MIN_TEXT_WIDTH = 20
 """Minimum width in cells to which the lines of an unfolded string are wrapped, even in a narrow tree."""
 
-LOW = 6
+MAX_LOW_ROWS = 6
 """A tree of at most this height in rows skips its first rows, which are the least informative ones."""
-LONG_TEXT = 65_536
+LONG_TEXT_LENGTH = 65_536
 """Minimum length in characters for which the number of lines of a string is cached."""
 
 
@@ -81,7 +81,7 @@ class Outline:
         marks: Mapping[Path, str] | None = None,
         room: int = 60,
         folded: Collection[str] = (),
-        text_width: int = FOLDED_TEXT,
+        text_width: int = MAX_TEXT_WIDTH,
     ) -> None:
         self.value = value
         self._text_width = text_width
@@ -134,7 +134,7 @@ class Outline:
         """Unfold a row, and the rows below it that were unfolded before."""
         row = self.rows[index]
         if self.can_open(row) and not self.is_open(row):
-            self._shown[row.path] = SLICE
+            self._shown[row.path] = SLICE_ROWS
             self.rows[index + 1 : index + 1] = self._children(row, 0)
 
     def close(self, index: int) -> None:
@@ -146,7 +146,7 @@ class Outline:
         """Replace a `MORE` row by the next slice of children."""
         parent = self.rows[self.parent(index)]
         done = self._shown[parent.path]
-        self._shown[parent.path] = done + SLICE
+        self._shown[parent.path] = done + SLICE_ROWS
         self.rows[index : index + 1] = self._children(parent, done)
 
     def open_below(self, index: int, limit: int = 2000) -> None:
@@ -224,7 +224,7 @@ class Outline:
                 for at, row in enumerate(self.rows)
                 if row.depth == depth and _is_container(row.value) and row.key not in self._folded
             ]
-            cost = sum(min(self._count_children(self.rows[at]), SLICE) for at in level)
+            cost = sum(min(self._count_children(self.rows[at]), SLICE_ROWS) for at in level)
             if not level or len(self.rows) + cost > room:
                 return
             for at in reversed(level):
@@ -250,7 +250,7 @@ class Outline:
 
     def _width_below(self, row: OutlineRow) -> int:
         """Return the width in cells of a line of text below a row."""
-        return max(LEAST_TEXT, self._text_width - 2 * row.depth)
+        return max(MIN_TEXT_WIDTH, self._text_width - 2 * row.depth)
 
     def _count_children(self, row: OutlineRow) -> int:
         """Return the number of rows that appear if a row is unfolded. 0 for a string that fits behind its
@@ -265,7 +265,9 @@ class Outline:
         if len(value) <= width - len(str(row.key or "")) and "\n" not in value:
             return 0
         return (
-            len(text_lines(value, width)) if len(value) < LONG_TEXT else _count_long_text_lines(value, width)
+            len(text_lines(value, width))
+            if len(value) < LONG_TEXT_LENGTH
+            else _count_long_text_lines(value, width)
         )
 
 
@@ -296,7 +298,7 @@ def _is_container(value: Any) -> bool:
     return isinstance(value, dict | list)
 
 
-def _items(value: Any, width: int = FOLDED_TEXT) -> Iterable[tuple[str | int, Any]]:
+def _items(value: Any, width: int = MAX_TEXT_WIDTH) -> Iterable[tuple[str | int, Any]]:
     if isinstance(value, dict):
         return value.items()
     return enumerate(text_lines(value, width) if isinstance(value, str) else value)
@@ -335,7 +337,7 @@ def _matches(path: Path, value: Any, needle: str) -> bool:
 
 
 _FOLDED, _UNFOLDED, _LEAF = "▸ ", "▾ ", "  "
-_INDENT = 6
+_INDENT_WIDTH = 6
 """Cells without text: the glyph of a row, and quotes, colon and space after its key."""
 
 
@@ -397,7 +399,7 @@ class JsonTree(TypedQuery, LineList):
 
         Do neither after the person has moved the cursor.
         """
-        is_low = 0 < self.size.height <= min(LOW, self.row_count - 1)
+        is_low = 0 < self.size.height <= min(MAX_LOW_ROWS, self.row_count - 1)
         before, after = (0, self._begin) if is_low else (self._begin, 0)
         if self._begin and is_low != self._has_skipped and self.cursor == before:
             self.cursor, self._has_skipped = after, is_low
@@ -406,8 +408,8 @@ class JsonTree(TypedQuery, LineList):
     @property
     def _text_width(self) -> int:
         """Maximum width in cells of the lines of a string that is not indented."""
-        width = self.size.width - _INDENT
-        return FOLDED_TEXT if width <= 0 else min(FOLDED_TEXT, width)
+        width = self.size.width - _INDENT_WIDTH
+        return MAX_TEXT_WIDTH if width <= 0 else min(MAX_TEXT_WIDTH, width)
 
     def on_resize(self) -> None:
         """Wrap the lines of strings to the new width."""
@@ -426,7 +428,7 @@ class JsonTree(TypedQuery, LineList):
         else:
             yield from self._value_spans(row, width)
 
-    def row_chosen(self, index: int) -> None:
+    def choose_row(self, index: int) -> None:
         self._outline.toggle(index + self._hidden)
         self.rows_changed()
 
@@ -436,7 +438,7 @@ class JsonTree(TypedQuery, LineList):
         """
         super().action_cursor(by)
         if by > 0 and self.row_count and self._row(self.cursor).kind is RowKind.MORE:
-            self.row_chosen(self.cursor)
+            self.choose_row(self.cursor)
 
     def action_unfold(self) -> None:
         """Unfold the row, or move into it."""
@@ -445,12 +447,12 @@ class JsonTree(TypedQuery, LineList):
             if self._outline.is_open(row):
                 self.cursor += 1
             elif self._outline.can_open(row):
-                self.row_chosen(self.cursor)
+                self.choose_row(self.cursor)
 
     def action_fold(self) -> None:
         """Fold the row, or go to its parent."""
         if self.row_count and self._outline.is_open(self._row(self.cursor)):
-            self.row_chosen(self.cursor)
+            self.choose_row(self.cursor)
         elif self.row_count:
             self.cursor = self._outline.parent(self.cursor + self._hidden) - self._hidden
 

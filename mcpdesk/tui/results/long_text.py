@@ -22,14 +22,14 @@ from textual.widget import Widget
 
 from mcpdesk.tui.render.safe_text import clean
 
-SEGMENT = 4_096
+MAX_SEGMENT_LENGTH = 4_096
 """Maximum number of characters in a segment. A longer line is divided, because a very long text may be one
 line."""
-SOFT = 4_000_000
+MAX_WRAPPED_LENGTH = 4_000_000
 """Maximum length of a text that is wrapped between words. A longer text is wrapped at the right edge."""
-BLOCK = 1 << 16
+BLOCK_LENGTH = 1 << 16
 """Size in characters of a block. If its lines are short and ASCII, they are laid out in one step."""
-AT_ONCE_S = 0.05
+LAYOUT_STEP_S = 0.05
 """Seconds of layout before the first rows are drawn, and in each later step."""
 PAUSE_S = 0.05
 """Seconds between two steps, in which keys are handled and the screen is drawn."""
@@ -41,7 +41,7 @@ class TextLayout:
     def __init__(self, text: str, width: int) -> None:
         self.text = text
         self.width = max(1, width)
-        self._is_hard = len(text) > SOFT
+        self._is_hard = len(text) > MAX_WRAPPED_LENGTH
         self._starts = array("Q")
         """Start offset of each segment."""
         self._row_counts = array("Q")
@@ -85,12 +85,12 @@ class TextLayout:
         """Return the line lengths of the next block, or an empty list if a line must be laid out
         separately.
         """
-        end = self.text.rfind("\n", at, at + BLOCK) + 1
+        end = self.text.rfind("\n", at, at + BLOCK_LENGTH) + 1
         block = self.text[at:end]
         if not block.isascii() or not block.replace("\n", "").isprintable():
             return []
         sizes = list(map(len, block.split("\n")))[:-1]
-        return sizes if max(sizes, default=0) <= (SEGMENT if self._is_hard else self.width) else []
+        return sizes if max(sizes, default=0) <= (MAX_SEGMENT_LENGTH if self._is_hard else self.width) else []
 
     def row(self, index: int) -> str:
         """Return the text of a row that is laid out."""
@@ -143,13 +143,13 @@ def _segment(text: str, start: int) -> tuple[int, int]:
 
     If it is the last segment, the second number is greater than the length of the text.
     """
-    newline = text.find("\n", start, start + SEGMENT + 1)
+    newline = text.find("\n", start, start + MAX_SEGMENT_LENGTH + 1)
     if newline >= 0:
         return (newline - 1 if text.startswith("\r", newline - 1, newline) else newline), newline + 1
-    if len(text) - start <= SEGMENT:
+    if len(text) - start <= MAX_SEGMENT_LENGTH:
         return len(text), len(text) + 1
-    blank = text.rfind(" ", start, start + SEGMENT)
-    end = blank + 1 if blank > start else start + SEGMENT
+    blank = text.rfind(" ", start, start + MAX_SEGMENT_LENGTH)
+    end = blank + 1 if blank > start else start + MAX_SEGMENT_LENGTH
     return end, end
 
 
@@ -237,10 +237,10 @@ class LongText(Widget):
         if width != self._layout.width:
             self._keep_top()
             self._layout = TextLayout(self.text, width)
-            self._layout.grow(AT_ONCE_S)
+            self._layout.grow(LAYOUT_STEP_S)
             if self._is_returning:
                 self._layout.grow(
-                    offset=self._top[0] + BLOCK
+                    offset=self._top[0] + BLOCK_LENGTH
                 )  # without rows below, `_top` could not be at the top
         if not self._layout.is_complete and self._timer is None:
             self._timer = self.set_timer(PAUSE_S, self._grow)
@@ -271,7 +271,7 @@ class LongText(Widget):
 
     def _grow(self) -> None:
         self._timer = None
-        self._layout.grow(AT_ONCE_S)
+        self._layout.grow(LAYOUT_STEP_S)
         self.refresh(layout=True)
 
     def complete(self) -> None:

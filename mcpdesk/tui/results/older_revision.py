@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from mcpdesk.link.link import Link
     from mcpdesk.link.values import UpstreamView
 
-OLDER = LATEST_HANDSHAKE.name
+OLDER_REVISION = LATEST_HANDSHAKE.name
 """Newest revision that lets servers send requests."""
 _HINT = 'Space, then "revision", speaks an older revision with this server. It can then ask during a call.'
 TIMEOUT_S = 30.0
 """Timeout in seconds for a server to be ready in another revision."""
-_LOOK_S = 0.05
+_CHECK_PERIOD_S = 0.05
 
 
 class OlderRevision(Vertical):
@@ -42,7 +42,7 @@ class OlderRevision(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Static(Content(_HINT), classes="note")
-        yield Chip(f"▸ call again in {OLDER}")
+        yield Chip(f"▸ call again in {OLDER_REVISION}")
 
     @on(Chip.Pressed)
     def _press(self, event: Chip.Pressed) -> None:
@@ -50,14 +50,14 @@ class OlderRevision(Vertical):
         self.post_message(self.CallAgain())
 
 
-def offer_older(text: str) -> Iterator[OlderRevision]:
+def older_revision_offer(text: str) -> Iterator[OlderRevision]:
     """Yield the offer if an error text means that the server cannot ask its client in this revision."""
     if wants_older_revision(text):
         yield OlderRevision()
 
 
 async def speak_older(link: Link, server: str) -> bool:
-    """Reconnect to a server in `OLDER`, unless it already uses an older revision.
+    """Reconnect to a server in `OLDER_REVISION`, unless it already uses an older revision.
 
     Return False on failure, and for a hosted server. A hosted server has no fixed revision and can ask in
     every revision.
@@ -66,13 +66,13 @@ async def speak_older(link: Link, server: str) -> bool:
         return False
     if known.revision != LATEST.name:
         return True
-    link.reconnect_with_revision(server, OLDER)
+    link.reconnect_with_revision(server, OLDER_REVISION)
     try:
         async with asyncio.timeout(TIMEOUT_S):
             while (known := _upstream(link, server)) is not None and known.state != "failed":
                 if known.state == "ready" and known.revision != LATEST.name:
                     return True
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_CHECK_PERIOD_S)
     except TimeoutError:
         pass
     return False

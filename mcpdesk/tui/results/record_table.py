@@ -204,7 +204,7 @@ class RecordTable(TypedQuery, LineList):
 
     clicks_to_choose = 2
 
-    def row_chosen(self, index: int) -> None:
+    def choose_row(self, index: int) -> None:
         if self.records is not None:
             self.post_message(self.Opened((*self.records.path, self._order[index])))
 

@@ -27,7 +27,7 @@ from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, P
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.protocol.catalogue.schema_shapes import Schema
 from mcpdesk.protocol.jsonrpc import ErrorCode
-from mcpdesk.recorder.exchange_summary import LEAST_PROGRESS
+from mcpdesk.recorder.exchange_summary import MIN_PROGRESS
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.json_text import Path, pretty
@@ -35,7 +35,7 @@ from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.after_call import differences, logged_lines
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText, line_start
-from mcpdesk.tui.results.older_revision import offer_older
+from mcpdesk.tui.results.older_revision import older_revision_offer
 from mcpdesk.tui.results.record_table import RecordTable
 from mcpdesk.tui.results.records import Records, as_csv
 from mcpdesk.tui.results.required_links import link_widgets
@@ -472,7 +472,7 @@ def _error_lines(outcome: CallOutcome) -> Iterator[Widget]:
     yield Static(Content(clean(str(error.get("message", "no response")))), classes="error")
     if error.get("code") in _TOKEN_HINTS:
         yield Static(Content(_TOKEN_HINTS[error["code"]]), classes="note")
-    yield from offer_older(str(error.get("message")))
+    yield from older_revision_offer(str(error.get("message")))
     yield from link_widgets(error)
     if "data" in error:
         yield Static(Content("data"), classes="note")
@@ -482,7 +482,7 @@ def _error_lines(outcome: CallOutcome) -> Iterator[Widget]:
 def _widgets(result: dict[str, Any], content_blocks: Sequence[Block]) -> Iterator[Widget]:
     if result.get("isError"):
         yield Static(Content("✗ the tool reports an error"), classes="error")
-        yield from offer_older(content_text(result) or "")
+        yield from older_revision_offer(content_text(result) or "")
     for block in content_blocks[:MAX_BLOCKS]:
         if block.note and block.kind is not BlockKind.IMAGE:
             yield Static(Content(one_line(block.note)), classes="note")
@@ -520,11 +520,11 @@ def _widget(block: Block) -> Widget:
             return LongText(block.text)
 
 
-_BAR = 20
+_BAR_WIDTH = 20
 _LOG_LINES = 200
 """Maximum number of log lines that are shown. These are the newest lines."""
 _PERIOD_S = 0.1
-_LOOK_S = 0.5
+_LOOKUP_PERIOD_S = 0.5
 """Seconds between two lookups of the code line at which a running call is waiting."""
 
 
@@ -546,7 +546,7 @@ class RunningView(Static):
     def on_mount(self) -> None:
         self._show_progress()
         self.set_interval(_PERIOD_S, self._show_progress)
-        self.set_interval(_LOOK_S, self._look_again)
+        self.set_interval(_LOOKUP_PERIOD_S, self._look_again)
 
     def _look_again(self) -> None:
         """Look up the code line. Not done at the start, so that short calls need no lookup."""
@@ -570,14 +570,14 @@ class RunningView(Static):
 def _progress(progress: Progress | None) -> Content:
     if progress is None:
         return Content("running …")
-    if progress.message and not progress.total and abs(progress.progress) < LEAST_PROGRESS:
+    if progress.message and not progress.total and abs(progress.progress) < MIN_PROGRESS:
         return Content(one_line(progress.message))
     message = Content(f"\n{one_line(progress.message)}" if progress.message else "")
     if not progress.total:
         return Content.assemble((f"{progress.progress:g}", "bold"), message)
     share = max(0.0, min(1.0, progress.progress / progress.total))
-    full = round(share * _BAR)
-    bar = ("━" * full, "$primary"), ("─" * (_BAR - full), "$text-muted")
+    full = round(share * _BAR_WIDTH)
+    bar = ("━" * full, "$primary"), ("─" * (_BAR_WIDTH - full), "$text-muted")
     counted = f" {share:.0%} ({progress.progress:g} of {progress.total:g})"
     return Content.assemble(*bar, counted, message)
 

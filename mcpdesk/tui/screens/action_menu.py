@@ -12,7 +12,7 @@ from mcpdesk.tui.widgets.pane import Pane
 if TYPE_CHECKING:
     from mcpdesk.tui.screens.main_screen import MainScreen
 
-LEFT_OUT = frozenset({"main.action_menu", "app.palette"})
+OMITTED_ACTIONS = frozenset({"main.action_menu", "app.palette"})
 """Ids of actions that only open another list of the same actions."""
 
 
@@ -23,7 +23,7 @@ class ActionMenu(Menu):
     ActionMenu > .box { width: 96; }
     ActionMenu .help { height: 2; text-wrap: wrap; }
     """
-    on_nothing = "Ctrl+p finds actions of other screens."
+    no_match_advice = "Ctrl+p finds actions of other screens."
 
 
 async def choose_action(main: MainScreen) -> None:
@@ -47,7 +47,7 @@ def action_choices(main: MainScreen) -> Iterator[Choice]:
     entries = [
         entry
         for entry in reachable(main, main.pane)
-        if (entry.owner in around or entry.owner is main.app) and entry.action.id not in LEFT_OUT
+        if (entry.owner in around or entry.owner is main.app) and entry.action.id not in OMITTED_ACTIONS
     ]
     for entry in sorted(entries, key=lambda each: _place(main, each)):
         action = entry.action

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 STATE_CELLS = 2 + max(len(state) for state in QuestionState)
 PEER_CELLS = 20
-NARROW = 70
+MIN_WIDTH_WITH_PEER = 70
 """Width in cells below which the peer column is hidden."""
 
 
@@ -84,7 +84,7 @@ class InboxPanel(Section[Question]):
         look = QUESTIONS[QuestionState.DECLINED if row.word == "denied" else row.state]
         yield f" {look.glyph} {row.word:<{STATE_CELLS - 2}}  ", LINE_STYLES[look.tone]
         room = width - STATE_CELLS - 3
-        if width >= NARROW:
+        if width >= MIN_WIDTH_WITH_PEER:
             yield column(f"{row.core} {row.peer}".lstrip(), PEER_CELLS) + "  ", "lines--key"
             room -= PEER_CELLS + 2
         age = f"  {self._age(row)} "
@@ -103,7 +103,7 @@ class InboxPanel(Section[Question]):
         peer, tool, server = (one_line(text, 30) for text in (row.peer, row.tool, row.server))
         return f"{peer} through {tool} of {server}{on_core(row.core)}", question_content(row)
 
-    def copies_of(self, row: Question) -> list[Choice]:
+    def copy_choices(self, row: Question) -> list[Choice]:
         text, end = plain(row), ended_line(row)
         return [Choice("question and answer", text, text, "q"), Choice("how it ended", end, end, "e")]
 

@@ -211,7 +211,7 @@ def _cut(lines: list[str]) -> list[str]:
 
 
 COLUMNS: tuple[Column[ClientView], ...] = (
-    Column("name", lambda one, _: shortened(one.name, 60), lambda one: one.name, "lines--key", least=26),
+    Column("name", lambda one, _: shortened(one.name, 60), lambda one: one.name, "lines--key", min_width=26),
     Column("replica", lambda one, _: one_line(one.core, 16), lambda one: one.core, MUTED),
     Column("last seen", seen_text, lambda one: -(one.seen or math.inf), is_descending=True),
     Column(
@@ -236,7 +236,9 @@ COLUMNS: tuple[Column[ClientView], ...] = (
     Column("p50", lambda one, _: duration_or_dash(one.p50_s), lambda one: -(one.p50_s or 0), "", True),
     Column("p95", lambda one, _: duration_or_dash(one.p95_s), lambda one: -(one.p95_s or 0), "", True),
     Column("tools", lambda one, _: one.tools.value, lambda one: one.tools),
-    Column("caller", lambda one, _: one_line(one.caller, 60) or "–", lambda one: one.caller, MUTED, least=24),
+    Column(
+        "caller", lambda one, _: one_line(one.caller, 60) or "–", lambda one: one.caller, MUTED, min_width=24
+    ),
 )
 AGES = ("last seen", "connected")
 """Columns whose text changes with time alone."""
@@ -376,7 +378,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         used = self.link.traffic.statistics.tools_of(client.server, client.name)
         return Content("") if detail is None else client_text(client, detail, time.time(), width, used)
 
-    def copies_of(self, row: ClientView) -> list[Choice]:
+    def copy_choices(self, row: ClientView) -> list[Choice]:
         line = "  ".join(filter(None, self.cells[row.connection]))
         details = f"{title_of(row)}\n{self._text_of(row)}"
         return [

@@ -22,7 +22,7 @@ from mcpdesk.tui.widgets.line_list import LineList, Span
 from mcpdesk.tui.widgets.menu import Dialog
 
 _NEVER_COMPARED = ("jsonrpc", "id")
-_SHOWN = 2_000
+_MAX_VALUE_LENGTH = 2_000
 """Maximum number of characters of a value that are shown."""
 SIDE_BY_SIDE_FROM = 110
 """Minimum width in cells for showing the two values side by side."""
@@ -114,7 +114,11 @@ class CompareScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         """Compose the titles of both exchanges, then the differences."""
         box = Vertical(classes="box")
-        count = f"{MOST:,} or more" if len(self.differences) >= MOST else f"{len(self.differences):,}"
+        count = (
+            f"{MAX_DIFFERENCES:,} or more"
+            if len(self.differences) >= MAX_DIFFERENCES
+            else f"{len(self.differences):,}"
+        )
         box.border_title = f"{count} difference{'' if len(self.differences) == 1 else 's'}"
         box.border_subtitle = "esc close"
         with box:
@@ -149,7 +153,7 @@ def _lines(pairs: Sequence[tuple[str, Difference]]) -> Iterator[_Line]:
 
 
 def _value(value: Any) -> str | None:
-    return None if value is NOTHING else one_line(compact(value)[:_SHOWN])
+    return None if value is NOTHING else one_line(compact(value)[:_MAX_VALUE_LENGTH])
 
 
 def _changed_lines(difference: Difference) -> Iterator[_Line] | None:
@@ -171,7 +175,7 @@ def _pairs(old: list[str], new: list[str]) -> Iterator[_Line]:
 
 
 def _line(text: str | None) -> str | None:
-    return None if text is None else one_line(text[:_SHOWN])
+    return None if text is None else one_line(text[:_MAX_VALUE_LENGTH])
 
 
 def _one_below_the_other(lines: Sequence[_Line]) -> Iterator[list[Span]]:
@@ -260,7 +264,7 @@ def _filled(row: Sequence[Span], width: int) -> list[Span]:
 
 _MAX_LINES: Final = 5_000
 """Maximum number of lines of a text in which changed lines are searched."""
-MOST: Final = 1_000
+MAX_DIFFERENCES: Final = 1_000
 """Maximum number of differences."""
 _ALIGNED: Final = 300
 """Maximum number of items of two lists that are aligned. Items of longer lists are compared by index."""
@@ -283,8 +287,8 @@ class Difference:
 
 
 def differences(before: Any, after: Any) -> list[Difference]:
-    """Return the first `MOST` differences of two values, in the order of the first value."""
-    return list(islice(_differ((), before, after), MOST))
+    """Return the first `MAX_DIFFERENCES` differences of two values, in the order of the first value."""
+    return list(islice(_differ((), before, after), MAX_DIFFERENCES))
 
 
 def _differ(path: Path, before: Any, after: Any) -> Iterator[Difference]:

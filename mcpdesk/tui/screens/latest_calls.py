@@ -16,7 +16,7 @@ from mcpdesk.tui.render.safe_text import one_line
 
 MAX_SEARCHED = 2_000
 """Number of newest index rows that are searched for calls."""
-LEAST_LINES = 4
+MIN_LINES = 4
 """Minimum number of lines, including the heading."""
 _NAME_CELLS = 20
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
@@ -49,7 +49,7 @@ def latest_lines(
 
     `title_of` returns the text before the arguments. `now` is Unix time in seconds.
     """
-    if height < LEAST_LINES:
+    if height < MIN_LINES:
         return []
     calls = list(latest_calls(index, is_wanted, height - 1))
     lines = [_line(index, call, title_of(call), width, now) for call in calls]

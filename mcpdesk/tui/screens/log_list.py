@@ -21,10 +21,10 @@ from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.section import has_words
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-NARROW, ROOMY, BROAD = 10, 100, 20
-"""The source column has `NARROW` cells. In a line of at least `ROOMY` cells, it may have up to `BROAD`
-cells."""
-BOUND = 20_000
+MIN_SOURCE_WIDTH, ROOMY_LINE_WIDTH, MAX_SOURCE_WIDTH = 10, 100, 20
+"""Minimum width in cells of the source column, minimum width of a line in which the column may be wider, and
+maximum width of the column."""
+MAX_LINES = 20_000
 """Maximum number of lines. If there are more, the oldest fifth is removed."""
 _LEVEL_STYLES = {
     "debug": (" ", "lines--muted"),
@@ -59,20 +59,20 @@ def rank(level: str) -> int:
     return LEVELS.index(level) if level in LEVELS else 1
 
 
-CORE_CELLS = 10
+CORE_WIDTH = 10
 """Cells of the core column, which exists only with several cores."""
-SERVER_CELLS = 16
+MAX_SERVER_WIDTH = 16
 """Maximum cells of the server column, which exists only with lines of several servers."""
-CALLER_CELLS = 26
-"""Cells of the caller and the id of its call, in a line of at least `CALLER_FROM` cells."""
-CALLER_FROM = 120
+MAX_CALLER_WIDTH = 26
+"""Cells of the caller and the id of its call, in a line of at least `MIN_WIDTH_WITH_CALLER` cells."""
+MIN_WIDTH_WITH_CALLER = 120
 MAX_UNFOLDED = 30
 """At most this many rows are shown below one entry. The last of them is the last line of the entry. Enter
 shows the lines that are left out."""
 
 
 class LogList(RowList[LogLine]):
-    """Keeps the last `BOUND` lines and shows those that match the filter.
+    """Keeps the last `MAX_LINES` lines and shows those that match the filter.
 
     The newest traceback is unfolded. A person who does not follow keeps the one that was unfolded before.
     Equal tracebacks share one entry, which shows their number and is at the position of the newest. Errors
@@ -112,7 +112,7 @@ class LogList(RowList[LogLine]):
         """Line number within the entry, for each row. 0 is the entry itself."""
         self._has_cores = False
         """True if lines come from several cores, whose names are shown in a column."""
-        self._widest = NARROW
+        self._widest = MIN_SOURCE_WIDTH
         """Cells of the longest source so far, within the limits."""
         self._folds: dict[int, bool] = {}
         """Number of an entry -> True if the person unfolded it, False if folded."""
@@ -141,15 +141,15 @@ class LogList(RowList[LogLine]):
         """Add newer lines. Lines of several cores are sorted by time."""
         chosen = self.selected
         self._has_cores = self._has_cores or any(line.core for line in lines)
-        self._widest = max([self._widest, *(min(len(line.source), BROAD) for line in lines)])
+        self._widest = max([self._widest, *(min(len(line.source), MAX_SOURCE_WIDTH) for line in lines)])
         self._servers.update(line.server for line in lines if line.server)
         later: list[LogLine] = []
         if self._has_cores:
             later, lines = self._merged(lines)
         self.lines.extend(lines)
-        is_full = len(self.lines) > BOUND
+        is_full = len(self.lines) > MAX_LINES
         if is_full:
-            del self.lines[: len(self.lines) - BOUND * 4 // 5]
+            del self.lines[: len(self.lines) - MAX_LINES * 4 // 5]
         if is_full or any(map(_traceback_key, later)):  # the assignment of lines to entries changes
             self._rebuild(chosen)
         else:
@@ -295,15 +295,15 @@ class LogList(RowList[LogLine]):
         yield f" {clock(line.time)[: 12 if is_wide else 8]} ", "lines--muted"
         yield f"{glyph} {column(line.level, 8)} ", style
         if self._has_cores:
-            yield column(line.core, CORE_CELLS) + " ", "lines--muted"
-            width -= CORE_CELLS + 1
+            yield column(line.core, CORE_WIDTH) + " ", "lines--muted"
+            width -= CORE_WIDTH + 1
         if len(self._servers) > 1:
-            cells = min(SERVER_CELLS, max(map(cell_len, self._servers)), max(8, width // 8))
+            cells = min(MAX_SERVER_WIDTH, max(map(cell_len, self._servers)), max(8, width // 8))
             yield column(shortened(line.server, cells), cells) + " ", "lines--muted"
             width -= cells + 1
-        caller = self.caller_of(line) if is_wide and width >= CALLER_FROM else ""
-        caller = f"  {shortened(caller, CALLER_CELLS)}" if caller else ""
-        named = NARROW if width < ROOMY else self._widest
+        caller = self.caller_of(line) if is_wide and width >= MIN_WIDTH_WITH_CALLER else ""
+        caller = f"  {shortened(caller, MAX_CALLER_WIDTH)}" if caller else ""
+        named = MIN_SOURCE_WIDTH if width < ROOMY_LINE_WIDTH else self._widest
         yield column(line.source, named) + " ", "lines--key"
         where = f"  {ending(line.where, 40)} " if line.where and width >= 90 else ""
         repeated = f"×{count:,} " if (count := self.count_of(line)) > 1 else ""
@@ -332,7 +332,7 @@ class LogList(RowList[LogLine]):
         chosen = bisect_right(heads, self.cursor) - 1
         if heads and chosen + by < len(heads):
             self.cursor = heads[max(0, chosen + by)]
-        self.cursor_was_moved()
+        self.handle_cursor_move()
 
     def select_next(self, by: int, is_wanted: Callable[[LogLine], bool], noun: str) -> None:
         """Go to the next entry (`by` 1) or the previous one (-1) for which `is_wanted` returns True.
@@ -345,14 +345,14 @@ class LogList(RowList[LogLine]):
             row = self.rows[at % count]
             if self._parts[at % count] == 0 and is_wanted(row) and row is not self.selected:
                 self.cursor = at % count
-                self.cursor_was_moved()
+                self.handle_cursor_move()
                 if not 0 <= at < count:
                     end = "below: continued from the top" if by > 0 else "above: continued from the bottom"
                     self.notify(f"No {noun} {end}.", markup=False)
                 return
         self.notify(f"No other {noun}.", markup=False)
 
-    def cursor_was_moved(self) -> None:
+    def handle_cursor_move(self) -> None:
         """Follow new lines if the cursor is on the last entry. Otherwise stop following."""
         self.following = bool(self.rows) and self.selected is self.rows[-1]
 

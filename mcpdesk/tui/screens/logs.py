@@ -142,7 +142,7 @@ class LogsPane(FilterPane, Pane):
     def _go(self, moment: float) -> None:
         if self.listing.rows:
             self.listing.cursor = row_at(self.listing.rows, moment)
-            self.listing.cursor_was_moved()
+            self.listing.handle_cursor_move()
 
     def action_next_bad(self, by: int) -> None:
         """Go to the next or previous error."""
@@ -225,7 +225,7 @@ class LogsPane(FilterPane, Pane):
         if lines[0] not in self.listing.entries:
             self.listing.narrow(LogFilter())
         self.listing.cursor = self.listing.rows.index(self.listing.entry_of(lines[0]))
-        self.listing.cursor_was_moved()
+        self.listing.handle_cursor_move()
 
     @on(LogList.Opened)
     def action_details(self) -> None:

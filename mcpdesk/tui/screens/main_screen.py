@@ -38,7 +38,7 @@ from mcpdesk.tui.screens.frame_lines import (
 from mcpdesk.tui.screens.refreshing import GuardedSteps, ScreenRefresher, WaitingQuestions
 from mcpdesk.tui.sequences import SequenceBox
 from mcpdesk.tui.terminal import KeyPause, is_typed
-from mcpdesk.tui.widgets.beside import BESIDE_FROM
+from mcpdesk.tui.widgets.beside import MIN_WIDTH_BESIDE
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.workbench.save_watch import SaveWatch
 
@@ -69,11 +69,11 @@ PANES: Panes = {
     "statistics": _pane("mcpdesk.tui.screens.statistics", "StatisticsPane"),
     "servers": _pane("mcpdesk.tui.screens.servers", "ServersPane"),
 }
-MINIMUM = (40, 10)
+MIN_SIZE = (40, 10)
 """Minimum number of columns and rows. In a smaller terminal only a message is shown."""
-CALM_S = 1.0
+TYPING_PAUSE_S = 1.0
 """Seconds after a key press during which nothing opens automatically."""
-LEAD_S = 60.0
+LEAD_TIME_S = 60.0
 """After a notice about a section of the activity screen, a visit within this many seconds shows this
 section."""
 KEY_PAUSE_S = 0.4
@@ -103,7 +103,7 @@ class MainScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("main")
     AUTO_FOCUS = ""  # Textual would focus the first widget of any pane, including hidden ones.
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,NewsRow,QuestionBanner"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (BESIDE_FROM, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (MIN_WIDTH_BESIDE, "-wide")]
 
     def __init__(
         self, link: Link, desk: DeskFunctions, panes: Panes = PANES, position: ScreenPosition | None = None
@@ -148,7 +148,7 @@ class MainScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Compose the frame. Panes are created at their first visit."""
         yield from (self.header, self.tabs, self.switcher, self._banner, self.news, self._footer)
-        width, height = MINIMUM
+        width, height = MIN_SIZE
         yield Static(f"too small\nmcpdesk needs {width}x{height}", id="too-small")
 
     def on_mount(self) -> None:
@@ -183,7 +183,7 @@ class MainScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """In a terminal that is too small, show only a message. When the pane returns, so does the focus."""
-        is_too_small = event.size.width < MINIMUM[0] or event.size.height < MINIMUM[1]
+        is_too_small = event.size.width < MIN_SIZE[0] or event.size.height < MIN_SIZE[1]
         if is_too_small and self.shown and self.focused is not None:
             self._last_focus[self.shown] = self.focused
         self.set_class(is_too_small, "-too-small")
@@ -248,8 +248,8 @@ class MainScreen(Screen[None]):
 
     @property
     def is_keyboard_idle(self) -> bool:
-        """True if no key was pressed in the last `CALM_S` seconds."""
-        return time.monotonic() - self.last_key > CALM_S
+        """True if no key was pressed in the last `TYPING_PAUSE_S` seconds."""
+        return time.monotonic() - self.last_key > TYPING_PAUSE_S
 
     @property
     def takes_keys(self) -> bool:
@@ -436,7 +436,7 @@ class MainScreen(Screen[None]):
         name.
         """
         if part:
-            self._lead = (part, time.monotonic() + LEAD_S)
+            self._lead = (part, time.monotonic() + LEAD_TIME_S)
 
     async def _mount_pane(self, name: str) -> None:
         # A click and a key may request the same pane at the same time. The second request finds the pane that
@@ -528,7 +528,7 @@ class MainScreen(Screen[None]):
         ]
         for strip in (self.pane or self).query(TabStrip):
             if strip.is_on_screen and not strip.can_focus:
-                seen += [(TabTarget(strip, at), region) for at, region in enumerate(strip.places())]
+                seen += [(TabTarget(strip, at), region) for at, region in enumerate(strip.title_regions())]
         chosen = await self.app.push_screen_wait(JumpScreen([each for each in seen if each[1]]))
         if isinstance(chosen, TabTarget):
             chosen.strip.pick(chosen.at)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
     from mcpdesk.tui.screens.workbench import WorkbenchPane
 
-NAMES = {
+ACTION_NAMES = {
     "workbench.call": "Call the tool, read the resource, get the prompt",
     "workbench.again": "Call with the same arguments again",
     "main.show_save": "Show what the last save changed",
@@ -169,7 +169,7 @@ NAMES = {
     "app.interrupt": "Copy the selected text, or quit",
 }
 """Id of an action -> its name outside of any context."""
-WORDS = {
+SEARCH_WORDS = {
     "workbench.call": "run execute invoke send try test",
     "workbench.again": "repeat retry rerun redo last",
     "main.show_save": "saved diff difference changes reload regression breaking compare replay",
@@ -248,7 +248,7 @@ WORDS = {
     "app.ask_quit": "exit close leave end",
 }
 """Id of an action -> additional search words."""
-ELSEWHERE = {
+ACTIONS_OF_OTHER_SCREENS = {
     "traffic": ("traffic.export", "traffic.filter", "traffic_list.sort", "traffic_list.waterfall"),
     "clients": ("clients.sort",),
     "logs": ("logs.filter", "logs.level"),
@@ -270,13 +270,13 @@ def name_of(action: Action) -> str:
     """Return the name of an action in the palette."""
     if (of_feature := FEATURE_ACTIONS.get(action.id)) is not None:
         return of_feature.name
-    return NAMES.get(action.id, f"{action.group}: {action.title}")
+    return ACTION_NAMES.get(action.id, f"{action.group}: {action.title}")
 
 
 def _words_of(action: Action) -> str:
     """Return additional search words for an action."""
     of_feature = FEATURE_ACTIONS.get(action.id)
-    return WORDS.get(action.id, "") if of_feature is None else of_feature.words
+    return SEARCH_WORDS.get(action.id, "") if of_feature is None else of_feature.words
 
 
 def _offered_elsewhere(screen: str) -> Iterator[Action]:
@@ -284,7 +284,7 @@ def _offered_elsewhere(screen: str) -> Iterator[Action]:
     for each in FEATURE_ACTIONS.values():
         if each.is_offered_everywhere and each.action.scope == screen:
             yield each.action
-    yield from (BY_ID[name] for name in ELSEWHERE[screen])
+    yield from (BY_ID[name] for name in ACTIONS_OF_OTHER_SCREENS[screen])
 
 
 Command = Callable[[], Awaitable[object]]
@@ -314,7 +314,9 @@ def other_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     view = app.link.view()
     if not (view.servers or view.can_intercept):
         return
-    for screen in (name for name in ELSEWHERE if name in app.main.panes and name != app.main.shown):
+    for screen in (
+        name for name in ACTIONS_OF_OTHER_SCREENS if name in app.main.panes and name != app.main.shown
+    ):
         for action in _offered_elsewhere(screen):
             keys = f"{SCREENS[screen].keys} {key_name(action.keys)}" if action.keys else ""
             yield _entry_of(action, keys, partial(_run_on, app, screen, action))

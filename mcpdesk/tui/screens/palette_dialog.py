@@ -19,13 +19,13 @@ from mcpdesk.link.values import SettingView
 from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, shortened
 from mcpdesk.tui.screens.palette_index import Heading, PaletteEntry, PaletteIndex, PaletteSearch, entries_of
 from mcpdesk.tui.widgets.line_list import Span, column
-from mcpdesk.tui.widgets.menu import Choice, ChoiceList, Menu, PageDialog, hints_column
+from mcpdesk.tui.widgets.menu import Choice, ChoiceList, Menu, PageDialog, hint_column
 
-FIRST_STEP_S = 0.02
+FIRST_STEP_TIME_S = 0.02
 """Seconds for adding entries before the palette opens."""
-STEP_S = 0.004
+STEP_TIME_S = 0.004
 """Seconds for adding entries at a time after the palette has opened, and between these times."""
-SETTINGS_S = 5.0
+SETTINGS_TIMEOUT_S = 5.0
 """Seconds to wait for the settings of a core in another process."""
 MAX_KEY_CELLS = 24
 """Maximum width in cells of a key, or of the name of a server, at the end of a line."""
@@ -68,7 +68,7 @@ class PaletteList(ChoiceList):
             return
         key = f" {shortened(choice.key, MAX_KEY_CELLS)} " if choice.key else " "
         room = max(4, width - cell_len(key) - 1)
-        start = min(self.hints_at + 2, room)
+        start = min(self.hint_start + 2, room)
         label = shortened(choice.label, start - 2 if choice.hint else room - 2)
         hint = shortened(choice.hint, room - start - 2, REASON_TAIL) if room - start > 4 else ""
         named = column(f"  {label}", start + 2) if hint else f"  {label}"
@@ -78,7 +78,7 @@ class PaletteList(ChoiceList):
 
     def show_lines(self, lines: Sequence[Choice], selected: Choice | None = None) -> None:
         """Replace the lines. Select `selected`, or the first entry if it is not among them."""
-        self.hints_at = hints_column(entries_of(lines))
+        self.hint_start = hint_column(entries_of(lines))
         self.rows = lines
         at = next((at for at, line in enumerate(lines) if line is selected), 0)
         self.cursor = at
@@ -110,9 +110,9 @@ class PaletteList(ChoiceList):
         if self.cursor == 1:
             self.scroll_to(y=0, animate=False, immediate=True)
 
-    def row_chosen(self, index: int) -> None:
+    def choose_row(self, index: int) -> None:
         if not isinstance(self.rows[index], Heading):
-            super().row_chosen(index)
+            super().choose_row(index)
 
 
 class Palette(Menu):
@@ -123,7 +123,9 @@ class Palette(Menu):
     Palette ChoiceList { height: 1fr; }
     Palette .help { height: 2; text-wrap: wrap; }
     """
-    on_nothing = "Search for an action, a tool, a server or a setting by name; esc, then ? lists the keys."
+    no_match_advice = (
+        "Search for an action, a tool, a server or a setting by name; esc, then ? lists the keys."
+    )
 
     def __init__(
         self,
@@ -131,13 +133,13 @@ class Palette(Menu):
         settings: Future[tuple[SettingView, ...]],
         entry_of: Callable[[SettingView], PaletteEntry],
     ) -> None:
-        """Create the palette. Entries that need more than `FIRST_STEP_S` are added after it has opened.
+        """Create the palette. Entries that need more than `FIRST_STEP_TIME_S` are added after it has opened.
 
         `entry_of` returns the entry of a setting.
         """
         self._index = PaletteIndex()
         self._entries, self._settings, self._entry_of = entries, settings, entry_of
-        self._is_complete = self._add_some(FIRST_STEP_S) and settings.done()
+        self._is_complete = self._add_some(FIRST_STEP_TIME_S) and settings.done()
         if self._is_complete:
             self._add_settings()
         super().__init__("Palette", self._index.lines(""), filtered=True)
@@ -150,7 +152,7 @@ class Palette(Menu):
     def on_mount(self) -> None:
         """Add the other entries."""
         listing = self.listing
-        listing.hints_at = hints_column(entries_of(self.choices))
+        listing.hint_start = hint_column(entries_of(self.choices))
         listing.cursor = 1
         if not self._is_complete:
             self._complete()
@@ -159,7 +161,7 @@ class Palette(Menu):
         """Show the lines for a typed text. A long search continues in steps, and then shows all lines."""
         self._typed = typed
         search = self._index.search(typed)
-        if search.advance(FIRST_STEP_S):
+        if search.advance(FIRST_STEP_TIME_S):
             self.workers.cancel_group(self, _SEARCH)
         else:
             self._complete_search(search)
@@ -190,7 +192,7 @@ class Palette(Menu):
         await _in_steps(self._add_some)
         self._show_all_again()
         with suppress(TimeoutError, ValueError, DeskUserError):
-            await asyncio.wait_for(asyncio.wrap_future(self._settings), SETTINGS_S)
+            await asyncio.wait_for(asyncio.wrap_future(self._settings), SETTINGS_TIMEOUT_S)
             self._add_settings()
             self._show_all_again()
 
@@ -211,5 +213,5 @@ async def _in_steps(advance: Callable[[float], bool]) -> None:
     """Call `advance` until it returns True, without delaying keys."""
     is_over = False
     while not is_over:
-        await asyncio.sleep(STEP_S)
-        is_over = advance(STEP_S)
+        await asyncio.sleep(STEP_TIME_S)
+        is_over = advance(STEP_TIME_S)

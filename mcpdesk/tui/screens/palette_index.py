@@ -14,17 +14,17 @@ from mcpdesk.tui.widgets.menu import Choice
 
 LAST_GROUPS = ("Tools", "Resources", "Prompts", "Skills", "Servers", "Settings", "Themes")
 """Groups after those of the actions, in this order."""
-MAX_UNSEARCHED = 6
+MAX_INITIAL_ENTRIES = 6
 """Maximum number of entries of each of `LAST_GROUPS` that are shown before something is typed."""
-MAX_FOUND = 100
+MAX_FOUND_ENTRIES = 100
 """Maximum number of entries of a group that are shown for a search."""
-MAX_DESCRIBED = 300
+MAX_DESCRIPTION_LENGTH = 300
 """Number of characters of a description that are searched."""
-FEWEST_INSIDE = 3
+MIN_INNER_MATCH_LENGTH = 3
 """Minimum length of a typed word that is also found inside of words."""
-ENTRIES_AT_A_TIME = 64
+BATCH_ENTRIES = 64
 """Number of entries that are searched without looking at the clock."""
-FEWEST_BEGUN = 5
+MIN_PREFIX_MATCH_LENGTH = 5
 """Minimum length of a typed word that is found at the beginning of a word of a description. A shorter word
 must be equal to a word."""
 _BREAK = re.compile(r"[\W_]+")
@@ -89,7 +89,7 @@ def _text_of(entry: PaletteEntry) -> _Text:
         names,
         "".join(_spaced_name(each) for each in (entry.label, entry.also, entry.key) if each),
         _spaced(entry.words),
-        _spaced(f"{entry.hint} {entry.help}"[:MAX_DESCRIBED]),
+        _spaced(f"{entry.hint} {entry.help}"[:MAX_DESCRIPTION_LENGTH]),
     )
 
 
@@ -149,7 +149,7 @@ class PaletteSearch:
             if match:
                 self._best = max(self._best, match)
                 self._found.setdefault(entry.group, []).append((match, entry))
-            if number % ENTRIES_AT_A_TIME == 0 and time.perf_counter() > end:
+            if number % BATCH_ENTRIES == 0 and time.perf_counter() > end:
                 return False
         return True
 
@@ -166,9 +166,9 @@ class PaletteSearch:
                 groups[name] = good
         lines: list[Choice] = []
         for name in sorted(groups, key=lambda name: (-groups[name][0][0], self._order[name])):
-            most = MAX_FOUND
+            most = MAX_FOUND_ENTRIES
             if self._is_all:
-                most = MAX_UNSEARCHED if name in LAST_GROUPS else len(groups[name])
+                most = MAX_INITIAL_ENTRIES if name in LAST_GROUPS else len(groups[name])
             lines += _section(name, [entry for _, entry in groups[name]], most)
         return lines
 
@@ -203,13 +203,13 @@ def _match(text: _Text, typed: str, words: Sequence[str]) -> Match:
         return Match.SYNONYM
     if all(_is_described(text, word) for word in words):
         return Match.DESCRIBED
-    if all(len(word) >= FEWEST_INSIDE and word in text.named for word in words):
+    if all(len(word) >= MIN_INNER_MATCH_LENGTH and word in text.named for word in words):
         return Match.INSIDE
     return Match.NONE
 
 
 def _is_described(text: _Text, word: str) -> bool:
-    wanted = f" {word}" if len(word) >= FEWEST_BEGUN else f" {word} "
+    wanted = f" {word}" if len(word) >= MIN_PREFIX_MATCH_LENGTH else f" {word} "
     return f" {word}" in text.named or f" {word}" in text.synonyms or wanted in text.described
 
 

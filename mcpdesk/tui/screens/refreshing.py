@@ -31,7 +31,7 @@ TRAILING_TICKS = 2
 """Number of further updates after the last change, because some panes show a part of a change later."""
 AWAKE_BEATS = 40
 """If the core does not report changes, the screen rests after this many beats without a change or a key."""
-REST_S = 1 / 5
+REST_BEAT_S = 1 / 5
 """Seconds between two beats while the screen rests. Each beat only checks for new frames."""
 COVERED_S = 1 / 2
 """Seconds between two beats while a dialog covers the screen."""
@@ -200,7 +200,7 @@ class ScreenRefresher:
         """Return the seconds until the next beat. None to wait for a change."""
         is_active = self._screen.is_active
         if not self._link.reports_changes:
-            return COVERED_S if not is_active else REST_S if self.is_resting else PERIOD_S
+            return COVERED_S if not is_active else REST_BEAT_S if self.is_resting else PERIOD_S
         if self._has_news or self._is_late or not self._is_calm():
             return PERIOD_S if is_active else COVERED_S
         tick_s = self._tick_s()

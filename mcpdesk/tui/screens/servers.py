@@ -56,7 +56,7 @@ def _note(line: ServerLine) -> str:
 
 
 COLUMNS: tuple[Column[ServerLine], ...] = (
-    Column("server", lambda one, _: one_line(one.name), lambda one: one.position, "lines--key", least=24),
+    Column("server", lambda one, _: one_line(one.name), lambda one: one.position, "lines--key", min_width=24),
     Column("state", lambda one, _: one.look.text, lambda one: (not one.is_down, one.look.text)),
     Column("transport", lambda one, _: one.transport, lambda one: one.transport, MUTED),
     Column("revision", lambda one, _: one_line(one.revision, 12) or "–", lambda one: one.revision),
@@ -70,7 +70,7 @@ COLUMNS: tuple[Column[ServerLine], ...] = (
     Column("clients", lambda one, _: f"{one.clients:,}", lambda one: -one.clients, "", True),
     Column("calls", lambda one, _: f"{one.counts.calls:,}", lambda one: -one.counts.calls, "", True),
     Column("errors", lambda one, _: f"{one.counts.errors:,}", lambda one: -one.counts.errors, "", True),
-    Column(NOTE, lambda one, _: _note(one), _note, MUTED, least=20),
+    Column(NOTE, lambda one, _: _note(one), _note, MUTED, min_width=20),
 )
 HIDING_ORDER = ("calls", "transport", "revision", "clients", "tools")
 """Columns that are hidden if space is short, the first one first."""
@@ -210,7 +210,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     def spans(self, row: ServerLine, width: int) -> Iterable[Span]:
         yield CURRENT if row.is_current else " ", "lines--key"
         cells = self.cells[row.name]
-        for at, column, room in self._laid_out(width):
+        for at, column, room in self._shown_columns(width):
             cell, style = cells[at], column.style
             if column.name == "state" or (column.name == NOTE and row.reason):
                 style = LINE_STYLES[row.look.tone]
@@ -228,7 +228,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
             ]
         return one_line(row.name), Content("\n").join(parts)
 
-    def copies_of(self, row: ServerLine) -> list[Choice]:
+    def copy_choices(self, row: ServerLine) -> list[Choice]:
         _, text = self.detail_of(row)
         location = "" if row.view is None else row.view.location
         choices = [

@@ -21,7 +21,14 @@ from mcpdesk.protocol import methods
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
-from mcpdesk.recorder.index.statistics_rows import ALL, ALL_REQUESTS, StatisticsRow, as_csv, as_json, rows_of
+from mcpdesk.recorder.index.statistics_rows import (
+    ALL_CALLS,
+    ALL_REQUESTS,
+    StatisticsRow,
+    as_csv,
+    as_json,
+    rows_of,
+)
 from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import chart, clock, counted, duration, rate
@@ -45,9 +52,9 @@ TITLES = {Subject.TOOL: "Tools", Subject.CLIENT: "Clients", Subject.METHOD: "Met
 _FILTERS = {Subject.TOOL: "tool", Subject.CLIENT: "peer", Subject.METHOD: "method"}
 _USERS = {Subject.TOOL: ("called by", Subject.CLIENT), Subject.CLIENT: ("tools used", Subject.TOOL)}
 _MAX_USERS = 12
-_LEAST_LINES, _MAX_LINES = 2, 16
+_MIN_CHART_LINES, _MAX_LINES = 2, 16
 """Minimum and maximum height of a chart in lines, without its heading and axis."""
-_LEAST_S = 60
+_MIN_CHART_S = 60
 """Minimum time span of a chart in seconds."""
 _SIDE_BY_SIDE = 70
 """Minimum width in cells for showing the two charts side by side."""
@@ -63,9 +70,13 @@ def _tokens(count: int | None) -> str:
 
 COLUMNS: tuple[Column[StatisticsRow], ...] = (
     Column(
-        "name", lambda one, _: one_line(one.name, 80), lambda one: one.name.lower(), "lines--key", least=30
+        "name",
+        lambda one, _: one_line(one.name, 80),
+        lambda one: one.name.lower(),
+        "lines--key",
+        min_width=30,
     ),
-    Column("server", lambda one, _: one_line(one.server, 60), lambda one: one.server, MUTED, least=20),
+    Column("server", lambda one, _: one_line(one.server, 60), lambda one: one.server, MUTED, min_width=20),
     Column("calls", lambda one, _: f"{one.calls:,}", lambda one: -one.calls, "", True),
     Column("requests", lambda one, _: f"{one.calls:,}", lambda one: -one.calls, "", True),
     Column("errors", lambda one, _: f"{one.errors:,}", lambda one: -one.errors, "", True),
@@ -182,7 +193,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
 
     def _latest(self, row: StatisticsRow, width: int, height: int) -> list[Content]:
         """Return the latest calls of a row, if the charts leave space."""
-        subject, is_all = self.subject, not row.server and row.name in (ALL, ALL_REQUESTS)
+        subject, is_all = self.subject, not row.server and row.name in (ALL_CALLS, ALL_REQUESTS)
 
         def is_wanted(info: ConnectionInfo, method: str, name: str) -> bool:
             if subject is Subject.METHOD:
@@ -203,7 +214,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         lines = latest_lines(self.link.traffic, is_wanted, title, width, height, time.time())
         return [Content(""), *lines] if lines else []
 
-    def copies_of(self, row: StatisticsRow) -> list[Choice]:
+    def copy_choices(self, row: StatisticsRow) -> list[Choice]:
         line = "  ".join(self.cells[self.keys_of(row)[0]])
         return [
             Choice("name", row.name, row.name, "n"),
@@ -232,7 +243,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             return
         await self.app.main.show_screen("traffic")
         field = "method" if row.name in methods.CALLS else _FILTERS[self.subject]
-        query = "" if row.name in (ALL, ALL_REQUESTS) else f"{field}:{quoted(row.name)}"
+        query = "" if row.name in (ALL_CALLS, ALL_REQUESTS) else f"{field}:{quoted(row.name)}"
         cast("TrafficPane", self.app.main.pane).show_only(query)
 
     @work
@@ -267,7 +278,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         self.query_one(TabStrip).show(titles)
 
     def _tally(self, row: StatisticsRow) -> CallTally | None:
-        if row.name in (ALL, ALL_REQUESTS) and not row.server:
+        if row.name in (ALL_CALLS, ALL_REQUESTS) and not row.server:
             return self._statistics.total(self.subject)
         return self._statistics.sums(self.subject).get((row.server, row.name))
 
@@ -322,9 +333,9 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         if tally is None or times.began is None or not tally.calls:
             return []
         length_s = times.length_s
-        slots = max(len(self._statistics.total().rates), _LEAST_S // length_s)
+        slots = max(len(self._statistics.total().rates), _MIN_CHART_S // length_s)
         is_wide = width >= _SIDE_BY_SIDE
-        high = max(_LEAST_LINES, min(_MAX_LINES, (height if is_wide else height // 2) - 2))
+        high = max(_MIN_CHART_LINES, min(_MAX_LINES, (height if is_wide else height // 2) - 2))
         cells = (width - 3) // 2 if is_wide else width
         rates = [count / length_s for count in tally.rates]
         slowest = list(tally.longest)

@@ -53,7 +53,7 @@ _SLIM_BELOW = 110
 """Width in cells below which the catalogue is narrow."""
 _ALONE_S = 0.5
 """Maximum seconds for which only the catalogue is shown, if it is empty."""
-_REST_S = 0.2
+_CURSOR_PAUSE_S = 0.2
 """If the cursor moves quickly, an item's form is built after the cursor has rested for this many seconds."""
 _READABLE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
 """Kinds of items that Enter reads immediately, because reading changes nothing."""
@@ -224,7 +224,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         if event.item == (self._opening.item if self._opening is not None else self.item):
             return
         before, self._moved = self._moved, time.monotonic()
-        self._open(event.item, soon=self._moved - before < _REST_S)
+        self._open(event.item, soon=self._moved - before < _CURSOR_PAUSE_S)
 
     @on(CatalogueList.Chosen)
     def _item_chosen(self, event: CatalogueList.Chosen) -> None:
@@ -254,7 +254,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         if self._pending is not None:
             self._pending.stop()
         if soon:
-            self._pending = self.set_timer(_REST_S, self._load)
+            self._pending = self.set_timer(_CURSOR_PAUSE_S, self._load)
         else:
             self._load()
 
@@ -315,8 +315,8 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
             self._say_not_sent(error)
             return
         failures = draft.failures(arguments)
-        if failures and draft.insisted != compact(arguments):
-            draft.insisted = compact(arguments)
+        if failures and draft.warned_arguments != compact(arguments):
+            draft.warned_arguments = compact(arguments)
             self.arguments.complain(failures)
             count = counted(len(failures), "problem")
             self.arguments.warn(f"{count}; ctrl+r again sends it anyway")
@@ -333,7 +333,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
             self.app.notify("no calls yet", markup=False)
             return
         arguments = draft.arguments if draft.arguments is not None else past[0].arguments
-        draft.insisted = compact(arguments)
+        draft.warned_arguments = compact(arguments)
         self._open(draft.item, arguments=arguments, call=True)
 
     def action_edit_source(self) -> None:
@@ -396,18 +396,20 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
     @work(exclusive=True, group="older")
     async def on_older_revision_call_again(self, event: OlderRevision.CallAgain) -> None:
         """Reconnect to the server in an older revision, and repeat the call if its item is still shown."""
-        from mcpdesk.tui.results.older_revision import OLDER, speak_older
+        from mcpdesk.tui.results.older_revision import OLDER_REVISION, speak_older
 
         event.stop()
         server, item = self.server, self.item
-        self.app.notify(one_line(f"Reconnecting to {server} with {OLDER}."), markup=False)
+        self.app.notify(one_line(f"Reconnecting to {server} with {OLDER_REVISION}."), markup=False)
         if not await speak_older(self.link, server):
-            message = f"{server} is not ready with {OLDER}: the call was not made"
+            message = f"{server} is not ready with {OLDER_REVISION}: the call was not made"
             self.app.notify(one_line(message), severity="warning", markup=False)
         elif item is not None and self._shows(server, item):
             self.action_again()
         else:
-            self.app.notify(one_line(f"{server} now uses {OLDER}; call again with ctrl+r"), markup=False)
+            self.app.notify(
+                one_line(f"{server} now uses {OLDER_REVISION}; call again with ctrl+r"), markup=False
+            )
 
     def _shows(self, server: str, item: CatalogueItem) -> bool:
         return server == self.server and self.item is not None and is_same_item(item, self.item)
@@ -605,7 +607,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
             self._say_not_sent(error)
             return
         self.app.main.last_call = time.monotonic()
-        draft.insisted = None
+        draft.warned_arguments = None
         self.arguments.warn("")
         self._show_result()
         self.refresh_bindings()

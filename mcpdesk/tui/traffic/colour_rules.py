@@ -29,9 +29,9 @@ THEME_COLOURS = {
 """Colour that each theme defines -> the component class that uses it."""
 _MAX_BYTES = 64_000
 _MAX_RULES = 200
-_MAX_KEPT = 2_000
+_MAX_CACHED = 2_000
 """Maximum number of exchanges whose rule is cached. This is enough for several screens of lines."""
-PERIOD_S = 5.0
+CHECK_INTERVAL_S = 5.0
 """Seconds between two checks of the file."""
 
 
@@ -53,32 +53,32 @@ class ColourRules:
 
     def __init__(self, path: Path, index: Index) -> None:
         self.problems: list[str] = []
-        """Error messages of rules that were left out."""
+        """Error messages of invalid rules, which are not applied."""
         self._path = path
         self._index = index
         self._rules: list[ColourRule] = []
-        self._read: tuple[int, int] | None = None
-        self._due = 0.0
+        self._file_state: tuple[int, int] | None = None
+        self._next_check = 0.0
         self._rule_of: dict[tuple[object, ...], ColourRule | None] = {}
 
     def update(self) -> bool:
         """Reload the file if it was saved. Return True if the rules were replaced."""
-        if (now := monotonic()) < self._due:
+        if (now := monotonic()) < self._next_check:
             return False
-        self._due = now + PERIOD_S
+        self._next_check = now + CHECK_INTERVAL_S
         try:
             status = self._path.stat()
-            read = (status.st_mtime_ns, status.st_size)
-            if read == self._read:
+            file_state = (status.st_mtime_ns, status.st_size)
+            if file_state == self._file_state:
                 return False
             with self._path.open("rb") as file:
                 lines = file.read(_MAX_BYTES).decode("utf-8", "replace").splitlines()
         except OSError:
-            read, lines = None, []
-        if read is None and self._read is None:
+            file_state, lines = None, []
+        if file_state is None and self._file_state is None:
             return False
-        self._read = read
-        self._load(lines)
+        self._file_state = file_state
+        self._parse_lines(lines)
         return True
 
     def rule_of(self, exchange: Exchange) -> ColourRule | None:
@@ -87,12 +87,12 @@ class ColourRules:
             return None
         key = (exchange.number, exchange.ended, exchange.status, len(exchange.notifications))
         if key not in self._rule_of:
-            if len(self._rule_of) >= _MAX_KEPT:
+            if len(self._rule_of) >= _MAX_CACHED:
                 self._rule_of.clear()
-            self._rule_of[key] = next((rule for rule in self._rules if self._passes(rule, exchange)), None)
+            self._rule_of[key] = next((rule for rule in self._rules if self._matches(rule, exchange)), None)
         return self._rule_of[key]
 
-    def _load(self, lines: list[str]) -> None:
+    def _parse_lines(self, lines: list[str]) -> None:
         self._rules, self.problems = [], []
         self._rule_of.clear()
         for number, line in enumerate(lines, 1):
@@ -100,13 +100,13 @@ class ColourRules:
             if colour in ("", "#"):  # a comment; a colour may begin with # as well
                 continue
             try:
-                self._rules.append(self._rule(number, colour, text.strip()))
+                self._rules.append(self._parse_rule(number, colour, text.strip()))
             except ValueError as error:
                 self.problems.append(f"{self._path.name}, line {number}: {error}")
             if len(self._rules) >= _MAX_RULES:
                 break
 
-    def _rule(self, number: int, colour: str, text: str) -> ColourRule:
+    def _parse_rule(self, number: int, colour: str, text: str) -> ColourRule:
         """Parse a rule. Raises: ValueError with the error and the allowed values."""
         if colour not in THEME_COLOURS:
             try:
@@ -121,7 +121,7 @@ class ColourRules:
         except QueryError as error:
             raise ValueError(error.message) from None
 
-    def _passes(self, rule: ColourRule, exchange: Exchange) -> bool:
+    def _matches(self, rule: ColourRule, exchange: Exchange) -> bool:
         for needle in rule.matcher.needles:
             needle.frames.clear()
             for frame in (exchange.request, exchange.response):

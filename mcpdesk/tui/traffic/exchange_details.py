@@ -31,8 +31,8 @@ _MESSAGE_KEYS = ("params", "result", "error", "arguments", "content", "structure
 """Most informative members of a message. They are shown before the other members of the same object."""
 _ENVELOPE = ("jsonrpc", "id", "method")
 ENVELOPE = "envelope"
-"""Name under which the members `jsonrpc`, `id` and `method` are shown."""
-FOLDED = ("_meta", ENVELOPE)
+"""Name of the shown member that contains `jsonrpc`, `id` and `method`."""
+FOLDED_MEMBERS = ("_meta", ENVELOPE)
 
 
 def with_important_first(value: Any) -> Any:
@@ -43,12 +43,12 @@ def with_important_first(value: Any) -> Any:
     """
     if not isinstance(value, dict):
         return value
-    around = {key: value[key] for key in _ENVELOPE if key in value}
-    inside = {key: _ordered(each) for key, each in value.items() if key not in around}
-    return _ordered(inside) | ({ENVELOPE: around} if around else {})
+    envelope = {key: value[key] for key in _ENVELOPE if key in value}
+    members = {key: _with_keys_first(each) for key, each in value.items() if key not in envelope}
+    return _with_keys_first(members) | ({ENVELOPE: envelope} if envelope else {})
 
 
-def _ordered(value: Any) -> Any:
+def _with_keys_first(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     first = {key: value[key] for key in _MESSAGE_KEYS if key in value}
@@ -72,10 +72,12 @@ SHOWN_BYTES = 256 << 10
 megabyte."""
 
 
-def frame_text(index: Index, number: int, most: int | None = None) -> str:
-    """Return a frame, or its first `most` bytes, with secrets masked, or "" if it is not available."""
+def frame_text(index: Index, number: int, max_bytes: int | None = None) -> str:
+    """Return a frame, or its first `max_bytes`, with secrets masked. Return "" if the frame is missing."""
     text = (
-        index.frame_bytes(number)[:most].decode("utf-8", "replace") if index.frame(number) is not None else ""
+        index.frame_bytes(number)[:max_bytes].decode("utf-8", "replace")
+        if index.frame(number) is not None
+        else ""
     )
     return text if index.reveals_secrets else mask_text(text)
 
@@ -96,7 +98,7 @@ def frame_heading(index: Index, number: int) -> str:
 def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
     """Return the outcome of messages that were held at the desk.
 
-    Changed messages have their old and new text.
+    For a changed message, the outcome contains the old and the new text.
     """
     tree = dict[str, Any]()
     for one in held_messages(index, exchange):
@@ -116,36 +118,36 @@ _VERDICT_STYLES = {
 
 
 def http_text(index: Index, operation: Exchange, schema: Any = None) -> Content:
-    """Return the HTTP requests and responses of an exchange and its parts. Return a note if there are
-    none.
+    """Return the HTTP requests and responses of an exchange and its parts, or a note if it did not use
+    HTTP.
     """
-    ones = [operation, *(index.exchange(row) for row in operation.parts[-MAX_PARTS:])]
+    exchanges = [operation, *(index.exchange(row) for row in operation.parts[-MAX_PARTS:])]
     blocks: list[Content] = []
-    for one in ones:
-        texts = list(_blocks(index, one, schema if one.method == operation.method else None))
-        if texts and len(ones) > 1:
+    for one in exchanges:
+        texts = list(_http_blocks(index, one, schema if one.method == operation.method else None))
+        if texts and len(exchanges) > 1:
             texts.insert(0, Content.styled(one_line(f"{one.method} #{one.id}"), "bold $text-primary"))
         blocks += texts
     return Content("\n\n").join(blocks) if blocks else Content("This exchange did not use HTTP.")
 
 
-def _blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
+def _http_blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
     """Yield request and response, if available. The headers of a POST are compared with its body."""
-    asked = None if one.request is None else http_checked(index, one, one.request, schema)
-    if asked is not None and asked[0].startswith("POST "):
-        line, headers = asked
-        yield _block(line, sorted(headers, key=_order_of))
-    elif asked is not None:
+    request = None if one.request is None else http_checked(index, one, one.request, schema)
+    if request is not None and request[0].startswith("POST "):
+        line, headers = request
+        yield _http_block(line, sorted(headers, key=_header_order))
+    elif request is not None:
         yield from _unchecked_block(index, one, one.request)
     yield from _unchecked_block(index, one, one.response)
 
 
 def _unchecked_block(index: Index, one: Exchange, frame: int | None) -> Iterator[Content]:
     if frame is not None and (http_note := http(index, one, frame)) is not None:
-        yield _block(http_note[0], [Checked(name, value) for name, value in http_note[1]])
+        yield _http_block(http_note[0], [Checked(name, value) for name, value in http_note[1]])
 
 
-def _block(line: str, headers: list[Checked]) -> Content:
+def _http_block(line: str, headers: list[Checked]) -> Content:
     return Content("\n").join([Content.styled(clean(line), "bold"), *map(_header_line, headers)])
 
 
@@ -156,16 +158,16 @@ def _header_line(header: Checked) -> Content:
     """
     style = _VERDICT_STYLES[header.verdict]
     glyph = header.verdict.value if header.words else " "
-    is_ours = header.name.lower().startswith("mcp-")
+    is_mcp_header = header.name.lower().startswith("mcp-")
     return Content.assemble(
         (f"{glyph} ", style),
-        (f"{one_line(header.name)}:", "$text-primary" if is_ours else "$text-muted"),
+        (f"{one_line(header.name)}:", "$text-primary" if is_mcp_header else "$text-muted"),
         f" {one_line(header.value)}" if header.value else "",
         (f"  {header.words}" if header.words else "", style),
     )
 
 
-def _order_of(header: Checked) -> int:
+def _header_order(header: Checked) -> int:
     """Return the sort key of a header: first faults, then other checked headers, then unchecked headers."""
     return 0 if header.verdict is HeaderVerdict.BAD else 1 if header.words else 2
 
@@ -178,52 +180,52 @@ MAX_STEPS = 100
 
 def steps(index: Index, operation: Exchange, schema: Any = None) -> dict[str, Any]:
     """Return title -> contents of each step. `schema` is the input schema of the called tool, if known."""
-    return {title: _step(index, one, operation, schema) for one, title in _titled(index, operation)}
+    return {title: _step(index, one, operation, schema) for one, title in _titled_exchanges(index, operation)}
 
 
-def title_of(index: Index, operation: Exchange, number: int) -> str | None:
+def step_title(index: Index, operation: Exchange, number: int) -> str | None:
     """Return the title of an exchange in `steps`, or None if it is not shown."""
-    return next((title for one, title in _titled(index, operation) if one.number == number), None)
+    return next((title for one, title in _titled_exchanges(index, operation) if one.number == number), None)
 
 
-def _titled(index: Index, operation: Exchange) -> list[tuple[Exchange, str]]:
+def _titled_exchanges(index: Index, operation: Exchange) -> list[tuple[Exchange, str]]:
     """Return the exchanges of an operation in the order they ended, each with its title."""
     rounds = 0
-    titled: list[tuple[float, Exchange, str]] = []
+    steps: list[tuple[float, Exchange, str]] = []
     for row in (operation.number, *operation.parts):
         one = operation if row == operation.number else index.exchange(row)
-        repeats = is_round(one, operation)
-        rounds += repeats
-        what = f"round {rounds}" if repeats and operation.rounds > 1 else one.method
-        begun = "" if one is operation else f"at +{duration(max(0.0, one.started - operation.started))}, "
-        ended = _ended(index, one)
-        titled.append((ended, one, f"{what} #{one.id} · {begun}{_outcome(one, ended)}"))
-    titled.sort(key=lambda step: step[0])
-    return [(one, title) for _, one, title in titled[-MAX_STEPS:]]
+        is_repeated = is_round(one, operation)
+        rounds += is_repeated
+        what = f"round {rounds}" if is_repeated and operation.rounds > 1 else one.method
+        offset = "" if one is operation else f"at +{duration(max(0.0, one.started - operation.started))}, "
+        end_time = _end_time(index, one)
+        steps.append((end_time, one, f"{what} #{one.id} · {offset}{_outcome(one, end_time)}"))
+    steps.sort(key=lambda step: step[0])
+    return [(one, title) for _, one, title in steps[-MAX_STEPS:]]
 
 
-def _ended(index: Index, one: Exchange) -> float:
-    """Return the Unix time when this step ended, without its later rounds. Infinity while the step is
-    running.
+def _end_time(index: Index, one: Exchange) -> float:
+    """Return the Unix time when this step ended, without its later rounds, or infinity while the step
+    runs.
     """
     stored_frame = None if one.response is None else index.frame(one.response)
-    ended = stored_frame.time if stored_frame else one.ended
-    return inf if ended is None else ended
+    end_time = stored_frame.time if stored_frame else one.ended
+    return inf if end_time is None else end_time
 
 
-def _outcome(one: Exchange, ended: float) -> str:
-    if ended == inf:
+def _outcome(one: Exchange, end_time: float) -> str:
+    if end_time == inf:
         return Status.PENDING.value
     words = Status.ASKS.value if one.rounds > 1 else one.status.value
-    return f"{words} after {duration(max(0.0, ended - one.started))}"
+    return f"{words} after {duration(max(0.0, end_time - one.started))}"
 
 
 def _step(index: Index, one: Exchange, operation: Exchange, schema: Any) -> dict[str, Any]:
     """Return a step: first its most important members, then its full messages."""
-    repeats = is_round(one, operation)
-    request = _message(index, one, one.request, schema if repeats else None)
+    is_repeated = is_round(one, operation)
+    request = _message(index, one, one.request, schema if is_repeated else None)
     response = _message(index, one, one.response)
-    if repeats:
+    if is_repeated:
         parts = _answers(request) | _input_requests(response)
     elif one.direction is not operation.direction:
         parts = {"question": _member(request, "params"), "answer": _member(response, "result", "error")}
@@ -240,21 +242,23 @@ def _answers(request: Any) -> dict[str, Any]:
 
 def _input_requests(response: Any) -> dict[str, Any]:
     result = _member(response, "result", "error")
-    asked = result.get("inputRequests") if isinstance(result, Mapping) else None
-    if not isinstance(asked, Mapping):
+    questions = result.get("inputRequests") if isinstance(result, Mapping) else None
+    if not isinstance(questions, Mapping):
         return {"result": result}
     return {
-        "questions": {_key(key, question): _member(question, "params") for key, question in asked.items()}
+        "questions": {
+            _question_title(key, question): _member(question, "params") for key, question in questions.items()
+        }
     }
 
 
-def _key(key: str, question: Any) -> str:
+def _question_title(key: str, question: Any) -> str:
     method = question.get("method") if isinstance(question, Mapping) else None
     return f"{key} ({method})" if method else key
 
 
 def _member(value: Any, *names: str) -> Any:
-    """Return the first existing member of a message. If the message is not a mapping, return the message."""
+    """Return the first existing member of a message, or the message if it is not a mapping."""
     if not isinstance(value, Mapping):
         return value
     return next((value[name] for name in names if name in value), None)

@@ -32,8 +32,8 @@ from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.traffic.exchange_details import frame_text
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.path_prompt import PathPrompt
-from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
-from mcpdesk.tui.workbench.past_calls import KeptFile
+from mcpdesk.tui.workbench.item_requests import Request, repeated_request, shell_command
+from mcpdesk.tui.workbench.past_calls import DeskFile
 
 _CAPTURE = MenuLine("capture", "opens again: mcpdesk open", "o")
 MAX_SEARCHED = 2_000
@@ -51,11 +51,11 @@ def _case_recorder() -> CaseRecorder | None:
 
 
 def _formats() -> list[tuple[str, MenuLine]]:
-    """Return names of formats, with their lines in the menu."""
-    contributed = [(each.name, each.menu) for each in _exporters()]
+    """Return the names of the formats, with their lines in the menu."""
+    exporter_formats = [(each.name, each.menu) for each in _exporters()]
     recorder = _case_recorder()
-    recorded = [] if recorder is None else [(_CASES, recorder.menu)]
-    return [("capture", _CAPTURE), *contributed, *recorded]
+    case_formats = [] if recorder is None else [(_CASES, recorder.menu)]
+    return [("capture", _CAPTURE), *exporter_formats, *case_formats]
 
 
 def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
@@ -74,7 +74,7 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
     for copy in (each for feature in features_with("exchange_copies") for each in feature.exchange_copies()):
         if is_request or not copy.is_command:
             title, use, key = copy.menu
-            choices.append(Choice(title, (partial(_copied, link, number, copy), title), use, key))
+            choices.append(Choice(title, (partial(_copy_text, link, number, copy), title), use, key))
     if command := _command(link, number):
         choices.append(Choice("mcpdesk", (lambda: command, "mcpdesk command"), "the same from a shell", "m"))
     return Menu("Copy exchange", choices)
@@ -168,15 +168,17 @@ def write(link: Link, numbers: Sequence[int], format_name: str, path: Path | Non
             file.writelines(redacted(index, _call_logs(link), _redactor(link), chosen_exchanges))
     if exporter is not None and exporter.requests is not None:
         written = len(exporter.requests(index, chosen_exchanges))
-        left = (
+        left_out_note = (
             f"; {len(chosen_exchanges) - written:,} did not use HTTP"
             if written < len(chosen_exchanges)
             else ""
         )
-        return f"{counted(written, 'request')} written to {path}{left}"
-    parts = f" ({len(chosen_exchanges):,} with their parts)" if len(chosen_exchanges) > len(numbers) else ""
-    where = f" to {path}" if exporter is not None else f" · mcpdesk open {shlex.quote(str(path))}"
-    return f"{counted(len(numbers), 'exchange')}{parts} written{where}"
+        return f"{counted(written, 'request')} written to {path}{left_out_note}"
+    parts_note = (
+        f" ({len(chosen_exchanges):,} with their parts)" if len(chosen_exchanges) > len(numbers) else ""
+    )
+    location_note = f" to {path}" if exporter is not None else f" · mcpdesk open {shlex.quote(str(path))}"
+    return f"{counted(len(numbers), 'exchange')}{parts_note} written{location_note}"
 
 
 def _redactor(link: Link) -> Redactor:
@@ -202,16 +204,16 @@ def logs_of(link: Link) -> Callable[[Exchange], Sequence[LogLine]]:
     return logs_by_call(link.logs())
 
 
-def logged_by(link: Link, exchange: Exchange) -> Sequence[LogLine]:
+def call_log(link: Link, exchange: Exchange) -> Sequence[LogLine]:
     """Return the log of a call. If it is empty, return the stderr output of the server's program during the
     call.
     """
     key, lines = (exchange.connection, exchange.id), link.logs()
-    own = logs_by_call(line for line in lines if line.call == key)(exchange)
-    return own or [_with_location(line) for line in lines if _is_meanwhile(line, exchange)]
+    call_lines = logs_by_call(line for line in lines if line.call == key)(exchange)
+    return call_lines or [_with_location(line) for line in lines if _is_during_call(line, exchange)]
 
 
-def _is_meanwhile(line: LogLine, exchange: Exchange) -> bool:
+def _is_during_call(line: LogLine, exchange: Exchange) -> bool:
     ended = inf if exchange.ended is None else exchange.ended + CLOSE_S
     is_of_server = line.source == "stderr" and line.server == exchange.server and line.call is None
     return is_of_server and exchange.started <= line.time <= ended
@@ -228,18 +230,18 @@ def comparison(index: Index, first: int, second: int) -> CompareScreen:
 
     If an exchange has several rounds, its first request and its last response are compared.
     """
-    ones = (index.exchange(first), index.exchange(second))
-    lines = []
-    for one in ones:
+    exchanges = (index.exchange(first), index.exchange(second))
+    messages = []
+    for one in exchanges:
         last = last_round(index, one)
         sides = (("request", one, one.request), ("response", last, last.response))
-        lines.append(
+        messages.append(
             {side: message(index, of, frame).value for side, of, frame in sides if frame is not None}
         )
-    return CompareScreen((heading(ones[0]), heading(ones[1])), *lines)
+    return CompareScreen((heading(exchanges[0]), heading(exchanges[1])), *messages)
 
 
-def repeatable(link: Link, number: int) -> tuple[str, Request]:
+def repeatable_request(link: Link, number: int) -> tuple[str, Request]:
     """Return the server of an exchange, and its request as the desk may send it again.
 
     Raises: ValueError with the reason why it cannot be sent again.
@@ -253,10 +255,10 @@ def repeatable(link: Link, number: int) -> tuple[str, Request]:
         raise ValueError("only requests of a client can be sent again")
     if exchange.server not in {one.name for one in link.view().servers}:
         raise ValueError(f"no server called {exchange.server!r} is hosted here")
-    return exchange.server, repeated(unmasked(link.traffic, exchange, exchange.request))
+    return exchange.server, repeated_request(unmasked(link.traffic, exchange, exchange.request))
 
 
-def _copied(link: Link, number: int, copy: ExchangeCopy) -> str:
+def _copy_text(link: Link, number: int, copy: ExchangeCopy) -> str:
     view = link.view()
     server = link.traffic.exchange(number).server
     url = next((one.url for one in view.servers if one.name == server), "")
@@ -272,22 +274,22 @@ def _command(link: Link, number: int) -> str:
     folder = next((one.folder for one in link.view().servers if one.name == exchange.server), "")
     if not folder or exchange.request is None:
         return ""
-    asked = message(link.traffic, exchange, exchange.request).value
-    params = asked.get("params", {}) if isinstance(asked, dict) else {}
+    request = message(link.traffic, exchange, exchange.request).value
+    params = request.get("params", {}) if isinstance(request, dict) else {}
     return shell_command(exchange.method, params, folder) if isinstance(params, dict) else ""
 
 
 FILE_NAME = "filters.txt"
-FILTERS_KEPT = 50
+MAX_FILTERS = 50
 """Maximum number of saved filters. The oldest filters are deleted first."""
-_LONGEST = 1_000
+_MAX_FILTER_LENGTH = 1_000
 
 
 class SavedFilters:
     """Filters that the person saved, newest first, in a file or, without a `path`, in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._file = KeptFile(path)
+        self._file = DeskFile(path)
         self._filters: list[str] = []
 
     def all(self) -> list[str]:
@@ -297,13 +299,15 @@ class SavedFilters:
         """
         if (data := self._file.read()) is not None:
             lines = data.decode("utf-8", "replace").splitlines()
-            self._filters = [line for line in lines if line.strip() and len(line) <= _LONGEST][:FILTERS_KEPT]
+            self._filters = [line for line in lines if line.strip() and len(line) <= _MAX_FILTER_LENGTH][
+                :MAX_FILTERS
+            ]
         return list(self._filters)
 
     def add(self, query: str) -> None:
         """Save a filter as the newest."""
         query = " ".join(query.split())
-        self._write([query, *(one for one in self.all() if one != query)][:FILTERS_KEPT])
+        self._write([query, *(one for one in self.all() if one != query)][:MAX_FILTERS])
 
     def remove(self, query: str) -> None:
         """Delete a saved filter."""

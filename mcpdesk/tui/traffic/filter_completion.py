@@ -17,19 +17,19 @@ from mcpdesk.recorder.index.query import CORE_FIELD, FIXED_VALUES, TEXT_FIELDS, 
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.tui.render.safe_text import one_line
 
-MOST = 30
+MAX_COMPLETIONS = 30
 """Maximum number of completions that are offered."""
-_MAX_SEEN = 5_000
+_MAX_SEARCHED_VALUES = 5_000
 """Maximum number of names and peers that are searched."""
 _FIELDS = (*TEXT_FIELDS, *FIXED_VALUES, "id", "since")
-_TYPED = re.compile(
+_TYPED_PART = re.compile(
     r"""(?:^|[\s(])(?:(?P<field>[a-zA-Z]+):(?:[^\s()"|]*\|)*)?(?P<part>"[^"]*|[^\s()"|<>]*)$"""
 )
-_PLAIN = re.compile(r"[^\s()\"|]+")
+_UNQUOTED_VALUE = re.compile(r"[^\s()\"|]+")
 
 
 class Completions(NamedTuple):
-    """Possible completions: each of `values` replaces the text from `start` on."""
+    """Completions of a filter. Each of `values` may replace the text from the index `start` to the end."""
 
     start: int
     values: Sequence[str]
@@ -40,19 +40,23 @@ def completions(text: str, index: Index) -> Completions:
 
     Values that begin with the typed text come first.
     """
-    typed = _TYPED.search(text)
+    typed = _TYPED_PART.search(text)
     if typed is None or not (typed["part"] or typed["field"]):
         return Completions(len(text), ())
     part = typed["part"].lstrip('"').lower()
     if typed["field"] is None:
         values = [f"{name}:" for name in _FIELDS if name.startswith(part)]
         return Completions(typed.start("part"), values)
-    candidates = dict.fromkeys(islice(_values(typed["field"].lower(), index), _MAX_SEEN))
-    fitting = [value for value in candidates if part in value.lower() and value.lower() != part]
-    in_order = typed["field"].lower() in FIXED_VALUES
-    fitting.sort(key=lambda value: (not value.lower().startswith(part), "" if in_order else value.lower()))
-    shown = [value if _PLAIN.fullmatch(value) else quoted(value) for value in fitting[:MOST]]
-    return Completions(typed.start("part"), shown)
+    candidates = dict.fromkeys(islice(_values(typed["field"].lower(), index), _MAX_SEARCHED_VALUES))
+    matching = [value for value in candidates if part in value.lower() and value.lower() != part]
+    has_fixed_order = typed["field"].lower() in FIXED_VALUES
+    matching.sort(
+        key=lambda value: (not value.lower().startswith(part), "" if has_fixed_order else value.lower())
+    )
+    quoted_values = [
+        value if _UNQUOTED_VALUE.fullmatch(value) else quoted(value) for value in matching[:MAX_COMPLETIONS]
+    ]
+    return Completions(typed.start("part"), quoted_values)
 
 
 def _values(field: str, index: Index) -> Iterable[str]:
@@ -92,34 +96,34 @@ class CompletionLine(Static):
         super().__init__(markup=False)
         self._index = index
         self._completions = Completions(0, ())
-        self._chosen = 0
+        self._selected = 0
 
     def show_for(self, text: str) -> None:
         """Show the completions of a filter. `text` is the filter up to the cursor, as its field shows it."""
-        self._completions, self._chosen = completions(from_field(text), self._index), 0
+        self._completions, self._selected = completions(from_field(text), self._index), 0
         self._draw()
 
     def move(self, by: int) -> None:
         """Select the next or previous completion."""
-        self._chosen = (self._chosen + by) % max(1, len(self._completions.values))
+        self._selected = (self._selected + by) % max(1, len(self._completions.values))
         self._draw()
 
-    def completed(self, text: str) -> str:
+    def completed_text(self, text: str) -> str:
         """Return a filter, typed up to the cursor, with the selected completion.
 
         A space follows, except after the name of a field.
         """
-        value = self._completions.values[self._chosen]
+        value = self._completions.values[self._selected]
         return from_field(text)[: self._completions.start] + value + ("" if value.endswith(":") else " ")
 
     def _draw(self) -> None:
         values = self._completions.values
         self.display = bool(values)
         pieces: list[tuple[str, str]] = []
-        room = max(10, self.app.size.width - 4)
-        for at, value in enumerate(values[self._chosen :]):
+        remaining_width = max(10, self.app.size.width - 4)
+        for at, value in enumerate(values[self._selected :]):
             text = one_line(value, 40)
-            if (room := room - cell_len(text) - 2) < 0:
+            if (remaining_width := remaining_width - cell_len(text) - 2) < 0:
                 break
             pieces.append((text, "$text-primary bold" if not at else ""))
             pieces.append(("  ", ""))

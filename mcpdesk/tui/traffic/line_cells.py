@@ -22,15 +22,15 @@ from mcpdesk.tui.render.tones import TRAFFIC_STYLES
 Cell = tuple[str, str]
 """Text, and the component class that styles it (empty: the line's own style)."""
 
-OVERSIZED = 1 << 20
+LARGE_SIZE_BYTES = 1 << 20
 """A size of at least this many bytes is marked as large."""
-_PREVIEW = 400
+_MAX_PREVIEW_BYTES = 400
 
 
 class Fold(Enum):
-    """Relation of a line to the lines that can be unfolded below it.
+    """State of a line that has further lines, its notifications and parts, or is one of them.
 
-    The value is drawn before the number of these lines.
+    The value is the glyph before the number of further lines.
     """
 
     CLOSED = "▸"
@@ -47,9 +47,9 @@ class ExchangeLine(NamedTuple):
     is_marked: bool
     texts: Summary
     fold: Fold
-    zero: float | None
-    """Unix time in seconds that times count from. None to show the time of day."""
-    former: Collection[str]
+    time_origin: float | None
+    """Unix time in seconds to which times are relative, or None to show the time of day."""
+    ended_cores: Collection[str]
     """Cores that have ended."""
     is_held: bool
     """True if a message of the exchange is held at the desk."""
@@ -63,9 +63,9 @@ class FrameLine(NamedTuple):
     revision: str
     """Revision of the frame's exchange."""
     is_marked: bool
-    zero: float | None
-    """Unix time in seconds that times count from. None to show the time of day."""
-    former: Collection[str]
+    time_origin: float | None
+    """Unix time in seconds to which times are relative, or None to show the time of day."""
+    ended_cores: Collection[str]
     """Cores that have ended."""
 
     @property
@@ -86,17 +86,20 @@ class FrameLine(NamedTuple):
 
 def fitted(cells: list[Cell], width: int) -> tuple[list[Cell], int]:
     """Cut cells to a width. Return the cut cells, and the part of the width that remains."""
-    kept: list[Cell] = []
-    left = width
+    fitting: list[Cell] = []
+    remaining = width
     for text, style in cells:
         text = one_line(text)
-        if (needed := cell_len(text)) > left:
-            text, needed = (set_cell_size(text, left - 1) + "…" if left > 1 else text[:left]), left
-        kept.append((text, style))
-        left -= needed
-        if not left:
+        if (text_width := cell_len(text)) > remaining:
+            text, text_width = (
+                (set_cell_size(text, remaining - 1) + "…" if remaining > 1 else text[:remaining]),
+                remaining,
+            )
+        fitting.append((text, style))
+        remaining -= text_width
+        if not remaining:
             break
-    return kept, left
+    return fitting, remaining
 
 
 def muted(text: str) -> list[Cell]:
@@ -109,21 +112,21 @@ def mark_cells(line: ExchangeLine | FrameLine) -> list[Cell]:
     return [("●", "traffic--mark")] if line.is_marked else []
 
 
-def time_cell(moment: float, zero: float | None) -> Cell:
-    """Return the time of day, or the difference from `zero`: `+1.2 s`, `-3.1 ms`."""
-    if zero is None:
+def time_cell(moment: float, time_origin: float | None) -> Cell:
+    """Return the time of day, or the difference from `time_origin`: `+1.2 s`, `-3.1 ms`."""
+    if time_origin is None:
         return (clock(moment), "traffic--muted")
-    return (f"{'-' if moment < zero else '+'}{duration(abs(moment - zero))}", "traffic--clock")
+    return (f"{'-' if moment < time_origin else '+'}{duration(abs(moment - time_origin))}", "traffic--clock")
 
 
-_CORE_BEFORE_PEER = 9
-"""Maximum width in cells of a core's name that is shown before the peer."""
+_MAX_CORE_WIDTH = 9
+"""Maximum width in cells of the name of a core before the peer."""
 
 
-def core_cell(core: str, former: Collection[str], after: str = "") -> Cell:
+def core_cell(core: str, ended_cores: Collection[str], after: str = "") -> Cell:
     """Return the name of a core, marked if the core has ended."""
-    name = short_core(core, _CORE_BEFORE_PEER) if after else core
-    if core in former:
+    name = short_core(core, _MAX_CORE_WIDTH) if after else core
+    if core in ended_cores:
         return (f"✕ {name}{after}", "traffic--bad")
     return (f"{name}{after}", "traffic--muted")
 
@@ -135,26 +138,26 @@ def short_core(core: str, width: int) -> str:
     A mark before the name is kept.
     """
     mark = "✕ " if core.startswith("✕ ") else ""
-    room = width - len(mark)
+    name_width = width - len(mark)
     name = core.removeprefix(mark)
-    return mark + (name if len(name) <= room else f"…{name[len(name) - room + 1 :]}")
+    return mark + (name if len(name) <= name_width else f"…{name[len(name) - name_width + 1 :]}")
 
 
 def peer_cells(line: ExchangeLine | FrameLine, *, with_core: bool) -> list[Cell]:
-    """Return the peer. With `with_core`, the name of its core is before it."""
-    who = line.exchange if isinstance(line, ExchangeLine) else line
-    peer = (who.peer, "traffic--peer")
-    return [core_cell(who.core, line.former, " "), peer] if with_core and who.core else [peer]
+    """Return the peer. With `with_core`, the name of its core precedes the peer."""
+    source = line.exchange if isinstance(line, ExchangeLine) else line
+    peer = (source.peer, "traffic--peer")
+    return [core_cell(source.core, line.ended_cores, " "), peer] if with_core and source.core else [peer]
 
 
-_HELD: Cell = ("‖ held", "traffic--warn")
+_HELD_CELL: Cell = ("‖ held", "traffic--warn")
 
 
 def status_cells(line: ExchangeLine, width: int) -> list[Cell]:
-    """Return the status in words or as a sign, or that a message is held."""
+    """Return the status in words or as a glyph. If a message of the exchange is held, return `held`."""
     exchange = line.exchange
     if line.is_held:
-        return [_HELD if width > 2 else ("‖", _HELD[1])]
+        return [_HELD_CELL if width > 2 else ("‖", _HELD_CELL[1])]
     if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
         return []
     look = EXCHANGES[exchange.status]
@@ -166,23 +169,25 @@ def id_cells(line: ExchangeLine) -> list[Cell]:
     return [] if line.exchange.id is None else muted(f"#{line.exchange.id}")
 
 
-def way_cells(line: ExchangeLine | FrameLine) -> list[Cell]:
+def direction_cells(line: ExchangeLine | FrameLine) -> list[Cell]:
     """Return the direction as an arrow."""
-    what = line.exchange if isinstance(line, ExchangeLine) else line.frame
-    is_notification = isinstance(what, Exchange) and what.kind is ExchangeKind.NOTIFICATION
+    message = line.exchange if isinstance(line, ExchangeLine) else line.frame
+    is_notification = isinstance(message, Exchange) and message.kind is ExchangeKind.NOTIFICATION
     arrows = "⇢⇠" if is_notification else "→←"
-    return [(arrows[what.direction], _DIRECTION_STYLES[what.direction])]
+    return [(arrows[message.direction], _DIRECTION_STYLES[message.direction])]
 
 
 def preview(data: bytes) -> str:
     """Return the beginning of some bytes as one line without control characters."""
-    return clean(data[:_PREVIEW].decode("utf-8", "replace"), newlines=False)
+    return clean(data[:_MAX_PREVIEW_BYTES].decode("utf-8", "replace"), newlines=False)
 
 
 def operation_words(exchange: Exchange, now: float) -> str:
-    """Describe the other parts of an operation: `3 rounds · client 8.1 s`."""
-    waited = exchange.waiting(now)
-    words = (parts_in_words(exchange), f"client {duration(waited)}" if waited > 0 else "")
+    """Describe the rounds of an operation, and the time it waited for the client: `3 rounds · client 8.1
+    s`.
+    """
+    client_wait_s = exchange.waiting(now)
+    words = (parts_in_words(exchange), f"client {duration(client_wait_s)}" if client_wait_s > 0 else "")
     return " · ".join(filter(None, words))
 
 
@@ -209,20 +214,24 @@ def message_cells(line: ExchangeLine, width: int) -> list[Cell]:
     cells = _method_cells(exchange)
     if fold is Fold.BELOW:
         cells.insert(0, ("└ ", "traffic--muted"))
-    elif folded := len(exchange.notifications) + (len(exchange.parts) if fold is Fold.OPEN else 0):
-        cells.append((f" {fold.value} {folded}", "traffic--clock"))
-    long = operation_words(exchange, line.now)
-    left = width - sum(cell_len(text) for text, _ in cells)
-    if long:
-        for words in (long, long.partition(" · client")[0], _operation_glyphs(exchange)):
-            if left > cell_len(words):
+    elif hidden_count := len(exchange.notifications) + (len(exchange.parts) if fold is Fold.OPEN else 0):
+        cells.append((f" {fold.value} {hidden_count}", "traffic--clock"))
+    full_words = operation_words(exchange, line.now)
+    remaining = width - sum(cell_len(text) for text, _ in cells)
+    if full_words:
+        for words in (full_words, full_words.partition(" · client")[0], _operation_glyphs(exchange)):
+            if remaining > cell_len(words):
                 break
         else:
             cells, _ = fitted(cells, max(1, width - cell_len(words) - 1))
         cells = [*cells, (f" {words}", "traffic--clock")]
-        left -= cell_len(words) + 1
-    fits = not texts.answered and cell_len(texts.values) < left
-    return [*cells, *_summary_cells(texts, left - 1)] if left > _LEAST_SAID or fits else cells
+        remaining -= cell_len(words) + 1
+    fits_values = not texts.answered and cell_len(texts.values) < remaining
+    return (
+        [*cells, *_summary_cells(texts, remaining - 1)]
+        if remaining > _MIN_SUMMARY_WIDTH or fits_values
+        else cells
+    )
 
 
 def item_cells(line: ExchangeLine, width: int) -> list[Cell]:
@@ -230,22 +239,22 @@ def item_cells(line: ExchangeLine, width: int) -> list[Cell]:
     if line.fold is Fold.BELOW:
         return message_cells(line, width)
     exchange, cells = line.exchange, []
-    if folded := len(exchange.notifications) + (len(exchange.parts) if line.fold is Fold.OPEN else 0):
-        cells.append((f"{line.fold.value} {folded} ", "traffic--clock"))
+    if hidden_count := len(exchange.notifications) + (len(exchange.parts) if line.fold is Fold.OPEN else 0):
+        cells.append((f"{line.fold.value} {hidden_count} ", "traffic--clock"))
     if words := _operation_glyphs(exchange):
         cells.append((f"{words} ", "traffic--clock"))
-    left = width - sum(cell_len(text) for text, _ in cells)
-    summary = _summary_cells(line.texts, left + 1)  # the space before it is not needed here
+    remaining = width - sum(cell_len(text) for text, _ in cells)
+    summary = _summary_cells(line.texts, remaining + 1)  # without the leading space
     return [
         *cells,
         *((text.lstrip() if at == 0 else text, style) for at, (text, style) in enumerate(summary)),
     ]
 
 
-_LEAST_SAID = 8
+_MIN_SUMMARY_WIDTH = 8
 """If at most this many cells remain for arguments and result, they are left out."""
 _ARROW = " → "
-_ROOM_FOR_BOTH = 20
+_MIN_WIDTH_FOR_BOTH = 20
 """Minimum number of cells for showing the arguments with the result."""
 
 
@@ -255,29 +264,33 @@ def _summary_cells(texts: Summary, width: int) -> list[Cell]:
     In little space the arguments lose their names, and long texts are cut. A failure begins with its reason,
     so its end is cut. It gets three quarters of the space unless the arguments are short.
     """
-    asked, answered, values = one_line(texts.asked), one_line(texts.answered), one_line(texts.values)
-    if not answered:
-        asked = values if values and cell_len(asked) > width else asked
-        return [(f" {shortened(asked, width)}", "traffic--muted")] if asked else []
+    arguments, result, values = one_line(texts.asked), one_line(texts.answered), one_line(texts.values)
+    if not result:
+        arguments = values if values and cell_len(arguments) > width else arguments
+        return [(f" {shortened(arguments, width)}", "traffic--muted")] if arguments else []
     style = "traffic--bad" if texts.has_failed else "traffic--good"
-    room = width - len(_ARROW)
-    free = room - cell_len(answered)
-    if values and cell_len(asked) > max(room // 3, free):
-        asked = values
-    is_short = cell_len(asked) <= max(room // 2, free)
-    if not asked or (width < _ROOM_FOR_BOTH and not is_short):
-        return [(_ARROW, "traffic--muted"), (_cut_answer(texts, answered, width - 2), style)]
-    asked = asked if is_short else shortened(asked, max(room // (4 if texts.has_failed else 2), free))
+    shared_width = width - len(_ARROW)
+    width_without_result = shared_width - cell_len(result)
+    if values and cell_len(arguments) > max(shared_width // 3, width_without_result):
+        arguments = values
+    is_short = cell_len(arguments) <= max(shared_width // 2, width_without_result)
+    if not arguments or (width < _MIN_WIDTH_FOR_BOTH and not is_short):
+        return [(_ARROW, "traffic--muted"), (_cut_answer(texts, result, width - 2), style)]
+    arguments = (
+        arguments
+        if is_short
+        else shortened(arguments, max(shared_width // (4 if texts.has_failed else 2), width_without_result))
+    )
     return [
-        (f" {asked}{_ARROW}", "traffic--muted"),
-        (_cut_answer(texts, answered, room - cell_len(asked)), style),
+        (f" {arguments}{_ARROW}", "traffic--muted"),
+        (_cut_answer(texts, result, shared_width - cell_len(arguments)), style),
     ]
 
 
-def _cut_answer(texts: Summary, answered: str, width: int) -> str:
-    if not texts.has_failed or cell_len(answered) <= width:
-        return shortened(answered, width)
-    return f"{set_cell_size(answered, max(0, width - 1)).rstrip()}…"
+def _cut_answer(texts: Summary, result: str, width: int) -> str:
+    if not texts.has_failed or cell_len(result) <= width:
+        return shortened(result, width)
+    return f"{set_cell_size(result, max(0, width - 1)).rstrip()}…"
 
 
 def _operation_glyphs(exchange: Exchange) -> str:
@@ -305,19 +318,21 @@ def _method_cells(exchange: Exchange) -> list[Cell]:
     return [(exchange.method, "traffic--method")]
 
 
-def took_cells(line: ExchangeLine) -> list[Cell]:
+def duration_cells(line: ExchangeLine) -> list[Cell]:
     """Return the duration, which grows while the exchange is pending. A long duration is marked."""
     exchange = line.exchange
     if exchange.kind is not ExchangeKind.REQUEST:
         return []
-    took = duration(max(0.0, exchange.elapsed(line.now)))
+    text = duration(max(0.0, exchange.elapsed(line.now)))
     if exchange.is_slow:
-        return [(f"▲{took}", "traffic--warn")]
-    return [(took, "traffic--clock" if exchange.ended is None else "")]
+        return [(f"▲{text}", "traffic--warn")]
+    return [(text, "traffic--clock" if exchange.ended is None else "")]
 
 
 def size_cell(size: int) -> Cell:
     """Return a size in bytes. A large size is marked."""
     return (
-        (f"▲{size_text(size)}", "traffic--warn") if size >= OVERSIZED else (size_text(size), "traffic--muted")
+        (f"▲{size_text(size)}", "traffic--warn")
+        if size >= LARGE_SIZE_BYTES
+        else (size_text(size), "traffic--muted")
     )

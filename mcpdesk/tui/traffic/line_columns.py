@@ -26,6 +26,8 @@ from mcpdesk.tui.traffic.line_cells import (
     ExchangeLine,
     FrameLine,
     core_cell,
+    direction_cells,
+    duration_cells,
     id_cells,
     item_cells,
     mark_cells,
@@ -39,24 +41,22 @@ from mcpdesk.tui.traffic.line_cells import (
     size_cell,
     status_cells,
     time_cell,
-    took_cells,
-    way_cells,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Narrower:
-    """Step in which a column shrinks because the message or bytes column lacks space."""
+class ShrinkStep:
+    """Step that shrinks a column, to give more space to the message or bytes column."""
 
-    order: int
-    """Position among the steps of all columns. Steps below `_URGENT` are already taken if the message column
-    has less than its roomy width."""
+    position: int
+    """Position among the steps of all columns. Steps before `_FIRST_URGENT_STEP` are taken if the message
+    column has less than its roomy width."""
     width: int
     """New width. 0 hides the column."""
     title: str | None = None
     """New title, or None if it stays the same."""
-    tolerated: int = 0
-    """Number of cells below the minimum that the message column may have before this step is taken."""
+    allowed_deficit: int = 0
+    """Number of cells that the message column may have less than its minimum before this step is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +66,17 @@ class LineColumn:
     name: str
     width: int
     title: str
-    right: bool = False
+    is_right_aligned: bool = False
     exchange: Callable[[ExchangeLine, LineColumn], list[Cell]] | None = None
-    """Returns the cells of an exchange, or None if only raw frames have the column."""
+    """Function that returns the cells of an exchange, or None if only raw frames have the column."""
     frame: Callable[[FrameLine, LineColumn], list[Cell]] | None = None
-    """Returns the cells of a raw frame, or None if only exchanges have the column."""
+    """Function that returns the cells of a raw frame, or None if only exchanges have the column."""
     shorten: Callable[[str, int], str] | None = None
-    """Shortens a text to a number of cells, before it is cut."""
+    """Function that shortens a text to a number of cells. A text that is still too long is cut."""
     sort: SortKey | None = None
     """Order of lines that are sorted by this column, or None if lines cannot be sorted by it."""
-    narrower: tuple[Narrower, ...] = ()
-    """Steps in which the column shrinks."""
+    shrink_steps: tuple[ShrinkStep, ...] = ()
+    """Steps that shrink the column."""
     has_core: bool = False
     """True if the cells begin with the name of the core."""
 
@@ -87,10 +87,10 @@ class LineColumn:
         return [] if self.frame is None else self.frame(line, self)
 
 
-_SHORT_STATUS = 9
-"""Width in cells of the status column if it shows short words."""
-_URGENT = 35
-"""This step and later ones are taken only if the message column has less than its minimum width."""
+_SHORT_STATUS_WIDTH = 9
+"""Width in cells of a status column with short words."""
+_FIRST_URGENT_STEP = 35
+"""Steps from this position on are taken only if the message column has less than its minimum width."""
 COLUMNS = (
     LineColumn(
         "mark", 1, "",
@@ -99,17 +99,17 @@ COLUMNS = (
     ),
     LineColumn(
         "time", 12, "time",
-        exchange=lambda line, _: [time_cell(line.exchange.started, line.zero)],
-        frame=lambda line, _: [time_cell(line.frame.time, line.zero)],
+        exchange=lambda line, _: [time_cell(line.exchange.started, line.time_origin)],
+        frame=lambda line, _: [time_cell(line.frame.time, line.time_origin)],
         shorten=lambda text, width: text[:width],
-        narrower=(Narrower(10, 8), Narrower(90, 0)),
+        shrink_steps=(ShrinkStep(10, 8), ShrinkStep(90, 0)),
     ),
     LineColumn(
         "core", 10, "replica",
-        exchange=lambda line, _: [core_cell(line.exchange.core, line.former)],
-        frame=lambda line, _: [core_cell(line.core, line.former)],
+        exchange=lambda line, _: [core_cell(line.exchange.core, line.ended_cores)],
+        frame=lambda line, _: [core_cell(line.core, line.ended_cores)],
         shorten=short_core,
-        narrower=(Narrower(40, 0),),
+        shrink_steps=(ShrinkStep(40, 0),),
     ),
     LineColumn(
         "peer", 14, "peer",
@@ -117,19 +117,19 @@ COLUMNS = (
         frame=lambda line, column: peer_cells(line, with_core=column.has_core),
         shorten=short_peer,
         sort=BY_PEER,
-        narrower=(Narrower(12, 11), Narrower(100, 8), Narrower(110, 0, tolerated=4)),
+        shrink_steps=(ShrinkStep(12, 11), ShrinkStep(100, 8), ShrinkStep(110, 0, allowed_deficit=4)),
     ),
     LineColumn(
         "server", 10, "server",
         exchange=lambda line, _: muted(line.exchange.server),
         frame=lambda line, _: muted(line.server),
         sort=BY_SERVER,
-        narrower=(Narrower(20, 8), Narrower(60, 0)),
+        shrink_steps=(ShrinkStep(20, 8), ShrinkStep(60, 0)),
     ),
     LineColumn(
         "way", 1, "",
-        exchange=lambda line, _: way_cells(line),
-        frame=lambda line, _: way_cells(line),
+        exchange=lambda line, _: direction_cells(line),
+        frame=lambda line, _: direction_cells(line),
     ),
     LineColumn(
         "what", 0, "message",
@@ -138,34 +138,34 @@ COLUMNS = (
     ),
     LineColumn("bytes", 0, "bytes", frame=lambda line, _: [(mask_text(preview(line.frame.data)), "")]),
     LineColumn(
-        "frame", 7, "frame", right=True,
+        "frame", 7, "frame", is_right_aligned=True,
         frame=lambda line, _: muted(str(line.frame.number)),
-        narrower=(Narrower(80, 0),),
+        shrink_steps=(ShrinkStep(80, 0),),
     ),
     LineColumn(
-        "id", 6, "id", right=True,
+        "id", 6, "id", is_right_aligned=True,
         exchange=lambda line, _: id_cells(line),
         sort=BY_ID,
-        narrower=(Narrower(30, 0),),
+        shrink_steps=(ShrinkStep(30, 0),),
     ),
     LineColumn(
         "status", 16, "status",  # with room for `protocol error`
         exchange=lambda line, column: status_cells(line, column.width),
         sort=BY_STATUS,
-        narrower=(Narrower(2, _SHORT_STATUS), Narrower(120, 2)),
+        shrink_steps=(ShrinkStep(2, _SHORT_STATUS_WIDTH), ShrinkStep(120, 2)),
     ),
     LineColumn(
-        "took", 8, "took", right=True,
-        exchange=lambda line, _: took_cells(line),
+        "took", 8, "took", is_right_aligned=True,
+        exchange=lambda line, _: duration_cells(line),
         sort=BY_DURATION,
-        narrower=(Narrower(130, 0),),
+        shrink_steps=(ShrinkStep(130, 0),),
     ),
     LineColumn(
-        "size", 8, "size", right=True,
+        "size", 8, "size", is_right_aligned=True,
         exchange=lambda line, _: [size_cell(line.exchange.size)],
         frame=lambda line, _: [size_cell(line.frame.size)],
         sort=BY_SIZE,
-        narrower=(Narrower(70, 0),),
+        shrink_steps=(ShrinkStep(70, 0),),
     ),
     LineColumn(
         "revision", 20, "revision, era",
@@ -173,22 +173,24 @@ COLUMNS = (
         frame=lambda line, _: muted(with_era(line.revision)),
         shorten=short_revision,
         sort=BY_REVISION,
-        narrower=(Narrower(4, 10, "revision"), Narrower(6, 5, "rev"), Narrower(8, 0)),
+        shrink_steps=(ShrinkStep(4, 10, "revision"), ShrinkStep(6, 5, "rev"), ShrinkStep(8, 0)),
     ),
 )  # fmt: skip
 """All columns, from the left. Exchanges have those with `exchange`, raw frames those with `frame`."""
 _BY_NAME = {column.name: column for column in COLUMNS}
 SORT_KEYS = {column.name: column.sort for column in COLUMNS if column.sort is not None}
-"""Name of a column -> its order. Only columns that lines can be sorted by are included."""
-_KEEPS_CORE = 60
+"""Sort key by name of a column, for the columns that lines can be sorted by."""
+_MIN_WIDTH_WITH_CORE = 60
 """In a line of at least this width in cells, a peer column that shows the core is never hidden."""
-CORE_CELLS = 8
+CORE_WIDTH = 8
 """Number of cells that the name of the core adds to the peer column."""
-_ROOMY, _ROOMY_RAW = 64, 60  # at a width of 120, about 40 cells for arguments and result
-"""Roomy width in cells of the message column (`_RAW`: of the bytes column). Below it, minor columns
-shrink."""
-_ENOUGH, _ENOUGH_RAW = 40, 44
-"""Minimum width in cells of the message or bytes column. Below it, the other columns shrink, too."""
+_ROOMY_MESSAGE_WIDTH, _ROOMY_BYTES_WIDTH = (
+    64,
+    60,
+)  # at a width of 120, about 40 cells for arguments and result
+"""Roomy width in cells of the message or bytes column. Below this width, minor columns shrink."""
+_MIN_MESSAGE_WIDTH, _MIN_BYTES_WIDTH = 40, 44
+"""Minimum width in cells of the message or bytes column. Below this width, all other columns shrink."""
 
 
 def sorted_by(column: str, view: View, index: Index, is_descending: bool | None = None) -> SortedLines:
@@ -211,7 +213,7 @@ def columns_for(
     width: int,
     *,
     raw: bool = False,
-    keeps_time: bool = False,
+    is_time_kept: bool = False,
     has_cores: bool = False,
     has_servers: bool = False,
 ) -> tuple[LineColumn, ...]:
@@ -221,34 +223,40 @@ def columns_for(
     `width` is the width of the list. On a terminal of 160 columns, it is 96 if the details are beside the
     list. If the core column does not fit, the core is shown in the peer column.
     """
-    left_out = {name for name, there in (("core", has_cores), ("server", has_servers)) if not there}
+    hidden_names = {
+        name for name, is_needed in (("core", has_cores), ("server", has_servers)) if not is_needed
+    }
     columns = [
         column
         for column in COLUMNS
-        if (column.frame if raw else column.exchange) is not None and column.name not in left_out
+        if (column.frame if raw else column.exchange) is not None and column.name not in hidden_names
     ]
-    roomy, enough = (_ROOMY_RAW, _ENOUGH_RAW) if raw else (_ROOMY, _ENOUGH)
-    steps = [(step, column.name) for column in columns for step in column.narrower]
-    for step, name in sorted(steps, key=lambda each: each[0].order):
-        if _left(columns, width) >= (roomy if step.order < _URGENT else enough - step.tolerated):
+    roomy_width, min_width = (
+        (_ROOMY_BYTES_WIDTH, _MIN_BYTES_WIDTH) if raw else (_ROOMY_MESSAGE_WIDTH, _MIN_MESSAGE_WIDTH)
+    )
+    steps = [(step, column.name) for column in columns for step in column.shrink_steps]
+    for step, name in sorted(steps, key=lambda each: each[0].position):
+        if _remaining_width(columns, width) >= (
+            roomy_width if step.position < _FIRST_URGENT_STEP else min_width - step.allowed_deficit
+        ):
             break
-        if keeps_time and name == "time" and not step.width:
+        if is_time_kept and name == "time" and not step.width:
             continue
         at = next(at for at, column in enumerate(columns) if column.name == name)
         column = columns[at]
-        if column.has_core and not step.width and width >= _KEEPS_CORE:
+        if column.has_core and not step.width and width >= _MIN_WIDTH_WITH_CORE:
             continue
         if step.width:
-            narrowed = step.width + CORE_CELLS * column.has_core
+            new_width = step.width + CORE_WIDTH * column.has_core
             title = column.title if step.title is None else step.title
-            columns[at] = replace(column, width=narrowed, title=title)
+            columns[at] = replace(column, width=new_width, title=title)
         else:
             del columns[at]
         if name == "core":
             at = next(at for at, column in enumerate(columns) if column.name == "peer")
-            columns[at] = replace(columns[at], width=columns[at].width + CORE_CELLS, has_core=True)
-    left = max(1, _left(columns, width))
-    return tuple(column if column.width else replace(column, width=left) for column in columns)
+            columns[at] = replace(columns[at], width=columns[at].width + CORE_WIDTH, has_core=True)
+    remaining = max(1, _remaining_width(columns, width))
+    return tuple(column if column.width else replace(column, width=remaining) for column in columns)
 
 
 def bar_columns(width: int) -> tuple[LineColumn, ...]:
@@ -258,11 +266,13 @@ def bar_columns(width: int) -> tuple[LineColumn, ...]:
         _BY_NAME["mark"],
         _BY_NAME["way"],
         replace(_BY_NAME["what"], width=min(44, max(16, width // 3))),
-        replace(status, width=_SHORT_STATUS) if width >= _WIDE_BARS else replace(status, width=1, title=""),
+        replace(status, width=_SHORT_STATUS_WIDTH)
+        if width >= _MIN_WIDTH_WITH_STATUS
+        else replace(status, width=1, title=""),
         _BY_NAME["took"],
         LineColumn("bar", 0, ""),
     ]
-    columns[-1] = replace(columns[-1], width=max(1, _left(columns, width)))
+    columns[-1] = replace(columns[-1], width=max(1, _remaining_width(columns, width)))
     return tuple(columns)
 
 
@@ -273,20 +283,20 @@ def item_columns(width: int) -> tuple[LineColumn, ...]:
     columns = [
         _BY_NAME["mark"],
         replace(time, width=8),
-        *([replace(peer, width=11)] if width >= _SHOWS_PEER else []),
+        *([replace(peer, width=11)] if width >= _MIN_WIDTH_WITH_PEER else []),
         replace(what, exchange=lambda line, column: item_cells(line, column.width)),
         replace(status, width=2),
         _BY_NAME["took"],
     ]
-    left = max(1, _left(columns, width))
-    return tuple(column if column.width else replace(column, width=left) for column in columns)
+    remaining = max(1, _remaining_width(columns, width))
+    return tuple(column if column.width else replace(column, width=remaining) for column in columns)
 
 
-_SHOWS_PEER = 52
+_MIN_WIDTH_WITH_PEER = 52
 """Minimum number of cells of a line of one item that shows the peer."""
-_WIDE_BARS = 90
+_MIN_WIDTH_WITH_STATUS = 90
 """Minimum number of cells of a line that shows the status as a word in the waterfall."""
 
 
-def _left(columns: list[LineColumn], width: int) -> int:
+def _remaining_width(columns: list[LineColumn], width: int) -> int:
     return width - sum(column.width for column in columns) - (len(columns) - 1)

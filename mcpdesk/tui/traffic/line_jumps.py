@@ -11,17 +11,17 @@ from mcpdesk.recorder.index.exchange import FAILED, STATUSES
 from mcpdesk.tui.traffic.marked_lines import hidden_marks, shown_marks
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 
-_FAILED = frozenset(map(STATUSES.index, FAILED))
+_FAILED_STATUSES = frozenset(map(STATUSES.index, FAILED))
 _LETTERS = {"error": "e", "slow": "s", "same": "k"}
 
 
 def next_mark(listing: TrafficList, by: int) -> None:
     """Go to the next or previous marked exchange."""
-    here = -1 if listing.selected is None else listing.selected
+    selected = -1 if listing.selected is None else listing.selected
     marks = shown_marks(listing)
-    later = [mark for mark in marks if (mark > here if by > 0 else mark < here)]
-    if later:
-        listing.select(later[0 if by > 0 else -1])
+    candidates = [mark for mark in marks if (mark > selected if by > 0 else mark < selected)]
+    if candidates:
+        listing.select(candidates[0 if by > 0 else -1])
     elif hidden := "" if marks else hidden_marks(listing):
         listing.notify(f"{hidden}.")
     elif marks:
@@ -30,7 +30,7 @@ def next_mark(listing: TrafficList, by: int) -> None:
         listing.notify("No line is marked: m marks one.")
 
 
-def next_like(listing: TrafficList, what: str, by: int) -> None:
+def next_of_kind(listing: TrafficList, kind: str, by: int) -> None:
     """Go to the next or previous line of a kind: `error`, `slow`, or `same` method and name.
 
     The search wraps around, with a notification.
@@ -42,18 +42,18 @@ def next_like(listing: TrafficList, what: str, by: int) -> None:
     line = listing.line
     if line is None or line < index.table.base:
         return
-    fits, noun, nouns = _kinds(listing, line)[what]
-    here = listing.ordered.position(index.line_of(line))
-    letter = _LETTERS[what]
-    for at in range(here + by, here + by * len(lines), by):
-        if fits(lines[at % len(lines)]):
+    is_of_kind, noun, nouns = _kinds(listing, line)[kind]
+    start = listing.ordered.position(index.line_of(line))
+    letter = _LETTERS[kind]
+    for at in range(start + by, start + by * len(lines), by):
+        if is_of_kind(lines[at % len(lines)]):
             listing.select(lines[at % len(lines)])
             if by > 0 and at >= len(lines):
                 listing.notify(f"No {noun} below: continued from the top · [ {letter} goes up")
             elif at < 0:
                 listing.notify(f"No {noun} above: continued from the bottom · ] {letter} goes down")
             return
-    listing.notify(f"No other {noun}" if fits(line) else f"No {nouns}")
+    listing.notify(f"No other {noun}" if is_of_kind(line) else f"No {nouns}")
 
 
 def previous_of_kind(listing: TrafficList, exchange: int) -> int | None:
@@ -61,9 +61,9 @@ def previous_of_kind(listing: TrafficList, exchange: int) -> int | None:
     index, lines = listing.index, listing.view
     if lines.raw:
         return None
-    fits = _kinds(listing, index.line_of(exchange))["same"][0]
-    here = lines.position(index.line_of(exchange))
-    return next((lines.lines[at] for at in range(here - 1, -1, -1) if fits(lines.lines[at])), None)
+    is_of_kind = _kinds(listing, index.line_of(exchange))["same"][0]
+    start = lines.position(index.line_of(exchange))
+    return next((lines.lines[at] for at in range(start - 1, -1, -1) if is_of_kind(lines.lines[at])), None)
 
 
 def comparison_pair(listing: TrafficList, chosen: int | None) -> tuple[int, int] | str:
@@ -93,6 +93,6 @@ def _kinds(listing: TrafficList, line: int) -> dict[str, tuple[Callable[[int], b
     label = table.label[line]
     return {
         "same": (lambda each: table.label[each] == label, "line of its kind", "lines of its kind"),
-        "error": (lambda each: table.status[each] in _FAILED, "error", "errors"),
+        "error": (lambda each: table.status[each] in _FAILED_STATUSES, "error", "errors"),
         "slow": (listing.index.is_slow, "slow call", "slow calls"),
     }

@@ -12,21 +12,23 @@ from mcpdesk.tui.core_answers import ClientConfigs
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.traffic.line_cells import Cell
 
-_NARROWEST = 36
+_MIN_WRAPPED_WIDTH = 36
 """Minimum width of a wrapped message in cells."""
 _MAX_LINES = 2
 
 
-def pointing_at(before: int, message: str, width: int) -> str:
+def pointed_message(column: int, message: str, width: int) -> str:
     """Return an error message with an arrow below the cell `before`, on lines of at most `width` cells."""
-    size = cell_len(message)
-    if before + 2 + size > width and size < before:
-        return f"{' ' * (before - size - 1)}{message} ↑"
-    lead = " " * min(before, max(0, width - 2 - max(_NARROWEST, size // _MAX_LINES)))
-    return "\n".join(wrap(message, max(1, width), initial_indent=f"{lead}↑ ", subsequent_indent=f"{lead}  "))
+    message_width = cell_len(message)
+    if column + 2 + message_width > width and message_width < column:
+        return f"{' ' * (column - message_width - 1)}{message} ↑"
+    indent = " " * min(column, max(0, width - 2 - max(_MIN_WRAPPED_WIDTH, message_width // _MAX_LINES)))
+    return "\n".join(
+        wrap(message, max(1, width), initial_indent=f"{indent}↑ ", subsequent_indent=f"{indent}  ")
+    )
 
 
-def how_to_connect(configs: ClientConfigs, view: CoreView, width: int) -> list[Cell]:
+def connect_instructions(configs: ClientConfigs, view: CoreView, width: int) -> list[Cell]:
     """Return instructions to produce traffic, on lines of at most `width` cells."""
     lines: list[Cell] = [("", ""), ("  No messages yet.", "traffic--name"), ("", "")]
     if not view.servers:
@@ -35,10 +37,10 @@ def how_to_connect(configs: ClientConfigs, view: CoreView, width: int) -> list[C
         return []
     server = view.servers[0]
     lines.append(("  Call a tool on the workbench (1), or connect a client:", ""))
-    lessons = [("Claude Code", "claude-code")]
+    clients = [("Claude Code", "claude-code")]
     if server.url or not server.is_started:  # the URL exists as soon as the port is open
-        lessons.append(("by hand", "curl"))
-    for title, client in lessons:
+        clients.append(("by hand", "curl"))
+    for title, client in clients:
         lines += [("", ""), (f"  {title}", "traffic--muted")]
         command = configs.lines(view, server, client, width - 5)
         lines += [(f"    {line}", "traffic--peer") for line in command]

@@ -1,4 +1,4 @@
-"""Actions that have an effect on one exchange: whether its call can be cancelled, and the code to edit."""
+"""Actions on one exchange: whether its call can be cancelled or repeated, and the code to edit."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.editor import source_location
-from mcpdesk.tui.traffic.exchange_menus import logged_by
-from mcpdesk.tui.traffic.traffic_detail import FAILED, LATE_S, LOOK_S
+from mcpdesk.tui.traffic.exchange_menus import call_log
+from mcpdesk.tui.traffic.traffic_detail import FAILED, LOG_UPDATE_S, LOOKUP_INTERVAL_S
 
 
-class Possible(NamedTuple):
+class ExchangeActions(NamedTuple):
     """Actions that have an effect on an exchange."""
 
     has_failed: bool = False
-    """True if its call failed, so that it may be worth repeating."""
+    """True if the call failed, and may be worth repeating."""
     running_since: float | None = None
     """`RunningCall.started` if its call runs at a core that can cancel it, or None."""
     source: tuple[Path, int] | None = None
-    """File and line where its call failed, or None if it did not fail, or if its log names no existing
+    """File and line where the call failed, or None if the call did not fail or its log names no existing
     file.
     """
 
@@ -36,32 +36,33 @@ class Possible(NamedTuple):
 class PossibleActions:
     """Finds the possible actions of one exchange at a time.
 
-    They are determined again while the exchange runs, and shortly after it failed, because its log may arrive
-    late.
+    The actions are determined again while the exchange runs, and shortly after a failure, because the log of
+    a
+    call may arrive late.
     """
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._key: tuple[object, ...] = ()
         self._checked_at = 0.0
-        self._possible = Possible()
+        self._actions = ExchangeActions()
 
-    def of(self, number: int | None) -> Possible:
+    def actions_of(self, number: int | None) -> ExchangeActions:
         """Return the possible actions of an exchange, or no actions if `number` is None."""
         if number is None:
-            return Possible()
+            return ExchangeActions()
         exchange = self._link.traffic.exchange(number)
         key = (number, exchange.status, exchange.ended)
         may_change = exchange.ended is None or (
-            exchange.status in FAILED and time() - exchange.ended < LATE_S + LOOK_S
+            exchange.status in FAILED and time() - exchange.ended < LOG_UPDATE_S + LOOKUP_INTERVAL_S
         )
-        if key != self._key or (may_change and monotonic() - self._checked_at > LOOK_S):
+        if key != self._key or (may_change and monotonic() - self._checked_at > LOOKUP_INTERVAL_S):
             self._key, self._checked_at = key, monotonic()
             latest = last_round(self._link.traffic, exchange)
             has_failed = latest.status in FAILED
             source = self._source(latest) if has_failed else None
-            self._possible = Possible(has_failed, self._running_since(exchange, latest), source)
-        return self._possible
+            self._actions = ExchangeActions(has_failed, self._running_since(exchange, latest), source)
+        return self._actions
 
     def _running_since(self, exchange: Exchange, latest: Exchange) -> float | None:
         is_running = exchange.kind is ExchangeKind.REQUEST and exchange.direction is Direction.IN
@@ -72,7 +73,7 @@ class PossibleActions:
         return next((call.started for call in running if call.id == latest.id), None)
 
     def _source(self, latest: Exchange) -> tuple[Path, int] | None:
-        locations = [line.where for line in logged_by(self._link, latest) if line.where]
+        locations = [line.where for line in call_log(self._link, latest) if line.where]
         servers = self._link.view().servers
         folder = next((one.folder for one in servers if one.name == latest.server), "")
         return source_location(folder, locations[-1]) if locations else None

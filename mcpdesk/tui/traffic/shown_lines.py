@@ -1,4 +1,4 @@
-"""Lines that the traffic list shows, in any order. The parts of one call may be shown below it."""
+"""Lines that the traffic list shows, in any order, and the parts of one unfolded line below it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ class ShownLines(Protocol):
         """Numbers of the exchanges that the lines show, or of the frames while the list shows frames."""
 
     def position(self, line: int) -> int:
-        """Return the position of a line. If it is not included, return where it would be inserted."""
+        """Return the position of a line, or the position where a missing line would be inserted."""
 
 
 class UnfoldedLines(Sequence[int]):
     """Numbers of the shown exchanges or frames. The parts of an unfolded line follow it."""
 
-    def __init__(self, source: ShownLines, unfolded: int | None = None, below: Sequence[int] = ()) -> None:
-        """Create the sequence. `below` are the lines that belong to the line `unfolded`."""
+    def __init__(self, source: ShownLines, unfolded: int | None = None, parts: Sequence[int] = ()) -> None:
+        """Create the sequence. `parts` are shown below the line `unfolded`."""
         self._lines = source.lines
         self._source = source
-        self._below: Sequence[int] = ()
-        self._at = 0
+        self._unfolded_parts: Sequence[int] = ()
+        self._parts_start = 0
         if unfolded is not None and not source.raw:
-            at = source.position(unfolded)
-            if at < len(self._lines) and self._lines[at] == unfolded:
-                self._below, self._at = below, at + 1
+            line_position = source.position(unfolded)
+            if line_position < len(self._lines) and self._lines[line_position] == unfolded:
+                self._unfolded_parts, self._parts_start = parts, line_position + 1
 
     def __len__(self) -> int:
-        return len(self._lines) + len(self._below)
+        return len(self._lines) + len(self._unfolded_parts)
 
     @overload
     def __getitem__(self, position: int) -> int: ...
@@ -45,18 +45,26 @@ class UnfoldedLines(Sequence[int]):
             return [self[at] for at in range(*position.indices(len(self)))]
         if position < 0:
             position += len(self)
-        below = position - self._at
-        if below < 0 or not self._below:
+        part_index = position - self._parts_start
+        if part_index < 0 or not self._unfolded_parts:
             return self._lines[position]
-        return self._below[below] if below < len(self._below) else self._lines[position - len(self._below)]
+        return (
+            self._unfolded_parts[part_index]
+            if part_index < len(self._unfolded_parts)
+            else self._lines[position - len(self._unfolded_parts)]
+        )
 
     def position(self, line: int) -> int:
-        """Return the position of a line. If it is not included, return where it would be inserted."""
-        if line in self._below:
-            return self._at + self._below.index(line)
+        """Return the position of a line, or the position where a missing line would be inserted."""
+        if line in self._unfolded_parts:
+            return self._parts_start + self._unfolded_parts.index(line)
         position = self._source.position(line)
-        return position + len(self._below) if self._below and position >= self._at else position
+        return (
+            position + len(self._unfolded_parts)
+            if self._unfolded_parts and position >= self._parts_start
+            else position
+        )
 
     def is_below(self, position: int) -> bool:
         """Return True if the line at a position belongs to the unfolded line."""
-        return 0 <= position - self._at < len(self._below)
+        return 0 <= position - self._parts_start < len(self._unfolded_parts)

@@ -32,7 +32,7 @@ _HELP = {
 
 
 class SortChoice(NamedTuple):
-    """Column that was chosen. None for arrival order."""
+    """Column that was chosen, or None for the order of arrival."""
 
     column: str | None
 

@@ -38,7 +38,7 @@ from mcpdesk.tui.results.long_text import LongText
 from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.exchange_details import (
     ENVELOPE,
-    FOLDED,
+    FOLDED_MEMBERS,
     MESSAGES,
     SHOWN_BYTES,
     failure_text,
@@ -46,8 +46,8 @@ from mcpdesk.tui.traffic.exchange_details import (
     frame_text,
     held_tree,
     http_text,
+    step_title,
     steps,
-    title_of,
     with_important_first,
 )
 from mcpdesk.tui.traffic.line_cells import operation_words
@@ -63,21 +63,21 @@ _EXPLANATIONS = {
     Status.ASKS: "asks the client",
 }
 FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR})
-TALL = 24
+MIN_TALL_ROWS = 24
 """Minimum height in rows for showing more than the essentials."""
-WIDE = 100
+MIN_WIDE_CELLS = 100
 """Minimum width in cells for showing request and response side by side, at any height."""
-LOOK_S = 0.5
-"""Seconds after which the code line at which an exchange is waiting is looked up again."""
-LATE_S = 2.0
-"""After a failed call has ended, its log is updated for this many seconds."""
-_REMARKS = 5
+LOOKUP_INTERVAL_S = 0.5
+"""Seconds between two lookups of the code line at which an exchange is waiting."""
+LOG_UPDATE_S = 2.0
+"""Seconds after the end of a failed call in which its log is updated."""
+_MAX_REMARKS = 5
 """Maximum number of remarks on an exchange that are shown. These are the first remarks."""
-_EVENTS = 500
+_MAX_EVENTS = 500
 """Maximum number of notifications of a call that are shown. These are the newest notifications."""
 
 
-MAX_FETCHED = 32 << 20
+MAX_FETCHED_BYTES = 32 << 20
 """Maximum total size in bytes of the large frames that the details wait for."""
 
 
@@ -101,7 +101,7 @@ class FramePage(VerticalScroll):
 
 
 class TrafficDetail(WithFirstResize, Vertical):
-    """Details of an exchange. If none is shown, a text says how to choose one.
+    """Details of an exchange, or a text that explains how to choose one.
 
     `schema_of` returns the input schema of a called tool.
     """
@@ -168,15 +168,15 @@ class TrafficDetail(WithFirstResize, Vertical):
         self.index = index
         self.shown: Exchange | None = None
         self._schema_of, self._awaited_by, self._logged_by = schema_of, awaited_by, logged_by
-        self.logged: Sequence[LogLine] = ()
+        self.call_log: Sequence[LogLine] = ()
         """Log lines of the shown call, including an exception with its traceback."""
         self._failed_at: LogLine | None = None
         """Log line that names the location of the failure."""
         self._heading = Content("")
-        self._awaited = (0.0, -1, "")
+        self._awaited_lookup = (0.0, -1, "")
         """Unix time of the last lookup of a code line, number of the exchange, and the code line at which it
         was waiting."""
-        self._remarked: tuple[object, list[str]] = (None, [])
+        self._remark_cache: tuple[object, list[str]] = (None, [])
         """Key of the exchange whose remarks were read last, and the texts of these remarks."""
         self._rules = rules
         self._tab = "messages"
@@ -186,8 +186,8 @@ class TrafficDetail(WithFirstResize, Vertical):
         """Side -> shown frame, or the reason why the message is missing."""
         self._stale: set[str] = set()
         """Tabs that show an older state than `shown`."""
-        self._absent = list[int]()
-        """Frames of the shown exchange that are being fetched from another process."""
+        self._missing_frames = list[int]()
+        """Frames of the shown exchange that are still being fetched from another process."""
         self._wanted_step: int | None = None
         """Step to select when the steps are filled."""
 
@@ -217,8 +217,8 @@ class TrafficDetail(WithFirstResize, Vertical):
 
     @on(JsonTree.CopyRequested)
     def path_copied(self, event: JsonTree.CopyRequested) -> None:
-        """Correct a copied path: on the screen the members are inside `envelope`, but in the message they are
-        not.
+        """Remove `envelope` from a copied path, because only the screen shows this member, not the
+        message.
         """
         if event.what == "path":
             event.text = event.text.removeprefix(f"{ENVELOPE}.")
@@ -251,8 +251,8 @@ class TrafficDetail(WithFirstResize, Vertical):
     def on_resize(self) -> None:
         """Wrap the facts for the new width, and arrange the messages for the new size."""
         width, height = self.size
-        self.set_class(height < TALL, "-short")
-        self.set_class(width < min(WIDE, 3 * height), "-stacked")
+        self.set_class(height < MIN_TALL_ROWS, "-short")
+        self.set_class(width < min(MIN_WIDE_CELLS, 3 * height), "-stacked")
         if self.shown is not None:
             self._show_facts(self.shown)
             self._show_position()
@@ -265,17 +265,17 @@ class TrafficDetail(WithFirstResize, Vertical):
         """
         if self.shown is None:
             return
-        fresh = self.index.exchange(self.shown.number)
-        if any(self.index.is_here(frame) for frame in self._absent):
+        exchange = self.index.exchange(self.shown.number)
+        if any(self.index.is_here(frame) for frame in self._missing_frames):
             self._frames = dict.fromkeys(self._frames)
             self._stale |= set(TABS)
-            self._load(fresh)
-        elif fresh != self.shown:
-            self._load(fresh)
-        elif fresh.status in FAILED and time() - (fresh.ended or 0.0) < LATE_S:
-            self._show_log(fresh)
-        elif fresh.ended is None or fresh.asked_at is not None:
-            self._show_facts(fresh)
+            self._load(exchange)
+        elif exchange != self.shown:
+            self._load(exchange)
+        elif exchange.status in FAILED and time() - (exchange.ended or 0.0) < LOG_UPDATE_S:
+            self._show_log(exchange)
+        elif exchange.ended is None or exchange.asked_at is not None:
+            self._show_facts(exchange)
 
     @property
     def is_ageing(self) -> bool:
@@ -290,13 +290,13 @@ class TrafficDetail(WithFirstResize, Vertical):
     @property
     def _tabs(self) -> tuple[str, ...]:
         """Tabs with contents. The tab of steps exists only for an operation of several exchanges."""
-        one = self.shown
-        missing = {
+        exchange = self.shown
+        is_missing = {
             "frame": self.frame is None,
-            "steps": one is None or not one.parts,
-            "held": one is None or not self.index.marks_of(one),
+            "steps": exchange is None or not exchange.parts,
+            "held": exchange is None or not self.index.marks_of(exchange),
         }
-        return tuple(tab for tab in TABS if not missing.get(tab))
+        return tuple(tab for tab in TABS if not is_missing.get(tab))
 
     @on(TabStrip.Picked)
     def tab_picked(self, event: TabStrip.Picked) -> None:
@@ -323,25 +323,25 @@ class TrafficDetail(WithFirstResize, Vertical):
 
     def _load(self, exchange: Exchange) -> None:
         """Show a newer state of an exchange. A tree whose frame is unchanged is kept."""
-        before = self.shown
+        previous = self.shown
         self.shown = exchange
         self.remove_class("-empty")
         self._stale |= {"messages", "held", "http"}
-        if before is None or before.notifications != exchange.notifications:
+        if previous is None or previous.notifications != exchange.notifications:
             self._stale.add("events")
         if exchange.parts:
             self._stale.add("steps")
-        if before is None:
+        if previous is None:
             self._frames = dict.fromkeys(self._frames)
-        if exchange.parts and self._tab == "messages" and (before is None or not before.parts):
+        if exchange.parts and self._tab == "messages" and (previous is None or not previous.parts):
             self._tab = "steps"
         if self._tab not in self._tabs or (
-            before is None and self._tab == "events" and not exchange.notifications
+            previous is None and self._tab == "events" and not exchange.notifications
         ):
             self._tab = self._tabs[0]
         self._show_failure(exchange)
         self._show_tab(self._tab)
-        if before is None:
+        if previous is None:
             self.call_after_refresh(self._show_failed_line)
 
     def _fill(self, exchange: Exchange) -> None:
@@ -356,25 +356,29 @@ class TrafficDetail(WithFirstResize, Vertical):
                 "http": self._fill_http,
             }
             fills.get(self._tab, self._fill_events)(exchange)
-            self._absent = self._absent_frames(exchange)
+            self._missing_frames = self._frames_to_fetch(exchange)
 
-    def _absent_frames(self, exchange: Exchange) -> list[int]:
+    def _frames_to_fetch(self, exchange: Exchange) -> list[int]:
         """Return the frames of the exchange that are still to be fetched.
 
         Their total size is limited, because fetching too many would remove others from memory.
         """
         if self.index.fetched_until is None:
             return []
-        absent, size = list[int](), 0
-        shown = () if self.frame is None else (self.frame,)
-        for number in (*shown, *frames_of(self.index, exchange), *exchange.notifications[-_EVENTS:]):
+        missing, size = list[int](), 0
+        selected_frames = () if self.frame is None else (self.frame,)
+        for number in (
+            *selected_frames,
+            *frames_of(self.index, exchange),
+            *exchange.notifications[-_MAX_EVENTS:],
+        ):
             frame = self.index.frame(number)
             size += frame.size if frame is not None and len(frame.data) < frame.size else 0
-            if size > MAX_FETCHED and absent:
+            if size > MAX_FETCHED_BYTES and missing:
                 break
             if not self.index.is_here(number):
-                absent.append(number)
-        return absent
+                missing.append(number)
+        return missing
 
     def _fill_frame(self, _: Exchange) -> None:
         if self.frame is not None:
@@ -387,11 +391,11 @@ class TrafficDetail(WithFirstResize, Vertical):
             ("response", last, last.response),
         ):
             changed = changed_request(self.index, one, self._schema_of(one)) if side == "request" else None
-            ended = end_at_desk(self.index, one) if side == "response" else ""
-            shows = (one.status if frame is None else frame, changed is not None, ended)
-            if self._frames[side] != shows:
-                self._frames[side] = shows
-                self._fill_side(one, side, frame, changed, ended)
+            desk_end = end_at_desk(self.index, one) if side == "response" else ""
+            side_state = (one.status if frame is None else frame, changed is not None, desk_end)
+            if self._frames[side] != side_state:
+                self._frames[side] = side_state
+                self._fill_side(one, side, frame, changed, desk_end)
 
     def _show_failure(self, exchange: Exchange) -> None:
         """Show why a call failed: the error in the response, the code line, and the log."""
@@ -408,18 +412,18 @@ class TrafficDetail(WithFirstResize, Vertical):
     def _show_log(self, exchange: Exchange) -> None:
         """Show the current log of a failed call, starting at the code line."""
         last = last_round(self.index, exchange)
-        logged = self._logged_by(last) if last.status in FAILED else ()
-        if logged == self.logged:
+        call_log = self._logged_by(last) if last.status in FAILED else ()
+        if call_log == self.call_log:
             return
-        self.logged, self._failed_at = logged, failed_line(logged)
-        self.set_class(bool(logged), "-logged")
+        self.call_log, self._failed_at = call_log, failed_line(call_log)
+        self.set_class(bool(call_log), "-logged")
         self.set_class(self._failed_at is not None, "-placed")
         self._show_position()
         log = self.query_one(".log", VerticalScroll)
-        is_own = any(line.call is not None for line in logged)
+        is_own = any(line.call is not None for line in call_log)
         log.border_title = "log of this call" if is_own else "stderr of the server during the call"
         log.remove_children()
-        log.mount_all(log_blocks(logged))
+        log.mount_all(log_blocks(call_log))
         self.call_after_refresh(self._show_failed_line)
 
     def _show_position(self) -> None:
@@ -441,16 +445,18 @@ class TrafficDetail(WithFirstResize, Vertical):
         log = self.query_one(".log", VerticalScroll)
         line = self._failed_at
         blocks = () if line is None else log.query(LogBlock)
-        failed = next((each for each in blocks if line is not None and each.shows(line)), None)
-        if failed is not None and line is not None:
-            region, height = failed.virtual_region, log.scrollable_content_region.height
+        failed_block = next((each for each in blocks if line is not None and each.shows(line)), None)
+        if failed_block is not None and line is not None:
+            region, height = failed_block.virtual_region, log.scrollable_content_region.height
             row = region.y + 1 + failed_code(line)[0]  # the level is in the first row
             end = region.bottom - height
             log.scroll_to(0, end if row >= end else row - height // 2, animate=False, immediate=True)
         else:
             log.scroll_home(animate=False, immediate=True)
 
-    def _fill_side(self, exchange: Exchange, side: str, frame: int | None, changed: Any, ended: str) -> None:
+    def _fill_side(
+        self, exchange: Exchange, side: str, frame: int | None, changed_request: Any, desk_end: str
+    ) -> None:
         """Show a message.
 
         If a person changed a request, `changed` is the new request, which is shown instead; otherwise None.
@@ -458,25 +464,25 @@ class TrafficDetail(WithFirstResize, Vertical):
         it is empty.
         """
         box = self.query_one(f".{side}", Vertical)
-        value, problem = "no response" if ended else _missing_text(exchange, side), ""
-        ended = f"{ended} at the desk: the server never saw this request" if ended else ""
+        value, problem = "no response" if desk_end else _missing_text(exchange, side), ""
+        desk_end = f"{desk_end} at the desk: the server never saw this request" if desk_end else ""
         if frame is not None:
             schema = self._schema_of(exchange) if side == "request" else None
             value, problem = message(self.index, exchange, frame, schema)
-        problem = problem or ended
-        box.set_class(changed is not None, "-changed")
-        box.border_title = side if changed is None else f"{side}, changed at the desk: see held"
-        if changed is not None:
-            value, problem = changed, ""
+        problem = problem or desk_end
+        box.set_class(changed_request is not None, "-changed")
+        box.border_title = side if changed_request is None else f"{side}, changed at the desk: see held"
+        if changed_request is not None:
+            value, problem = changed_request, ""
         box.set_class(bool(problem), "-problem")
         box.query_one(".problem", Static).update(Content(one_line(problem)))
-        box.query_one(JsonTree).load(with_important_first(value), folded=FOLDED, begin=1)
+        box.query_one(JsonTree).load(with_important_first(value), folded=FOLDED_MEMBERS, begin=1)
         box.display = frame is not None or exchange.kind is ExchangeKind.REQUEST
 
     def _fill_steps(self, exchange: Exchange) -> None:
         tree = self.query_one("#steps JsonTree", JsonTree)
         tree.load(steps(self.index, exchange, self._schema_of(exchange)), folded=(MESSAGES,))
-        title = None if self._wanted_step is None else title_of(self.index, exchange, self._wanted_step)
+        title = None if self._wanted_step is None else step_title(self.index, exchange, self._wanted_step)
         if title is not None:
             tree.reveal((title,))
 
@@ -489,7 +495,7 @@ class TrafficDetail(WithFirstResize, Vertical):
 
     def _fill_events(self, exchange: Exchange) -> None:
         fields: dict[str, Any] = {}
-        for frame in exchange.notifications[-_EVENTS:]:
+        for frame in exchange.notifications[-_MAX_EVENTS:]:
             stored_frame = self.index.frame(frame)
             value = message(self.index, exchange, frame).value
             after = duration(stored_frame.time - exchange.started) if stored_frame else "?"
@@ -526,11 +532,11 @@ class TrafficDetail(WithFirstResize, Vertical):
         again.
         """
         key = (exchange.number, exchange.response, len(self.index.remarks), self.index.reveals_secrets)
-        if self._remarked[0] != key:
+        if self._remark_cache[0] != key:
             texts = [each.text for each in remarks(self.index, exchange)]
-            more = [f"{len(texts) - _REMARKS} more remarks"] if len(texts) > _REMARKS else []
-            self._remarked = key, texts[:_REMARKS] + more
-        return self._remarked[1]
+            more = [f"{len(texts) - _MAX_REMARKS} more remarks"] if len(texts) > _MAX_REMARKS else []
+            self._remark_cache = key, texts[:_MAX_REMARKS] + more
+        return self._remark_cache[1]
 
     def _show_heading(self, heading: Content) -> None:
         """Show the title, also as the title of the border if the details are below the list."""
@@ -541,10 +547,10 @@ class TrafficDetail(WithFirstResize, Vertical):
 
     def _awaited_line(self, exchange: Exchange) -> str:
         """Return the code line at which an exchange is waiting. It is looked up at most twice a second."""
-        when, number, line = self._awaited
-        if number != exchange.number or time() - when > LOOK_S:
+        looked_up_at, number, line = self._awaited_lookup
+        if number != exchange.number or time() - looked_up_at > LOOKUP_INTERVAL_S:
             line = self._awaited_by(exchange)
-            self._awaited = time(), exchange.number, line
+            self._awaited_lookup = time(), exchange.number, line
         return line
 
 

@@ -41,16 +41,17 @@ def exchange_cells(
     marked: bool = False,
     texts: Summary = EMPTY_SUMMARY,
     fold: Fold = Fold.CLOSED,
-    zero: float | None = None,
-    former: Collection[str] = (),
+    time_origin: float | None = None,
+    ended_cores: Collection[str] = (),
     is_held: bool = False,
 ) -> list[Cell]:
     """Return the line of an exchange.
 
-    `now` is the time for the clock of a pending exchange. Times are relative to `zero`, if given. `former`
-    are the cores that have ended. `is_held` means that a message of the exchange is held at the desk.
+    `now` is the time for the clock of a pending exchange. Times are relative to `time_origin` unless it is
+    None. `ended_cores` are the cores that have ended. `is_held` means that a message of the exchange is held
+    at the desk.
     """
-    line = ExchangeLine(exchange, now, marked, texts, fold, zero, former, is_held)
+    line = ExchangeLine(exchange, now, marked, texts, fold, time_origin, ended_cores, is_held)
     cells = _joined(_fit(column.cells(line), column) for column in columns)
     if exchange.status is Status.NEGOTIATION or (
         exchange.method in _PROBES and exchange.status in (Status.OK, Status.SENT, Status.PENDING)
@@ -60,18 +61,20 @@ def exchange_cells(
 
 
 _PROBES = frozenset({"initialize", "notifications/initialized", "ping", "server/discover"})
-"""Methods with which a connection is opened and checked. Their lines are muted, unless they failed."""
-_BY_HAND: Cell = ("✎", "traffic--warn")
-_BY_RULE: Cell = ("↯", "traffic--warn")
+"""Methods that open or check a connection. Their lines are muted unless the request failed."""
+_CHANGED_BY_HAND: Cell = ("✎", "traffic--warn")
+_CHANGED_BY_RULE: Cell = ("↯", "traffic--warn")
 _BY_MOCK: Cell = ("M", "traffic--warn")
 """First cells of exchanges with a message that was changed or answered at the desk: by hand, by a rule, or by
 a mock."""
-_REMARKED: Cell = ("!", "traffic--warn")
+_REMARK_CELL: Cell = ("!", "traffic--warn")
 """First cell of an exchange with a remark about a fault of a message."""
 
 
-def _changed_cell(how: str) -> Cell:
-    return _BY_RULE if FAULT in how else _BY_MOCK if BY_MOCK in how else _BY_HAND
+def _changed_cell(change_text: str) -> Cell:
+    return (
+        _CHANGED_BY_RULE if FAULT in change_text else _BY_MOCK if BY_MOCK in change_text else _CHANGED_BY_HAND
+    )
 
 
 def frame_cells(
@@ -81,8 +84,8 @@ def frame_cells(
     revision: str = "",
     *,
     marked: bool = False,
-    zero: float | None = None,
-    former: Collection[str] = (),
+    time_origin: float | None = None,
+    ended_cores: Collection[str] = (),
 ) -> list[Cell]:
     """Return the line of a raw frame. If the frame is None (deleted), return a note.
 
@@ -90,38 +93,51 @@ def frame_cells(
     """
     if frame is None:
         return [("  this frame is no longer in memory, nor in a file", "traffic--muted")]
-    line = FrameLine(frame, connection, revision, marked, zero, former)
+    line = FrameLine(frame, connection, revision, marked, time_origin, ended_cores)
     return _joined(_fit(column.cells(line), column) for column in columns)
 
 
 def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
     """Join the cells of all columns. Blank cells are added to the cell before, to draw fewer cells."""
-    joined: list[Cell] = []
+    cells_so_far: list[Cell] = []
     for column in columns:
         for text, style in column:
-            if joined and not text.strip():
-                joined[-1] = (joined[-1][0] + text, joined[-1][1])
+            if cells_so_far and not text.strip():
+                cells_so_far[-1] = (cells_so_far[-1][0] + text, cells_so_far[-1][1])
             else:
-                joined.append((text, style))
-    return joined
+                cells_so_far.append((text, style))
+    return cells_so_far
 
 
 def _fit(cells: list[Cell], column: LineColumn) -> list[Cell]:
     """Cut or pad cells to the width of their column, and add the gap."""
     if (shorten := column.shorten) is not None:
         cells = [(shorten(text, column.width), style) for text, style in cells]
-    kept, left = fitted(cells, column.width)
-    kept.append((" ", ""))
-    pad = (" " * left, "")
-    return [pad, *kept] if column.right else [*kept, pad]
+    fitting, remaining = fitted(cells, column.width)
+    fitting.append((" ", ""))
+    pad = (" " * remaining, "")
+    return [pad, *fitting] if column.is_right_aligned else [*fitting, pad]
 
 
-_PARTS = ("head", "in", "out", "method", "name", "peer", "mark", "good", "bad", "warn", "clock", "muted")
-STYLES = frozenset(f"traffic--{part}" for part in (*_PARTS, "cursor"))
+_STYLE_NAMES = (
+    "head",
+    "in",
+    "out",
+    "method",
+    "name",
+    "peer",
+    "mark",
+    "good",
+    "bad",
+    "warn",
+    "clock",
+    "muted",
+)
+STYLES = frozenset(f"traffic--{part}" for part in (*_STYLE_NAMES, "cursor"))
 """Component classes of the lines."""
 
 
-_JUDGED = frozenset({"traffic--good", "traffic--bad", "traffic--warn", "traffic--mark"})
+_STATUS_STYLES = frozenset({"traffic--good", "traffic--bad", "traffic--warn", "traffic--mark"})
 """Styles of cells that a colour rule does not change."""
 
 
@@ -130,22 +146,22 @@ class TrafficStrips:
 
     def __init__(self, widget: Widget, index: Index, waterfall: Waterfall) -> None:
         self.has_clock = False
-        """True if a line with a running clock was drawn since this was last set to False."""
+        """True if a line with a running clock was drawn since the list set this to False."""
         self._widget = widget
         self._index = index
         self._width = 0
         self._waterfall = waterfall
         self._has_bars = False
         self.order = ("", False)
-        """Column that the lines are sorted by, and True if the largest value comes first. The name is empty
-        for arrival order."""
+        """Column that the lines are sorted by, or "" for the order of arrival, and True if the largest value
+        comes first."""
         self.held: Collection[tuple[int, Id | None]] = ()
         """Connections and ids of exchanges with a message that is held at the desk."""
-        self.is_of_item = False
+        self.has_single_item = False
         """True if all lines are requests for the same item, so that method and name are left out."""
-        self.zero: float | None = None
-        """Unix time in seconds that the times of the lines are relative to. None to show the time of day."""
-        self._fitted: tuple[object, ...] = ()
+        self.time_origin: float | None = None
+        """Unix time in seconds to which times are relative, or None to show the time of day."""
+        self._layout_key: tuple[object, ...] = ()
         """Parameters of the current column layout."""
         self._filters: tuple[LineFilter, ...] = ()
         """Line filters of the app."""
@@ -155,38 +171,48 @@ class TrafficStrips:
         self.rules: ColourRules | None = None
         """Rules that colour whole lines."""
         self._summaries: dict[tuple[object, ...], Summary] = {}
-        self._drawn: dict[int, tuple[object, Strip]] = {}
-        """Lines of finished exchanges, each with the values it was drawn from."""
+        self._strip_cache: dict[int, tuple[object, Strip]] = {}
+        """Drawn lines of finished exchanges, each with the values that determine its look."""
 
     def forget_styles(self) -> None:
         """Look the styles up again after a change of the theme or the focus."""
         self._styles.clear()
-        self._drawn.clear()
+        self._strip_cache.clear()
 
     def fit(self, width: int, raw: bool) -> None:
         """Lay the columns out for a widget of `width` cells."""
-        widget, has_zero = self._widget, self.zero is not None
-        bars, index = self._waterfall.is_on and not raw, self._index
+        widget, has_zero = self._widget, self.time_origin is not None
+        has_bars, index = self._waterfall.is_on and not raw, self._index
         has_cores, has_servers = index.has_cores, index.has_servers
         filters, background = tuple(widget.get_line_filters()), widget.background_colors[1]
-        fitted = (width, raw, bars, self.is_of_item, has_zero, has_cores, has_servers, filters, background)
-        if fitted != self._fitted:
-            self._fitted, self._width, self._has_bars = fitted, width, bars
+        layout_key = (
+            width,
+            raw,
+            has_bars,
+            self.has_single_item,
+            has_zero,
+            has_cores,
+            has_servers,
+            filters,
+            background,
+        )
+        if layout_key != self._layout_key:
+            self._layout_key, self._width, self._has_bars = layout_key, width, has_bars
             self._filters, self._background = filters, background
             self._columns = (
                 bar_columns(width - 2)
-                if bars
+                if has_bars
                 else item_columns(width - 2)
-                if self.is_of_item and not raw
+                if self.has_single_item and not raw
                 else columns_for(
                     width - 2,
                     raw=raw,
-                    keeps_time=has_zero,
+                    is_time_kept=has_zero,
                     has_cores=has_cores,
                     has_servers=has_servers,
                 )
             )
-            self._drawn.clear()
+            self._strip_cache.clear()
 
     @property
     def columns(self) -> list[str]:
@@ -212,7 +238,7 @@ class TrafficStrips:
 
     def _title(self, column: LineColumn) -> str:
         name, is_descending = self.order
-        if column.name == "time" and self.zero is not None:
+        if column.name == "time" and self.time_origin is not None:
             return "elapsed"
         return f"{column.title}{'↓' if is_descending else '↑'}" if column.name == name else column.title
 
@@ -225,18 +251,29 @@ class TrafficStrips:
         exchange = self._index.exchange(number)
         is_running = exchange.ended is None or exchange.asked_at is not None
         self.has_clock = self.has_clock or is_running
-        changed = self._how_changed(exchange)
-        texts = self._summary(exchange, changed)
+        change_text = self._how_changed(exchange)
+        texts = self._summary(exchange, change_text)
         if self._has_bars:
             texts = texts._replace(answered="")
-        how = "" if marked else changed
+        change_mark = "" if marked else change_text
         rule = self.rules.rule_of(exchange) if self.rules is not None else None
-        former = self._index.former_cores
+        ended_cores = self._index.former_cores
         is_remarked = not marked and self._index.is_remarked(number)
-        is_former = exchange.core in former
-        look = (exchange, texts, cursor, marked, fold, how, is_remarked, rule, self.zero, is_former)
-        cached = self._drawn.get(number)
-        if cached is not None and cached[0] == look:
+        is_former = exchange.core in ended_cores
+        cache_key = (
+            exchange,
+            texts,
+            cursor,
+            marked,
+            fold,
+            change_mark,
+            is_remarked,
+            rule,
+            self.time_origin,
+            is_former,
+        )
+        cached = self._strip_cache.get(number)
+        if cached is not None and cached[0] == cache_key:
             return cached[1]
         columns = self._columns[:-1] if self._has_bars else self._columns
         cells = exchange_cells(
@@ -246,20 +283,20 @@ class TrafficStrips:
             marked=marked,
             texts=texts,
             fold=fold,
-            zero=self.zero,
-            former=former,
+            time_origin=self.time_origin,
+            ended_cores=ended_cores,
             is_held=is_running and (exchange.connection, exchange.id) in self.held,
         )
-        if how or is_remarked:
+        if change_mark or is_remarked:
             cells[0] = (cells[0][0][1:], cells[0][1])
-            cells.insert(0, _changed_cell(how) if how else _REMARKED)
+            cells.insert(0, _changed_cell(change_mark) if change_mark else _REMARK_CELL)
         if self._has_bars:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
         strip = self._strip(cells, "traffic--cursor" if cursor else "", self._colour(rule))
         if not is_running and not self._has_bars:
-            if len(self._drawn) >= _MAX_SUMMARIES:
-                self._drawn.clear()
-            self._drawn[number] = (look, strip)
+            if len(self._strip_cache) >= _MAX_SUMMARIES:
+                self._strip_cache.clear()
+            self._strip_cache[number] = (cache_key, strip)
         return strip
 
     def _how_changed(self, exchange: Exchange) -> str:
@@ -276,16 +313,16 @@ class TrafficStrips:
             return Style(color=self._style(name).color)
         return Style(color=Color.parse(rule.colour).rich_color)
 
-    def _summary(self, exchange: Exchange, changed: str) -> Summary:
+    def _summary(self, exchange: Exchange, change_text: str) -> Summary:
         """Return the summary of an exchange, cached until its answer arrives or it is changed."""
-        news = exchange.response if exchange.ended is not None else len(exchange.notifications)
-        key = (exchange.number, exchange.ended, news, changed, self._index.reveals_secrets)
-        summarised = self._summaries.get(key)
-        if summarised is None:
+        answer_state = exchange.response if exchange.ended is not None else len(exchange.notifications)
+        key = (exchange.number, exchange.ended, answer_state, change_text, self._index.reveals_secrets)
+        cached = self._summaries.get(key)
+        if cached is None:
             if len(self._summaries) >= _MAX_SUMMARIES:
                 self._summaries.clear()
-            summarised = self._summaries[key] = summary(self._index, exchange)
-        return summarised
+            cached = self._summaries[key] = summary(self._index, exchange)
+        return cached
 
     def frame(self, number: int, *, cursor: bool, marked: bool) -> Strip:
         """Draw the line of a raw frame."""
@@ -299,27 +336,27 @@ class TrafficStrips:
             self._columns,
             revision,
             marked=marked,
-            zero=self.zero,
-            former=self._index.former_cores,
+            time_origin=self.time_origin,
+            ended_cores=self._index.former_cores,
         )
         return self._strip(cells, "traffic--cursor" if cursor else "")
 
     def _strip(self, cells: Sequence[Cell], line_style: str = "", colour: Style | None = None) -> Strip:
-        base = self._style("")
-        over = self._style(line_style) if line_style else None
+        base_style = self._style("")
+        line_overlay = self._style(line_style) if line_style else None
         segments = []
         for text, name in cells:
-            style = base + self._style(name) if name else base
-            if colour is not None and name not in _JUDGED:
+            style = base_style + self._style(name) if name else base_style
+            if colour is not None and name not in _STATUS_STYLES:
                 style += colour
-            segments.append(Segment(text, style + over if over else style))
-        fill = base + over if over else base
-        left = self._width - 1 - sum(cell_len(text) for text, _ in cells)
-        if left < 0:
-            segments = Segment.adjust_line_length(segments, self._width - 1, fill)
-        elif left:
-            segments.append(Segment(" " * left, fill))
-        segments.append(Segment(" ", base))
+            segments.append(Segment(text, style + line_overlay if line_overlay else style))
+        fill_style = base_style + line_overlay if line_overlay else base_style
+        remaining = self._width - 1 - sum(cell_len(text) for text, _ in cells)
+        if remaining < 0:
+            segments = Segment.adjust_line_length(segments, self._width - 1, fill_style)
+        elif remaining:
+            segments.append(Segment(" " * remaining, fill_style))
+        segments.append(Segment(" ", base_style))
         for each in self._filters:
             segments = each.apply(segments, self._background)
         return Strip(segments, self._width)

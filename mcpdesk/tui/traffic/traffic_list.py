@@ -1,7 +1,7 @@
 """List of the traffic, one line per exchange or raw frame, for any number of lines.
 
-It draws only visible lines, from the index, and keeps its own offset, so that a flood of messages causes no
-layout. It reads the index only when `update_lines` is called.
+The list draws only visible lines, and has its own scroll offset, so that a flood of messages causes no
+layout. The list reads the index only when `update_lines` is called.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from mcpdesk.tui.traffic.line_columns import SORT_KEYS, sorted_by
 from mcpdesk.tui.traffic.shown_lines import ShownLines, UnfoldedLines
 from mcpdesk.tui.traffic.sort_menu import sort_menu
 from mcpdesk.tui.traffic.traffic_lines import STYLES, TrafficStrips
-from mcpdesk.tui.traffic.waterfall import MAX_ZOOM, Waterfall
+from mcpdesk.tui.traffic.waterfall import MAX_ZOOM_STEPS, Waterfall
 from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 
-_CLOCK_S = 0.1
+_CLOCK_UPDATE_S = 0.1
 """Seconds between two updates of the clocks of pending lines."""
 _SLICE_S = 0.005
-_AT_ONCE_S = 0.02
-"""Maximum seconds of sorting in the handler of a key. If this is not enough, a worker continues to sort."""
-_PROGRESS_S = 0.1
+_FIRST_SORT_S = 0.02
+"""Maximum seconds of sorting in the handler of a key. After this time, a worker continues to sort."""
+_PROGRESS_UPDATE_S = 0.1
 """Seconds between two displays of the progress of a search or sort."""
-_REST_S = 0.02
-"""Seconds to wait for another typed letter before the lines are searched."""
-_MANY = 100_000
-_LONG_REST_S = 0.1
-"""Used instead of `_REST_S` for more than `_MANY` frames, because their search takes longer."""
-_WHEEL = 3
-_SORTING = "traffic-sort"
+_TYPING_PAUSE_S = 0.02
+"""Seconds without typing before the lines are searched."""
+_MANY_FRAMES = 100_000
+_LONG_TYPING_PAUSE_S = 0.1
+"""Seconds without typing before more than `_MANY_FRAMES` frames are searched, which takes longer."""
+_WHEEL_LINES = 3
+_SORT_GROUP = "traffic-sort"
 
 
 class TrafficList(WithFirstResize, Widget, can_focus=True):
-    """List that follows the newest line until the person selects a line. Then this line stays selected.
+    """List that follows the newest line until the person selects another line, which then stays selected.
 
     Its component classes are `traffic_lines.STYLES`.
     """
@@ -113,26 +113,26 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         exchange: int | None
 
     def __init__(
-        self, index: Index, *, compact: bool = False, shifted: Callable[[], None] = lambda: None
+        self, index: Index, *, compact: bool = False, state_changed: Callable[[], None] = lambda: None
     ) -> None:
         """Create the list. `compact` leaves the column titles out, for a strip of few lines.
 
-        `shifted` is called when following, pausing, marks, order or raw form change. It is called
+        `state_changed` is called when following, pausing, marks, order or raw form change. It is called
         immediately, so that its effects are drawn together with the lines.
         """
         super().__init__()
-        self.shifted = shifted
+        self.state_changed = state_changed
         self.index = index
         self.compact = compact
         self.node: Node = EVERYTHING
         self.view = View(index)
         self.sorted: SortedLines | None = None
-        """Lines sorted by a column. None for arrival order."""
+        """Lines sorted by a column, or None for the order of arrival."""
         self._unfolded: int | None = None
         """Exchange whose notifications and parts are shown below its line."""
-        self._below: Sequence[int] = ()
-        self._below_as_of = (-1, -1)
-        """Exchange and version of the index for which `_below` was read."""
+        self._unfolded_lines: Sequence[int] = ()
+        self._unfolded_lines_key = (-1, -1)
+        """Exchange, and version of the index, that `_unfolded_lines` belongs to."""
         self.following = True
         self.paused = False
         self.marks: set[int] = set()
@@ -140,18 +140,19 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self.empty_text: Sequence[Cell] = ()
         """Lines shown in an empty list."""
         self._bar = ScrollBar(vertical=True, thickness=1)
-        self._bar_look: tuple[int, ...] = ()
+        self._bar_state: tuple[int, ...] = ()
         self._offset = 0
         self._top: int | None = None
         self._line: int | None = None
-        self._clock_at = 0.0
-        self._seen = -1
-        self._pinned: int | None = None
-        """While lines are being sorted: 0 or -1 if the person went to the first or last line."""
+        self._clock_updated_at = 0.0
+        self._drawn_version = -1
+        self._pinned_end: int | None = None
+        """Index of the line that stays selected while lines are sorted: 0 for the first line, -1 for the last
+        line, or None."""
         self.waterfall = Waterfall(index)
         self._strips = TrafficStrips(self, index, self.waterfall)
 
-    def show_stopped(self, exchanges: Collection[tuple[int, Id | None]]) -> None:
+    def show_held(self, exchanges: Collection[tuple[int, Id | None]]) -> None:
         """Mark the exchanges, by connection and id, with a message that is held at the desk."""
         if exchanges != self._strips.held:
             self._strips.held = self.index.held = exchanges
@@ -171,12 +172,12 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     def update_lines(self, budget_s: float = _SLICE_S) -> bool:
         """Pair and filter new frames for about `budget_s` seconds, and return True if the list is redrawn."""
         self.index.catch_up(budget_s)
-        changed = self.view.advance(budget_s) or self.index.version != self._seen
-        changed = (self.sorted is not None and self._sort_on(self.sorted, budget_s)) or changed
-        is_tick = self._strips.has_clock and monotonic() - self._clock_at > _CLOCK_S
+        changed = self.view.advance(budget_s) or self.index.version != self._drawn_version
+        changed = (self.sorted is not None and self._continue_sort(self.sorted, budget_s)) or changed
+        is_tick = self._strips.has_clock and monotonic() - self._clock_updated_at > _CLOCK_UPDATE_S
         if not changed and not is_tick:
             return False
-        self._seen = self.index.version
+        self._drawn_version = self.index.version
         if self.marks and min(self.marks) < (oldest := self.index.table.base):
             self.marks = {mark for mark in self.marks if mark >= oldest}
         self._place_lines()
@@ -192,8 +193,8 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             return False
         if self.sorted is not None or self.node != EVERYTHING:
             return True
-        shown = () if self.view.raw else self.lines[self._offset : self._offset + self.rows_visible]
-        exchanges = map(self.index.exchange, shown)
+        visible_lines = () if self.view.raw else self.lines[self._offset : self._offset + self.rows_visible]
+        exchanges = map(self.index.exchange, visible_lines)
         return any(one.ended is None or one.asked_at is not None for one in exchanges)
 
     @property
@@ -211,14 +212,14 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Current lines, including those below the unfolded line."""
         if self._unfolded is None:
             return UnfoldedLines(self.ordered)
-        if self._below_as_of != (self._unfolded, self.index.version):
-            self._below = self.index.folded_in(self._unfolded)
-            self._below_as_of = (self._unfolded, self.index.version)
-        return UnfoldedLines(self.ordered, self._unfolded, self._below)
+        if self._unfolded_lines_key != (self._unfolded, self.index.version):
+            self._unfolded_lines = self.index.folded_in(self._unfolded)
+            self._unfolded_lines_key = (self._unfolded, self.index.version)
+        return UnfoldedLines(self.ordered, self._unfolded, self._unfolded_lines)
 
     @property
     def selected(self) -> int | None:
-        """Number of the selected exchange. None for an empty list or an unpaired raw frame."""
+        """Number of the selected exchange, or None for an empty list or an unpaired raw frame."""
         if self._line is None or not self.view.raw:
             return self._line
         return next(iter(self.index.rows_of(self._line)), None)
@@ -239,17 +240,17 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         `is_typed` delays the search, because the filter may change again soon.
         """
         self.node = node
-        rest_s = _LONG_REST_S if self.index.paired > _MANY else _REST_S
-        self._rebuild(self.view.raw, rest_s if is_typed and node != EVERYTHING else 0.0)
+        pause_s = _LONG_TYPING_PAUSE_S if self.index.paired > _MANY_FRAMES else _TYPING_PAUSE_S
+        self._rebuild(self.view.raw, pause_s if is_typed and node != EVERYTHING else 0.0)
 
     def select(self, exchange: int) -> None:
-        """Select an exchange, or the exchange that it is a part of, and stop following."""
-        line = self._line_of(exchange)
+        """Select an exchange, or the line that shows it as a part, and stop following."""
+        line = self._shown_line(exchange)
         if not self.view.raw and line != exchange and self._unfolded == line:
             line = exchange
         if self.sorted is not None and self.lines.position(line) >= len(self.lines):
             self.sort_by(None)
-        self._go(self.lines.position(line))
+        self._select_position(self.lines.position(line))
 
     def select_moment(self, moment: float) -> None:
         """Select the first line at or after a time, or the last line if all are earlier."""
@@ -265,9 +266,9 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         while low < high:
             middle = (low + high) // 2
             low, high = (middle + 1, high) if started(lines[middle]) < moment else (low, middle)
-        self._go(min(low, len(lines) - 1))
+        self._select_position(min(low, len(lines) - 1))
 
-    def _line_of(self, exchange: int) -> int:
+    def _shown_line(self, exchange: int) -> int:
         """Return the line that shows an exchange."""
         if self.view.raw:
             table = self.index.table
@@ -283,19 +284,19 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
 
     def action_cursor(self, by: int) -> None:
         """Move by lines."""
-        self._go(self._position() + by)
+        self._select_position(self._position() + by)
 
     def action_page(self, by: int) -> None:
         """Move by pages."""
-        self._go(self._position() + by * max(1, self.rows_visible - 1))
+        self._select_position(self._position() + by * max(1, self.rows_visible - 1))
 
     def action_first(self) -> None:
         """Go to the oldest line."""
-        self._go_to_end(0)
+        self._select_end(0)
 
     def action_last(self) -> None:
         """Go to the newest line."""
-        self._go_to_end(-1)
+        self._select_end(-1)
 
     def action_open(self) -> None:
         """Request the details of the selected line, and stop following."""
@@ -315,10 +316,10 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Hide the unfolded lines."""
         if self._unfolded is None:
             return
-        inside = self._line is not None and self.lines.is_below(self._position())
+        is_in_fold = self._line is not None and self.lines.is_below(self._position())
         line, self._unfolded = self._unfolded, None
-        if inside:
-            self._go(self.ordered.position(line))
+        if is_in_fold:
+            self._select_position(self.ordered.position(line))
         self._place_lines(reveal=True)
 
     def action_follow(self) -> None:
@@ -329,7 +330,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         if self.following and self.paused:
             self._resume()
         self._place_lines()
-        self.shifted()
+        self.state_changed()
 
     def action_pause(self) -> None:
         """Stop adding lines, or add all that arrived in the meantime."""
@@ -339,7 +340,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self.paused = True
             self.view.hold()
         self._place_lines()
-        self.shifted()
+        self.state_changed()
 
     def action_mark(self) -> None:
         """Mark or unmark the selected exchange, and go to the next line."""
@@ -347,7 +348,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self.marks ^= {chosen}
             self.action_cursor(1)
             self.refresh()
-            self.shifted()
+            self.state_changed()
 
     def action_raw(self) -> None:
         """Toggle between raw frames and exchanges."""
@@ -356,7 +357,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         if chosen is not None and not self.following:
             self.select(chosen)
         self.refresh_bindings()
-        self.shifted()
+        self.state_changed()
 
     @work
     async def action_sort(self) -> None:
@@ -371,7 +372,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Show times relative to the selected exchange. If this is repeated, show the time of day."""
         if (chosen := self.selected) is not None:
             started = self.index.table.started[chosen]
-            self._strips.zero = None if self._strips.zero == started else started
+            self._strips.time_origin = None if self._strips.time_origin == started else started
             self.refresh()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -387,11 +388,11 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self.waterfall.is_on = not self.waterfall.is_on
         self._place_lines()
         self.refresh_bindings()
-        self.shifted()
+        self.state_changed()
 
     def action_zoom_axis(self, by: int) -> None:
         """Zoom the time axis in around the selected exchange, or out."""
-        self.waterfall.zoom = max(0, min(self.waterfall.zoom + by, MAX_ZOOM))
+        self.waterfall.zoom = max(0, min(self.waterfall.zoom + by, MAX_ZOOM_STEPS))
         self._place_lines()
 
     # Mouse
@@ -403,7 +404,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self._sort_or_reverse(self._strips.column_at(event.x))
         if event.y < (not self.compact) or position >= len(self.lines):
             return
-        self._go(position)
+        self._select_position(position)
         if event.chain == 2:
             self.action_open()
 
@@ -419,11 +420,11 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Scroll without moving the selection."""
-        self._scroll(self._offset + _WHEEL, event)
+        self._scroll(self._offset + _WHEEL_LINES, event)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Scroll without moving the selection."""
-        self._scroll(self._offset - _WHEEL, event)
+        self._scroll(self._offset - _WHEEL_LINES, event)
 
     def on_scroll_to(self, event: ScrollTo) -> None:
         """Scroll after the scroll bar was dragged."""
@@ -452,14 +453,14 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         third less time.
         """
         width, lines = self._fit_strips(), self.lines
-        strips = [self._drawn(y, lines) for y in crop.line_range]
+        strips = [self._draw_row(y, lines) for y in crop.line_range]
         start, stop = crop.column_span
         return strips if (start, stop) == (0, width) else [each.crop(start, stop) for each in strips]
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the widget."""
         self._fit_strips()
-        return self._drawn(y, self.lines)
+        return self._draw_row(y, self.lines)
 
     def _fit_strips(self) -> int:
         """Lay the lines out for the width of the widget, and return the width."""
@@ -468,7 +469,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         strips.order = ("", False) if self.sorted is None else (self.sorted.column, self.sorted.is_descending)
         return width
 
-    def _drawn(self, y: int, lines: UnfoldedLines) -> Strip:
+    def _draw_row(self, y: int, lines: UnfoldedLines) -> Strip:
         strips = self._strips
         if not self.compact:
             if y == 0:
@@ -480,11 +481,11 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             return strips.text()
         line = lines[position]
         if self.view.raw:
-            marked = not self.marks.isdisjoint(self.index.rows_of(line))
-            return strips.frame(line, cursor=line == self._line, marked=marked)
-        below = lines.is_below(position)
+            is_marked = not self.marks.isdisjoint(self.index.rows_of(line))
+            return strips.frame(line, cursor=line == self._line, marked=is_marked)
+        is_below = lines.is_below(position)
         return strips.exchange(
-            line, cursor=line == self._line, marked=line in self.marks, fold=self._fold_of(line, below)
+            line, cursor=line == self._line, marked=line in self.marks, fold=self._fold_of(line, is_below)
         )
 
     def _fold_of(self, line: int, is_below: bool) -> Fold:
@@ -498,28 +499,28 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Return the position of the selected line."""
         return 0 if self._line is None else self.lines.position(self._line)
 
-    def _go(self, position: int) -> None:
+    def _select_position(self, position: int) -> None:
         """Select the line at a position, because the person requested it. Stop following."""
         lines = self.lines
         if not lines:
             return
-        before = self._line
+        previous_line = self._line
         self._line = lines[max(0, min(position, len(lines) - 1))]
         self._stop_following()
         self._place_lines(reveal=True)
-        if self._line != before:
+        if self._line != previous_line:
             self.post_message(self.Picked(self, self.selected))
 
-    def _go_to_end(self, which: int) -> None:
+    def _select_end(self, end: int) -> None:
         """Go to the first line (0) or to the last (-1), and stay there until all lines are sorted."""
-        self._go(0 if which == 0 else len(self.lines) - 1)
-        self._pinned = which if self.sorted is not None and self.sorted.done < 1 else None
+        self._select_position(0 if end == 0 else len(self.lines) - 1)
+        self._pinned_end = end if self.sorted is not None and self.sorted.done < 1 else None
 
     def _stop_following(self) -> None:
-        self._pinned = None
+        self._pinned_end = None
         if self.following:
             self.following = False
-            self.shifted()
+            self.state_changed()
 
     def sort_by(self, column: str | None, is_descending: bool | None = None) -> None:
         """Sort by a column and go to the first line. With None, use arrival order and keep the selection."""
@@ -527,35 +528,35 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self.sorted = None
         else:
             self.sorted = sorted_by(column, self.view, self.index, is_descending)
-            self.sorted.advance(_AT_ONCE_S)
+            self.sorted.advance(_FIRST_SORT_S)
             self._unfolded = self._top = None
             self._offset = 0
-            self._go_to_end(0)
+            self._select_end(0)
             if self.sorted.done < 1:
                 self._sort_all(self.sorted)
         self._place_lines(reveal=True)
-        self.shifted()
+        self.state_changed()
 
-    def _sort_on(self, lines: SortedLines, budget_s: float) -> bool:
-        """Continue to sort, in a worker if it takes long. Return True if lines may have changed."""
+    def _continue_sort(self, lines: SortedLines, budget_s: float) -> bool:
+        """Continue to sort. A worker sorts if lines are missing. Return True if lines may have changed."""
         if lines.done < 1 and not self._is_sorting:
             self._sort_all(lines)
         return not self._is_sorting and lines.advance(budget_s)
 
     @property
     def _is_sorting(self) -> bool:
-        return any(worker.group == _SORTING and not worker.is_finished for worker in self.workers)
+        return any(worker.group == _SORT_GROUP and not worker.is_finished for worker in self.workers)
 
-    @work(exclusive=True, group=_SORTING)
+    @work(exclusive=True, group=_SORT_GROUP)
     async def _sort_all(self, lines: SortedLines) -> None:
         """Sort all lines in short slices, with keys handled in between. End if another order is chosen."""
-        drawn = monotonic()
+        drawn_at = monotonic()
         while self.sorted is lines:
             lines.advance(_SLICE_S)
             is_done = lines.done >= 1
-            if is_done or monotonic() - drawn > _PROGRESS_S:
+            if is_done or monotonic() - drawn_at > _PROGRESS_UPDATE_S:
                 self._show_sorted()
-                drawn = monotonic()
+                drawn_at = monotonic()
             if is_done:
                 return
             await asyncio.sleep(0)
@@ -565,36 +566,36 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
 
         If the person went to the first or last line, keep that end selected.
         """
-        before = self._line
-        if self._pinned is not None and (lines := self.lines):
-            self._line, self._top = lines[self._pinned], None
+        previous_line = self._line
+        if self._pinned_end is not None and (lines := self.lines):
+            self._line, self._top = lines[self._pinned_end], None
         self._place_lines(reveal=True)
-        self.shifted()
-        if self._line != before:
+        self.state_changed()
+        if self._line != previous_line:
             self.post_message(self.Picked(self, self.selected))
 
     def _scroll(self, offset: int, event: events.Event | Message) -> None:
         """Scroll to an offset. If this is not the end, stop following."""
         event.stop()
         event.prevent_default()
-        end = self._end()
-        if self.following and offset < end:
+        last_offset = self._last_offset()
+        if self.following and offset < last_offset:
             self._stop_following()
-        self._offset = max(0, min(offset, end))
+        self._offset = max(0, min(offset, last_offset))
         self._remember_top()
         self._place_lines()
 
-    def _end(self) -> int:
+    def _last_offset(self) -> int:
         return max(0, len(self.lines) - self.rows_visible)
 
     def _resume(self) -> None:
         self.paused = False
         self.view.release()
 
-    def _rebuild(self, raw: bool, rest_s: float = 0.0) -> None:
+    def _rebuild(self, raw: bool, pause_s: float = 0.0) -> None:
         """Replace the view with one for the present filter, of frames or of exchanges.
 
-        Its lines are searched after `rest_s` seconds.
+        Its lines are searched after `pause_s` seconds.
         """
         chosen = self.selected
         self.view = View(self.index, self.node, raw=raw)
@@ -605,23 +606,23 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self.view.hold()
         self._top = self._line = self._unfolded = None
         if chosen is not None:
-            self._line = self._line_of(chosen)
-        self._search_all(rest_s)
+            self._line = self._shown_line(chosen)
+        self._search_all(pause_s)
 
     @work(exclusive=True, group="traffic-search")
-    async def _search_all(self, rest_s: float) -> None:
+    async def _search_all(self, pause_s: float) -> None:
         """Filter all lines in short slices, with keys handled in between."""
-        if rest_s:
-            await asyncio.sleep(rest_s)
-        drawn = monotonic()
+        if pause_s:
+            await asyncio.sleep(pause_s)
+        drawn_at = monotonic()
         while True:
             self.view.advance(_SLICE_S)
-            if self.view.done >= 1 or monotonic() - drawn > _PROGRESS_S:
+            if self.view.done >= 1 or monotonic() - drawn_at > _PROGRESS_UPDATE_S:
                 if self.sorted is not None:
-                    self._sort_on(self.sorted, _SLICE_S)
+                    self._continue_sort(self.sorted, _SLICE_S)
                 self._place_lines(reveal=True)
-                self.shifted()
-                drawn = monotonic()
+                self.state_changed()
+                drawn_at = monotonic()
             if self.view.done >= 1:
                 return
             await asyncio.sleep(0)
@@ -631,26 +632,26 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         lines = self.lines
         if self.following and not self.paused:
             self._line = lines[-1] if lines else None
-            self._offset = self._end()
+            self._offset = self._last_offset()
         elif lines:
             self._keep_position(lines, reveal=reveal)
         self._remember_top()
         if self.waterfall.is_on and not self.view.raw:
             self.waterfall.set_axis(lines[self._offset : self._offset + self.rows_visible], self._line)
-        self._clock_at, self._strips.has_clock = monotonic(), False
-        if self._bar.visible != (self._end() > 0):
+        self._clock_updated_at, self._strips.has_clock = monotonic(), False
+        if self._bar.visible != (self._last_offset() > 0):
             self._bar.visible = not self._bar.visible
         self._show_position(len(lines))
         self.refresh()
 
     def _show_position(self, count: int) -> None:
-        """Update the scroll bar, unless it would look the same. It is drawn in eighths of cells."""
+        """Update the scroll bar, which is drawn in eighths of cells, if its look changes."""
         rows, height = self.rows_visible, self.size.height
-        grip = max(1.0, rows * height / max(rows, count, 1))
-        above = (height - grip) * self._offset / max(1, count - rows)
-        look = (rows, height, int(8 * above), ceil(8 * grip))
-        if look != self._bar_look:
-            self._bar_look = look
+        grip_height = max(1.0, rows * height / max(rows, count, 1))
+        rows_above = (height - grip_height) * self._offset / max(1, count - rows)
+        bar_state = (rows, height, int(8 * rows_above), ceil(8 * grip_height))
+        if bar_state != self._bar_state:
+            self._bar_state = bar_state
             self._bar.window_virtual_size = max(1, count)
             self._bar.window_size = rows
             self._bar.position = self._offset
@@ -658,14 +659,14 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     def _keep_position(self, lines: Sequence[int], *, reveal: bool) -> None:
         """Keep the same lines in the same rows."""
         position = min(self._position(), len(lines) - 1)
-        is_whole = self.view.done >= 1 and (self.sorted is None or self.sorted.done >= 1)
-        if self._line is None or (lines[position] != self._line and is_whole):
+        is_complete = self.view.done >= 1 and (self.sorted is None or self.sorted.done >= 1)
+        if self._line is None or (lines[position] != self._line and is_complete):
             self._line, reveal = lines[position], True
         if self._top is not None:
             self._offset = self.lines.position(self._top)
         if reveal:
             self._offset = max(position - self.rows_visible + 1, min(self._offset, position))
-        self._offset = max(0, min(self._offset, self._end()))
+        self._offset = max(0, min(self._offset, self._last_offset()))
 
     def _remember_top(self) -> None:
         lines = self.lines

@@ -37,31 +37,31 @@ from mcpdesk.tui.pager import page
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
+from mcpdesk.tui.traffic.colour_rules import CHECK_INTERVAL_S as RULES_S
 from mcpdesk.tui.traffic.colour_rules import FILE_NAME as COLOURS_FILE
-from mcpdesk.tui.traffic.colour_rules import PERIOD_S as RULES_S
 from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.exchange_details import frame_text
 from mcpdesk.tui.traffic.exchange_menus import (
     FILE_NAME,
     SavedFilters,
+    call_log,
     case_folders,
     choose_export,
     comparison,
     copy_menu,
     export_menu,
     filters_menu,
-    logged_by,
     logs_of,
-    repeatable,
+    repeatable_request,
     write,
 )
 from mcpdesk.tui.traffic.filter_completion import CompletionLine
 from mcpdesk.tui.traffic.line_cells import Cell
 from mcpdesk.tui.traffic.line_columns import column_label
-from mcpdesk.tui.traffic.line_jumps import comparison_pair, next_like, next_mark
+from mcpdesk.tui.traffic.line_jumps import comparison_pair, next_mark, next_of_kind
 from mcpdesk.tui.traffic.marked_lines import hidden_marks, shown_marks
-from mcpdesk.tui.traffic.pane_texts import how_to_connect, pointing_at
-from mcpdesk.tui.traffic.possible_actions import Possible, PossibleActions
+from mcpdesk.tui.traffic.pane_texts import connect_instructions, pointed_message
+from mcpdesk.tui.traffic.possible_actions import ExchangeActions, PossibleActions
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
@@ -69,22 +69,22 @@ from mcpdesk.tui.widgets.beside import DetailState, has_room_beside
 from mcpdesk.tui.widgets.menu import Choice, ask_moment, is_confirmed
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
-from mcpdesk.tui.workbench.drafts import awaited_at
+from mcpdesk.tui.workbench.drafts import awaited_line
 from mcpdesk.tui.workbench.item_requests import Request, item_of
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
     from mcpdesk.tui.screens.workbench import WorkbenchPane
 
-_BEHIND = 10_000
+_MIN_UNREAD_FRAMES = 10_000
 """Number of unpaired frames above which the progress of reading is shown."""
-_FOLLOW_S = 0.5
+_DETAILS_UPDATE_S = 0.5
 """Minimum seconds between two exchanges in the details while the list follows the newest line."""
-_OF_EXCHANGES = frozenset(
+_EXCHANGE_ACTIONS = frozenset(
     {"cancel", "edit_source", "copy", "pager", "replay", "edit", "logs", "compare", "next_like"}
 )
 """Actions on the selected exchange."""
-_HINT = (
+_FILTER_HINT = (
     "filter: words · method: tool: peer: status:error is:held kind: id: >200ms >10kb since:5m · not or ( )"
 )
 
@@ -117,21 +117,21 @@ class TrafficPane(FilterPane, Pane):
     app: DeskApp
 
     def __init__(self, link: Link) -> None:
-        super().__init__(_HINT)
+        super().__init__(_FILTER_HINT)
         self.filter_field.select_on_focus = False
         self.link = link
         self._filters: SavedFilters | None = None
         self._configs = ClientConfigs(link)
         self._rules = ColourRules(config_folder() / COLOURS_FILE, link.traffic)
         self._details = DetailState()
-        self._detailed: tuple[int | None, int | None] = (None, None)
+        self._details_key: tuple[int | None, int | None] = (None, None)
         """Exchange and raw frame in the details."""
-        self._detailed_at = -math.inf
+        self._details_shown_at = -math.inf
         """Monotonic time in seconds of the last exchange in the details."""
         self._status: tuple[object, ...] = ()
         """Contents of the status line, and its width in cells."""
         self._possible = PossibleActions(link)
-        self._offered = (False, Possible(), False)
+        self._footer_state = (False, ExchangeActions(), False)
         """True if an exchange is selected, its possible actions, and True if a message of it is held, as the
         footer shows them."""
 
@@ -141,12 +141,12 @@ class TrafficPane(FilterPane, Pane):
         yield CompletionLine(self.link.traffic)
         yield Static(classes="wrong", markup=False)
         with Container(classes="panes"):
-            yield TrafficList(self.link.traffic, shifted=self._shifted)
+            yield TrafficList(self.link.traffic, state_changed=self._show_state)
             yield TrafficDetail(
                 self.link.traffic,
                 self._schema_of,
                 self._awaited_by,
-                partial(logged_by, self.link),
+                partial(call_log, self.link),
                 self._rules,
             )
         yield Static(Content.assemble(*legend()), classes="legend")
@@ -172,7 +172,7 @@ class TrafficPane(FilterPane, Pane):
         """Actions on the selected exchange: edit a held message, cancel a running call, or edit the code of a
         failed one.
         """
-        _, possible, is_held = self._offered
+        _, possible, is_held = self._footer_state
         if is_held:
             return ("traffic.edit",)
         if possible.can_cancel:
@@ -198,8 +198,8 @@ class TrafficPane(FilterPane, Pane):
         read again.
         """
         is_ageing = self.listing.is_ageing or (self.detail.display and self.detail.is_ageing)
-        if self.has_class("-detail") and self._detailed != (self.listing.selected, self.listing.frame):
-            return _FOLLOW_S
+        if self.has_class("-detail") and self._details_key != (self.listing.selected, self.listing.frame):
+            return _DETAILS_UPDATE_S
         return TICK_S if is_ageing else RULES_S
 
     def position(self) -> tuple[str, int | None]:
@@ -241,14 +241,14 @@ class TrafficPane(FilterPane, Pane):
         """
         if action in ("take", "choose"):
             return self.filter_field.has_focus and self.completion.display
-        if action in _OF_EXCHANGES and not self._has_choice:
+        if action in _EXCHANGE_ACTIONS and not self._has_selection:
             return False
         if action in ("cancel", "edit_source"):
-            possible = self._possible.of(self.chosen())
+            possible = self._possible.actions_of(self.chosen())
             return possible.can_cancel if action == "cancel" else possible.source is not None
         view = self.link.view()
-        if (of_feature := FEATURE_ACTIONS.get(f"traffic.{action}")) is not None:
-            return of_feature.is_available(view)
+        if (feature_action := FEATURE_ACTIONS.get(f"traffic.{action}")) is not None:
+            return feature_action.is_available(view)
         if action == "edit" and self._is_held():
             return True
         return action not in ("replay", "edit", "logs") or bool(view.servers)
@@ -260,11 +260,14 @@ class TrafficPane(FilterPane, Pane):
     def action_take(self) -> None:
         """Complete the filter."""
         field = self.filter_field
-        begun, rest = field.value[: field.cursor_position], field.value[field.cursor_position :]
-        completed = to_field(self.completion.completed(begun))
-        field.value = completed + rest.lstrip()
-        field.cursor_position = len(completed)
-        self.completion.show_for(completed)
+        before_cursor, after_cursor = (
+            field.value[: field.cursor_position],
+            field.value[field.cursor_position :],
+        )
+        completed_part = to_field(self.completion.completed_text(before_cursor))
+        field.value = completed_part + after_cursor.lstrip()
+        field.cursor_position = len(completed_part)
+        self.completion.show_for(completed_part)
 
     def action_back(self) -> None:
         """Go back one step: end the maximized view, leave the details, close the details, or close the
@@ -371,13 +374,13 @@ class TrafficPane(FilterPane, Pane):
 
     def action_next_like(self, what: str, by: int) -> None:
         """Go to the next or previous line that failed, was slow, or has the same method and name."""
-        next_like(self.listing, what, by)
+        next_of_kind(self.listing, what, by)
 
     @work
     async def action_cancel(self) -> None:
         """Cancel the selected running call. Ask first if a client waits for it."""
         chosen = self.chosen()
-        if chosen is None or (started := self._possible.of(chosen).running_since) is None:
+        if chosen is None or (started := self._possible.actions_of(chosen).running_since) is None:
             return
         one = last_round(self.link.traffic, self.link.traffic.exchange(chosen))
         if one.id is None or isinstance(one.id, float):
@@ -396,7 +399,7 @@ class TrafficPane(FilterPane, Pane):
 
     def action_edit_source(self) -> None:
         """Open the user's editor where the selected call failed."""
-        if (source := self._possible.of(self.chosen()).source) is not None:
+        if (source := self._possible.actions_of(self.chosen()).source) is not None:
             edit(self.app, *source)
 
     @work
@@ -447,18 +450,18 @@ class TrafficPane(FilterPane, Pane):
 
     def apply_filter(self) -> None:
         """Apply the filter during typing. If it is invalid, the last valid filter remains active."""
-        typed = self.filter_field.value
+        text = self.filter_field.value
         if self.filter_field.has_focus:
-            self.completion.show_for(typed[: self.filter_field.cursor_position])
+            self.completion.show_for(text[: self.filter_field.cursor_position])
         try:
-            node = parse(from_field(typed), time())
+            node = parse(from_field(text), time())
         except QueryError as error:
             if self.completion.display:  # an incomplete filter that can be completed is not an error
                 self.remove_class("-wrong")
                 return
-            before = cell_len(typed[: error.position])
-            wrong = pointing_at(before, clean(error.message, newlines=False), self.size.width)
-            self.query_one(".wrong", Static).update(Content(wrong))
+            column = cell_len(text[: error.position])
+            message = pointed_message(column, clean(error.message, newlines=False), self.size.width)
+            self.query_one(".wrong", Static).update(Content(message))
             self.add_class("-wrong")
             return
         self.remove_class("-wrong")
@@ -497,7 +500,7 @@ class TrafficPane(FilterPane, Pane):
             self.detail.focus_first()
         self.call_after_refresh(self.listing.on_resize)
 
-    def _shifted(self) -> None:
+    def _show_state(self) -> None:
         """Show changes of following, pausing or the waterfall immediately."""
         if self.detail.frame is not None and not self.listing.view.raw:
             self._show_details(self.listing.selected, None)
@@ -531,32 +534,32 @@ class TrafficPane(FilterPane, Pane):
         if is_open != self.has_class("-detail"):
             self.set_class(is_open, "-detail")
             self.call_after_refresh(listing.on_resize)
-        wanted, age_s = (listing.selected, listing.frame), monotonic() - self._detailed_at
-        if is_open and wanted != self._detailed and (not listing.following or age_s >= _FOLLOW_S):
-            self._show_details(*wanted)
+        new_key, age_s = (listing.selected, listing.frame), monotonic() - self._details_shown_at
+        if is_open and new_key != self._details_key and (not listing.following or age_s >= _DETAILS_UPDATE_S):
+            self._show_details(*new_key)
 
     def _show_details(self, exchange: int | None, frame: int | None) -> None:
-        self._detailed, self._detailed_at = (exchange, frame), monotonic()
+        self._details_key, self._details_shown_at = (exchange, frame), monotonic()
         self.detail.show(exchange, frame)
 
     def _offer_possible(self) -> None:
         """Draw the footer again if other actions have an effect on the selected exchange."""
-        offered = (self._has_choice, self._possible.of(self.chosen()), self._is_held())
-        if offered != self._offered:
-            self._offered = offered
+        footer_state = (self._has_selection, self._possible.actions_of(self.chosen()), self._is_held())
+        if footer_state != self._footer_state:
+            self._footer_state = footer_state
             self.refresh_bindings()
 
     @property
-    def _has_choice(self) -> bool:
+    def _has_selection(self) -> bool:
         """True if an exchange is selected."""
         return self.is_mounted and self.chosen() is not None
 
     def _is_held(self) -> bool:
         """Return True if a message of the selected exchange is held at the desk."""
-        if not (stopped := signs_of(self.link).stopped) or (chosen := self.chosen()) is None:
+        if not (held := signs_of(self.link).stopped) or (chosen := self.chosen()) is None:
             return False
         one = last_round(self.link.traffic, self.link.traffic.exchange(chosen))
-        return (one.connection, one.id) in stopped
+        return (one.connection, one.id) in held
 
     def chosen(self) -> int | None:
         """Return the exchange of the focused details, else the selected one."""
@@ -585,7 +588,7 @@ class TrafficPane(FilterPane, Pane):
             return None
         await self.fetch(chosen)
         try:
-            return repeatable(self.link, chosen)
+            return repeatable_request(self.link, chosen)
         except ValueError as error:
             self.notify(one_line(f"not sent: {error}"), severity="warning", markup=False)
             return None
@@ -593,8 +596,8 @@ class TrafficPane(FilterPane, Pane):
     async def _is_confirmed(self, server: str, method: str, params: Mapping[str, Any]) -> bool:
         """Ask for confirmation before a destructive tool is called again."""
         items = self.link.catalogue(server).items if method == "tools/call" else ()
-        named = (one for one in items if one.kind is ItemKind.TOOL and one.name == params.get("name"))
-        item, guard = next(named, None), self.app.destructive_calls
+        matching = (one for one in items if one.kind is ItemKind.TOOL and one.name == params.get("name"))
+        item, guard = next(matching, None), self.app.destructive_calls
         return item is None or await guard.may_call(self.app, server, item, params.get("arguments"))
 
     def _schema_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
@@ -610,7 +613,7 @@ class TrafficPane(FilterPane, Pane):
     def _awaited_by(self, exchange: Exchange) -> str:
         """Return the code line at which a pending exchange is waiting."""
         latest = last_round(self.link.traffic, exchange)
-        return awaited_at(self.link, latest.connection, latest.id)
+        return awaited_line(self.link, latest.connection, latest.id)
 
     def _show_rules(self) -> None:
         """Apply the colour rules, and show their errors."""
@@ -623,7 +626,7 @@ class TrafficPane(FilterPane, Pane):
         if self.listing.view.total:
             text: list[Cell] = [("", ""), ("  Nothing matches the filter. Esc clears it.", "traffic--muted")]
         else:
-            text = how_to_connect(self._configs, view, self.listing.size.width)
+            text = connect_instructions(self._configs, view, self.listing.size.width)
         if text != self.listing.empty_text:
             self.listing.empty_text = text
             self.listing.refresh()
@@ -631,9 +634,9 @@ class TrafficPane(FilterPane, Pane):
     def _show_status(self) -> None:
         """Update the status line: counts on the left, active modes on the right."""
         listing, width = self.listing, self.size.width - 2
-        left, signs = counts(listing), signs_of(self.link)
-        right = " · ".join((*signs.modes, mode(listing)))
-        listing.show_stopped(signs.stopped)
+        left, signs = counts_text(listing), signs_of(self.link)
+        right = " · ".join((*signs.modes, mode_text(listing)))
+        listing.show_held(signs.stopped)
         if (left, right, width) == self._status:
             return
         self._status = (left, right, width)
@@ -646,14 +649,14 @@ class TrafficPane(FilterPane, Pane):
 with_feature_actions(TrafficPane, "traffic")
 
 
-def counts(listing: TrafficList) -> str:
+def counts_text(listing: TrafficList) -> str:
     """Return the numbers of all, matching, marked and deleted lines, and the progress of searches."""
     view = listing.view
     lines = len(view.lines)
     noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
     parts = [f"{lines:,} {noun}" if listing.node == EVERYTHING else f"{lines:,} of {view.total:,} {noun}"]
     index = listing.index
-    if index.frame_count - index.paired > _BEHIND:
+    if index.frame_count - index.paired > _MIN_UNREAD_FRAMES:
         parts.append(f"reading {index.paired / index.frame_count:.0%}")
     if view.done < 1:
         parts.append(f"searching {view.done:.0%}")
@@ -673,7 +676,7 @@ def counts(listing: TrafficList) -> str:
     return " · ".join(parts)
 
 
-def mode(listing: TrafficList) -> str:
+def mode_text(listing: TrafficList) -> str:
     """Return the mode: following, paused or sorted, with the key to change it."""
     if listing.paused:
         return f"paused · {listing.view.held_back:,} waiting · p resumes"

@@ -1,4 +1,4 @@
-"""Waterfall: a bar per exchange, split into phases, on a time axis that all visible lines share."""
+"""Waterfall: one bar of phases for each exchange, on a time axis that all visible lines share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcpdesk.recorder.index.phase_spans import PhaseKind, PhaseSpan, phase_spans
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.tui.render.amounts import clock, duration
 
-_LOOKS: dict[PhaseKind, tuple[str, str, str]] = {
+_PHASE_LOOKS: dict[PhaseKind, tuple[str, str, str]] = {
     PhaseKind.QUEUE: ("·", "traffic--muted", "queue"),
     PhaseKind.HANDLER: ("█", "traffic--in", "handler"),
     PhaseKind.CLIENT: ("░", "traffic--out", "client"),
@@ -30,12 +30,12 @@ _COLOURS = {
     "traffic--peer": "$text-secondary",
     "traffic--good": "$text-success",
 }
-ZOOM = 4
+ZOOM_FACTOR = 4
 """Zoom factor of the axis per step."""
-MAX_ZOOM = 12
-_BEFORE = 0.08
+MAX_ZOOM_STEPS = 12
+_SHARE_BEFORE_SELECTED = 0.08
 """Share of a zoomed axis before the selected exchange."""
-_SHORTEST_S = 1e-5
+_MIN_AXIS_S = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +62,24 @@ class Waterfall:
         A zoomed axis begins a little before the selected exchange.
         """
         now = time()
-        shown = [one for one in map(self._index.exchange, lines) if one.started]
-        start = min((one.started for one in shown), default=now)
-        end = max((one.started + one.elapsed(now) for one in shown), default=now)
-        span = max(end - start, _SHORTEST_S)
-        seconds = max(span / ZOOM**self.zoom, _SHORTEST_S)
+        exchanges = [one for one in map(self._index.exchange, lines) if one.started]
+        start = min((one.started for one in exchanges), default=now)
+        end = max((one.started + one.elapsed(now) for one in exchanges), default=now)
+        total_s = max(end - start, _MIN_AXIS_S)
+        seconds = max(total_s / ZOOM_FACTOR**self.zoom, _MIN_AXIS_S)
         if self.zoom and selected is not None:
-            wanted = self._index.exchange(selected).started - seconds * _BEFORE
-            start = min(max(start, wanted), end - seconds)
+            wanted_start = self._index.exchange(selected).started - seconds * _SHARE_BEFORE_SELECTED
+            start = min(max(start, wanted_start), end - seconds)
         self._axis = TimeAxis(start, seconds)
 
     def head(self, width: int) -> str:
         """Return the start time of the axis, and the time at its middle and end relative to it."""
-        begins, ends = clock(self._axis.start), f"+{duration(self._axis.seconds)}"
-        half = f"+{duration(self._axis.seconds / 2)}"
-        if width < len(begins) + len(half) + len(ends) + 6:
-            return ends.rjust(width)
-        left = begins.ljust(width // 2) + half
-        return left + ends.rjust(width - len(left))
+        start_text, end_text = clock(self._axis.start), f"+{duration(self._axis.seconds)}"
+        middle_text = f"+{duration(self._axis.seconds / 2)}"
+        if width < len(start_text) + len(middle_text) + len(end_text) + 6:
+            return end_text.rjust(width)
+        left_text = start_text.ljust(width // 2) + middle_text
+        return left_text + end_text.rjust(width - len(left_text))
 
     def bar(self, exchange: Exchange, width: int) -> list[tuple[str, str]]:
         """Return the bar of an exchange in at most `width` cells, as texts and component classes.
@@ -96,17 +96,17 @@ class Waterfall:
         spans = phase_spans(self._index, exchange, now)
         if not spans:
             return [(" " * min(int(first), width - 1) + "╷", "traffic--muted")]
-        at = max(0, min(int(first), width - 1))
-        cells = [(" " * at, "")]
-        stop = max(at + 1, min(width, round(last)))
-        for kind, length in _runs(spans, first, per_cell, at, stop):
-            glyph, style, _ = _LOOKS[kind]
+        first_cell = max(0, min(int(first), width - 1))
+        cells = [(" " * first_cell, "")]
+        stop = max(first_cell + 1, min(width, round(last)))
+        for kind, length in _runs(spans, first, per_cell, first_cell, stop):
+            glyph, style, _ = _PHASE_LOOKS[kind]
             cells.append((glyph * length, style))
         return cells
 
 
 def _runs(
-    spans: Sequence[PhaseSpan], first: float, per_cell: float, at: int, stop: int
+    spans: Sequence[PhaseSpan], first: float, per_cell: float, first_cell: int, stop: int
 ) -> list[tuple[PhaseKind, int]]:
     """Return runs of cells from `at` to `stop`, each with the phase that fills most of the cell."""
     runs = list[tuple[PhaseKind, int]]()
@@ -115,19 +115,19 @@ def _runs(
     for span in spans:
         bounds.append((position, position + span.seconds / per_cell, span.kind))
         position = bounds[-1][1]
-    longest = max(spans, key=lambda span: span.seconds).kind
-    if stop - at == 1:
-        return [(longest, 1)]
-    here = 0
-    for cell in range(at, stop):
-        while here < len(bounds) - 1 and bounds[here][1] <= cell:
-            here += 1
-        most, kind, look = -1.0, longest, here
-        while look < len(bounds) and bounds[look][0] < cell + 1:
-            share = min(bounds[look][1], cell + 1) - max(bounds[look][0], cell)
-            if share > most:
-                most, kind = share, bounds[look][2]
-            look += 1
+    longest_kind = max(spans, key=lambda span: span.seconds).kind
+    if stop - first_cell == 1:
+        return [(longest_kind, 1)]
+    span_index = 0
+    for cell in range(first_cell, stop):
+        while span_index < len(bounds) - 1 and bounds[span_index][1] <= cell:
+            span_index += 1
+        largest_share, kind, next_index = -1.0, longest_kind, span_index
+        while next_index < len(bounds) and bounds[next_index][0] < cell + 1:
+            share = min(bounds[next_index][1], cell + 1) - max(bounds[next_index][0], cell)
+            if share > largest_share:
+                largest_share, kind = share, bounds[next_index][2]
+            next_index += 1
         if runs and runs[-1][0] is kind:
             runs[-1] = (kind, runs[-1][1] + 1)
         else:
@@ -138,7 +138,7 @@ def _runs(
 def legend() -> list[tuple[str, str]]:
     """Return the legend of the bars, as texts and colours."""
     cells = list[tuple[str, str]]()
-    for glyph, style, name in _LOOKS.values():
+    for glyph, style, name in _PHASE_LOOKS.values():
         cells += [(glyph, _COLOURS[style]), (f" {name}  ", _COLOURS["traffic--muted"])]
     return cells
 
@@ -152,4 +152,4 @@ def phases_in_words(index: Index, exchange: Exchange, now: float) -> list[str]:
         totals[span.kind] = totals.get(span.kind, 0.0) + span.seconds
     if totals.keys() <= {PhaseKind.SERVER}:
         return []
-    return [f"{_LOOKS[kind][0]} {kind.value} {duration(spent)}" for kind, spent in totals.items()]
+    return [f"{_PHASE_LOOKS[kind][0]} {kind.value} {duration(seconds)}" for kind, seconds in totals.items()]

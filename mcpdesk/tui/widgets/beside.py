@@ -1,20 +1,20 @@
-"""The width from which panes show details beside a list instead of below it."""
+"""Position of the details of a pane: beside the list if the pane is wide, otherwise below it."""
 
 from __future__ import annotations
 
 from textual.widget import Widget
 
-BESIDE_FROM = 160
+MIN_WIDTH_BESIDE = 160
 """Minimum width in cells, including borders and padding, of a pane that shows its details beside the list."""
 
 
 def has_room_beside(pane: Widget) -> bool:
     """Return True if a pane is wide enough for details beside its list."""
-    return pane.outer_size.width >= BESIDE_FROM
+    return pane.outer_size.width >= MIN_WIDTH_BESIDE
 
 
 class DetailState:
-    """Whether the details of a pane are open.
+    """State of the details of a pane: open or closed, beside the list or below it.
 
     Beside the list, they are open until the person closes them. Below the list, they are closed until the
     person opens them.
@@ -22,29 +22,29 @@ class DetailState:
 
     def __init__(self) -> None:
         self.is_beside = False
-        """True if the details are, or would be, beside the list."""
-        self._chosen: bool | None = None
+        """True if open details are beside the list."""
+        self._choice: bool | None = None
         """Choice of the person, or None."""
 
     @property
     def is_open(self) -> bool:
         """True if the details are open."""
-        return self.is_beside if self._chosen is None else self._chosen
+        return self.is_beside if self._choice is None else self._choice
 
     def open(self) -> None:
         """Open the details, because the person wants to see them."""
-        self._chosen = True
+        self._choice = True
 
     def close(self) -> None:
         """Close the details. If they are below the list, a wider pane shows them again."""
-        self._chosen = False if self.is_beside else None
+        self._choice = False if self.is_beside else None
 
     def reset(self) -> None:
         """Discard the choice of the person."""
-        self._chosen = None
+        self._choice = None
 
     def move(self, *, is_beside: bool, are_in_use: bool) -> None:
         """Move the details. If `are_in_use` is True, open details stay open."""
-        if self.is_beside and not is_beside and are_in_use and self._chosen is None:
-            self._chosen = True
+        if self.is_beside and not is_beside and are_in_use and self._choice is None:
+            self._choice = True
         self.is_beside = is_beside

@@ -19,8 +19,8 @@ from textual.widget import Widget
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
-_NONE = "unset"
-_FILTERED_ABOVE = 8
+_UNSET_LABEL = "unset"
+_MAX_UNFILTERED_CHOICES = 8
 
 
 class ChoiceBox(Widget, can_focus=True):
@@ -51,7 +51,7 @@ class ChoiceBox(Widget, can_focus=True):
         super().__init__()
         self._labels = [one_line(label) for label in labels]
         if optional:
-            self._labels.append(_NONE)
+            self._labels.append(_UNSET_LABEL)
         self._optional = optional
         self.set_reactive(ChoiceBox.index, index)
 
@@ -72,15 +72,17 @@ class ChoiceBox(Widget, can_focus=True):
 
     def render(self) -> Content:
         """Draw all labels with the selected one marked, or only the selected one if they do not fit."""
-        picked = self._selected_index
+        selected = self._selected_index
         if self.is_folded:
-            label = _NONE if picked is None else self._labels[picked]
+            label = _UNSET_LABEL if selected is None else self._labels[selected]
             return Content.assemble((f"{label} ", "bold" if self.index is not None else "$text-muted"), "▾")
         parts = [
-            ("● ", label, "bold") if at == picked else ("○ ", label, "$text-muted")
+            ("● ", label, "bold") if at == selected else ("○ ", label, "$text-muted")
             for at, label in enumerate(self._labels)
         ]
-        return _clickable([Content.styled(f"{glyph}{label}  ", style) for glyph, label, style in parts])
+        return _clickable_labels(
+            [Content.styled(f"{glyph}{label}  ", style) for glyph, label, style in parts]
+        )
 
     def action_step(self, by: int) -> None:
         """Select the next or previous label."""
@@ -93,7 +95,10 @@ class ChoiceBox(Widget, can_focus=True):
             return
         choices = [Choice(label, at) for at, label in enumerate(self._labels)]
         menu = Menu(
-            "Choose", choices, filtered=len(choices) > _FILTERED_ABOVE, cursor=self._selected_index or 0
+            "Choose",
+            choices,
+            filtered=len(choices) > _MAX_UNFILTERED_CHOICES,
+            cursor=self._selected_index or 0,
         )
         self.app.push_screen(menu, self.pick)
 
@@ -112,12 +117,12 @@ class ChoiceBox(Widget, can_focus=True):
             self.post_message(self.Picked(index))
 
 
-def _clickable(labels: Iterable[Content]) -> Content:
+def _clickable_labels(labels: Iterable[Content]) -> Content:
     """Join labels side by side. For clicks, each label has its position as the meta value `at` of its
     style.
     """
-    marked = (label.stylize(Style.from_meta({"at": at})) for at, label in enumerate(labels))
-    return Content("").join(marked)
+    labels_with_positions = (label.stylize(Style.from_meta({"at": at})) for at, label in enumerate(labels))
+    return Content("").join(labels_with_positions)
 
 
 TAB_GAP = 2
@@ -150,13 +155,13 @@ class TabStrip(Widget):
             self.refresh()
 
     def render(self) -> Content:
-        picked = "bold underline $text-primary"
-        return _clickable(
-            Content.assemble((title, picked if at == self.current else ""), " " * TAB_GAP)
+        selected_style = "bold underline $text-primary"
+        return _clickable_labels(
+            Content.assemble((title, selected_style if at == self.current else ""), " " * TAB_GAP)
             for at, title in enumerate(self.titles)
         )
 
-    def places(self) -> Iterator[Region]:
+    def title_regions(self) -> Iterator[Region]:
         """Return the screen region of each title."""
         x, y = self.content_region.offset
         for title in self.titles:

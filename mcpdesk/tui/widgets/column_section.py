@@ -19,7 +19,7 @@ from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.section import Section
 
 Row = TypeVar("Row")
-GAP = 2
+COLUMN_GAP = 2
 """Cells between two columns."""
 MUTED = "lines--muted"
 
@@ -29,7 +29,7 @@ class Column(NamedTuple, Generic[Row]):
 
     name: str
     text: Callable[[Row, float], str]
-    """Returns the cell of a row at a Unix time in seconds."""
+    """Function that returns the cell of a row at a Unix time in seconds."""
     order: Callable[[Row], Any]
     """Sort key of a row."""
     style: str = ""
@@ -37,8 +37,8 @@ class Column(NamedTuple, Generic[Row]):
     """True if cells are right-aligned."""
     is_descending: bool = False
     """True if the largest value comes first."""
-    least: int = 0
-    """Minimum width in cells if space is short. 0 if the column is never cut."""
+    min_width: int = 0
+    """Minimum width in cells if space is short, or 0 if the column is never cut."""
 
     def mark(self, is_reversed: bool) -> str:
         """Return the sort mark in the header of the sort column."""
@@ -47,7 +47,7 @@ class Column(NamedTuple, Generic[Row]):
     def aligned(self, cell: str, width: int) -> str:
         """Return a cell padded to `width`, with the gap that follows it."""
         pad = " " * max(0, width - cell_len(cell))
-        return (pad + cell if self.is_number else cell + pad) + " " * GAP
+        return (pad + cell if self.is_number else cell + pad) + " " * COLUMN_GAP
 
 
 class ColumnSection(Section[Row]):
@@ -73,7 +73,7 @@ class ColumnSection(Section[Row]):
         self.cells: dict[Hashable, tuple[str, ...]] = {}
         """Row key -> cell texts, one for each column."""
         self.widths = [len(column.name) + 1 for column in self.table]
-        self._heads = ""
+        self._headers_text = ""
 
     def parts(self) -> Iterable[Widget]:
         yield Static(classes="heads", markup=False)
@@ -91,9 +91,9 @@ class ColumnSection(Section[Row]):
         """Return the component class of a cell."""
         return column.style
 
-    def fitted(self, column: Column[Row], cell: str, room: int) -> str:
-        """Return a cell cut to `room` cells."""
-        return one_line(cell, room)
+    def fitted(self, column: Column[Row], cell: str, width: int) -> str:
+        """Return a cell cut to `width` cells."""
+        return one_line(cell, width)
 
     def is_empty_column(self, column: Column[Row]) -> bool:
         """Return True if a column is empty in every row."""
@@ -109,32 +109,35 @@ class ColumnSection(Section[Row]):
 
     def columns(self, width: int) -> list[tuple[int, Column[Row]]]:
         """Return the columns that fit into `width` cells, with their indexes in `table`."""
-        left = [each for each in enumerate(self.table) if not self.is_empty_column(each[1])]
+        remaining = [each for each in enumerate(self.table) if not self.is_empty_column(each[1])]
         for name in self.hiding_order:
-            if 1 + sum(self._least_of(at) + GAP for at, _ in left) <= width:
+            if 1 + sum(self._min_width_of(at) + COLUMN_GAP for at, _ in remaining) <= width:
                 break
-            left = [each for each in left if each[1].name != name]
-        return left
+            remaining = [each for each in remaining if each[1].name != name]
+        return remaining
 
-    def _laid_out(self, width: int) -> Iterator[tuple[int, Column[Row], int]]:
+    def _shown_columns(self, width: int) -> Iterator[tuple[int, Column[Row], int]]:
         """Yield each column that fits, with its width. Columns that may be cut share the remaining space."""
         shown = self.columns(width)
-        spare = width - 1 - sum(self._least_of(at) + GAP for at, _ in shown)
+        remaining_width = width - 1 - sum(self._min_width_of(at) + COLUMN_GAP for at, _ in shown)
         for at, column in shown:
-            least = self._least_of(at)
-            more = max(0, min(spare, self.widths[at] - least))
-            spare -= more
-            yield at, column, least + more
+            min_width = self._min_width_of(at)
+            extra_width = max(0, min(remaining_width, self.widths[at] - min_width))
+            remaining_width -= extra_width
+            yield at, column, min_width + extra_width
 
-    def _least_of(self, at: int) -> int:
-        least = self.table[at].least
-        return min(self.widths[at], least) if least else self.widths[at]
+    def _min_width_of(self, at: int) -> int:
+        min_width = self.table[at].min_width
+        return min(self.widths[at], min_width) if min_width else self.widths[at]
 
     def spans(self, row: Row, width: int) -> Iterable[Span]:
         yield " ", ""
         cells = self.cells[self.keys_of(row)[0]]
-        for at, column, room in self._laid_out(width):
-            yield column.aligned(self.fitted(column, cells[at], room), room), self.style_of(column, cells[at])
+        for at, column, column_width in self._shown_columns(width):
+            yield (
+                column.aligned(self.fitted(column, cells[at], column_width), column_width),
+                self.style_of(column, cells[at]),
+            )
 
     def texts_of(self, row: Row) -> Iterable[str]:
         return self.cells[self.keys_of(row)[0]]
@@ -142,17 +145,17 @@ class ColumnSection(Section[Row]):
     def show_heads(self) -> None:
         """Draw the headers above the columns that fit."""
         text = " " + "".join(title for _, title in self._titles())
-        if text != self._heads:
-            self._heads = text
+        if text != self._headers_text:
+            self._headers_text = text
             self.query_one(".heads", Static).update(Content(text))
 
     def show_detail(self) -> None:
-        """Show the details of the selected row, and the headers, because the width of the list may differ."""
+        """Show the details of the selected row, and the headers, which depend on the width of the list."""
         super().show_detail()
         self.show_heads()
 
     def _titles(self) -> Iterator[tuple[int, str]]:
-        for at, column, room in self._laid_out(self._list_cells):
+        for at, column, room in self._shown_columns(self._list_cells):
             mark = column.mark(self.is_reversed) if at == self.order else ""
             yield at, column.aligned(column.name + mark, room)
 
@@ -169,10 +172,10 @@ class ColumnSection(Section[Row]):
     async def action_sort(self) -> None:
         """Let the person choose the column to sort by."""
         shown = self.columns(self._list_cells)
-        names = _letters([column.name for _, column in shown])
+        letters = _letters([column.name for _, column in shown])
         choices = [
             Choice(column.name, at, self._order_text(at), letter)
-            for (at, column), letter in zip(shown, names, strict=True)
+            for (at, column), letter in zip(shown, letters, strict=True)
         ]
         cursor = next((place for place, (at, _) in enumerate(shown) if at == self.order), 0)
         chosen: int | None = await self.app.push_screen_wait(Menu("Sort by", choices, cursor=cursor))
@@ -202,14 +205,14 @@ class ColumnSection(Section[Row]):
 
 
 def _letters(names: Sequence[str]) -> list[str]:
-    """Return a different letter of each name, the first one if possible. Empty if none is left.
+    """Return for each name a letter of it that no earlier name has, or "" if no such letter is left.
 
     Letters that move the cursor of a menu are left out.
     """
-    taken = set("gjk")
+    used = set("gjk")
     letters = []
     for name in names:
-        letter = next((each for each in name.lower() if each.isalnum() and each not in taken), "")
-        taken.add(letter)
+        letter = next((each for each in name.lower() if each.isalnum() and each not in used), "")
+        used.add(letter)
         letters.append(letter)
     return letters

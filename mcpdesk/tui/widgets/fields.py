@@ -2,7 +2,7 @@
 
 A field may contain untrusted text: a default, an argument of a client, a suggestion, a paste. It shows
 control characters as substitutes that are one cell wide, so that cursor, width and drawing agree.
-`entered_text` is the text with its real characters. Nothing is lost.
+`entered_text` is the text with its real characters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from mcpdesk.plain_text import from_field, to_field, with_placeholders
 
-_CHARACTERS = {
+_KEY_CHARACTERS = {
     "slash": "/",
     "backslash": "\\",
     "plus": "+",
@@ -26,17 +26,17 @@ _CHARACTERS = {
 
 
 def character_of(key: str) -> str | None:
-    """Return the character of a key in `_CHARACTERS`, or None for other keys."""
-    return _CHARACTERS.get(key)
+    """Return the character of a key in `_KEY_CHARACTERS`, or None for other keys."""
+    return _KEY_CHARACTERS.get(key)
 
 
-MAX_TYPED = 1_000
+MAX_SEARCH_LENGTH = 1_000
 """Maximum number of characters of a search or a filter."""
 
 
-def too_long(left_out: int) -> str:
-    """Return the message about a search text that was cut."""
-    return f"A search has at most {MAX_TYPED:,} characters: {left_out:,} were left out."
+def cut_message(cut_count: int) -> str:
+    """Return the message about a search text from which `cut_count` characters were cut."""
+    return f"A search has at most {MAX_SEARCH_LENGTH:,} characters: {cut_count:,} were left out."
 
 
 class LineField(Input):
@@ -54,13 +54,13 @@ class LineField(Input):
         return with_placeholders(value)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Insert a text. Cut it to the space that `max_length` leaves. Textual would insert nothing."""
-        if left_out := self._excess(text, start, end):
-            text = text[:-left_out]
+        """Insert a text, cut to the remaining part of `max_length`. Textual would insert nothing."""
+        if cut_count := self._excess_length(text, start, end):
+            text = text[:-cut_count]
             self.restricted()
         super().replace(text, start, end)
 
-    def _excess(self, text: str, start: int, end: int) -> int:
+    def _excess_length(self, text: str, start: int, end: int) -> int:
         """Return the number of characters of `text` that exceed `max_length`."""
         if not self.max_length:
             return 0
@@ -80,11 +80,11 @@ class SearchField(LineField):
     """Field of limited length for a search or a filter. Cut text is reported."""
 
     def __init__(self, text: str = "", **options: Any) -> None:
-        super().__init__(text, max_length=MAX_TYPED, **options)
+        super().__init__(text, max_length=MAX_SEARCH_LENGTH, **options)
 
     def replace(self, text: str, start: int, end: int) -> None:
         """Insert a text, and report how much of it was cut."""
-        left_out = self._excess(text, start, end)
+        cut_count = self._excess_length(text, start, end)
         super().replace(text, start, end)
-        if left_out:
-            self.notify(too_long(left_out), severity="warning", markup=False)
+        if cut_count:
+            self.notify(cut_message(cut_count), severity="warning", markup=False)

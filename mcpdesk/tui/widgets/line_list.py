@@ -50,7 +50,7 @@ def column(text: str, width: int) -> str:
 
 
 class LineList(WithFirstResize, ScrollView, can_focus=True):
-    """Base class of trees and catalogues. Override `row_count`, `spans` and `row_chosen`."""
+    """Base class of trees and catalogues. Override `row_count`, `spans` and `choose_row`."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "lines--cursor",
@@ -111,10 +111,10 @@ class LineList(WithFirstResize, ScrollView, can_focus=True):
     def spans(self, index: int, width: int) -> Iterable[Span]:
         """Return the contents of row `index`, left to right, in at most about `width` cells."""
 
-    def row_chosen(self, index: int) -> None:
+    def choose_row(self, index: int) -> None:
         """Handle enter or a click on a row."""
 
-    def cursor_was_moved(self) -> None:
+    def handle_cursor_move(self) -> None:
         """Handle a cursor move by a key or a click."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -158,36 +158,36 @@ class LineList(WithFirstResize, ScrollView, can_focus=True):
     def action_cursor(self, by: int) -> None:
         """Move the cursor by rows."""
         self.cursor += by
-        self.cursor_was_moved()
+        self.handle_cursor_move()
 
     def action_page(self, by: int) -> None:
         """Move the cursor by pages."""
         self.cursor += by * max(1, self.size.height - 1)
-        self.cursor_was_moved()
+        self.handle_cursor_move()
 
     def action_first(self) -> None:
         """Move the cursor to the first row."""
         self.cursor = 0
-        self.cursor_was_moved()
+        self.handle_cursor_move()
 
     def action_last(self) -> None:
         """Move the cursor to the last row."""
         self.cursor = self.row_count - 1
-        self.cursor_was_moved()
+        self.handle_cursor_move()
 
     def action_choose(self) -> None:
         """Choose the row under the cursor."""
         if self.row_count:
-            self.row_chosen(self.cursor)
+            self.choose_row(self.cursor)
 
     def on_click(self, event: events.Click) -> None:
         """Select the row under the mouse, or choose it."""
         index = event.style.meta.get("row")
         if index is not None and index < self.row_count:
             self.cursor = index
-            self.cursor_was_moved()
+            self.handle_cursor_move()
             if event.chain >= self.clicks_to_choose:
-                self.row_chosen(index)
+                self.choose_row(index)
 
     def on_resize(self) -> None:
         """Keep the cursor in view when the size changes."""
@@ -199,18 +199,22 @@ class LineList(WithFirstResize, ScrollView, can_focus=True):
             row = Region(0, self.cursor, 1, 1 + self.fixed_lines)
             self.scroll_to_region(row, animate=False, force=True, immediate=True)
 
-    def _segments(self, index: int, width: int, base: Style) -> list[Segment]:
-        left, segments = width, []
+    def _segments(self, index: int, width: int, base_style: Style) -> list[Segment]:
+        remaining, segments = width, []
         for text, component in self.spans(index, width):
-            if left <= 0:
+            if remaining <= 0:
                 break
-            text = text[: left + 1]
-            cells = cell_len(text)
-            if cells > left:
-                text, cells = set_cell_size(text, left - 1).rstrip() + "…", left
-            style = base + self.get_component_rich_style(component, partial=True) if component else base
+            text = text[: remaining + 1]
+            text_width = cell_len(text)
+            if text_width > remaining:
+                text, text_width = set_cell_size(text, remaining - 1).rstrip() + "…", remaining
+            style = (
+                base_style + self.get_component_rich_style(component, partial=True)
+                if component
+                else base_style
+            )
             segments.append(Segment(text, style))
-            left -= cells
+            remaining -= text_width
         return segments
 
     def _with_cursor(self, strip: Strip) -> Strip:
@@ -251,16 +255,16 @@ class RowList(LineList, Generic[Row]):
 
     def show(self, rows: Sequence[Row]) -> None:
         """Replace the rows. The selected row stays selected."""
-        wanted = () if self.selected is None else self.keys_of(self.selected)
+        selected_keys = () if self.selected is None else self.keys_of(self.selected)
         self.rows = rows
         self.rows_changed()
-        places = {self.keys_of(row)[0]: at for at, row in enumerate(rows)}
-        self.cursor = next((places[key] for key in wanted if key in places), self.cursor)
+        positions = {self.keys_of(row)[0]: at for at, row in enumerate(rows)}
+        self.cursor = next((positions[key] for key in selected_keys if key in positions), self.cursor)
         self.post_message(self.Moved())
 
     def watch_cursor(self) -> None:
         super().watch_cursor()
         self.post_message(self.Moved())
 
-    def row_chosen(self, index: int) -> None:
+    def choose_row(self, index: int) -> None:
         self.post_message(self.Opened())

@@ -61,19 +61,17 @@ class Dialog(ModalScreen[Result]):
 
     @property
     def has_left(self) -> bool:
-        """True if the dialog was closed: its widgets may be removed, or were never mounted."""
+        """True if the dialog was closed. Its widgets may be missing then."""
         return self not in self.app.screen_stack
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Allow no action before the widgets are mounted. Such an early key was typed for the screen
+        """Disable all actions until the widgets are mounted, because early keys are meant for the screen
         below.
         """
         return self.is_mounted
 
     async def on_event(self, event: events.Event) -> None:
-        """Ignore keys after the dialog was closed. If it was closed before it was mounted, do not mount
-        it.
-        """
+        """Ignore keys of a closed dialog. Do not mount a dialog that was closed before it was mounted."""
         if isinstance(event, events.InputEvent):
             is_late = not self.is_active
         else:
@@ -116,15 +114,15 @@ class PageDialog(Dialog[None]):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
-WIDTH = 66
+DEFAULT_LINE_WIDTH = 66
 """Width in cells that a line of a menu is assumed to have before the first layout."""
-LOST_CELLS = 8
-"""Cells of a row that word wrapping may leave empty."""
+MAX_WRAP_LOSS = 8
+"""Number of cells that word wrapping may leave empty at the end of a row."""
 KEY_PAUSE_S = 0.5
 """After a careful menu opens, letters choose nothing for this many seconds. Each typed letter extends this
 time."""
-LABEL_CELLS = 46
-"""Maximum column at which hints begin."""
+MAX_LABEL_WIDTH = 46
+"""Maximum width in cells of a label before its hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +152,22 @@ class ChoiceList(RowList[Choice]):
     def __init__(self, choices: Sequence[Choice]) -> None:
         super().__init__()
         self.rows = choices
-        self.hints_at = hints_column(choices)
+        self.hint_start = hint_column(choices)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         choice = self.rows[index]
         key = f" {choice.key} " if choice.key else ""
-        room = max(4, width - cell_len(key) - 1)
-        start = min(self.hints_at, room)
-        label = one_line(choice.label, start if choice.hint else room)
-        hint = shortened(choice.hint, room - start - 2, REASON_TAIL) if room - start > 4 else ""
-        named = column(label, start + 2) if hint else label
-        yield f" {named}", ""
-        yield column(hint, room - cell_len(named)), "lines--muted"
+        label_width = max(4, width - cell_len(key) - 1)
+        hint_column = min(self.hint_start, label_width)
+        label = one_line(choice.label, hint_column if choice.hint else label_width)
+        hint = (
+            shortened(choice.hint, label_width - hint_column - 2, REASON_TAIL)
+            if label_width - hint_column > 4
+            else ""
+        )
+        label_cell = column(label, hint_column + 2) if hint else label
+        yield f" {label_cell}", ""
+        yield column(hint, label_width - cell_len(label_cell)), "lines--muted"
         yield key, "lines--key"
 
     def replace(self, choices: Sequence[Choice]) -> None:
@@ -176,15 +178,15 @@ class ChoiceList(RowList[Choice]):
         self.post_message(self.Moved())
 
 
-def hints_column(choices: Iterable[Choice]) -> int:
+def hint_column(choices: Iterable[Choice]) -> int:
     """Return the column at which the hints of lines begin."""
-    return max((min(cell_len(one.label), LABEL_CELLS) for one in choices), default=0)
+    return max((min(cell_len(one.label), MAX_LABEL_WIDTH) for one in choices), default=0)
 
 
 class Menu(Dialog[Any]):
     """Dialog whose result is the value of the chosen line, or None after esc.
 
-    `passed` is called with the value under the cursor, for previews.
+    `preview` is called with the value under the cursor.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("menu")
@@ -199,7 +201,7 @@ class Menu(Dialog[Any]):
     Menu.-bare .help { display: none; }
     """
 
-    on_nothing = "Fewer letters find more."
+    no_match_advice = "Fewer letters find more."
     """Advice shown if no line matches the search."""
 
     def __init__(
@@ -209,7 +211,7 @@ class Menu(Dialog[Any]):
         *,
         filtered: bool = False,
         cursor: int = 0,
-        passed: Callable[[Any], None] | None = None,
+        preview: Callable[[Any], None] | None = None,
         is_careful: bool = False,
         help_rows: int = 1,
     ) -> None:
@@ -220,12 +222,12 @@ class Menu(Dialog[Any]):
         """
         super().__init__()
         self._key_pause = KeyPause(KEY_PAUSE_S if is_careful else 0.0)
-        self._was_typed = False
+        self._has_typed_text = False
         self.title_text = title
         self.choices = tuple(choices)
         self.filtered = filtered
         self._start = cursor
-        self._passed = passed
+        self._preview = preview
         self._help_rows = help_rows
         self.set_class(not any(choice.help for choice in choices), "-bare")
 
@@ -239,10 +241,10 @@ class Menu(Dialog[Any]):
                 yield SearchField(placeholder="type to search", compact=True)
             yield self.new_listing()
             yield Static("", classes="nothing", markup=False)
-            about = Static("", classes="help", markup=False)
-            about.styles.height = self._help_rows
-            about.styles.text_wrap = "wrap" if self._help_rows > 1 else "nowrap"
-            yield about
+            help_text = Static("", classes="help", markup=False)
+            help_text.styles.height = self._help_rows
+            help_text.styles.text_wrap = "wrap" if self._help_rows > 1 else "nowrap"
+            yield help_text
 
     def on_mount(self) -> None:
         """Put the cursor on the initial line."""
@@ -252,10 +254,10 @@ class Menu(Dialog[Any]):
 
     def ignores(self, event: events.Event) -> bool:
         """Return True if a key is probably part of a text typed for the screen below."""
-        is_enter_alone = isinstance(event, events.Key) and event.key == "enter" and not self._was_typed
+        is_enter_alone = isinstance(event, events.Key) and event.key == "enter" and not self._has_typed_text
         if not is_typed(event) or is_enter_alone or not self._key_pause.ignores_key():
             return False
-        self._was_typed = True
+        self._has_typed_text = True
         self.query_one(".box").border_subtitle = "keys typed before you saw this were ignored · esc close"
         return True
 
@@ -302,7 +304,7 @@ class Menu(Dialog[Any]):
         """Show the lines that match a typed text, or that no line matches."""
         self.set_class(not matches, "-empty")
         if not matches:
-            message = f"Nothing matches “{one_line(typed, LONGEST)}”. {self.on_nothing}"
+            message = f"Nothing matches “{one_line(typed, MAX_NAME_LENGTH)}”. {self.no_match_advice}"
             self.query_one(".nothing", Static).update(Content(message))
             self.query_one(".help", Static).update("")
         self.listing.replace(matches)
@@ -319,24 +321,24 @@ class Menu(Dialog[Any]):
         """Show the help of the line and call the preview."""
         if (choice := self.listing.selected) is not None:
             self.query_one(".help", Static).update(Content(self._help_of(choice)))
-            if self._passed is not None:
-                self._passed(choice.value)
+            if self._preview is not None:
+                self._preview(choice.value)
 
     def _help_of(self, choice: Choice) -> str:
         """Return the help of a line, with its middle cut out if it does not fit."""
-        room = self.query_one(".help", Static).content_size.width or WIDTH
+        line_width = self.query_one(".help", Static).content_size.width or DEFAULT_LINE_WIDTH
         return shortened(
-            choice.help, self._help_rows * room - (self._help_rows - 1) * LOST_CELLS, REASON_TAIL
+            choice.help, self._help_rows * line_width - (self._help_rows - 1) * MAX_WRAP_LOSS, REASON_TAIL
         )
 
 
-async def is_confirmed(app: App[Any], question: str, do: Choice, instead: str) -> bool:
+async def is_confirmed(app: App[Any], question: str, confirm: Choice, cancel_label: str) -> bool:
     """Ask for confirmation. Must run in a worker.
 
     `do` is the choice that confirms, with the key y. `instead` is the label of the other choice, which is
     selected at first. The key that opened the menu, and enter, therefore confirm nothing.
     """
-    choices = [Choice(instead, False, key="n", help=do.help), replace(do, key="y")]
+    choices = [Choice(cancel_label, False, key="n", help=confirm.help), replace(confirm, key="y")]
     return bool(await app.push_screen_wait(Menu(question, choices)))
 
 
@@ -356,19 +358,21 @@ def search(choices: Sequence[Choice], query: str) -> list[Choice]:
 
 
 def _score(choice: Choice, typed: Sequence[str], matcher: Matcher) -> tuple[int, float, bool]:
-    named = 2 * _begin(choice.label, typed) or int(_begin(f"{choice.label} {choice.words}", typed))
+    label_score = 2 * _has_word_beginnings(choice.label, typed) or int(
+        _has_word_beginnings(f"{choice.label} {choice.words}", typed)
+    )
     text = f"{choice.label} {choice.hint} {choice.help}".lower()
-    return named, matcher.match(choice.label), all(word in text for word in typed)
+    return label_score, matcher.match(choice.label), all(word in text for word in typed)
 
 
-def _begin(text: str, typed: Sequence[str]) -> bool:
+def _has_word_beginnings(text: str, typed: Sequence[str]) -> bool:
     """Return True if each typed word is the beginning of a word of the text."""
     words = re.findall(r"\w+", text.lower())
     return all(any(word.startswith(each) for word in words) for each in typed)
 
 
 async def ask_moment(app: App[Any]) -> float | None:
-    """Ask for a time, in Unix seconds. None if the person cancels. Must run in a worker."""
+    """Ask for a time. Return it in Unix seconds, or None if the person cancels. Must run in a worker."""
     from mcpdesk.recorder.index.query import QueryError, moment_of
 
     prompt = LinePrompt("Go to a time", "12:03, 12:03:40, or how long ago: 5m", "goes there")
@@ -381,7 +385,7 @@ async def ask_moment(app: App[Any]) -> float | None:
         return None
 
 
-LONGEST = 40
+MAX_NAME_LENGTH = 40
 """Maximum length of a name in characters."""
 
 
@@ -391,18 +395,18 @@ class LinePrompt(Dialog[str]):
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("line_prompt")
     DEFAULT_CSS = "LinePrompt > .box { width: 60; margin-top: 4; }"
 
-    def __init__(self, title: str, placeholder: str = "a name", does: str = "keeps") -> None:
-        """Create a prompt. `does` is the verb for the effect of Enter, shown below the line."""
+    def __init__(self, title: str, placeholder: str = "a name", enter_effect: str = "keeps") -> None:
+        """Create a prompt. `enter_effect` is the verb for the effect of Enter, shown below the line."""
         super().__init__()
         self._title = title
         self._placeholder = placeholder
-        self._does = does
+        self._enter_effect = enter_effect
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = self._title
-            box.border_subtitle = f"enter {self._does} · esc closes"
-            yield LineField(placeholder=self._placeholder, max_length=LONGEST, compact=True)
+            box.border_subtitle = f"enter {self._enter_effect} · esc closes"
+            yield LineField(placeholder=self._placeholder, max_length=MAX_NAME_LENGTH, compact=True)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

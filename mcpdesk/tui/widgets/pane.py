@@ -31,15 +31,11 @@ class Pane(Widget):
 
     @property
     def likely_actions(self) -> Sequence[str]:
-        """Ids of actions that a person probably wants next, most probable first. The footer begins with
-        them.
-        """
+        """Ids of actions that a person probably wants next, most probable first, for the footer."""
         return ()
 
     def position(self) -> Any:
-        """Return the state that `return_to` needs to restore the position after a restart, or None if there
-        is none.
-        """
+        """Return the state that `return_to` needs after a restart, or None if the pane has no position."""
         return None
 
     def return_to(self, position: Any) -> None:

@@ -32,17 +32,17 @@ class LinePart:
 
 def fit(parts: Sequence[LinePart], width: int) -> list[LinePart]:
     """Return the parts that fit into `width` cells: low ranks are shortened first, then hidden."""
-    parts_left = list(parts)
-    excess = _cells(parts_left) - width
+    remaining_parts = list(parts)
+    excess = _cells(remaining_parts) - width
     for part in sorted(parts, key=lambda part: part.rank):
         if excess > 0 and part.short is not None:
-            parts_left[parts_left.index(part)] = replace(part, text=part.short, short=None)
+            remaining_parts[remaining_parts.index(part)] = replace(part, text=part.short, short=None)
             excess -= part.text.cell_length - part.short.cell_length
-    for part in sorted(parts_left, key=lambda part: part.rank)[:-1]:
+    for part in sorted(remaining_parts, key=lambda part: part.rank)[:-1]:
         if excess > 0:
-            parts_left.remove(part)
+            remaining_parts.remove(part)
             excess -= part.text.cell_length
-    return parts_left
+    return remaining_parts
 
 
 def fit_rows(parts: Sequence[LinePart], width: int) -> list[list[LinePart]]:
@@ -51,11 +51,11 @@ def fit_rows(parts: Sequence[LinePart], width: int) -> list[list[LinePart]]:
     Right-aligned parts are in the second row. The others are in the first row and, if it is full, in the
     second.
     """
-    right = [part for part in parts if part.right]
-    others = [part for part in parts if not part.right]
-    first = fit(others, width)
-    rest = [part for part in others if part not in first]
-    return [first, fit([*rest, *right], width)]
+    right_parts = [part for part in parts if part.right]
+    left_parts = [part for part in parts if not part.right]
+    first = fit(left_parts, width)
+    overflow = [part for part in left_parts if part not in first]
+    return [first, fit([*overflow, *right_parts], width)]
 
 
 def _cells(parts: Sequence[LinePart]) -> int:
@@ -78,8 +78,8 @@ class PartLine(Widget):
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self.parts: tuple[LinePart, ...] = ()
-        self._drawn: list[LinePart] = []
-        self._hovered: LinePart | None = None
+        self._drawn_parts: list[LinePart] = []
+        self._hovered_part: LinePart | None = None
 
     def show(self, parts: Sequence[LinePart]) -> None:
         """Replace the parts. Redraw only if they differ."""
@@ -91,22 +91,22 @@ class PartLine(Widget):
         """Lay the parts out for the current width, in two rows if the widget is higher than one line."""
         width = self.size.width
         rows = fit_rows(self.parts, width) if self.size.height > 1 else [fit(self.parts, width)]
-        self._drawn = [part for row in rows for part in row]
+        self._drawn_parts = [part for row in rows for part in row]
         return Content("\n").join([self._row(row, width) for row in rows])
 
     def _row(self, parts: Sequence[LinePart], width: int) -> Content:
         gap = max(0, width - _cells(parts))
         sides: tuple[list[Content], list[Content]] = ([], [])
         for part in parts:
-            text = part.text.stylize("underline") if part == self._hovered else part.text
-            sides[part.right].append(text.stylize(Style.from_meta({"part": self._drawn.index(part)})))
+            text = part.text.stylize("underline") if part == self._hovered_part else part.text
+            sides[part.right].append(text.stylize(Style.from_meta({"part": self._drawn_parts.index(part)})))
         left, right = sides
         return Content("").join([*left, Content(" " * gap), *right])
 
     def _part_at(self, event: events.MouseEvent) -> LinePart | None:
         """Return the clickable part under the mouse, or None."""
-        at = event.style.meta.get("part", len(self._drawn))
-        return next((part for part in self._drawn[at : at + 1] if part.action), None)
+        at = event.style.meta.get("part", len(self._drawn_parts))
+        return next((part for part in self._drawn_parts[at : at + 1] if part.action), None)
 
     async def on_click(self, event: events.Click) -> None:
         """Run the action of the part under the mouse."""
@@ -123,7 +123,7 @@ class PartLine(Widget):
         self._hover(None)
 
     def _hover(self, part: LinePart | None) -> None:
-        if part != self._hovered:
-            self._hovered = part
+        if part != self._hovered_part:
+            self._hovered_part = part
             self.tooltip = Content(clean(part.tip)) if part is not None and part.tip else None
             self.refresh()

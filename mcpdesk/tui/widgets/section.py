@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
 DIGITS = re.compile(r"\d")
-LEAST_TICK_S, MAX_TICK_S = 0.05, 60.0
-"""Limits for the seconds until ages are drawn again. They limit the effect of changes of the system clock."""
-WITHOUT_ROWS = ("back", "add")
+MIN_TICK_S, MAX_TICK_S = 0.05, 60.0
+"""Limits of the seconds until ages are drawn again, even if the system clock is changed."""
+ROWLESS_ACTIONS = ("back", "add")
 """Actions of sections that are possible without rows."""
 Row = TypeVar("Row")
-Found = TypeVar("Found")
+ReadResult = TypeVar("ReadResult")
 
 
 def has_words(words: Collection[str], texts: Iterable[str]) -> bool:
@@ -106,9 +106,7 @@ class FilterPane(WithFirstResize, Vertical):
 
 
 class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
-    """Rows that their section draws. Enter is bound in the section, so that the footer can name the effect of
-    Enter.
-    """
+    """Rows that their section draws. The section binds Enter, because its effect differs between sections."""
 
     BINDINGS: ClassVar[list[BindingType]] = CURSOR_BINDINGS
 
@@ -189,11 +187,11 @@ class Section(FilterPane, Generic[Row]):
         self.now = 0.0
         """Unix time in seconds that the ages in the rows refer to."""
         self._version: object = None
-        self._shown: Hashable = None
+        self._detail_key: Hashable = None
         """Key of the row whose details are shown."""
-        self._ages_at = math.inf
-        """Unix time in seconds when a shown age changes next. Infinite if no age is shown."""
-        self._due: dict[str, float] = {}
+        self._next_age_change = math.inf
+        """Unix time in seconds of the next change of a shown age, or infinity if no age is shown."""
+        self._next_reads: dict[str, float] = {}
         """Monotonic time from which each regular read may run again, by name of the read."""
 
     @abstractmethod
@@ -225,7 +223,7 @@ class Section(FilterPane, Generic[Row]):
         """Return title and text of the details of a row."""
 
     @abstractmethod
-    def copies_of(self, row: Row) -> list[Choice]:
+    def copy_choices(self, row: Row) -> list[Choice]:
         """Return the texts of a row that can be copied. The value of each choice is the text."""
 
     def parts(self) -> Iterable[Widget]:
@@ -254,12 +252,12 @@ class Section(FilterPane, Generic[Row]):
     @property
     def detail_cells(self) -> int:
         """Width of a line of the details, or of the section before the details are laid out."""
-        room = self.query_one(".detail").scrollable_content_region.width
-        return max(1, room or self.size.width - 3)
+        width = self.query_one(".detail").scrollable_content_region.width
+        return max(1, width or self.size.width - 3)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the actions on rows while there are none."""
-        return action in WITHOUT_ROWS or not self.has_class("-empty")
+        return action in ROWLESS_ACTIONS or not self.has_class("-empty")
 
     def update_data(self, view: CoreView) -> None:
         """Load the rows if they have changed. Called even while another section is shown."""
@@ -290,58 +288,55 @@ class Section(FilterPane, Generic[Row]):
 
     def update_clock(self, view: CoreView, now: float) -> None:
         """Update the ages. Called while the section is shown. `now` is Unix time in seconds."""
-        if now >= self._ages_at or now < self.now:
+        if now >= self._next_age_change or now < self.now:
             self._set_now(now)
             self.update_ages()
 
     def tick_s(self) -> float | None:
         """Return the seconds until a shown age changes, or None if no age is shown."""
-        if self._ages_at == math.inf:
+        if self._next_age_change == math.inf:
             return None
-        return min(max(self._ages_at - time.time(), LEAST_TICK_S), MAX_TICK_S)
+        return min(max(self._next_age_change - time.time(), MIN_TICK_S), MAX_TICK_S)
 
     def seconds_until_change(self, row: Row) -> float | None:
-        """Return the seconds until the text of a row changes although its data do not, or None if it never
-        does.
-        """
+        """Return the seconds until the text of a row changes because of its age, or None if it has no age."""
         return None
 
     def _set_now(self, now: float) -> None:
         self.now = now
         seconds_until_change = (
-            rest_s for row in self.rows if (rest_s := self.seconds_until_change(row)) is not None
+            seconds for row in self.rows if (seconds := self.seconds_until_change(row)) is not None
         )
-        self._ages_at = now + min(seconds_until_change, default=math.inf)
+        self._next_age_change = now + min(seconds_until_change, default=math.inf)
 
     def update_ages(self) -> None:
         """Draw everything again that depends on `now`."""
         self.listing.refresh()
 
     def read(
-        self, what: str, period_s: float, source: Callable[[], Found], show: Callable[[Found], None]
+        self, name: str, period_s: float, source: Callable[[], ReadResult], show: Callable[[ReadResult], None]
     ) -> None:
         """Call `source` in a thread, and then `show` with the result.
 
-        Do nothing while a call with the same `what` is running, and for `period_s` seconds after the end of
-        the call.
+        Do nothing while a call with the same `name` is running, and for `period_s` seconds after its end.
         """
-        if time.monotonic() >= self._due.get(what, 0.0):
-            self._due[what] = math.inf
-            self.run_worker(self._read(what, period_s, source, show))
+        if time.monotonic() >= self._next_reads.get(name, 0.0):
+            self._next_reads[name] = math.inf
+            self.run_worker(self._read(name, period_s, source, show))
 
     async def _read(
-        self, what: str, period_s: float, source: Callable[[], Found], show: Callable[[Found], None]
+        self, name: str, period_s: float, source: Callable[[], ReadResult], show: Callable[[ReadResult], None]
     ) -> None:
         try:
             rows = await asyncio.to_thread(source)
         finally:
-            self._due[what] = time.monotonic() + period_s
+            self._next_reads[name] = time.monotonic() + period_s
         with suppress(NoMatches):  # the screen may be removed in the meantime
             show(rows)
 
-    def read_now(self, what: str) -> None:
-        """Let the next `read` for `what` run at once."""
-        self._due.pop(what, None)
+    def read_now(self, name: str) -> None:
+        """Let the next `read` with this name run at once."""
+        self._next_reads.pop(name, None)
 
     def action_back(self) -> None:
         """Move the focus from the details to the list. In the list or the filter, clear the filter."""
@@ -357,7 +352,7 @@ class Section(FilterPane, Generic[Row]):
     async def action_copy(self) -> None:
         """Copy a text of the selected row."""
         if (row := self.listing.selected) is not None:
-            await self.app.copy_one_of(self.copies_of(row))
+            await self.app.copy_one_of(self.copy_choices(row))
 
     @on(RowList.Opened)
     async def _row_opened(self) -> None:
@@ -374,18 +369,18 @@ class Section(FilterPane, Generic[Row]):
         detail.display = row is not None
         if row is not None:
             key, *_ = self.keys_of(row)
-            if key != self._shown:
-                self._shown = key
+            if key != self._detail_key:
+                self._detail_key = key
                 detail.scroll_home(animate=False)
             title, text = self.detail_of(row)
             if title != str(detail.border_title):
                 detail.border_title = Content(title)
-            shown = detail.query(Static).first()
-            before = shown.content
-            if not isinstance(before, Content) or not text.is_same(before):
+            text_widget = detail.query(Static).first()
+            old_text = text_widget.content
+            if not isinstance(old_text, Content) or not text.is_same(old_text):
                 # If only digits change, all widths stay the same, and the screen needs no new layout.
-                layout = DIGITS.sub("0", text.plain) != DIGITS.sub("0", str(before))
-                shown.update(text, layout=layout)
+                needs_layout = DIGITS.sub("0", text.plain) != DIGITS.sub("0", str(old_text))
+                text_widget.update(text, layout=needs_layout)
 
     def on_resize(self) -> None:
         """Arrange the section for its new width, and fit the details into it."""

@@ -12,7 +12,7 @@ from textual.widgets.text_area import Edit, EditResult, TextAreaTheme
 from mcpdesk.plain_text import from_field, to_field, with_placeholders
 from mcpdesk.tui.widgets.fields import character_of
 
-_SYNTAX = {
+_SYNTAX_STYLES = {
     "json.label": "text-field--key",
     "string": "text-field--text",
     "string.escape": "text-field--text",
@@ -33,13 +33,13 @@ class _DeskColours(TextAreaTheme):
         """Read the colours. Textual calls this before it draws."""
         super().apply_css(text_area)
         style_of = text_area.get_component_rich_style
-        self.syntax_styles = {name: style_of(each, partial=True) for name, each in _SYNTAX.items()}
+        self.syntax_styles = {name: style_of(each, partial=True) for name, each in _SYNTAX_STYLES.items()}
 
 
 class TextField(TextArea):
     """Text field of several lines. `text` is the text as shown, `entered_text` the real text."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = set(_SYNTAX.values())
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(_SYNTAX_STYLES.values())
     DEFAULT_CSS = """
     TextField {
         & .text-field--key { color: $text-primary; }

@@ -1,15 +1,15 @@
-"""Line at the bottom of a widget for typing a search or a filter, without a field widget."""
+"""Line for a search or a filter at the bottom of a widget, which draws the line itself."""
 
 from __future__ import annotations
 
 from textual import events
 from textual.widget import Widget
 
-from mcpdesk.tui.widgets.fields import MAX_TYPED, character_of, too_long
+from mcpdesk.tui.widgets.fields import MAX_SEARCH_LENGTH, character_of, cut_message
 
 
 class TypedQuery:
-    """Mixin for a widget with this line. The mixin must be the first base class.
+    """Mixin for a widget with a line for a search or filter. It must be the first base class.
 
     Call `begin_query` to begin. Enter keeps the typed text. Escape clears the text, also after Enter. During
     typing, letters are text: the footer shows no other bindings for them, and no question opens
@@ -35,11 +35,11 @@ class TypedQuery:
 
     @property
     def query_line(self) -> str:
-        """Text of the line, with a cursor during typing. Control characters are not removed from it."""
+        """Text of the line, with a cursor during typing. The text may contain control characters."""
         return f"{self.query_sign}{self.query_text}{'▏' if self.is_typing else ''}"
 
     def begin_query(self, sign: str = "/") -> None:
-        """Start to take typed keys."""
+        """Begin typing. Until Enter or escape, typed letters are text."""
         self.query_sign, self.is_typing, self.query_text = sign, True, ""
         self.query_changed()
 
@@ -59,10 +59,10 @@ class TypedQuery:
 
     def _add(self, text: str) -> None:
         """Append a text up to the maximum length, and report the rest."""
-        room = MAX_TYPED - len(self.query_text)
-        self.query_text += text[:room]
-        if len(text) > room and isinstance(self, Widget):
-            self.notify(too_long(len(text) - room), severity="warning", markup=False)
+        max_added = MAX_SEARCH_LENGTH - len(self.query_text)
+        self.query_text += text[:max_added]
+        if len(text) > max_added and isinstance(self, Widget):
+            self.notify(cut_message(len(text) - max_added), severity="warning", markup=False)
 
     def on_key(self, event: events.Key) -> None:
         """Edit the line during typing. Escape ends it."""

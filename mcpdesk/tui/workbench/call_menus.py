@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index.exchange import Exchange
     from mcpdesk.recorder.index.traffic_index import Index
 
-MAX_SEARCHED = 2_000
+MAX_SEARCHED_EXCHANGES = 2_000
 """Number of newest exchanges that are searched for calls to compare."""
-MAX_OFFERED = 200
+MAX_OFFERED_CALLS = 200
 """Maximum number of calls offered for comparison."""
 
 
 class DestructiveCalls:
     """Asks for confirmation before a destructive tool is called from the screen.
 
-    One object per program: it remembers the tools that the person allowed permanently.
+    The program has one such object, which remembers the tools that the person allowed for the session.
     """
 
     def __init__(self) -> None:
@@ -67,10 +67,10 @@ class DestructiveCalls:
         return chosen in ("once", "always")
 
 
-def copies(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | None]]:
+def copyable_parts(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | None]]:
     """Yield key, name and text of each part that can be copied. Results are included only after a call.
 
-    If a text is None, it must be requested from the core. `folder` is the server folder.
+    A text that is None must be requested from the core. `folder` is the server folder.
     """
     outcome = draft.outcome
     if outcome is not None and outcome.result is not None:
@@ -80,7 +80,9 @@ def copies(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | None]]:
             yield "s", "structured result", pretty(structured)
     if outcome is not None and outcome.raw:
         yield "r", "raw message", outcome.raw.decode(errors="replace")
-    arguments = draft.shareable if draft.shareable is not None else draft.node.value()
+    arguments = (
+        draft.arguments_without_secrets if draft.arguments_without_secrets is not None else draft.node.value()
+    )
     yield "a", "arguments as JSON", pretty(arguments)
     if draft.item.kind is ItemKind.TOOL:
         params = {"name": draft.item.name, "arguments": arguments}
@@ -93,7 +95,7 @@ async def choose_copy(app: App[None], draft: Draft) -> tuple[str, str] | None:
     """Let the person choose a part of a call, and return its text and its name."""
     link, server = draft.link, draft.server
     folder = next((one.folder for one in link.view().servers if one.name == server), ".")
-    choices = [Choice(what, (text, what), key=key) for key, what, text in copies(draft, folder)]
+    choices = [Choice(what, (text, what), key=key) for key, what, text in copyable_parts(draft, folder)]
     chosen: tuple[str | None, str] | None = await app.push_screen_wait(Menu("Copy", choices))
     if chosen is None:
         return None
@@ -107,19 +109,21 @@ def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
     """Return a menu of earlier calls. Its value is an index in `past`."""
     choices = []
     for at, call in enumerate(past):
-        when = time.strftime("%d %b %H:%M", time.localtime(call.time))
-        how = f"{call.status} {duration(call.elapsed_s)} · {when}"
-        choices.append(Choice(one_line(preview(call.arguments, 60)), at, how))
+        time_text = time.strftime("%d %b %H:%M", time.localtime(call.time))
+        hint = f"{call.status} {duration(call.elapsed_s)} · {time_text}"
+        choices.append(Choice(one_line(preview(call.arguments, 60)), at, hint))
     return Menu(f"History of {title}", choices, filtered=True)
 
 
-async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Callable[[], Any]) -> Any:
+async def choose_saved(
+    app: App[None], drafts: Drafts, draft: Draft, read_arguments: Callable[[], Any]
+) -> Any:
     """Let the person use, save or delete saved arguments.
 
     Return the arguments to use, or None.
     """
     try:
-        now = entered()
+        current = read_arguments()
     except ValueError as error:
         app.notify(f"cannot be saved yet: {one_line(str(error))}", severity="warning", markup=False)
         return None
@@ -128,8 +132,8 @@ async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Ca
         Choice(one_line(name, 40), ("use", name), one_line(preview(arguments, 60)))
         for name, arguments in reversed(saved.items())
     ]
-    choices.append(Choice("save the present arguments …", ("keep", ""), one_line(preview(now, 60)), "K"))
-    name = next((name for name, arguments in saved.items() if same(arguments, now)), None)
+    choices.append(Choice("save the present arguments …", ("keep", ""), one_line(preview(current, 60)), "K"))
+    name = next((name for name, arguments in saved.items() if same(arguments, current)), None)
     if name is not None:
         choices.append(
             Choice(f"delete {one_line(name, 40)}", ("drop", name), "equals the present arguments", "D")
@@ -139,7 +143,7 @@ async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Ca
     if what == "use":
         return saved[name]
     if what == "keep" and (name := await app.push_screen_wait(LinePrompt("Save the present arguments as"))):
-        drafts.saved_calls.add(*draft.key, name, draft.without_secrets(now))
+        drafts.saved_calls.add(*draft.key, name, draft.without_secrets(current))
         app.notify(f"saved as {one_line(name, 40)}", markup=False)
     elif what == "drop":
         drafts.saved_calls.remove(*draft.key, name)
@@ -152,16 +156,16 @@ async def compare_result(app: App[None], draft: Draft) -> None:
     from mcpdesk.tui.traffic.exchange_menus import comparison  # not needed for the first paint
 
     traffic, calls = draft.link.traffic, answered_calls(draft)
-    now = next((one for one in calls if one.peer == DESK), None)
-    others = sorted((one for one in calls if one is not now), key=lambda one: one.peer != DESK)
-    if now is None or not others:
+    latest = next((one for one in calls if one.peer == DESK), None)
+    other_calls = sorted((one for one in calls if one is not latest), key=lambda one: one.peer != DESK)
+    if latest is None or not other_calls:
         app.notify("Comparing needs two answered calls of this item.", markup=False)
         return
-    choices = [Choice(_call_line(traffic, one), one.number) for one in others[:MAX_OFFERED]]
+    choices = [Choice(_call_line(traffic, one), one.number) for one in other_calls[:MAX_OFFERED_CALLS]]
     chosen = await app.push_screen_wait(Menu("Compare the last result with", choices, filtered=True))
     if chosen is not None:
-        await fetch_exchanges(app, traffic, (chosen, now.number))
-        await app.push_screen(comparison(traffic, chosen, now.number))
+        await fetch_exchanges(app, traffic, (chosen, latest.number))
+        await app.push_screen(comparison(traffic, chosen, latest.number))
 
 
 def _call_line(traffic: Index, call: Exchange) -> str:
@@ -170,10 +174,9 @@ def _call_line(traffic: Index, call: Exchange) -> str:
 
     texts = summary(traffic, call)
     peer = "" if call.peer == DESK else f"{one_line(call.peer, 20)}  "
-    asked = f"{one_line(texts.asked, 40)} " if texts.asked else ""
-    return (
-        f"{clock(call.started)[:8]}  {peer}{asked}→ {'✗ ' * texts.has_failed}{one_line(texts.answered, 80)}"
-    )
+    arguments = f"{one_line(texts.asked, 40)} " if texts.asked else ""
+    result = f"{'✗ ' * texts.has_failed}{one_line(texts.answered, 80)}"
+    return f"{clock(call.started)[:8]}  {peer}{arguments}→ {result}"
 
 
 def answered_calls(draft: Draft) -> list[Exchange]:
@@ -183,7 +186,7 @@ def answered_calls(draft: Draft) -> list[Exchange]:
     except ValueError:
         return []
     name, traffic = str(params.get("name") or params.get("uri") or ""), draft.link.traffic
-    numbers = range(max(0, len(traffic.exchanges) - MAX_SEARCHED), len(traffic.exchanges))
+    numbers = range(max(0, len(traffic.exchanges) - MAX_SEARCHED_EXCHANGES), len(traffic.exchanges))
     calls = (traffic.exchange(number) for number in reversed(numbers))
     return [
         one

@@ -43,7 +43,7 @@ class Badge(NamedTuple):
     style: str
 
 
-_ANNOTATIONS = {
+_ANNOTATION_BADGES = {
     "readOnlyHint": Badge("read-only", "◇", "lines--muted"),
     "destructiveHint": Badge("destructive", "!", "lines--bad"),
     "openWorldHint": Badge("open world", "↗", "lines--muted"),
@@ -59,7 +59,7 @@ def badges(item: CatalogueItem) -> list[Badge]:
         file_count = f"{len(files)} files" if isinstance(files, list) else "cannot be verified"
         return [Badge("1 file" if file_count == "1 files" else file_count, "", "lines--muted")]
     annotations = item.definition.get("annotations") or {}
-    labels = [badge for key, badge in _ANNOTATIONS.items() if annotations.get(key) is True]
+    labels = [badge for key, badge in _ANNOTATION_BADGES.items() if annotations.get(key) is True]
     if item.policy in _POLICIES:
         origin = f" ({item.policy_origin})" if item.policy_origin else ""
         labels.insert(0, Badge(f"{item.policy}{origin}", *_POLICIES[item.policy]))
@@ -114,17 +114,17 @@ def group_of(item: CatalogueItem) -> str:
 
 
 def catalogue_rows(
-    items: Sequence[CatalogueItem], query: str, folded: frozenset[str], *, splits: bool = True
+    items: Sequence[CatalogueItem], query: str, folded: frozenset[str], *, has_built_in_group: bool = True
 ) -> Iterator[CatalogueRow]:
     """Yield headings, items and problems.
 
     With a filter, the items are sorted by how well they match, all groups are unfolded, and groups without a
-    match are left out. Built-in tools are a group of their own if `splits`. This group is never folded if
-    the server has no other tools.
+    match are left out. Built-in tools are a separate group if `has_built_in_group`. This group is never
+    folded if the server has no other tools.
     """
     groups: dict[str, list[CatalogueItem]] = {key: [] for key in _TITLES}
     for item in items:
-        groups[group_of(item) if splits else item.kind].append(item)
+        groups[group_of(item) if has_built_in_group else item.kind].append(item)
     if not groups[ItemKind.TOOL]:
         folded -= {BUILT_IN}
     for key, group in groups.items():
@@ -184,9 +184,9 @@ class CatalogueList(LineList):
 
     def __init__(self) -> None:
         super().__init__()
-        self._called: frozenset[tuple[ItemKind, str]] = frozenset()
+        self._running_items: frozenset[tuple[ItemKind, str]] = frozenset()
         self._mode: ModeView | None = None
-        """Mode whose tools are shown. None for all tools."""
+        """Mode whose tools are shown, or None for all tools."""
         self._modes: tuple[ModeView, ...] = ()
         self._items: tuple[CatalogueItem, ...] = ()
         self._rows: list[CatalogueRow] = []
@@ -214,22 +214,22 @@ class CatalogueList(LineList):
         if self._mode is not None:
             name = self._mode.name
             self._mode = next((mode for mode in modes if mode.name == name), None)
-        self._lay_out(self.item, group)
+        self._rebuild_rows(self.item, group)
 
     def filter(self, query: str) -> None:
         """Show only matching items. The cursor moves to the best match."""
         self._query = query
-        self._lay_out(None if query else self.item)
+        self._rebuild_rows(None if query else self.item)
 
     def unhide(self, item: CatalogueItem) -> None:
         """Clear filter and mode, unfold the item's group, and put the cursor on the item."""
         self._query, self._folded, self._mode = "", self._folded - {group_of(item)}, None
-        self._lay_out(item)
+        self._rebuild_rows(item)
 
     def show_running(self, running: frozenset[tuple[ItemKind, str]]) -> None:
         """Mark the items with a running call."""
-        if running != self._called:
-            self._called = running
+        if running != self._running_items:
+            self._running_items = running
             self.refresh()
 
     def select(self, kind: ItemKind, name: str) -> bool:
@@ -251,7 +251,7 @@ class CatalogueList(LineList):
         else:
             yield from self._item_spans(row, width)
 
-    def row_chosen(self, index: int) -> None:
+    def choose_row(self, index: int) -> None:
         """Fold or unfold a group, or choose an item."""
         row = self._rows[index]
         if isinstance(row, GroupRow):
@@ -281,7 +281,7 @@ class CatalogueList(LineList):
             if isinstance(row, GroupRow):
                 if row.is_open and not self._query:
                     self.cursor = at
-                    self.row_chosen(at)
+                    self.choose_row(at)
                 return
 
     def action_unfold(self) -> None:
@@ -291,7 +291,7 @@ class CatalogueList(LineList):
             if isinstance(row, GroupRow) and row.is_open:
                 self.action_cursor(1)
             else:
-                self.row_chosen(self.cursor)
+                self.choose_row(self.cursor)
 
     def action_choose_policy(self) -> None:
         """Post a request to choose another policy for the tool."""
@@ -308,19 +308,21 @@ class CatalogueList(LineList):
         if not self._modes:
             self.notify('This server has no modes; "modes" in mcp.json names them.', markup=False)
             return
-        every = sum(item.kind is ItemKind.TOOL and not item.problem for item in self._items)
+        tool_count = sum(item.kind is ItemKind.TOOL and not item.problem for item in self._items)
         modes = (None, *self._modes)
-        choices = [Choice("all tools", 0, _tools(every), "0", help="Tools that clients see without ?mode=.")]
+        choices = [
+            Choice("all tools", 0, _tools(tool_count), "0", help="Tools that clients see without ?mode=.")
+        ]
         for number, mode in enumerate(self._modes, 1):
             missing = f", {len(mode.missing)} missing" if mode.missing else ""
             key = str(number) if number < 10 else ""
-            about = mode.description or ", ".join(mode.tools)
-            choices.append(Choice(mode.name, number, _tools(len(mode.tools)) + missing, key, help=about))
+            help_text = mode.description or ", ".join(mode.tools)
+            choices.append(Choice(mode.name, number, _tools(len(mode.tools)) + missing, key, help=help_text))
         current = modes.index(self._mode) if self._mode in modes else 0
         chosen = await self.app.push_screen_wait(Menu("Tools of a mode", choices, cursor=current))
         if chosen is not None:
             self._mode = modes[chosen]
-            self._lay_out(self.item)
+            self._rebuild_rows(self.item)
 
     def _heading(self, row: GroupRow, width: int) -> Iterator[Span]:
         count = f"{row.shown}/{row.total}" if row.shown < row.total else str(row.total)
@@ -334,31 +336,35 @@ class CatalogueList(LineList):
 
     def _item_spans(self, row: ItemRow, width: int) -> Iterator[Span]:
         item = row.item
-        is_running = (item.kind, item.name) in self._called
+        is_running = (item.kind, item.name) in self._running_items
         mark, style = ("…", "lines--warn") if is_running else _mark(item)
         yield f"  {mark} ", style
         glyphs = [badge for badge in badges(item) if badge.glyph]
-        room = max(4, width - 4 - 2 * len(glyphs) - 1)
+        label_width = max(4, width - 4 - 2 * len(glyphs) - 1)
         # The hits are positions in the label, so its middle cannot be cut.
-        text = one_line(_label(item), room) if row.hits else shortened(_label(item), room)
-        plain = "lines--muted" if item.problem and not item.stale else ""
+        text = one_line(_label(item), label_width) if row.hits else shortened(_label(item), label_width)
+        label_style = "lines--muted" if item.problem and not item.stale else ""
         if row.hits:
-            yield from ((letter, "lines--hit" if at in row.hits else plain) for at, letter in enumerate(text))
+            yield from (
+                (letter, "lines--hit" if at in row.hits else label_style) for at, letter in enumerate(text)
+            )
         else:
-            yield text, plain
-        yield " " * (room - cell_len(text)), ""
+            yield text, label_style
+        yield " " * (label_width - cell_len(text)), ""
         for badge in glyphs:
             yield f" {badge.glyph}", badge.style
 
     def _set_rows(self) -> None:
         items = items_in_mode(self._mode, self._items)
-        # A mode names its tools in an order, whoever wrote them.
-        self._rows = list(catalogue_rows(items, self._query, self._folded, splits=self._mode is None))
+        # The tools of a mode stay in the order of the mode, so built-in tools are not a separate group.
+        self._rows = list(
+            catalogue_rows(items, self._query, self._folded, has_built_in_group=self._mode is None)
+        )
         self.rows_changed()
 
-    def _lay_out(self, item: CatalogueItem | None, group: str = "") -> None:
-        """Rebuild the rows. Put the cursor on this item, or on the heading of this group. If it is not shown,
-        put the cursor on the first item.
+    def _rebuild_rows(self, item: CatalogueItem | None, group: str = "") -> None:
+        """Rebuild the rows. Put the cursor on this item, else on the heading of this group, else on the first
+        item.
         """
         self._set_rows()
         if item is None or not self.select(item.kind, item.name):
@@ -366,7 +372,7 @@ class CatalogueList(LineList):
                 at for at, row in enumerate(self._rows) if isinstance(row, GroupRow) and row.group == group
             )
             items = (at for at, row in enumerate(self._rows) if isinstance(row, ItemRow))
-            self.cursor = next((at for places in (headings, items) for at in places), 0)
+            self.cursor = next((at for positions in (headings, items) for at in positions), 0)
         self.watch_cursor()
 
 
@@ -410,7 +416,7 @@ class CataloguePane(Vertical):
         self.rows.focus()
 
     @on(Input.Changed)
-    def narrow(self, event: Input.Changed) -> None:
+    def _filter_changed(self, event: Input.Changed) -> None:
         """Apply the filter during typing."""
         event.stop()
         # The rows make this call themselves. Otherwise this pane would be the sender of their messages, and
@@ -418,7 +424,7 @@ class CataloguePane(Vertical):
         self.rows.call_next(self.rows.filter, from_field(event.value))
 
     @on(Input.Submitted)
-    def accept(self, event: Input.Submitted) -> None:
+    def _filter_submitted(self, event: Input.Submitted) -> None:
         """Focus the rows on enter. The filter stays."""
         event.stop()
         self.rows.focus()

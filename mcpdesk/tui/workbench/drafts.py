@@ -25,13 +25,13 @@ from mcpdesk.tui.workbench.past_calls import SAVED_CALLS_FILE, History, PastCall
 if TYPE_CHECKING:
     from mcpdesk.tui.forms.field_widgets import SuggestionSource
 
-MAX_SEARCHED = 200
+MAX_SEARCHED_EXCHANGES = 200
 """Number of newest exchanges that are searched for a call that has just ended."""
-SEARCHED_FOR_S = 5.0
+SEARCH_TIME_S = 5.0
 """After the end of a call, its exchange is searched for at most this many seconds."""
 
 
-def awaited_at(link: Link, connection: int, identifier: object) -> str:
+def awaited_line(link: Link, connection: int, identifier: object) -> str:
     """Return the line of the author's code at which a request is waiting, or "" if it is unknown."""
     client = link.client(connection)
     running = () if client is None else client.running
@@ -56,16 +56,16 @@ class Draft:
     """Arguments as JSON text, while they are edited in that form."""
     arguments: Any = None
     """Arguments of the last call."""
-    shareable: Any = None
+    arguments_without_secrets: Any = None
     """Arguments of the last call without secrets."""
     call: LinkCall | None = None
     outcome: CallOutcome | None = None
     ended_call: LinkCall | None = None
-    """Last call, as long as its recorded duration is not known yet. Otherwise None."""
+    """Last call while its recorded duration is still unknown, otherwise None."""
     is_left: bool = False
-    """True from the cancellation of the last call until the traffic shows that its code has ended."""
+    """True if the last call was cancelled and its code may still run."""
     desk_end: str = ""
-    """Description of how the desk ended the last call, if its server never received it."""
+    """How the desk ended the last call, if its server never received the call. Otherwise \"\"."""
     before: CallOutcome | None = None
     """Outcome of the call before the last, if it had the same arguments."""
     logged: tuple[LogLine, ...] = ()
@@ -80,9 +80,9 @@ class Draft:
     has_no_suggestions: bool = False
     """True if the server refused to suggest values. It is not asked again."""
     notice: str = ""
-    """Message about the entered values that were kept when the schema changed, until it is shown."""
-    insisted: Any = UNSET
-    """Invalid arguments that the person was warned about. A second attempt sends them unchanged."""
+    """Message that is still to be shown: the entered values that were kept when the schema changed."""
+    warned_arguments: Any = UNSET
+    """Invalid arguments that the person was warned about. The next attempt sends them unchanged."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -94,15 +94,15 @@ class Draft:
 
         Unchanged fields get new defaults. Entered values are kept, with a message in `notice`.
         """
-        before, entered = form_node(self.schema).value(), self.node.value()
+        old_defaults, entered = form_node(self.schema).value(), self.node.value()
         self.schema, self.node = schema, form_node(schema)
-        if _is_same(entered, before):
+        if _is_same(entered, old_defaults):
             entered = {}
         else:
-            self.node.put(merged_values(before, entered, self.node.value()))
-        if self.text is not None and _is_same(_read(self.text), before):
+            self.node.put(merged_values(old_defaults, entered, self.node.value()))
+        if self.text is not None and _is_same(_json_value(self.text), old_defaults):
             self.text = pretty(self.node.value())
-        self.notice = _kept_values_message(before, entered, schema)
+        self.notice = _kept_values_message(old_defaults, entered, schema)
 
     def fill_form(self, arguments: Any) -> bool:
         """Put arguments into the form. Return False if the form cannot show all of them."""
@@ -113,13 +113,13 @@ class Draft:
         """Validate arguments: with the server's validator for tools, otherwise only required names."""
         if self.item.kind is ItemKind.TOOL:
             return self.link.validate(self.server, self.item.name, arguments)
-        given = arguments if isinstance(arguments, dict) else {}
-        missing = [name for name in self.schema.get("required", ()) if name not in given]
+        members = arguments if isinstance(arguments, dict) else {}
+        missing = [name for name in self.schema.get("required", ()) if name not in members]
         return [SchemaFailure((), f'"{name}" is a required property') for name in missing]
 
     @property
     def suggester(self) -> SuggestionSource | None:
-        """Function that asks the server for suggestions. None if the server or the item has none."""
+        """Function that asks the server for suggestions, or None if the server or item has no suggestions."""
         server = next((one for one in self.link.view().servers if one.name == self.server), None)
         has_none = completion_for(self.item, "", "", {}) is None or (
             server is not None and not server.completes
@@ -149,7 +149,7 @@ class Draft:
         method, params = request_for(self.item, arguments)
         self.before = self.outcome if same(arguments, self.arguments) else None
         self.arguments, self.outcome, self.logged, self.desk_end = arguments, None, (), ""
-        self.shareable = self.without_secrets(arguments)
+        self.arguments_without_secrets = self.without_secrets(arguments)
         if self.changes is None:
             self.uri = str(params.get("uri", "")) if method == "resources/read" else ""
         self.call = self.link.request(self.server, method, params)
@@ -159,9 +159,9 @@ class Draft:
         unknown.
         """
         call = self.call
-        return "" if call is None else awaited_at(self.link, call.connection, call.request_id)
+        return "" if call is None else awaited_line(self.link, call.connection, call.request_id)
 
-    def logged_by(self, call: LinkCall) -> tuple[LogLine, ...]:
+    def log_of(self, call: LinkCall) -> tuple[LogLine, ...]:
         """Return the log lines that name a call."""
         key = (call.connection, call.request_id)
         return tuple(line for line in self.link.logs() if line.call == key)
@@ -182,16 +182,16 @@ class Draft:
 
         If the form cannot show them, only their secret members are removed.
         """
-        probe = form_node(self.schema)
-        probe.put(arguments)
-        if same(probe.value(), arguments):
-            clear_secrets(probe)
-            return probe.value()
+        node = form_node(self.schema)
+        node.put(arguments)
+        if same(node.value(), arguments):
+            clear_secrets(node)
+            return node.value()
         if not isinstance(arguments, dict):
             return arguments
-        fields = probe.field.properties() if isinstance(probe, ObjectNode) else ()
-        secret = {field.key for field in fields if field.kind is FieldKind.SECRET}
-        return {key: value for key, value in arguments.items() if key not in secret}
+        fields = node.field.properties() if isinstance(node, ObjectNode) else ()
+        secret_names = {field.key for field in fields if field.kind is FieldKind.SECRET}
+        return {key: value for key, value in arguments.items() if key not in secret_names}
 
     def update_duration(self) -> None:
         """Set the duration of the last outcome to the recorded one, as the traffic screen shows it.
@@ -202,7 +202,7 @@ class Draft:
         if call is None or self.outcome is None:
             return
         count = len(traffic.exchanges)
-        for number in reversed(range(max(0, count - MAX_SEARCHED), count)):
+        for number in reversed(range(max(0, count - MAX_SEARCHED_EXCHANGES), count)):
             exchange = traffic.exchange(number)
             is_same = (exchange.connection, exchange.id) == (call.connection, call.request_id)
             if not is_same or exchange.started < call.started - 1:
@@ -214,7 +214,7 @@ class Draft:
                 self.desk_end = end_at_desk(traffic, exchange)
                 self.ended_call = None
             return
-        if time.time() - call.started - self.outcome.elapsed_s > SEARCHED_FOR_S:
+        if time.time() - call.started - self.outcome.elapsed_s > SEARCH_TIME_S:
             self.ended_call = None
 
     def watch(self) -> None:
@@ -233,7 +233,7 @@ class Draft:
             return False
         count = self.link.watched(self.server).get(self.uri)
         if count is None:
-            # The core may not watch it yet, so the watch has ended only if there was a count before.
+            # The core may not have begun to watch. The watch has ended only if there was a count before.
             has_ended = self.is_watched_by_server
             if has_ended:
                 self._forget_watch()
@@ -248,18 +248,17 @@ class Draft:
         self.changes, self.is_watched_by_server = None, False
 
 
-def merged_values(before: Any, entered: Any, fresh: Any) -> Any:
+def merged_values(old_defaults: Any, entered: Any, new_defaults: Any) -> Any:
     """Return the form values after a schema change. A value that the person changed is kept.
 
-    Other values are the new defaults. `before` are the old defaults, `entered` the current values, and
-    `fresh` the new defaults. Each may be `UNSET`.
+    Other values are the new defaults. `entered` are the current values. Each may be `UNSET`.
     """
-    if _is_same(entered, before):
-        return fresh
-    if not (isinstance(before, dict) and isinstance(entered, dict) and isinstance(fresh, dict)):
+    if _is_same(entered, old_defaults):
+        return new_defaults
+    if not (isinstance(old_defaults, dict) and isinstance(entered, dict) and isinstance(new_defaults, dict)):
         return entered
-    parts = (before, entered, fresh)
-    names = dict.fromkeys(name for part in (fresh, entered) for name in part)
+    parts = (old_defaults, entered, new_defaults)
+    names = dict.fromkeys(name for part in (new_defaults, entered) for name in part)
     merged = {name: merged_values(*(part.get(name, UNSET) for part in parts)) for name in names}
     return {name: value for name, value in merged.items() if value is not UNSET}
 
@@ -268,28 +267,28 @@ def _is_same(one: Any, other: Any) -> bool:
     return one is other if UNSET in (one, other) else same(one, other)
 
 
-def _read(text: str) -> Any:
+def _json_value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return UNSET
 
 
-def _kept_values_message(before: Any, entered: Any, schema: Schema) -> str:
-    """Return a message that names the entered values. They are kept, even without a field in the new schema.
+def _kept_values_message(old_defaults: Any, entered: Any, schema: Schema) -> str:
+    """Return a message that names the entered values, or "" if no value was entered.
 
-    Empty if no value was entered.
+    These values are kept, even without a field in the new schema.
     """
-    given, untouched = (
+    values, defaults = (
         entered if isinstance(entered, dict) else {},
-        before if isinstance(before, dict) else {},
+        old_defaults if isinstance(old_defaults, dict) else {},
     )
-    touched = [name for name, value in given.items() if not _is_same(value, untouched.get(name, UNSET))]
-    if not touched:
+    changed = [name for name, value in values.items() if not _is_same(value, defaults.get(name, UNSET))]
+    if not changed:
         return ""
-    gone = [name for name in touched if name not in (schema.get("properties") or {})]
-    more = f"; no longer a parameter: {', '.join(gone)}" if gone else ""
-    return f"the schema changed; what you entered is kept: {', '.join(touched)}{more}"
+    removed = [name for name in changed if name not in (schema.get("properties") or {})]
+    removed_note = f"; no longer a parameter: {', '.join(removed)}" if removed else ""
+    return f"the schema changed; what you entered is kept: {', '.join(changed)}{removed_note}"
 
 
 class Drafts:
@@ -309,9 +308,7 @@ class Drafts:
         self.saved_calls = SavedCalls(None if path is None else path.with_name(SAVED_CALLS_FILE))
 
     def of(self, server: str, item: CatalogueItem) -> Draft:
-        """Return the state of an item. If its schema has changed, use the new defaults but keep entered
-        values.
-        """
+        """Return the state of an item. After a change of its schema, only entered values are kept."""
         key = (server, item.kind, item.name)
         schema, draft = schema_of(item), self._drafts.get(key)
         if draft is None:
@@ -328,13 +325,17 @@ class Drafts:
             if draft.call is None:
                 continue
             draft.outcome = draft.call.outcome.result()
-            draft.logged = draft.logged_by(draft.call)
+            draft.logged = draft.log_of(draft.call)
             draft.ended_call, draft.call = draft.call, None
             draft.is_left = draft.outcome.cancelled
             draft.update_duration()
             if not draft.is_reread:
                 past = PastCall(
-                    time.time(), *draft.key, draft.shareable, _status(draft), draft.outcome.elapsed_s
+                    time.time(),
+                    *draft.key,
+                    draft.arguments_without_secrets,
+                    _status(draft),
+                    draft.outcome.elapsed_s,
                 )
                 self.history.add(past)
             draft.is_reread = False

@@ -1,4 +1,4 @@
-"""Selected item: a header, the arguments and the result, or instructions to add the first tool."""
+"""Pane of the selected item: header, arguments and result, or instructions to add the first tool."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.workbench.catalogue_list import badges
 from mcpdesk.tui.workbench.drafts import Draft, is_same_item
 from mcpdesk.tui.workbench.offered_servers import OfferedServers
-from mcpdesk.tui.workbench.split import STEP, Split
+from mcpdesk.tui.workbench.split import STEP_PERCENT, Split
 
-_STACKED_BELOW = 80
-"""Width in cells below which the result is below the arguments instead of beside them."""
-_HIGH = 36
-_STACKED_BELOW_IF_HIGH = 110
-"""Used instead of `_STACKED_BELOW` on a screen of at least `_HIGH` rows, because a wide result shows more."""
-MAX_ARGUMENTS = 60
-"""Arguments above their result take at most this percentage of the height. A short form takes less."""
-_LEAST_ARGUMENTS = 8
+_MIN_WIDTH_BESIDE = 80
+"""Minimum width in cells of a pane with the result beside the arguments. Otherwise it is below them."""
+_MIN_HIGH_ROWS = 36
+_MIN_WIDTH_BESIDE_IF_HIGH = 110
+"""The same for a screen of at least `_MIN_HIGH_ROWS` rows, where a wide result below is better readable."""
+MAX_ARGUMENTS_PERCENT = 60
+"""Maximum height of the arguments above their result, in percent of the pane."""
+_MIN_ARGUMENTS_ROWS = 8
 """Minimum number of rows for the arguments of a long form, if there is a result."""
-_MAX_BESIDE_RESULT = 20
-"""If there is a result, the arguments above it take at most this percentage of the screen's height."""
-_MAX_CHECKED = 1_000_000
+_MAX_PERCENT_WITH_RESULT = 20
+"""Maximum height of the arguments above an existing result, in percent of the screen."""
+_MAX_VALIDATED_BYTES = 1_000_000
 """Maximum number of bytes of a result that is validated against the output schema."""
 _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
 
@@ -93,8 +93,8 @@ class ItemPane(WithFirstResize, Vertical):
         self._split = Split()
         self._is_dragged = False
         """True while the mouse drags the border between arguments and result."""
-        self._expected: CatalogueItem | None = None
-        """Item that is about to be loaded, or None if it is already shown."""
+        self._expected_item: CatalogueItem | None = None
+        """Item that is about to be loaded, or None."""
 
     def compose(self) -> ComposeResult:
         yield ItemHeader()
@@ -106,8 +106,10 @@ class ItemPane(WithFirstResize, Vertical):
                 yield box.add_class("box")
 
     def on_resize(self, event: events.Resize) -> None:
-        is_high = self.screen.size.height >= _HIGH
-        self.set_class(event.size.width < (_STACKED_BELOW_IF_HIGH if is_high else _STACKED_BELOW), "-stacked")
+        is_high = self.screen.size.height >= _MIN_HIGH_ROWS
+        self.set_class(
+            event.size.width < (_MIN_WIDTH_BESIDE_IF_HIGH if is_high else _MIN_WIDTH_BESIDE), "-stacked"
+        )
         self._divide()
 
     def on_work_area_resized(self) -> None:
@@ -123,9 +125,9 @@ class ItemPane(WithFirstResize, Vertical):
         is_stacked = self._is_stacked
         _, share = self._split.parts(stacked=is_stacked)
         height = self.query_one("#work").size.height
-        # Without a chosen share, arguments above the result are as high as their form.
+        # If the person chose no share, arguments above the result are as high as their form.
         visible = 100 * self.result.outer_size.height / height if is_stacked and height else share
-        self._split.move(by * STEP, stacked=is_stacked, visible=visible)
+        self._split.move(by * STEP_PERCENT, stacked=is_stacked, visible=visible)
         self._split.store()
         self._divide()
 
@@ -136,11 +138,14 @@ class ItemPane(WithFirstResize, Vertical):
             box.styles.width = "1fr" if is_stacked else f"{part}fr"
             box.styles.height = f"{part}fr" if is_stacked else "1fr"
         if is_stacked and self._split.share(stacked=True) is None:
-            most = max(1, self.query_one("#work").size.height * MAX_ARGUMENTS // 100)
-            # Independent of the strip, so that the hints do not come and go with its lines.
+            max_rows = max(1, self.query_one("#work").size.height * MAX_ARGUMENTS_PERCENT // 100)
+            # This does not depend on the height of the traffic strip, because hints would appear and
+            # disappear with its lines.
             screen_height = self.screen.size.height
-            least = min(most, max(_LEAST_ARGUMENTS, screen_height * _MAX_BESIDE_RESULT // 100))
-            self.arguments.fit_form(least if self._has_result else most, max_rows_with_hints=least)
+            min_rows = min(
+                max_rows, max(_MIN_ARGUMENTS_ROWS, screen_height * _MAX_PERCENT_WITH_RESULT // 100)
+            )
+            self.arguments.fit_form(min_rows if self._has_result else max_rows, max_rows_with_hints=min_rows)
             self.result.styles.height = "1fr"
         else:
             self.arguments.fit_form(None)
@@ -166,11 +171,11 @@ class ItemPane(WithFirstResize, Vertical):
         """Move the border with the mouse."""
         if not self._is_dragged:
             return
-        room = self.query_one("#work").region
+        work_region = self.query_one("#work").region
         if self._is_stacked:
-            share = (room.bottom - event.screen_y) / max(1, room.height)
+            share = (work_region.bottom - event.screen_y) / max(1, work_region.height)
         else:
-            share = (room.right - event.screen_x) / max(1, room.width)
+            share = (work_region.right - event.screen_x) / max(1, work_region.width)
         self._split.set(100 * share, stacked=self._is_stacked)
         self._divide()
 
@@ -183,12 +188,12 @@ class ItemPane(WithFirstResize, Vertical):
 
     def expect(self, item: CatalogueItem) -> None:
         """Show the header of an item that is about to be loaded, and hide everything of other items."""
-        self._expected = item
+        self._expected_item = item
         self.describe(item)
         self._reveal()
 
     async def load(self, draft: Draft) -> None:
-        """Show a draft. Does nothing for the draft that is already shown.
+        """Show a draft. If the draft is already shown, only show an expected item again.
 
         If another item is expected when the draft is loaded, the draft stays hidden.
         """
@@ -203,18 +208,18 @@ class ItemPane(WithFirstResize, Vertical):
             await self.arguments.load(draft)
             await self.draw_result()
             self._reveal()
-            if self._expected is None:
+            if self._expected_item is None:
                 self.describe(draft.item)
 
     def _reveal(self) -> None:
         """Show arguments and result if they belong to the expected item."""
-        shown, expected = self.draft, self._expected
-        fits = expected is None or (shown is not None and is_same_item(shown.item, expected))
-        self.query_one("#work").visible = fits
+        draft, expected_item = self.draft, self._expected_item
+        is_expected = expected_item is None or (draft is not None and is_same_item(draft.item, expected_item))
+        self.query_one("#work").visible = is_expected
 
     def show_lesson(self, server: ServerView | None) -> None:
         """Show how to add the first tool, or the first server, instead of an item."""
-        self.draft = self._expected = None
+        self.draft = self._expected_item = None
         self.set_class(True, "-empty")
         self.set_class(server is None, "-none")
         if server is None:
@@ -245,7 +250,7 @@ class ItemPane(WithFirstResize, Vertical):
             elif draft is not None and draft.outcome is not None:
                 structured = (draft.outcome.result or {}).get("structuredContent")
                 schema = draft.item.definition.get("outputSchema")
-                is_small = len(draft.outcome.raw) <= _MAX_CHECKED
+                is_small = len(draft.outcome.raw) <= _MAX_VALIDATED_BYTES
                 marks = schema_marks(schema, structured) if is_small else {}
                 faults = _faults(draft, marks) if is_small else []
                 await self.result.show(draft.outcome, marks, draft.logged, draft.before, faults)
@@ -309,7 +314,7 @@ class ItemHeader(Widget):
     DEFAULT_CSS = """
     ItemHeader { height: auto; max-height: 4; padding: 0 1; }
     """
-    most_lines = 4
+    max_lines = 4
 
     _item: CatalogueItem | None = None
     _server: ServerView | None = None
@@ -341,17 +346,17 @@ class ItemHeader(Widget):
         if item is None:
             return Content("")
         words = " · ".join(badge.word for badge in badges(item))
-        source, room = one_line(item.source), self._width - cell_len(words) - 3
+        source, title_width = one_line(item.source), self._width - cell_len(words) - 3
         name = item.name if item.title == item.name else f"{item.name} · {item.title}"
-        fits = cell_len(name) + cell_len(source) + 4 <= room
-        title = one_line(name, max(10, room))
-        right = f"  {source}" if fits else ""
-        gap = max(2, self._width - cell_len(title) - cell_len(words) - cell_len(right) - 2)
+        has_source_room = cell_len(name) + cell_len(source) + 4 <= title_width
+        title = one_line(name, max(10, title_width))
+        source_text = f"  {source}" if has_source_room else ""
+        gap = max(2, self._width - cell_len(title) - cell_len(words) - cell_len(source_text) - 2)
         style = "$text-error" if "destructive" in words else "$text-success"
-        top = Content.assemble(
-            (title, "bold $text-primary"), " " * gap, (words, style), (right, "$text-muted")
+        title_line = Content.assemble(
+            (title, "bold $text-primary"), " " * gap, (words, style), (source_text, "$text-muted")
         )
-        lines = [top]
+        lines = [title_line]
         if item.problem:
             word = "stale: the previous version is served" if item.stale else "unavailable"
             # The pane below shows the full problem of an item that cannot be called.
@@ -360,11 +365,13 @@ class ItemHeader(Widget):
             lines.append(Content.styled(problem_text, "$text-warning" if item.stale else "$text-error"))
         if self._token[0]:
             lines.append(Content.styled(*self._token))
-        below = [part for part in (clean(item.description.strip()), "" if fits else source) if part]
-        if below:
-            wrapped = Content(" · ".join(below)).wrap(max(1, self._width))
+        description_parts = [
+            part for part in (clean(item.description.strip()), "" if has_source_room else source) if part
+        ]
+        if description_parts:
+            wrapped = Content(" · ".join(description_parts)).wrap(max(1, self._width))
             rows = [row for row in wrapped if row.plain.strip()]
-            shown = [row.plain.rstrip() for row in rows[: max(1, self.most_lines - len(lines))]]
+            shown = [row.plain.rstrip() for row in rows[: max(1, self.max_lines - len(lines))]]
             if len(rows) > len(shown):
                 shown[-1] = one_line(f"{shown[-1]} …", self._width)
             lines += [Content.styled(row, "$text-muted") for row in shown]
@@ -377,7 +384,7 @@ class ItemHeader(Widget):
         return token_line(item, server, time.time())
 
 
-_EXAMPLE = '''\
+_EXAMPLE_TOOL = '''\
 async def hello(name: str, times: int = 1) -> str:
     """Return a greeting."""
     return f"Hello, {name}! " * times
@@ -404,7 +411,7 @@ class FirstToolLesson(Static):
             Content(""),
             Content.assemble("Save this as ", (f"{clean(server.folder)}/tools/hello.py", "$text-accent")),
             Content(""),
-            Content.styled(_EXAMPLE, "$text-primary"),
+            Content.styled(_EXAMPLE_TOOL, "$text-primary"),
             Content("It appears here as soon as the file is saved. F5 reloads at once."),
         ]
         self.update(Content("\n").join(parts))

@@ -14,11 +14,11 @@ from mcpdesk.tui.render.json_text import compact
 
 Request = tuple[str, dict[str, Any]]
 """Method and params."""
-_OPENING = frozenset({"initialize", "subscriptions/listen"})
+_OPENING_METHODS = frozenset({"initialize", "subscriptions/listen"})
 """Methods that open a session or stream for the client that sends them."""
-_ONCE = frozenset({"_meta", "inputResponses", "requestState", "task"})
+_SINGLE_USE_MEMBERS = frozenset({"_meta", "inputResponses", "requestState", "task"})
 """Members of `params` that are valid only once."""
-_ITEMS = {
+_ITEM_METHODS = {
     "tools/call": (ItemKind.TOOL, "name"),
     "prompts/get": (ItemKind.PROMPT, "name"),
     "resources/read": (ItemKind.RESOURCE, "uri"),
@@ -30,7 +30,7 @@ _COMMANDS = {
     "tools/list": ("list", ""),
 }
 """Method -> command, and the member of `params` that is its first argument."""
-_OPTIONAL = re.compile(r"\{[?&]([^}]*)\}")
+_OPTIONAL_VARIABLES = re.compile(r"\{[?&]([^}]*)\}")
 
 
 def schema_of(item: CatalogueItem) -> Schema:
@@ -51,7 +51,7 @@ def _template_schema(template: str) -> Schema:
         variables = parsed(template).variables
     except ValueError:
         return {}
-    optional = {name for names in _OPTIONAL.findall(template) for name in names.split(",")}
+    optional = {name for names in _OPTIONAL_VARIABLES.findall(template) for name in names.split(",")}
     properties = {name: {"type": "string"} for name in variables}
     return {
         "type": "object",
@@ -89,10 +89,10 @@ def request_for(item: CatalogueItem, arguments: Any) -> Request:
             return "resources/read", {"uri": uri}
 
 
-def completion_for(item: CatalogueItem, name: str, typed: str, given: Any) -> Request | None:
-    """Return the request for suggestions for the field `name`. None for items without suggestions.
+def completion_for(item: CatalogueItem, name: str, typed: str, values: Any) -> Request | None:
+    """Return the request for suggestions for the field `name`, or None for items without suggestions.
 
-    `typed` is the text of this field, and `given` has the values of the other fields.
+    `typed` is the text of this field, and `values` has the values of all fields.
     """
     if item.kind is ItemKind.PROMPT:
         reference = {"type": "ref/prompt", "name": item.name}
@@ -100,13 +100,13 @@ def completion_for(item: CatalogueItem, name: str, typed: str, given: Any) -> Re
         reference = {"type": "ref/resource", "uri": item.name}
     else:
         return None
-    others = given.items() if isinstance(given, dict) else ()
-    context = {key: value for key, value in others if key != name and isinstance(value, str) and value}
+    members = values.items() if isinstance(values, dict) else ()
+    context = {key: value for key, value in members if key != name and isinstance(value, str) and value}
     params: dict[str, Any] = {"ref": reference, "argument": {"name": name, "value": typed}}
     return "completion/complete", params | ({"context": {"arguments": context}} if context else {})
 
 
-def repeated(message: Any) -> Request:
+def repeated_request(message: Any) -> Request:
     """Return method and params of a recorded request to send again, without members that are valid only once.
 
     Raises: ValueError with the reason why it cannot be sent again.
@@ -114,12 +114,12 @@ def repeated(message: Any) -> Request:
     method = message.get("method") if isinstance(message, dict) else None
     if not isinstance(method, str) or "id" not in message:
         raise ValueError("only requests can be sent again")
-    if method in _OPENING:
+    if method in _OPENING_METHODS:
         raise ValueError(f"{method} opens something for the client that sent it")
     params = message.get("params", {})
     if not isinstance(params, dict):
         raise ValueError("its params are not an object")
-    return method, {key: value for key, value in params.items() if key not in _ONCE}
+    return method, {key: value for key, value in params.items() if key not in _SINGLE_USE_MEMBERS}
 
 
 def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
@@ -127,15 +127,15 @@ def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
 
     Raises: ValueError for requests without a form.
     """
-    kind, named = _ITEMS.get(method, (None, ""))
-    name = params.get(named)
+    kind, member = _ITEM_METHODS.get(method, (None, ""))
+    name = params.get(member)
     if kind is None or not isinstance(name, str):
         raise ValueError(f"{method} has no form: r sends it unchanged")
     return kind, name, params.get("arguments", {})
 
 
 def shell_command(method: str, params: Mapping[str, Any], folder: str) -> str:
-    """Return the `mcpdesk` command that sends the same request. Empty for methods without a command."""
+    """Return the `mcpdesk` command that sends the same request, or "" for methods without a command."""
     verb, member = _COMMANDS.get(method, ("", ""))
     if not verb:
         return ""

@@ -10,12 +10,12 @@ from mcpdesk.recorder.index.query import EVERYTHING, About, Node
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 
-_ALL_EMPTY = "  No messages yet. ctrl+r calls; space lists all actions."
+_NO_MESSAGES = "  No messages yet. ctrl+r calls; space lists all actions."
 _REQUESTS = {
     ItemKind.TOOL: ("tools/call", "  No calls of this tool yet."),
     ItemKind.PROMPT: ("prompts/get", "  No requests for this prompt yet."),
 }
-_READS = ("resources/read", "  No reads of this resource yet.")
+_READ_REQUESTS = ("resources/read", "  No reads of this resource yet.")
 """Method of the requests for an item, and the text of a list without such requests."""
 
 
@@ -24,18 +24,18 @@ class ItemTraffic(TrafficList):
 
     def __init__(self, index: Index) -> None:
         super().__init__(index, compact=True)
-        self._shown: tuple[str, ItemKind, str] | None = None
-        """Server, kind and name of the item whose requests are shown. None if all messages are shown."""
-        self._show_empty(_ALL_EMPTY)
+        self._shown_item: tuple[str, ItemKind, str] | None = None
+        """Server, kind and name of the item whose requests are shown, or None if all messages are shown."""
+        self._show_empty(_NO_MESSAGES)
 
     def show_item(self, server: str, item: CatalogueItem | None) -> None:
-        """Show only the requests for an item of a server. None shows all messages."""
-        wanted = None if item is None else (server, item.kind, item.name)
-        if wanted == self._shown:
+        """Show only the requests for an item of a server, or all messages if the item is None."""
+        new_item = None if item is None else (server, item.kind, item.name)
+        if new_item == self._shown_item:
             return
-        self._shown = wanted
-        self._strips.is_of_item = item is not None
-        self._show_empty(_ALL_EMPTY if item is None else _REQUESTS.get(item.kind, _READS)[1])
+        self._shown_item = new_item
+        self._strips.has_single_item = item is not None
+        self._show_empty(_NO_MESSAGES if item is None else _REQUESTS.get(item.kind, _READ_REQUESTS)[1])
         self.filter(EVERYTHING if item is None else requests_for(server, item), is_typed=True)
 
     def _show_empty(self, text: str) -> None:
@@ -44,7 +44,7 @@ class ItemTraffic(TrafficList):
 
 def requests_for(server: str, item: CatalogueItem) -> Node:
     """Return a filter for the requests for an item. For a template, these are reads of matching URIs."""
-    method, _ = _REQUESTS.get(item.kind, _READS)
+    method, _ = _REQUESTS.get(item.kind, _READ_REQUESTS)
     return About(server, method, _is_name(item))
 
 

@@ -18,7 +18,7 @@ from mcpdesk.tui.workbench.catalogue_list import CatalogueList
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
-_WIDEST_TITLE = 36
+_MAX_TITLE_WIDTH = 36
 
 
 class OfferedServers(LineList):
@@ -43,13 +43,13 @@ class OfferedServers(LineList):
         self._offers, self._message = (), "Looking for servers on this machine ..."
         self.rows_changed()
         try:
-            found = await asyncio.wrap_future(self.app.link.server_offers())
+            offers = await asyncio.wrap_future(self.app.link.server_offers())
         except ValueError as reason:
             self._message = str(reason)
             self.rows_changed()
             return
         sample = shlex.quote(str(paths.sample_servers() / "desk"))
-        self._offers = (*found, ServerOffer(sample, "the sample of mcpdesk", "to try things out"))
+        self._offers = (*offers, ServerOffer(sample, "the sample of mcpdesk", "to try things out"))
         self.can_focus = True
         self.cursor = next((at for at, each in enumerate(self._offers) if not each.problem), 0)
         self.rows_changed()
@@ -63,16 +63,16 @@ class OfferedServers(LineList):
             return
         offer = self._offers[index]
         titles = max(len(each.title) for each in self._offers)
-        room = max(8, min(titles, _WIDEST_TITLE, width // 2))
+        title_width = max(8, min(titles, _MAX_TITLE_WIDTH, width // 2))
         yield (" ✕ ", "lines--bad") if offer.problem else ("   ", "")
-        yield column(offer.title, room), "lines--muted" if offer.problem else ""
-        rest = offer.problem or offer.note
+        yield column(offer.title, title_width), "lines--muted" if offer.problem else ""
+        note = offer.problem or offer.note
         yield (
-            f"  {one_line(rest, max(1, width - room - 5))}",
+            f"  {one_line(note, max(1, width - title_width - 5))}",
             "lines--bad" if offer.problem else "lines--muted",
         )
 
-    def row_chosen(self, index: int) -> None:
+    def choose_row(self, index: int) -> None:
         """Open the server after a question about trust, or show why it cannot be opened."""
         if not self._offers:
             return

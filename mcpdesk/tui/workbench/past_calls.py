@@ -14,13 +14,13 @@ import orjson
 from mcpdesk import private_files
 from mcpdesk.protocol import codec
 
-MAX_PER_ITEM = 100
+MAX_CALLS_PER_ITEM = 100
 """Maximum number of stored calls of one item."""
-MAX_SAVED = 50
+MAX_SAVED_CALLS = 50
 """Maximum number of saved calls of one item. The oldest calls are deleted first."""
 SAVED_CALLS_FILE = "saved-calls.json"
-_COMPACT_ABOVE = 2 << 20
-"""Size in bytes above which the file of calls is rewritten without deleted ones."""
+_MAX_FILE_BYTES = 2 << 20
+"""Size in bytes of the file of calls, above which the file is rewritten without deleted calls."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,8 +38,11 @@ class PastCall:
     elapsed_s: float
 
 
-class KeptFile:
-    """Private file of the desk. Without a path, or after a failed write, it neither reads nor writes."""
+class DeskFile:
+    """Private file of the desk.
+
+    Without a path, or after a failed write, the file is neither read nor written.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -66,7 +69,7 @@ class History:
     """Calls of each item, in a file or, without a `path`, in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._file = KeptFile(path)
+        self._file = DeskFile(path)
         self._calls: dict[tuple[str, str], deque[PastCall]] = {}
         self._is_read = False
 
@@ -92,12 +95,12 @@ class History:
                 self._add(PastCall(**orjson.loads(line)))
             except (orjson.JSONDecodeError, TypeError):
                 continue  # skip a damaged line, or one with other fields
-        if len(data) > _COMPACT_ABOVE:
-            flat = (call for calls in self._calls.values() for call in calls)
-            self._file.write(b"".join(map(_line, sorted(flat, key=lambda call: call.time))))
+        if len(data) > _MAX_FILE_BYTES:
+            calls_of_all_items = (call for calls in self._calls.values() for call in calls)
+            self._file.write(b"".join(map(_line, sorted(calls_of_all_items, key=lambda call: call.time))))
 
     def _add(self, call: PastCall) -> None:
-        self._calls.setdefault((call.server, call.item), deque(maxlen=MAX_PER_ITEM)).append(call)
+        self._calls.setdefault((call.server, call.item), deque(maxlen=MAX_CALLS_PER_ITEM)).append(call)
 
 
 def _line(call: PastCall) -> bytes:
@@ -114,7 +117,7 @@ class SavedCalls:
     """Arguments by item and name, in a file or, without a `path`, in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._file = KeptFile(path)
+        self._file = DeskFile(path)
         self._saved: dict[str, dict[str, Any]] = {}
         """Server and item -> name -> arguments."""
 
@@ -126,7 +129,7 @@ class SavedCalls:
     def add(self, server: str, item: str, name: str, arguments: Any) -> None:
         """Save arguments. Arguments with the same name are replaced."""
         others = [(key, value) for key, value in self.of(server, item).items() if key != name]
-        self._saved[f"{server} {item}"] = dict([*others, (name, arguments)][-MAX_SAVED:])
+        self._saved[f"{server} {item}"] = dict([*others, (name, arguments)][-MAX_SAVED_CALLS:])
         self._write()
 
     def remove(self, server: str, item: str, name: str) -> None:
@@ -141,12 +144,12 @@ class SavedCalls:
         if data is None:
             return
         try:
-            read = json.loads(data)
+            saved = json.loads(data)
         except ValueError as error:
             _log.warning("saved calls cannot be read: %s", error)
             return
-        entries = read.items() if isinstance(read, dict) else ()
-        self._saved = {key: named for key, named in entries if isinstance(named, dict)}
+        entries = saved.items() if isinstance(saved, dict) else ()
+        self._saved = {key: arguments for key, arguments in entries if isinstance(arguments, dict)}
 
     def _write(self) -> None:
         self._file.write(json.dumps(self._saved, indent=2).encode())

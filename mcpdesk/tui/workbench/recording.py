@@ -22,19 +22,19 @@ from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.recorder.readable_message import unmasked
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.render.json_text import same
-from mcpdesk.tui.workbench.item_requests import repeated
+from mcpdesk.tui.workbench.item_requests import repeated_request
 
 MAX_SAVES = 10
 """Maximum number of stored saves of a server, with their results."""
-MOST = 50
+MAX_REPEATED_CALLS = 50
 """Maximum number of repeated calls. These are the newest calls, without duplicate arguments."""
-CALL_S = 10.0
+CALL_TIMEOUT_S = 10.0
 """Timeout of one call in seconds."""
-RUN_S = 60.0
-"""Seconds after which no further call is made."""
-_LOOKED_AT = 5_000
+REPLAY_TIMEOUT_S = 60.0
+"""Seconds after which a replay makes no further call."""
+_MAX_SEARCHED_EXCHANGES = 5_000
 """Number of newest exchanges that are searched."""
-_COMPARED = ("content", "structuredContent", "isError")
+_COMPARED_MEMBERS = ("content", "structuredContent", "isError")
 """Members of a result that exist in all protocol revisions."""
 
 
@@ -43,7 +43,7 @@ class ReplayVerdict(Enum):
 
     WAITING = ("·", "not yet", "lines--muted")
     SAME = ("✓", "same", "lines--good")
-    MENDED = ("✓", "works now", "lines--good")
+    FIXED = ("✓", "works now", "lines--good")
     DIFFERENT = ("≠", "different", "lines--bad")
     FAILS = ("✗", "fails now", "lines--bad")
     STILL_FAILS = ("✗", "was failing", "lines--warn")
@@ -51,7 +51,7 @@ class ReplayVerdict(Enum):
     NOT_MADE = ("·", "not made", "lines--muted")
 
 
-_BAD = (ReplayVerdict.DIFFERENT, ReplayVerdict.FAILS, ReplayVerdict.LATE)
+_BAD_VERDICTS = (ReplayVerdict.DIFFERENT, ReplayVerdict.FAILS, ReplayVerdict.LATE)
 
 
 @dataclass(slots=True, eq=False)
@@ -70,16 +70,18 @@ class ReplayRow:
         """Compare the outcome with the recorded outcome. Members that only one revision has are ignored."""
         members = [
             key
-            for key in _COMPARED
+            for key in _COMPARED_MEMBERS
             if key != "structuredContent" or all(key in (one.result or {}) for one in (self.before, outcome))
         ]
-        self.before, self.now = _with(self.before, members), _with(outcome, members)
-        is_same = same([self.before.result, _reason(self.before)], [self.now.result, _reason(self.now)])
-        did_fail, fails = has_failed(self.before), has_failed(self.now)
-        if fails:
-            self.verdict = ReplayVerdict.STILL_FAILS if did_fail else ReplayVerdict.FAILS
-        elif did_fail:
-            self.verdict = ReplayVerdict.MENDED
+        self.before, self.now = _with_members(self.before, members), _with_members(outcome, members)
+        is_same = same(
+            [self.before.result, _error_reason(self.before)], [self.now.result, _error_reason(self.now)]
+        )
+        failed_before, fails_now = has_failed(self.before), has_failed(self.now)
+        if fails_now:
+            self.verdict = ReplayVerdict.STILL_FAILS if failed_before else ReplayVerdict.FAILS
+        elif failed_before:
+            self.verdict = ReplayVerdict.FIXED
         else:
             self.verdict = ReplayVerdict.SAME if is_same else ReplayVerdict.DIFFERENT
 
@@ -93,7 +95,7 @@ class RecordingReplay:
         self.has_begun = False
         self.is_running = False
         self.problem = ""
-        """Reason why it ended early."""
+        """Reason why the replay ended early, or \"\"."""
         self._link = link
 
     @property
@@ -106,24 +108,24 @@ class RecordingReplay:
     @property
     def has_differences(self) -> bool:
         """True if a result differs from the recorded one."""
-        return any(row.verdict in _BAD for row in self.rows)
+        return any(row.verdict in _BAD_VERDICTS for row in self.rows)
 
-    async def run(self, changed: Callable[[], object]) -> None:
-        """Make the calls one at a time, and call `changed` after each.
+    async def run(self, rows_changed: Callable[[], object]) -> None:
+        """Make the calls one at a time, and call `rows_changed` after each.
 
         Cancelling also cancels the running call.
         """
-        until = time.monotonic() + RUN_S
+        end = time.monotonic() + REPLAY_TIMEOUT_S
         self.has_begun = self.is_running = True
-        changed()
+        rows_changed()
         try:
             for row in self.rows:
-                left_s = min(CALL_S, until - time.monotonic())
-                if left_s <= 0:
-                    self.problem = f"after {RUN_S:g} seconds no more calls are made"
+                timeout_s = min(CALL_TIMEOUT_S, end - time.monotonic())
+                if timeout_s <= 0:
+                    self.problem = f"after {REPLAY_TIMEOUT_S:g} seconds no more calls are made"
                     break
-                await self._make(row, left_s)
-                changed()
+                await self._make(row, timeout_s)
+                rows_changed()
         except DeskError as error:
             self.problem = str(error)
         finally:
@@ -131,13 +133,13 @@ class RecordingReplay:
             for row in self.rows:
                 if row.verdict is ReplayVerdict.WAITING:
                     row.verdict = ReplayVerdict.NOT_MADE
-            changed()
+            rows_changed()
 
-    async def _make(self, row: ReplayRow, limit_s: float) -> None:
+    async def _make(self, row: ReplayRow, timeout_s: float) -> None:
         params = {"name": row.tool, "arguments": row.arguments, "_meta": {REPLAYED_KEY: True}}
         call = self._link.request(self.server, "tools/call", params)
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(timeout_s):
                 row.finish(await asyncio.shield(asyncio.wrap_future(call.outcome)))
         except TimeoutError:
             row.verdict = ReplayVerdict.LATE
@@ -168,28 +170,28 @@ class Save:
 
 
 class Saves:
-    """Last saves of each server, and whether calls are replayed after each save."""
+    """Last saves of each server, and the choice to replay calls after each save."""
 
     def __init__(self) -> None:
         self.at_every_save = False
         self.update_page: Callable[[], None] | None = None
         """Updates the page that shows the saves, or None while it is closed."""
-        self._of: dict[str, list[Save]] = {}
+        self._saves_by_server: dict[str, list[Save]] = {}
         """Saves by server, the newest last."""
         self._catalogues: dict[str, Catalogue] = {}
 
     def of(self, server: str) -> Sequence[Save]:
         """Return the stored saves of a server, the newest last. The code at the start counts as a save."""
-        return self._of.setdefault(server, [Save(server, 0.0)])
+        return self._saves_by_server.setdefault(server, [Save(server, 0.0)])
 
     def latest(self, server: str) -> Save:
         """Return the save that made the current code."""
         return self.of(server)[-1]
 
     def has_changed(self, catalogue: Catalogue) -> bool:
-        """Return True if a server's code or catalogue has changed since the last call. Store a new save then.
+        """Return True if a server's code or catalogue has changed since the last call, and store a new save.
 
-        Changes of policies do not count.
+        A change of policies is not a save.
         """
         before = self._catalogues.get(catalogue.server)
         self._catalogues[catalogue.server] = catalogue
@@ -206,7 +208,7 @@ class Saves:
             {(item.kind.value, item.name): item.source for item in items},
             list(_not_loaded(catalogue)),
         )
-        self._of[catalogue.server] = [*self.of(catalogue.server), save][-MAX_SAVES:]
+        self._saves_by_server[catalogue.server] = [*self.of(catalogue.server), save][-MAX_SAVES:]
         self.changed()
         return True
 
@@ -250,7 +252,7 @@ def calls_of(link: Link, server: str, tools: Collection[str]) -> Iterator[Exchan
     index = link.traffic
     index.catch_up()
     count = len(index.exchanges)
-    for number in reversed(range(max(0, count - _LOOKED_AT), count)):
+    for number in reversed(range(max(0, count - _MAX_SEARCHED_EXCHANGES), count)):
         exchange = index.exchange(number)
         if exchange.server == server and exchange.name in tools and exchange.method == "tools/call":
             yield exchange
@@ -269,27 +271,27 @@ def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
             continue
         rows.append(row)
         yield row
-        if len(rows) >= MOST:
+        if len(rows) >= MAX_REPEATED_CALLS:
             return
 
 
 def _row(link: Link, exchange: Exchange) -> ReplayRow | None:
-    """Return a call that can be compared. None for a call that is running, has several parts or is a
+    """Return a call that can be compared, or None if the call is running, has several parts or is a
     replay.
     """
     request, response = exchange.request, exchange.response
-    is_over = exchange.status in (Status.OK, Status.ERROR, Status.TOOL_ERROR)
-    is_whole = exchange.part_of is None and not exchange.parts and exchange.direction is Direction.IN
-    if request is None or response is None or not is_over or not is_whole:
+    has_ended = exchange.status in (Status.OK, Status.ERROR, Status.TOOL_ERROR)
+    is_single = exchange.part_of is None and not exchange.parts and exchange.direction is Direction.IN
+    if request is None or response is None or not has_ended or not is_single:
         return None
     try:
-        asked = unmasked(link.traffic, exchange, request)
+        message = unmasked(link.traffic, exchange, request)
         answer = unmasked(link.traffic, exchange, response)
-        _, params = repeated(asked)
+        _, params = repeated_request(message)
     except ValueError:
         return None
     result, error = answer.get("result"), answer.get("error")
-    meta = asked["params"].get("_meta")
+    meta = message["params"].get("_meta")
     if (isinstance(meta, dict) and REPLAYED_KEY in meta) or not isinstance(result or error, dict):
         return None
     before = CallOutcome(result, error, b"", exchange.elapsed(0.0))
@@ -302,7 +304,7 @@ def has_failed(outcome: CallOutcome) -> bool:
     return outcome.result is None or outcome.result.get("isError") is True
 
 
-def _with(outcome: CallOutcome, members: list[str]) -> CallOutcome:
+def _with_members(outcome: CallOutcome, members: list[str]) -> CallOutcome:
     """Return an outcome with only these members of its result. `isError` is included only if it is true."""
     if outcome.result is None:
         return outcome
@@ -312,5 +314,5 @@ def _with(outcome: CallOutcome, members: list[str]) -> CallOutcome:
     return replace(outcome, result=members_left)
 
 
-def _reason(outcome: CallOutcome) -> Any:
+def _error_reason(outcome: CallOutcome) -> Any:
     return None if outcome.error is None else [outcome.error.get("code"), outcome.error.get("message")]

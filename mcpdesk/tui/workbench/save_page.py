@@ -27,9 +27,9 @@ from mcpdesk.tui.workbench.recording import RecordingReplay, ReplayRow, Save, Sa
 
 MAX_CHANGES = 100
 """Maximum number of changes of a contract that are shown."""
-MAX_LINES = 10
+MAX_DESCRIPTION_LINES = 10
 """Maximum number of lines of an old and of a new description that are shown."""
-_NAME_CELLS = 24
+_MAX_NAME_WIDTH = 24
 _VERDICT_STYLES = {
     ContractVerdict.BREAKING: "$text-error",
     ContractVerdict.COMPATIBLE: "$text-success",
@@ -45,14 +45,14 @@ class ReplayList(RowList[ReplayRow]):
         row = self.rows[index]
         glyph, word, style = row.verdict.value
         yield column(f" {glyph} {word}", 15), style
-        yield column(one_line(row.tool, _NAME_CELLS), self._name_cells + 2), "lines--key"
+        yield column(one_line(row.tool, _MAX_NAME_WIDTH), self._name_width + 2), "lines--key"
         took = duration(row.before.elapsed_s) + (f" → {duration(row.now.elapsed_s)}" if row.now else "")
         yield f"{took}  ", "lines--muted"
         yield one_line(row.asked), ""
 
     @property
-    def _name_cells(self) -> int:
-        return min(_NAME_CELLS, max(cell_len(row.tool) for row in self.rows))
+    def _name_width(self) -> int:
+        return min(_MAX_NAME_WIDTH, max(cell_len(row.tool) for row in self.rows))
 
     def keys_of(self, row: ReplayRow) -> tuple[Hashable, ...]:
         return (id(row),)
@@ -61,7 +61,7 @@ class ReplayList(RowList[ReplayRow]):
 class SavePage(Dialog[None]):
     """Dialog with the effects of a save. At first it shows the last save.
 
-    `start` repeats the recorded calls, and `stop` makes no further calls.
+    `start` repeats the recorded calls, and `stop` ends this.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("save_page")
@@ -84,11 +84,11 @@ class SavePage(Dialog[None]):
     ) -> None:
         super().__init__()
         self._saves, self._server, self._start, self._stop = saves, server, start, stop
-        self._chosen: Save | None = None
-        """Save that is shown. None for the latest."""
+        self._shown_save: Save | None = None
+        """Save that is shown, or None for the latest save."""
         self._is_ready = False
         saves.update_page = self.update_rows
-        self._drawn: tuple[object, object] | None = None
+        self._drawn_difference: tuple[object, object] | None = None
         """Row whose difference is shown, and its verdict at that time."""
 
     def compose(self) -> ComposeResult:
@@ -122,13 +122,13 @@ class SavePage(Dialog[None]):
         save = self._save
         replay = save.replay
         title = _title(saves_of_server, saves_of_server.index(save))
-        self.query_one(".box").border_title = f"{one_line(self._server, _NAME_CELLS)}: {title}"
+        self.query_one(".box").border_title = f"{one_line(self._server, _MAX_NAME_WIDTH)}: {title}"
         self.query_one("#contract Static", Static).update(_contract(save))
         is_latest = save is saves_of_server[-1]
         self.query_one(".replay-status", Static).update(_status(replay, is_latest=is_latest))
-        every = "on" if saves.at_every_save else "off"
-        steps = "← → earlier, later · " if len(saves_of_server) > 1 else ""
-        hints = f"{steps}r repeat · x stop · f at every save: {every} · esc close"
+        always_text = "on" if saves.at_every_save else "off"
+        step_hint = "← → earlier, later · " if len(saves_of_server) > 1 else ""
+        hints = f"{step_hint}r repeat · x stop · f at every save: {always_text} · esc close"
         self.query_one(".box").border_subtitle = hints
         self.rows.show(() if replay is None else replay.rows)
 
@@ -136,33 +136,33 @@ class SavePage(Dialog[None]):
     def _save(self) -> Save:
         saves_of_server = self._saves.of(self._server)
         return (
-            self._chosen
-            if self._chosen in saves_of_server and self._chosen is not None
+            self._shown_save
+            if self._shown_save in saves_of_server and self._shown_save is not None
             else saves_of_server[-1]
         )
 
     @on(ReplayList.Moved)
     async def _show_difference(self) -> None:
         row = self.rows.selected
-        drawn = (row, row.verdict if row is not None else None)
-        if drawn == self._drawn:
+        difference = (row, row.verdict if row is not None else None)
+        if difference == self._drawn_difference:
             return
-        self._drawn = drawn
-        below = self.query_one("#difference", VerticalScroll)
-        await below.remove_children()
+        self._drawn_difference = difference
+        container = self.query_one("#difference", VerticalScroll)
+        await container.remove_children()
         if row is not None and row.now is not None:
-            await below.mount_all(differences(row.before, row.now))
+            await container.mount_all(differences(row.before, row.now))
 
     def action_step(self, by: int) -> None:
         """Show an earlier or a later save."""
         saves_of_server = self._saves.of(self._server)
         at = max(0, min(len(saves_of_server) - 1, saves_of_server.index(self._save) + by))
-        self._chosen = None if at == len(saves_of_server) - 1 else saves_of_server[at]
+        self._shown_save = None if at == len(saves_of_server) - 1 else saves_of_server[at]
         self.update_rows()
 
     def action_start(self) -> None:
         """Repeat the calls with the current code."""
-        self._chosen = None
+        self._shown_save = None
         self._start()
 
     def action_stop(self) -> None:
@@ -197,8 +197,8 @@ def _title(saves_of_server: Sequence[Save], at: int) -> str:
         return "before the first save"
     if at == len(saves_of_server) - 1:
         return f"what the last save changed · {when}"
-    saved = [save for save in saves_of_server if save.at]
-    return f"save {saved.index(saves_of_server[at]) + 1} of {len(saved)} · {when}"
+    real_saves = [save for save in saves_of_server if save.at]
+    return f"save {real_saves.index(saves_of_server[at]) + 1} of {len(real_saves)} · {when}"
 
 
 def _contract(save: Save) -> Content:
@@ -215,7 +215,7 @@ def _contract(save: Save) -> Content:
             lines += [
                 Content.styled(f"{sign:>13} {line}", style)
                 for sign, text, style in sides
-                for line in clean(text).splitlines()[:MAX_LINES]
+                for line in clean(text).splitlines()[:MAX_DESCRIPTION_LINES]
             ]
     if len(changes) > MAX_CHANGES:
         lines.append(Content(f"… {len(changes) - MAX_CHANGES:,} more"))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from mcpdesk.paths import state_folder
 
-LEAST, MOST = 20, 85
+MIN_PERCENT, MAX_PERCENT = 20, 85
 """Limits of the share of the result in percent."""
 NOT_CHOSEN = 0
 """Stored for a share that the person did not choose."""
-STEP = 5
-_DEFAULT = 55
+STEP_PERCENT = 5
+_DEFAULT_PERCENT = 55
 
 
 class Split:
@@ -21,8 +21,8 @@ class Split:
     """
 
     def __init__(self, memory: Path | None = None) -> None:
-        self._memory = memory or state_folder() / "split"
-        remembered = zip((False, True), self._remembered(), strict=False)
+        self._file = memory or state_folder() / "split"
+        remembered = zip((False, True), self._stored_shares(), strict=False)
         self._shares: dict[bool, int] = {stacked: share for stacked, share in remembered if share}
 
     def share(self, *, stacked: bool) -> int | None:
@@ -31,7 +31,7 @@ class Split:
 
     def set(self, share: float, *, stacked: bool) -> None:
         """Set a share. It is limited to the allowed range."""
-        self._shares[stacked] = max(LEAST, min(MOST, round(share)))
+        self._shares[stacked] = max(MIN_PERCENT, min(MAX_PERCENT, round(share)))
 
     def move(self, by: int, *, stacked: bool, visible: float) -> None:
         """Increase the share of the result by `by` percentage points.
@@ -39,29 +39,33 @@ class Split:
         `visible` is the share on the screen, which counts until the person chooses one. A share beyond the
         limits is not moved against the direction of `by`.
         """
-        chosen = self.share(stacked=stacked)
-        share = visible if chosen is None else chosen
-        moved = max(LEAST, min(MOST, share + by))
-        if (moved - share) * by > 0:
-            self.set(moved, stacked=stacked)
+        chosen_share = self.share(stacked=stacked)
+        share = visible if chosen_share is None else chosen_share
+        new_share = max(MIN_PERCENT, min(MAX_PERCENT, share + by))
+        if (new_share - share) * by > 0:
+            self.set(new_share, stacked=stacked)
 
     def parts(self, *, stacked: bool) -> tuple[int, int]:
         """Return the shares of arguments and result in percent."""
-        chosen = self.share(stacked=stacked)
-        share = _DEFAULT if chosen is None else chosen
+        chosen_share = self.share(stacked=stacked)
+        share = _DEFAULT_PERCENT if chosen_share is None else chosen_share
         return 100 - share, share
 
     def store(self) -> None:
         """Store the shares."""
         with contextlib.suppress(OSError):
-            self._memory.parent.mkdir(parents=True, exist_ok=True)
+            self._file.parent.mkdir(parents=True, exist_ok=True)
             shares = (self._shares.get(stacked, NOT_CHOSEN) for stacked in (False, True))
-            self._memory.write_text(" ".join(map(str, shares)) + "\n", "utf-8")
+            self._file.write_text(" ".join(map(str, shares)) + "\n", "utf-8")
 
-    def _remembered(self) -> list[int]:
+    def _stored_shares(self) -> list[int]:
         try:
-            words = self._memory.read_text("utf-8").split()
+            words = self._file.read_text("utf-8").split()
         except (OSError, UnicodeDecodeError):
             return []
         shares = [int(word) for word in words if word.isdecimal() and len(word) < 3]
-        return shares if all(share == NOT_CHOSEN or LEAST <= share <= MOST for share in shares) else []
+        return (
+            shares
+            if all(share == NOT_CHOSEN or MIN_PERCENT <= share <= MAX_PERCENT for share in shares)
+            else []
+        )

@@ -1,4 +1,4 @@
-"""Place of the traffic on the workbench: a strip below the item, or a column beside it on a wide screen."""
+"""Traffic on the workbench: a strip below the item, or on a wide screen a column beside it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mcpdesk.tui.render.safe_text import shortened
 if TYPE_CHECKING:
     from mcpdesk.tui.workbench.item_traffic import ItemTraffic
 
-STRIP_FROM = 29
+MIN_STRIP_PANE_ROWS = 29
 """Minimum height in rows of a pane that shows the strip."""
 _TITLE = "Traffic"
-_LEAST_NAME = 10
+_MIN_NAME_WIDTH = 10
 """Minimum number of cells for the name of the item in the title of the column."""
 
 
@@ -46,9 +46,9 @@ class TrafficBox(Vertical):
         self._pane = Size(0, 0)
         self._subject: tuple[str, CatalogueItem | None] = ("", None)
         """Server and open item."""
-        self._is_wanted = False
+        self._is_list_wanted = False
         self.listing: ItemTraffic | None = None
-        """List. None until `add_list`, and while there is no space for it."""
+        """List, or None until `add_list` is called and there is space for the list."""
         self.display = False
 
     @property
@@ -60,12 +60,12 @@ class TrafficBox(Vertical):
         """Arrange the box for the size of its pane."""
         self._pane = pane
         self.set_class(is_column, "-column")
-        self.display = is_column or pane.height >= STRIP_FROM
+        self.display = is_column or pane.height >= MIN_STRIP_PANE_ROWS
         self._arrange()
 
     def add_list(self) -> None:
         """Add the list, as soon as there is space for it."""
-        self._is_wanted = True
+        self._is_list_wanted = True
         self._arrange()
 
     def show_item(self, server: str, item: CatalogueItem | None) -> None:
@@ -74,31 +74,33 @@ class TrafficBox(Vertical):
             self._subject = (server, item)
             self._arrange()
 
-    def update_lines(self, stopped: Collection[tuple[int, Id | None]]) -> None:
+    def update_lines(self, held: Collection[tuple[int, Id | None]]) -> None:
         """Show new messages.
 
-        `stopped` has the connections and ids of exchanges with a message that is held at the desk.
+        `held` has the connections and ids of exchanges with a message that is held at the desk.
         """
         if (listing := self.listing) is not None and listing.is_mounted and self.display:
-            listing.show_stopped(stopped)
+            listing.show_held(held)
             listing.update_lines()
             self._fit()
 
     def _arrange(self) -> None:
-        if self.listing is None and self._is_wanted and self.display:
+        if self.listing is None and self._is_list_wanted and self.display:
             from mcpdesk.tui.workbench.item_traffic import ItemTraffic
 
             self.listing = ItemTraffic(self._index)
             self.mount(self.listing)
         server, item = self._subject if self.is_column else ("", None)
-        room = max(_LEAST_NAME, self._pane.width * 3 // 10 - len(f"{_TITLE} of") - 6)
-        self.border_title = Content(_TITLE if item is None else f"{_TITLE} of {shortened(item.title, room)}")
+        name_width = max(_MIN_NAME_WIDTH, self._pane.width * 3 // 10 - len(f"{_TITLE} of") - 6)
+        self.border_title = Content(
+            _TITLE if item is None else f"{_TITLE} of {shortened(item.title, name_width)}"
+        )
         if self.listing is not None:
             self.listing.show_item(server, item)
         self._fit()
 
     def _fit(self) -> None:
-        """Set the height of a strip to its lines. The result has the rest."""
+        """Set the height of a strip to its number of lines. The result gets the remaining height."""
         lines = 0 if self.listing is None else len(self.listing.lines)
-        strip = 1 + max(1, min(lines, self._pane.height // 4 - 1))
-        self.styles.height = "1fr" if self.is_column else strip
+        strip_height = 1 + max(1, min(lines, self._pane.height // 4 - 1))
+        self.styles.height = "1fr" if self.is_column else strip_height

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.features.dashboard import link_board
 from mcpdesk.features.dashboard.link_board import (
-    ENDED,
-    FILES,
-    ITEMS,
-    LOGGED,
-    MAX_TEXT,
-    SHOWN,
+    MAX_DETAIL_LENGTH,
+    MAX_ENDED_QUESTIONS,
+    MAX_FILES,
+    MAX_ITEMS,
+    MAX_LOG_LINE_LENGTH,
+    PAGE_LINES,
     DashboardActions,
     LatestExchanges,
     LinkBoard,
@@ -60,7 +60,7 @@ ASKED = Question(1, "shop", "claude 2", "AskUserQuestion", (PAGE,), 10.0, 70.0)
 @pytest.fixture(autouse=True)
 def patient_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """One look pairs all frames, on a busy machine too."""
-    monkeypatch.setattr(link_board, "LOOK_S", WITHIN_S)
+    monkeypatch.setattr(link_board, "LOOK_TIME_S", WITHIN_S)
 
 
 @pytest.fixture
@@ -139,11 +139,11 @@ def test_lines_give_everything_once_and_then_what_changed() -> None:
 
 
 def test_lines_are_bounded_and_older_ones_are_given_when_asked() -> None:
-    recording = recorded(*[call(number) for number in range(SHOWN + 30)])
+    recording = recorded(*[call(number) for number in range(PAGE_LINES + 30)])
     lines = LatestExchanges(recording.index, "")
     told = lines.look()
-    assert told is not None and len(told["lines"]) == SHOWN and told["shown"] == SHOWN + 30
-    assert told["lines"][0] == SHOWN + 29
+    assert told is not None and len(told["lines"]) == PAGE_LINES and told["shown"] == PAGE_LINES + 30
+    assert told["lines"][0] == PAGE_LINES + 29
     older = lines.before(told["lines"][-1], 20)["rows"]
     assert [row["n"] for row in older] == list(range(29, 9, -1))
     assert lines.before(0, 20) == {"rows": []}
@@ -181,10 +181,10 @@ def test_an_exchange_is_masked_by_name_and_by_schema() -> None:
 
 
 def test_a_long_message_is_cut_and_says_so() -> None:
-    index = recorded(call(1, text="x" * (MAX_TEXT + 500)), reply(1)).index
+    index = recorded(call(1, text="x" * (MAX_DETAIL_LENGTH + 500)), reply(1)).index
     index.catch_up()
     side = exchange_json(index, 0)["request"]
-    assert len(side["text"]) == MAX_TEXT and "more characters are not shown" in side["problem"]
+    assert len(side["text"]) == MAX_DETAIL_LENGTH and "more characters are not shown" in side["problem"]
 
 
 def test_an_exchange_without_an_answer_says_why_and_what_came_along_is_there() -> None:
@@ -222,7 +222,7 @@ def test_only_the_latest_questions_that_are_over_are_told() -> None:
     )
     denied = replace(over, kind=QuestionKind.APPROVAL, answers=(Answer((Approval.DENY,)),))
     told = questions_json((denied, *[replace(over, id=number) for number in range(50)]))
-    assert len(told["ended"]) == ENDED
+    assert len(told["ended"]) == MAX_ENDED_QUESTIONS
     assert told["ended"][0]["word"] == "denied" and told["ended"][1]["answers"][0]["selected"] == ("b",)
 
 
@@ -244,16 +244,16 @@ def test_lines_of_the_log_come_newest_first_masked_and_cut() -> None:
     first = LogLine(1, 1.0, "warning", "print", "token=sesame-open-0123456789", server="shop", core="web-1")
     told = logs_json([first, replace(first, number=2, text="x" * 2_000)])["lines"]
     assert [each["number"] for each in told] == [2, 1]
-    assert len(told[0]["text"]) == LOGGED + 1 and "sesame" not in told[1]["text"]
+    assert len(told[0]["text"]) == MAX_LOG_LINE_LENGTH + 1 and "sesame" not in told[1]["text"]
     assert (told[1]["replica"], told[1]["level"], told[1]["server"]) == ("web-1", "warning", "shop")
 
 
 def test_files_of_a_job_are_told_with_their_sizes_and_too_many_are_counted() -> None:
-    made = tuple(CallFile(f"{number}.txt", 10) for number in range(FILES + 3))
+    made = tuple(CallFile(f"{number}.txt", 10) for number in range(MAX_FILES + 3))
     job = JobView("x", JobKind.CALL, "shop", "draw", "claude", JobState.SUCCEEDED, "", 1.0, 2.0, made=made)
     (told,) = jobs_json((job,))["jobs"]
-    assert told["made"][0] == {"name": "0.txt", "size": 10} and len(told["made"]) == FILES
-    assert (told["made_count"], told["made_bytes"]) == (FILES + 3, 10 * (FILES + 3))
+    assert told["made"][0] == {"name": "0.txt", "size": 10} and len(told["made"]) == MAX_FILES
+    assert (told["made_count"], told["made_bytes"]) == (MAX_FILES + 3, 10 * (MAX_FILES + 3))
 
 
 def test_a_server_is_told_with_what_is_broken_and_what_is_too_much_is_counted() -> None:
@@ -261,7 +261,8 @@ def test_a_server_is_told_with_what_is_broken_and_what_is_too_much_is_counted() 
     server = view.servers[0]
     broken = CatalogueItem(ItemKind.TOOL, "send", "send", problem="needs MAIL_TOKEN")
     many = [
-        CatalogueItem(ItemKind.PROMPT, f"p{number}", "P", "First.\nSecond.") for number in range(ITEMS + 5)
+        CatalogueItem(ItemKind.PROMPT, f"p{number}", "P", "First.\nSecond.")
+        for number in range(MAX_ITEMS + 5)
     ]
     alone = dataclasses.replace(view, servers=(server,))
     (told,) = core_json(alone, [Catalogue(server.name, 1, (broken, *many))])["servers"]
@@ -269,7 +270,7 @@ def test_a_server_is_told_with_what_is_broken_and_what_is_too_much_is_counted() 
         "tool": 0,
         "resource": 0,
         "template": 0,
-        "prompt": ITEMS + 5,
+        "prompt": MAX_ITEMS + 5,
         "skill": 0,
     }
     assert told["items"][0]["problem"] == "needs MAIL_TOKEN" and told["more_items"] == 6

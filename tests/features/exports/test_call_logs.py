@@ -12,8 +12,8 @@ from mcpdesk.hosting.journal import logging_to
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.index.exchange import Status
-from mcpdesk.server.calls.running_call import RUNNING
-from mcpdesk.tui.traffic.exchange_menus import copy_menu, logged_by
+from mcpdesk.server.calls.running_call import RUNNING_CALL
+from mcpdesk.tui.traffic.exchange_menus import call_log, copy_menu
 from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.patience import until
@@ -47,7 +47,7 @@ async def captured(tmp_path: Path) -> Path:
     """The capture of a call that failed, and of one that did not."""
     folder = write(tmp_path / "shop", FILES)
     async with running_desk(folder, state_dir=str(tmp_path / "state")) as desk:
-        with logging_to(desk.host.journal, lambda: [folder], RUNNING.get):
+        with logging_to(desk.host.journal, lambda: [folder], RUNNING_CALL.get):
             for arguments in BOTH:
                 call = desk.request("shop", "tools/call", {"name": "price", "arguments": arguments})
                 await asyncio.wrap_future(call.outcome)
@@ -82,6 +82,6 @@ async def test_a_capture_that_is_opened_shows_what_a_call_logged(tmp_path: Path)
     await until(lambda: len(link.logs()) == 5)
     link.traffic.catch_up()
     failed = next(each for each in link.traffic.exchanges if each.status is Status.TOOL_ERROR)
-    assert [line.level for line in logged_by(link, failed)] == ["info", "warning", "error"]
+    assert [line.level for line in call_log(link, failed)] == ["info", "warning", "error"]
     assert link.logs(3) == link.logs()[4:] and link.logs()[0].server == "shop"
     link.close()

@@ -16,7 +16,7 @@ import pytest
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.masking import MASK
-from mcpdesk.recorder.record import KEPT_BYTES, HeldMark, HttpNote
+from mcpdesk.recorder.record import MAX_KEPT_BYTES, HeldMark, HttpNote
 from tests.support.traffic import IN, OUT, call, connection, notification, request, result, settle, text
 
 pytestmark = pytest.mark.process
@@ -128,15 +128,15 @@ def planted(path: Path) -> Path:
             },
         ),
     )
-    far = {"padding": "x" * 2 * KEPT_BYTES, "password": LISTED[3], "last": "the end"}
+    far = {"padding": "x" * 2 * MAX_KEPT_BYTES, "password": LISTED[3], "last": "the end"}
     whole = result(3, {"structuredContent": far})
     at = whole.index(LISTED[3].encode()) + 4
-    recording.frame(1, OUT, whole[:KEPT_BYTES], size=len(whole), end=whole[at:])
-    echo = text(4, "x" * KEPT_BYTES + MEMBERS["refreshToken"])
+    recording.frame(1, OUT, whole[:MAX_KEPT_BYTES], size=len(whole), end=whole[at:])
+    echo = text(4, "x" * MAX_KEPT_BYTES + MEMBERS["refreshToken"])
     cut = echo[: echo.index(MEMBERS["refreshToken"].encode()) + 12]
     recording.frame(1, OUT, cut, size=len(echo))
     recording.frame(1, OUT, b"\xff" + MEMBERS["access_token"].encode())
-    recording.frame(1, OUT, result(2, {"content": [{"type": "text", "text": "x" * 2 * KEPT_BYTES}]}))
+    recording.frame(1, OUT, result(2, {"content": [{"type": "text", "text": "x" * 2 * MAX_KEPT_BYTES}]}))
     was = call(2, "echo", {"password": HELD}).decode()
     recording.mark(HeldMark(1, IN, 2, 1.0, 0.5, "changed", was, was.replace(HELD, "other-one")))
     settle(recording)
@@ -173,7 +173,7 @@ def test_fifty_secrets_and_none_is_left(
     asked = json.loads(archive.frame_bytes(started.request or 0))["params"]["arguments"]
     assert asked["args"] == ["--api-key", MASK, "--verbose", "on"] and asked["required"][1] == "harmless"
     answer = archive.frame(started.response or 0)
-    assert answer is not None and answer.end.startswith(b',"last":"the end"') and answer.size > KEPT_BYTES
+    assert answer is not None and answer.end.startswith(b',"last":"the end"') and answer.size > MAX_KEPT_BYTES
     archive.close()
     mock = ("--", sys.executable, "-m", "mcpdesk", "stdio", "--mock", str(shared))
     assert mcpdesk("call", "login", "user=ada", *mock).stdout.startswith(
@@ -188,7 +188,7 @@ def test_single_exchanges_are_redacted_with_what_the_whole_capture_tells(
     shared = mcpdesk("export", str(capture), "--redact", "--filter", "tool:echo").stdout
     numbers = [json.loads(line).get("n") for line in shared.splitlines()]
     assert [number for number in numbers if number is not None] == [0, 1]
-    assert "login" not in shared and MEMBERS["clientSecret"] not in shared and "x" * KEPT_BYTES in shared
+    assert "login" not in shared and MEMBERS["clientSecret"] not in shared and "x" * MAX_KEPT_BYTES in shared
 
 
 def test_what_does_not_go_with_a_redacted_capture_is_said(mcpdesk: Run, tmp_path: Path) -> None:

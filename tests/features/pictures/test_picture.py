@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from mcpdesk.features.pictures import picture
-from mcpdesk.features.pictures.picture import LEAST_ROWS, PictureView
+from mcpdesk.features.pictures.picture import MIN_ROWS, PictureView
 from mcpdesk.features.pictures.terminal_graphics import Graphics, GraphicsKind
 from tests.support.patience import until
 from tests.support.pictures import BLUE, RED, encoded, packed, plain, two_halves
@@ -53,8 +53,8 @@ async def test_a_picture_grows_and_shrinks_with_its_room() -> None:
         await until(lambda: len(colours(stage, 1)) == 20, pilot)
         assert shown.size.height == 11
         await pilot.resize_terminal(60, 6)
-        await until(lambda: len(colours(stage, 1)) == 2 * LEAST_ROWS, pilot)
-        assert shown.size.height == 1 + LEAST_ROWS
+        await until(lambda: len(colours(stage, 1)) == 2 * MIN_ROWS, pilot)
+        assert shown.size.height == 1 + MIN_ROWS
 
 
 async def test_a_picture_is_scrolled_like_text() -> None:
@@ -183,7 +183,7 @@ async def test_heavy_sixels_wait_until_the_picture_stands_still(
     scroll = VerticalScroll(shown, Static("\n" * 40))
     async with staged(scroll, (80, 40)) as (stage, pilot):
         await until(lambda: to_terminal(stage).count("\x1bP") == 30, pilot)
-        monkeypatch.setattr(picture, "STILL_S", 3600.0)
+        monkeypatch.setattr(picture, "SCROLL_END_S", 3600.0)
         scroll.scroll_to(y=3, animate=False)
         await until(lambda: to_terminal(stage).count("\x1bP") == 0, pilot)
         shown._stop_scrolling()

@@ -15,7 +15,7 @@ from rich.style import Style
 from mcpdesk.features.pictures.picture import (
     MAX_BYTES,
     MAX_CELLS,
-    NUMBERS,
+    NUMBER_CHARACTERS,
     PictureError,
     PictureFacts,
     SixelStrip,
@@ -239,14 +239,16 @@ def test_a_picture_is_forgotten() -> None:
 def test_every_cell_tells_picture_row_and_column() -> None:
     strips = placeholders(0x123456, 3, 2)
     assert [strip.cell_length for strip in strips] == [3, 3]
-    assert strips[1].text == "".join(f"\U0010eeee{NUMBERS[1]}{NUMBERS[column]}" for column in range(3))
+    assert strips[1].text == "".join(
+        f"\U0010eeee{NUMBER_CHARACTERS[1]}{NUMBER_CHARACTERS[column]}" for column in range(3)
+    )
     (segment,) = strips[1]
     assert segment.style is not None and segment.style.color is not None
     assert segment.style.color.get_truecolor() == (0x12, 0x34, 0x56)
-    assert strips[1].crop(1, 2).text == f"\U0010eeee{NUMBERS[1]}{NUMBERS[1]}"
+    assert strips[1].crop(1, 2).text == f"\U0010eeee{NUMBER_CHARACTERS[1]}{NUMBER_CHARACTERS[1]}"
 
 
 def test_rows_and_columns_are_counted_as_others_do() -> None:
     """The sum is that of the table rowcolumn-diacritics.txt in kitty's documentation."""
-    assert (NUMBERS[:3], ord(NUMBERS[-1])) == (["\u0305", "\u030d", "\u030e"], 0x1D244)
-    assert (MAX_CELLS, sum(map(ord, NUMBERS))) == (297, 4_545_336)
+    assert (NUMBER_CHARACTERS[:3], ord(NUMBER_CHARACTERS[-1])) == (["\u0305", "\u030d", "\u030e"], 0x1D244)
+    assert (MAX_CELLS, sum(map(ord, NUMBER_CHARACTERS))) == (297, 4_545_336)

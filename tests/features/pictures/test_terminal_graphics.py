@@ -117,12 +117,12 @@ def test_keys_that_begin_alike_are_not_kept(
         "?",
     ):
         assert answers.extract(keys) == keys
-    monkeypatch.setattr(terminal_graphics, "WITHIN_S", 0.0)
+    monkeypatch.setattr(terminal_graphics, "ANSWER_TIMEOUT_S", 0.0)
     assert answers.extract("\x1b[?1") == "\x1b[?1"
 
 
 def test_late_answers_are_taken_out_too(answers: TerminalAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal_graphics, "WITHIN_S", 0.0)
+    monkeypatch.setattr(terminal_graphics, "ANSWER_TIMEOUT_S", 0.0)
     assert answers.extract("x" + SIXEL_ANSWER) == "x"
     assert answers.knows_sixel
 

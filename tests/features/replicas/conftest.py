@@ -14,5 +14,5 @@ from tests.support.patience import WITHIN_S
 def patient_links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Links of tests with processes wait for the first view as long as these tests do."""
     if not tiers.is_quick(request.node):
-        monkeypatch.setattr(remote, "FIRST_S", WITHIN_S)
-        monkeypatch.setattr(combined_link, "FIRST_S", WITHIN_S)
+        monkeypatch.setattr(remote, "FIRST_STATE_TIMEOUT_S", WITHIN_S)
+        monkeypatch.setattr(combined_link, "FIRST_STATE_TIMEOUT_S", WITHIN_S)

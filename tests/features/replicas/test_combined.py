@@ -248,7 +248,7 @@ def test_a_replica_that_comes_later_is_joined_and_holds_too(start: Start, attach
 def test_replicas_with_different_versions_of_a_folder_are_told(
     start: Start, attach: Attach, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(combined_link, "LOOK_S", 0.1)
+    monkeypatch.setattr(combined_link, "SEARCH_PERIOD_S", 0.1)
     first = start()
     newer = write(tmp_path / "newer" / "far", {**FILES, "resources/more.md": "# More\n"})
     with started_services() as run:

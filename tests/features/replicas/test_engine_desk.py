@@ -291,7 +291,7 @@ def test_nothing_is_written_without_a_desk_and_no_more_once_it_has_left(group: G
     group.call(port, "add", a=1, b=2)
     time.sleep(0.5)
     assert client.xinfo_stream(key)["last-generated-id"] == before
-    assert 0 < client.ttl(key) <= engine_streams.KEPT_S
+    assert 0 < client.ttl(key) <= engine_streams.STREAM_TTL_S
     client.close()
 
 

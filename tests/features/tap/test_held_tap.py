@@ -64,7 +64,7 @@ async def gate_of(rule: str) -> AsyncIterator[Gate]:
 
 
 async def test_answers_to_the_oldest_of_too_many_requests_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_tap, "MAX_ASKED", 2)
+    monkeypatch.setattr(held_tap, "MAX_PENDING_REQUESTS", 2)
     async with gate_of("tool:echo") as gate:
         for number in (1, 2, 3):
             gate.report(True, number, call(number, "echo"))
@@ -81,7 +81,7 @@ async def test_answers_to_the_oldest_of_too_many_requests_pass(monkeypatch: pyte
 async def test_progress_tokens_of_answered_and_of_too_many_requests_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(held_tap, "MAX_ASKED", 2)
+    monkeypatch.setattr(held_tap, "MAX_PENDING_REQUESTS", 2)
     async with gate_of("tool:other") as gate:
         for number in range(1, 6):
             params = {"name": "echo", "arguments": {}, "_meta": {"progressToken": f"token {number}"}}

@@ -181,7 +181,7 @@ def test_a_call_through_a_tap_is_held_and_changed_while_others_pass(own_folders:
 def test_a_tap_that_is_stopped_holds_nobody_up_and_answers_later(
     own_folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tap_link, "UNSENT_BYTES", 4 << 20)
+    monkeypatch.setattr(tap_link, "MAX_UNSENT_BYTES", 4 << 20)
     with tapped() as client, looking(client) as link:
         client.call(1)
         assert client.hears()["id"] == 1

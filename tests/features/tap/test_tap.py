@@ -24,7 +24,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.readable_message import remarks
-from mcpdesk.recorder.record import KEPT_BYTES, Direction
+from mcpdesk.recorder.record import MAX_KEPT_BYTES, Direction
 from tests.support.patience import WITHIN_S, wait_until
 from tests.support.processes import gone
 
@@ -177,7 +177,7 @@ def test_fifty_megabytes_stream_through_both_ways_in_little_memory(
     assert most[0] < 150 << 20
     if in_one_line:
         frames = [frame for frame in capture(own_folders).frames(0, 2) if frame is not None]
-        assert [(len(frame.data), frame.size) for frame in frames] == [(KEPT_BYTES, len(body))] * 2
+        assert [(len(frame.data), frame.size) for frame in frames] == [(MAX_KEPT_BYTES, len(body))] * 2
 
 
 @pytest.mark.process

@@ -40,7 +40,7 @@ def test_chunks_become_messages(step: int) -> None:
 def test_of_a_long_message_the_beginning_and_the_end_are_kept(
     step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TappedMessages, "LARGEST", 100_000)
+    monkeypatch.setattr(TappedMessages, "MAX_MESSAGE_BYTES", 100_000)
     pretty = b'{\n"a": "' + b"x" * 50_000 + b'"\n}'
     line = b'{"a": "' + b"y" * 150_000 + b'"}'
     messages = TappedMessages(KEPT)

@@ -15,7 +15,7 @@ import pytest
 
 from mcpdesk.client.targets import CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.features.telemetry.otlp_values import error_type
-from mcpdesk.features.telemetry.passed_traffic import MOST, PassedExchange, PassedTraffic
+from mcpdesk.features.telemetry.passed_traffic import MAX_TRACED_REQUESTS, PassedExchange, PassedTraffic
 from mcpdesk.features.telemetry.span_records import CallRecord
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
@@ -315,13 +315,13 @@ def test_question_has_the_outcome_that_the_client_reports_and_fails_if_it_is_an_
 
 def test_client_that_is_gone_leaves_nothing_behind_and_too_much_is_let_go_of() -> None:
     followed = Followed()
-    for identifier in range(MOST + 1):
+    for identifier in range(MAX_TRACED_REQUESTS + 1):
         followed.ask(identifier)
     assert [call.id for call in followed.calls] == [0]
     rounds = {"inputRequests": {"k": {"method": "roots/list"}}, "requestState": "s"}
     followed.traffic.handle_server_message(followed.client, {"id": 1, "result": rounds})
     followed.traffic.left(5)
-    assert len(followed.calls) == MOST + 1
+    assert len(followed.calls) == MAX_TRACED_REQUESTS + 1
     assert [each.outcome for each in followed.questions] == ["not answered"]
 
 

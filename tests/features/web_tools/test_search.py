@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import DeskUserError, HandlerError
-from mcpdesk.features.web_tools.search import ENGINES, USUAL
+from mcpdesk.features.web_tools.search import DEFAULT_ENGINES, ENGINES
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from mcpdesk.settings import resolve
@@ -38,7 +38,7 @@ async def served() -> AsyncIterator[Engines]:
 async def search(
     served: Engines, *names: str, query: str = "tides", timeout_s: float = 5.0
 ) -> ToolResult[Any]:
-    urls = {name: url for name, url in served.urls.items() if name in (names or USUAL)}
+    urls = {name: url for name, url in served.urls.items() if name in (names or DEFAULT_ENGINES)}
     return await search_at(urls, *names, query=query, timeout_s=timeout_s)
 
 
@@ -61,11 +61,11 @@ def reasons(result: ToolResult[Any]) -> dict[str, str]:
 
 async def test_eleven_engines_are_asked_and_their_answers_joined(served: Engines) -> None:
     result = await search(served)
-    assert len(USUAL) == 11
-    assert status(result) == dict.fromkeys(USUAL, "ok"), reasons(result)
+    assert len(DEFAULT_ENGINES) == 11
+    assert status(result) == dict.fromkeys(DEFAULT_ENGINES, "ok"), reasons(result)
     best = fields(result)["pages"][0]
     assert (best["title"], best["url"]) == (TITLE, URL)
-    assert set(best["engines"]) == set(USUAL) - {"grokipedia"}
+    assert set(best["engines"]) == set(DEFAULT_ENGINES) - {"grokipedia"}
     assert "sea" in best["snippet"]
     assert result.content[0]["text"].startswith(f"1. {TITLE}\n   {URL}  (")
 
@@ -158,7 +158,7 @@ async def test_a_hit_without_an_address_does_not_take_the_others_along(
 
 
 async def test_all_engines_failing_is_an_error_with_every_reason(served: Engines) -> None:
-    for name in USUAL:
+    for name in DEFAULT_ENGINES:
         served.answers[name] = text("down", 503)
     result = await search(served)
     assert result.is_error
@@ -192,7 +192,7 @@ async def test_a_query_that_is_none_names_the_parameter(served: Engines, query: 
 
 async def test_an_engine_with_a_url_of_its_own_is_asked_besides_the_usual_ones(served: Engines) -> None:
     assert "searxng" in served.urls
-    assert set(status(await search_at(served.urls))) == {*USUAL, "searxng"}
+    assert set(status(await search_at(served.urls))) == {*DEFAULT_ENGINES, "searxng"}
     named = await search_at(served.urls, "mojeek")
     assert set(status(named)) == {"mojeek"}, "engines that were named are asked alone"
 

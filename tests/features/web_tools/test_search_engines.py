@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.features.web_tools.search import (
+    DEFAULT_ENGINES,
     ENGINES,
     THREADS,
-    USUAL,
     at,
 )
 
@@ -25,5 +25,5 @@ def test_a_mirror_is_asked_below_its_base(base: str, url: str, asked: str) -> No
 
 
 def test_searxng_is_asked_only_where_it_is_switched_on() -> None:
-    assert set(ENGINES) - set(USUAL) == {"searxng"}
+    assert set(ENGINES) - set(DEFAULT_ENGINES) == {"searxng"}
     assert len(ENGINES) * 3 <= THREADS, "searches do not wait for each other"

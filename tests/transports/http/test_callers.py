@@ -11,7 +11,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.auth.access import NOTHING_ASKED
+from mcpdesk.auth.access import OPEN_ACCESS
 from mcpdesk.auth.keys import KeySet, KeySource, RefreshPace
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
@@ -404,7 +404,7 @@ async def test_hosted_code_is_told_the_claims_and_not_the_token() -> None:
         return "seen"
 
     more = {"Cookie": "jwt=x", "X-Request-Id": "r-1"}
-    for access, is_told in ((checking(), False), (NOTHING_ASKED, True)):
+    for access, is_told in ((checking(), False), (OPEN_ACCESS, True)):
         async with guarding(access) as served:
             add(served, Tool("look", look, {"type": "object"}))
             assert (await served.post(call("look"), **ADA, **more)).status == 200

@@ -86,7 +86,7 @@ async def test_what_is_sent_in_one_turn_is_one_write_recorded_before_the_answer(
         put(self, piece)
 
     monkeypatch.setattr(EventStream, "put", noted)
-    monkeypatch.setattr(module, "TURN_S", WITHIN_S)
+    monkeypatch.setattr(module, "MAX_TURN_S", WITHIN_S)
 
     async def five(arguments: dict[str, Any], ctx: Context) -> str:
         for number in range(5):
@@ -128,7 +128,7 @@ async def test_what_a_busy_handler_reports_arrives_while_it_is_at_it() -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SWEEP_S", 0.02)
-    monkeypatch.setattr(module, "PROMPT_S", 0.05)
+    monkeypatch.setattr(module, "STREAM_AFTER_S", 0.05)
     monkeypatch.setattr(module, "KEEP_ALIVE_S", 0.05)
 
 
@@ -160,7 +160,7 @@ async def test_an_older_client_gets_no_event_it_does_not_know() -> None:
 
 
 def test_the_head_of_a_silent_call_is_sent_within_a_second() -> None:
-    assert 2 * module.SWEEP_S + module.PROMPT_S <= 1
+    assert 2 * module.SWEEP_S + module.STREAM_AFTER_S <= 1
 
 
 @pytest.mark.usefixtures("quick")

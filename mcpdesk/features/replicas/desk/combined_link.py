@@ -59,13 +59,13 @@ from mcpdesk.link.values import (
 from mcpdesk.link.waiting import WAIT_S, refuse_on_event_loop
 from mcpdesk.version import __version__
 
-LOOK_S = 1.0
+SEARCH_PERIOD_S = 1.0
 """Seconds between two searches for new replicas."""
-FIRST_S = 10.0
+FIRST_STATE_TIMEOUT_S = 10.0
 """Seconds within which the first replica must send its state."""
-LENIENT_S = 6.0
+OUTAGE_GRACE_S = 6.0
 """Seconds after an outage of the source during which a missing replica does not count as ended."""
-MAX_FORMER: Final = 8
+MAX_FORMER_REPLICAS: Final = 8
 """Maximum number of ended replicas that are still shown."""
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -128,8 +128,8 @@ class CombinedLink(Link):
         self.room.call_soon(self._wake.set)
 
     def _wait_for_first(self) -> None:
-        until = time.monotonic() + FIRST_S
-        self._looked.wait(FIRST_S)
+        until = time.monotonic() + FIRST_STATE_TIMEOUT_S
+        self._looked.wait(FIRST_STATE_TIMEOUT_S)
         for member in self._members:
             if member.copy.shown.wait(max(0.0, until - time.monotonic())) and not member.is_over:
                 return
@@ -458,7 +458,7 @@ class CombinedLink(Link):
                 else:
                     self._pause()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_S):
+                    async with asyncio.timeout(SEARCH_PERIOD_S):
                         await self._wake.wait()
         finally:
             with suppress(OSError):
@@ -483,7 +483,7 @@ class CombinedLink(Link):
             return
         if self._trouble:
             self._trouble, self.room.is_cut_off = "", False
-            self._lenient_until = time.monotonic() + LENIENT_S
+            self._lenient_until = time.monotonic() + OUTAGE_GRACE_S
             self.journal.notify(f"{self.source.title} can be reached again", Severity.INFO)
         known = {member.replica.key: member for member in self._members}
         there = {each.key for each in replicas}
@@ -529,7 +529,7 @@ class CombinedLink(Link):
         try:
             copy.core, wire = await member.replica.join()
             self.room.loop.call_soon(self._send_settings, copy)  # once `follow` has begun
-            self.room.loop.call_later(LOOK_S, lambda: self._arrange(self._members))
+            self.room.loop.call_later(SEARCH_PERIOD_S, lambda: self._arrange(self._members))
             await copy.follow(wire)
         except asyncio.CancelledError:
             if member.has_left:
@@ -555,10 +555,10 @@ class CombinedLink(Link):
             copy.do(intent)
 
     def _arrange(self, members: Iterable[Member]) -> None:
-        """Sort the replicas. Keep only the last `MAX_FORMER` ended replicas."""
+        """Sort the replicas. Keep only the last `MAX_FORMER_REPLICAS` ended replicas."""
         every = list(members)
         living = [member for member in every if not member.is_over]
-        former = [member for member in every if member.is_over][-MAX_FORMER:]
+        former = [member for member in every if member.is_over][-MAX_FORMER_REPLICAS:]
         living.sort(key=lambda member: member.copy.label)
         before, self._members = self._members, (*living, *former)
         for member in set(before) - set(self._members):

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from msgspec import structs
 
 from mcpdesk.inbox.question import Question, QuestionState
-from mcpdesk.link.traffic_copy import OWN
+from mcpdesk.link.traffic_copy import OWN_MASK
 from mcpdesk.link.values import (
     CallbackView,
     Catalogue,
@@ -29,7 +29,7 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.protocol import codec
 
-_GRAVEST: Final = (
+_PROTECTION_ORDER: Final = (
     Protection.OPEN,
     Protection.LOOPBACK,
     Protection.SOCKET,
@@ -42,7 +42,7 @@ _GRAVEST: Final = (
 A merged view has the first level in this order that a replica has.
 """
 Kept = TypeVar("Kept")
-LASTING: Final = 3
+MIN_DIFFERING_COMPARISONS: Final = 3
 """A difference is reported if this many comparisons in a row found it.
 
 Replicas reload a folder at different times, so short differences are normal.
@@ -70,7 +70,7 @@ def merged_view(
         first,
         servers=tuple(servers),
         clients=tuple(sorted(clients, key=lambda client: client.opened)),
-        protection=next((each for each in _GRAVEST if each in protections), Protection.OFFLINE),
+        protection=next((each for each in _PROTECTION_ORDER if each in protections), Protection.OFFLINE),
         capture_failing="; ".join(failing),
         stuck=stuck and structs.replace(stuck[1], where=f"{stuck[1].where} on {stuck[0]}".strip()),
         questions_version=questions_version,
@@ -124,13 +124,13 @@ def merged_jobs(living: Iterable[JobView], former: Iterable[JobView]) -> tuple[J
 
 def merged_callbacks(callbacks: Iterable[CallbackView]) -> tuple[CallbackView, ...]:
     """Merge callbacks without duplicates."""
-    every = _distinct(callbacks, lambda each: (each.server, each.id & OWN, each.created))
+    every = _distinct(callbacks, lambda each: (each.server, each.id & OWN_MASK, each.created))
     return tuple(sorted(every, key=lambda each: each.created))
 
 
 def merged_todo(todos: Iterable[TodoView]) -> tuple[TodoView, ...]:
     """Merge tasks without duplicates."""
-    return tuple(_distinct(todos, lambda each: (each.server, each.id & OWN, each.created)))
+    return tuple(_distinct(todos, lambda each: (each.server, each.id & OWN_MASK, each.created)))
 
 
 def merged_grants(grants: Iterable[GrantView]) -> tuple[GrantView, ...]:
@@ -183,7 +183,7 @@ class OfferComparison:
     def problem(self, server: str) -> str:
         """Return a sentence about a lasting difference of a server, or "" if no difference has lasted."""
         text, lasted = self._differing.get(server, ("", 0))
-        return text if lasted >= LASTING else ""
+        return text if lasted >= MIN_DIFFERING_COMPARISONS else ""
 
     def compare(self, offers: Mapping[str, Mapping[str, Offer]]) -> None:
         """Compare the servers that replicas offer now. `offers` is by name of the server, then by replica."""
@@ -192,11 +192,11 @@ class OfferComparison:
             before, lasted = self._differing.pop(name, ("", 0))
             if current:
                 self._differing[name] = current, lasted + 1 if current == before else 1
-                if self._differing[name][1] == LASTING:
+                if self._differing[name][1] == MIN_DIFFERING_COMPARISONS:
                     self._notify(f"{name} is {current}", Severity.WARNING, "workbench")
-            elif lasted >= LASTING:
+            elif lasted >= MIN_DIFFERING_COMPARISONS:
                 self._notify(f"{name} is the same on every replica again", Severity.INFO, "logs")
-            if current != before or (current and lasted + 1 == LASTING):
+            if current != before or (current and lasted + 1 == MIN_DIFFERING_COMPARISONS):
                 self.version += 1
 
 

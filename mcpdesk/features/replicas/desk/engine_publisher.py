@@ -26,9 +26,9 @@ from mcpdesk.features.replicas.desk.engine_streams import (
     AGAIN,
     DESK,
     DESK_S,
-    KEPT_S,
     MESSAGES,
     NUMBER,
+    STREAM_TTL_S,
     WELCOME,
     asks_key,
     news_key,
@@ -40,7 +40,7 @@ from mcpdesk.link.attach_messages import FromScreen, Join, Welcome, framed, pack
 from mcpdesk.link.link_server import CoreUpdates, ScreenSession
 from mcpdesk.link.local.local_link import LocalLink
 
-LOOK_S = 0.05
+READ_PERIOD_S = 0.05
 """Seconds between two reads of the traffic while a desk is present."""
 STATE_S = 0.2
 """Seconds between two reads of the state other than traffic."""
@@ -177,7 +177,7 @@ class EnginePublisher:
         """Write changes of the core while desks are present."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S if self._desks else None):
+                async with asyncio.timeout(READ_PERIOD_S if self._desks else None):
                     await self._wake.wait()
             self._wake.clear()
             try:
@@ -239,7 +239,7 @@ class EnginePublisher:
 async def _add(key: str, fields: dict[bytes, bytes], oldest: str, client: Any) -> bytes:
     pipeline = client.pipeline(transaction=False)
     pipeline.xadd(key, fields, minid=oldest or None, approximate=False)
-    pipeline.expire(key, KEPT_S)
+    pipeline.expire(key, STREAM_TTL_S)
     identifier, _ = await pipeline.execute()
     return bytes(identifier)
 

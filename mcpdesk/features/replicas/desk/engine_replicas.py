@@ -19,10 +19,10 @@ from mcpdesk.errors import StorageError
 from mcpdesk.features.replicas.desk.engine_streams import (
     AGAIN,
     DESK,
-    KEPT_ASKS,
-    KEPT_S,
+    MAX_UNREAD_ENTRIES,
     MESSAGES,
     NUMBER,
+    STREAM_TTL_S,
     WELCOME,
     asks_key,
     news_key,
@@ -36,7 +36,7 @@ from mcpdesk.link.core_copy import LOST, Wire, join_message
 from mcpdesk.link.remote import join
 from mcpdesk.version import __version__
 
-GREET_S = 5.0
+WELCOME_TIMEOUT_S = 5.0
 """Seconds within which a replica must send its `Welcome`."""
 PAUSE_S = 0.25
 """Seconds between two attempts while the engine is unreachable."""
@@ -69,13 +69,15 @@ class EngineWire:
         try:
             newest = await self._engine.run(lambda client: client.xrevrange(self._news, count=1))
             self._last = newest[0][0].decode() if newest else "0-0"
-            async with asyncio.timeout(GREET_S):
+            async with asyncio.timeout(WELCOME_TIMEOUT_S):
                 while self._greeting is None:
                     self._wants_to_join = True
                     await self._read()
         except (StorageError, TimeoutError) as error:
             self.close()
-            raise OSError(str(error) or f"the replica did not reply within {GREET_S:.0f} s") from error
+            raise OSError(
+                str(error) or f"the replica did not reply within {WELCOME_TIMEOUT_S:.0f} s"
+            ) from error
         return self._greeting
 
     async def receive(self) -> bytes:
@@ -140,8 +142,8 @@ class EngineWire:
     async def _add(self, messages: bytes, client: object) -> None:
         pipeline = client.pipeline(transaction=False)  # type: ignore[attr-defined]
         entry = {DESK: self._desk, MESSAGES: messages}
-        pipeline.xadd(self._asks, entry, maxlen=KEPT_ASKS, approximate=True)
-        pipeline.expire(self._asks, KEPT_S)
+        pipeline.xadd(self._asks, entry, maxlen=MAX_UNREAD_ENTRIES, approximate=True)
+        pipeline.expire(self._asks, STREAM_TTL_S)
         await pipeline.execute()
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpdesk.features.replicas.engine.engine import Engine
-from mcpdesk.link.attach_messages import HEAD, length
+from mcpdesk.link.attach_messages import PREFIX_BYTES, length
 
 DESK: Final = b"desk"
 """Field with the id of a desk: the sender of the request, or the only recipient of the messages."""
@@ -30,9 +30,9 @@ DESK_S: Final = 6.0
 
 A desk sends a ping each second.
 """
-KEPT_S: Final = 60
+STREAM_TTL_S: Final = 60
 """Seconds for which a stream is kept after its last entry."""
-KEPT_ASKS: Final = 2_000
+MAX_UNREAD_ENTRIES: Final = 2_000
 """Maximum number of entries that wait to be read by a replica."""
 
 
@@ -50,6 +50,6 @@ def separate(messages: bytes) -> Iterator[bytes]:
     """Yield the messages in an entry without their length prefixes. Raises: ValueError."""
     at = 0
     while at < len(messages):
-        start = at + HEAD
+        start = at + PREFIX_BYTES
         at = start + length(messages[at:start])
         yield messages[start:at]

@@ -36,7 +36,7 @@ WATCH_S = 0.5
 """Seconds between two checks whether the engine answers."""
 READ_BLOCK_MS = 1_000
 """Milliseconds for which a blocking read of a stream waits for an entry."""
-FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
+FILE_OPTIONS = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 """Options of a URL whose values are paths of files."""
 DISTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 CONNECTING = re.compile(r" connecting to |SSL|certificate")
@@ -44,7 +44,7 @@ CONNECTING = re.compile(r" connecting to |SSL|certificate")
 CERTIFICATE_REQUIRED = re.compile(r"certificate[ _]required", re.IGNORECASE)
 FULL = re.compile(r"\bOOM\b|command not allowed when used memory")
 CERTIFICATE_HINT = "ssl_certfile=FILE and ssl_keyfile=FILE in the URL name it"
-MISSING = "redis-py is not installed: pip install 'mcpdesk[redis]'"
+MISSING_REDIS = "redis-py is not installed: pip install 'mcpdesk[redis]'"
 
 
 BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0)
@@ -384,7 +384,7 @@ def connect(url: str, timeout_s: float) -> Client:
         from redis.backoff import NoBackoff
         from redis.exceptions import ConnectionError as ConnectionLost
     except ImportError:
-        raise DeskUserError(f"`shared` cannot be used: {MISSING}.") from None
+        raise DeskUserError(f"`shared` cannot be used: {MISSING_REDIS}.") from None
     # One retry: the first command on an idle connection fails if the engine was restarted in the meantime.
     options: dict[str, Any] = {
         "socket_timeout": timeout_s,
@@ -416,7 +416,7 @@ def connect(url: str, timeout_s: float) -> Client:
 def _check_files(url: str) -> None:
     """Check the certificate and key files in a URL. Raises: ValueError if a file cannot be read."""
     for name, path in parse_qsl(urlsplit(url).query):
-        if name in FILES:
+        if name in FILE_OPTIONS:
             try:
                 open(path, "rb").close()
             except OSError as error:
@@ -473,7 +473,10 @@ def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
     addresses = [(host or port, int(port) if host else 26379) for host, _, port in places]
     more: dict[str, Any] = dict(parse_qsl(parts.query))
     if parts.scheme.startswith("rediss"):
-        options = options | {"ssl": True, **{name: more.pop(name) for name in list(more) if name in FILES}}
+        options = options | {
+            "ssl": True,
+            **{name: more.pop(name) for name in list(more) if name in FILE_OPTIONS},
+        }
     if account:
         more |= {"username": unquote(user) or None, "password": unquote(password) or None}
     if number:

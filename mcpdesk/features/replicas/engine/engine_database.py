@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 MAX_BYTES = 16 << 20
 """Maximum size in bytes of the state of one server."""
-ATTEMPTS = 50
+MAX_ATTEMPTS = 50
 """Maximum number of attempts if other replicas change the state at the same time."""
 PAGE_BYTES = 1024
 WRITTEN_TTL_S = 600
 """Seconds for which the engine remembers a replica's last write. A script is repeated much sooner."""
 
-CHANGED = "state"
+STATE_CHANGED = "state"
 """Kind of the events that announce a changed state."""
 STORE = f"""
 local version = redis.call('HGET', KEYS[1], 'version') or '0'
@@ -67,13 +67,16 @@ class EngineDatabase:
         bus: EventBus | None = None,
         migrations: Sequence[str] = MIGRATIONS,
     ) -> None:
-        """Create the database. Each change is announced on the `bus` by an event of the kind `CHANGED`."""
+        """Create the database.
+
+        Each change is announced on the `bus` by an event of the kind `STATE_CHANGED`.
+        """
         self._engine = engine
         self._key = engine.key("state", server)
         self._written_key = engine.key("state-writer", os.urandom(8).hex())
         self.label = f"the state of {server} in {engine.shown}"
         self._bus = bus or EventBus(engine, "")
-        self._change_event = self._bus.arguments(CHANGED, server=server)
+        self._change_event = self._bus.arguments(STATE_CHANGED, server=server)
         self._migrations = migrations
         self._connection: sqlite3.Connection | None = None
         self._version = -1
@@ -105,7 +108,7 @@ class EngineDatabase:
     async def _run(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
         async with self._lock:
-            for _ in range(ATTEMPTS):
+            for _ in range(MAX_ATTEMPTS):
                 version, data = await self._engine.script(LOAD, [self._key], [self._version])
                 try:
                     working = loop.run_in_executor(self._thread, self._transact, version, data, work)

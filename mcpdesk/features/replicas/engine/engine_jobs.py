@@ -18,7 +18,7 @@ from mcpdesk.storage.job_table import JobRow, decoded, encoded
 
 MAX_AGE_S = 7 * 24 * 3600
 """Maximum number of seconds between the last write of a record and its deletion."""
-BATCH = 50
+MAX_BATCH_RECORDS = 50
 """Maximum number of records written by one script."""
 MAX_CLAIMED = 200
 """Maximum number of jobs of one replica that are taken over at a time."""
@@ -132,8 +132,8 @@ class EngineJobTable:
     async def write(self, rows: Sequence[JobRow], deleted: Collection[str]) -> set[str]:
         """Implements `JobTable.write`."""
         refused: set[str] = set()
-        for start in range(0, len(rows), BATCH):
-            part = rows[start : start + BATCH]
+        for start in range(0, len(rows), MAX_BATCH_RECORDS):
+            part = rows[start : start + MAX_BATCH_RECORDS]
             keys = [self._leases, self._holders, self._running_key(self._replica)]
             for row in part:
                 keys += [self._job_key(row.id), self._owner_key(row.record.owner)]

@@ -23,11 +23,11 @@ BLOCK_MS = 100
 
 A stream that is added during a read is included in the next read.
 """
-WITHIN_S = 1.5
+READ_TIMEOUT_S = 1.5
 """Seconds within which one read must succeed. If a read fails, the clients of the streams are
 disconnected.
 """
-READ = 100
+MAX_READ_EVENTS = 100
 """Maximum number of events of one stream per read."""
 PAUSE_S = 0.5
 """Seconds between two attempts to write while the engine accepts no writes."""
@@ -37,7 +37,7 @@ time, up to `MAX_WAIT_S`.
 """
 LAST_ATTEMPT_S = 2.0
 """Maximum number of seconds for which events that are not written yet delay the end of a replica."""
-BIGGEST = 4 << 20
+MAX_EVENT_BYTES = 4 << 20
 """Maximum size in bytes of an event. A larger event, and all later events of its stream, are not stored."""
 EVENT, OVER, CUT = b"event", b"over", b"cut"
 """Fields of entries. `OVER` marks the end of a complete stream. `CUT` marks the end of the stored events of a
@@ -222,7 +222,7 @@ class EngineStreams:
         events = [(number, piece) for number, piece in stream.events if number > stream.archived]
         finish = OVER if stream.is_over else b""
         first = stream.events[0][0] if stream.events else stream.last + 1
-        too_big = next((at for at, (_, piece) in enumerate(events) if len(piece) > BIGGEST), None)
+        too_big = next((at for at, (_, piece) in enumerate(events) if len(piece) > MAX_EVENT_BYTES), None)
         if too_big is not None:
             events, finish = events[:too_big], CUT
         arguments = [part for each in events for part in each]
@@ -239,7 +239,7 @@ class EngineStreams:
             unheld = {key for key, each in followed.items() if not each.is_held()}
             try:
                 after = {key: each.position for key, each in followed.items()}
-                streams = await self._engine.read_streams(after, BLOCK_MS, READ, WITHIN_S)
+                streams = await self._engine.read_streams(after, BLOCK_MS, MAX_READ_EVENTS, READ_TIMEOUT_S)
             except EngineUnavailable as error:
                 log.info("streams of other machines cannot be resumed: %s", error)
                 for key, each in followed.items():

@@ -15,13 +15,13 @@ import msgspec
 
 from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 
-KEPT_EVENTS = 10_000
+MAX_STREAM_EVENTS = 10_000
 """Approximate number of events that the stream keeps."""
 PAUSE_S = 0.25
 """Seconds between two attempts to read while the engine is unreachable."""
 
 ANNOUNCE = f"""
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_EVENTS}, '*',
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', {MAX_STREAM_EVENTS}, '*',
            'kind', ARGV[#ARGV - 2], 'from', ARGV[#ARGV - 1], 'facts', ARGV[#ARGV])
 """
 """Lua fragment that appends the event in the last three arguments to the stream in the second key."""
@@ -91,11 +91,11 @@ class EventBus:
     def publish(self, kind: str, /, **facts: Any) -> None:
         """Schedule an event.
 
-        While the engine is unreachable, only the newest `KEPT_EVENTS` events are kept.
+        While the engine is unreachable, only the newest `MAX_STREAM_EVENTS` events are kept.
         """
         self.sent += 1
         self._unsent.append(self.fields(kind, facts) | {"number": b"%d" % self.sent})
-        del self._unsent[:-KEPT_EVENTS]
+        del self._unsent[:-MAX_STREAM_EVENTS]
         if self._sender_task is None:
             self._sender_task = asyncio.get_running_loop().create_task(self._send())
 
@@ -130,7 +130,7 @@ class EventBus:
                 try:
                     await self._engine.run(lambda client, batch=batch: self._add(client, batch))  # type: ignore[misc]
                 except EngineUnavailable:
-                    self._unsent = [*batch, *self._unsent][-KEPT_EVENTS:]
+                    self._unsent = [*batch, *self._unsent][-MAX_STREAM_EVENTS:]
                     await asyncio.sleep(PAUSE_S)
         finally:
             self._sender_task = None
@@ -138,7 +138,7 @@ class EventBus:
     async def _add(self, client: Any, batch: list[dict[str, bytes]]) -> None:
         pipeline = client.pipeline(transaction=False)
         for fields in batch:
-            pipeline.xadd(self.key, fields, maxlen=KEPT_EVENTS, approximate=True)
+            pipeline.xadd(self.key, fields, maxlen=MAX_STREAM_EVENTS, approximate=True)
         await pipeline.execute()
 
     async def _read(self) -> None:

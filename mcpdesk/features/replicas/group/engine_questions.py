@@ -21,7 +21,7 @@ QUESTION_EVENT = "question"
 """Kind of event that reports a question or its end."""
 MAX_BYTES = 256 << 10
 """Maximum size of a question in bytes. A larger question can be answered only at its own replica."""
-SPARE_S = 60
+EXTRA_TTL_S = 60
 """Seconds for which a replica's questions are kept in the engine after the last deadline."""
 OUTCOME_TTL_S = 600
 """Seconds for which an answer is kept for the replica that asked."""
@@ -81,7 +81,7 @@ class EngineQuestions:
         keys = [self._waiting(replica), self._bus.key]
         packed = msgspec.msgpack.encode(question)
         if len(packed) <= MAX_BYTES:
-            await self._engine.script(WRITE, keys, [number, packed, int(life_s) + SPARE_S, *event])
+            await self._engine.script(WRITE, keys, [number, packed, int(life_s) + EXTRA_TTL_S, *event])
 
     async def read(self, replica: str, number: int) -> Question | None:
         """Return a waiting question of a replica, or None if the question has ended."""

@@ -18,7 +18,7 @@ from mcpdesk.protocol.event_store import BusPosition
 from mcpdesk.protocol.handshake import SessionState, joined
 from mcpdesk.transports.base import SharedSession
 
-ATTEMPTS = 20
+MAX_ATTEMPTS = 20
 SESSION_EVENT = "session"
 """Kind of event that reports a change of a session."""
 
@@ -81,7 +81,7 @@ class EngineSessions:
         if the session has ended. Raises: EngineUnavailable.
         """
         writer = os.urandom(8).hex()
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             keys = [self._key(session.id), self._bus.key]
             reply = await self._engine.script(WRITE, keys, self._row(session, writer))
             if reply[0] == -2:

@@ -12,9 +12,9 @@ from mcpdesk.errors import TransportError
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse
 
-FORWARDED = "X-Mcpdesk-Forwarded"
+FORWARDED_HEADER = "X-Mcpdesk-Forwarded"
 """Header of a request that another replica forwarded. Such a request is not forwarded again."""
-MOVED = "X-Mcpdesk-Moved"
+MOVED_HEADER = "X-Mcpdesk-Moved"
 """Response header with the new owner. A replica sends it if it no longer has the requested session or job."""
 CONNECT_S = 2.0
 HEARTBEAT_S = 5.0
@@ -109,7 +109,7 @@ class Forwarder:
             async with self._connections().ws_connect(url, headers=headers, heartbeat=HEARTBEAT_S) as socket:
                 yield _texts(socket)
         except aiohttp.WSServerHandshakeError as error:
-            moved = error.headers.get(MOVED, "") if error.headers is not None else ""
+            moved = error.headers.get(MOVED_HEADER, "") if error.headers is not None else ""
             raise SocketRejected(error.status, moved) from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise TransportError(f"the replica at {url.split('?')[0]} does not answer: {error}") from error

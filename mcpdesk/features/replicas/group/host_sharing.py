@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.features.replicas.engine.engine_database import CHANGED
+from mcpdesk.features.replicas.engine.engine_database import STATE_CHANGED
 from mcpdesk.features.replicas.group.living import REPLICA_CHANGED, folder_digest
 from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
 from mcpdesk.features.replicas.group.replica_jobs import ReplicaJobs
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from mcpdesk.link.link import Link
     from mcpdesk.server.state.server_state import SharedState
 
-WILDCARDS = ("//0.0.0.0:", "//[::]:")
+WILDCARD_HOSTS = ("//0.0.0.0:", "//[::]:")
 """Parts of an address that mean all network interfaces."""
 
 
 def reachable(address: str) -> str:
     """Return an address at which other machines can reach this machine."""
-    if not any(each in address for each in WILDCARDS):
+    if not any(each in address for each in WILDCARD_HOSTS):
         return address
     host = socket.gethostname()
     with suppress(OSError):
@@ -42,7 +42,7 @@ def reachable(address: str) -> str:
     return f"http://{host}:{address.rpartition(':')[2]}"
 
 
-SETTLED_S = 2.5
+RELOAD_WAIT_S = 2.5
 """Seconds to wait before differences of folders are reported, because replicas load a change one after
 another."""
 
@@ -73,7 +73,7 @@ class HostSharing(SharedCore):
         for kind in RELAYED:
             bus.listen(kind, partial(subscriptions.notify, kind))
         bus.listen(REPLICA_CHANGED, lambda _: self._start_chore(self.group.living.renew()))
-        bus.listen(CHANGED, lambda facts: core.reload_state(facts["server"]))
+        bus.listen(STATE_CHANGED, lambda facts: core.reload_state(facts["server"]))
         self.group.engine.on_available.append(self._reload_all)
         self.group.living.on_change.append(self._compare_folders_soon)
 
@@ -217,7 +217,7 @@ class HostSharing(SharedCore):
 
     async def _compare_folders(self) -> None:
         """Report each folder that differs from another replica's folder of the same server."""
-        await asyncio.sleep(SETTLED_S)
+        await asyncio.sleep(RELOAD_WAIT_S)
         self._is_comparing = False
         living = self.group.living
         differing = {

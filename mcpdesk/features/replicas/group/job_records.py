@@ -16,7 +16,7 @@ from mcpdesk.server.background.job_records import JobRecords, interrupt, job_rec
 from mcpdesk.server.background.shared_job_records import SharedJobRecords
 from mcpdesk.storage.job_table import FIRST_FENCE, JobRow
 
-TAIL = 16 << 10
+MAX_TAIL_LENGTH = 16 << 10
 """Maximum number of characters of each output stream that other replicas can show while a job runs."""
 RETRY_S = 0.5
 """Seconds between two attempts to write the end of a job."""
@@ -24,7 +24,7 @@ POLL_S = 0.5
 """Seconds between two checks of a job on another replica."""
 MAX_HOLDERS = 4
 """Maximum number of replicas that run a job one after another. A job may crash every replica that runs it."""
-LEFT = "interrupted: the machine that ran the job ended"
+HOLDER_ENDED = "interrupted: the machine that ran the job ended"
 
 
 class ReplicaJobRecords(JobRecords, SharedJobRecords):
@@ -157,7 +157,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         if may_repeat and job.request and job.fence <= MAX_HOLDERS and self._repeat(job):
             self.update(job, False)
             return
-        interrupt(job, self._clock(), LEFT)
+        interrupt(job, self._clock(), HOLDER_ENDED)
         async with self._lock:
             await self._table.write([self._row(job)], ())
 
@@ -169,7 +169,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
             self._sizes.pop(job.id, None)
             return super()._row(job)
         self._sizes[job.id] = _size(job)
-        return JobRow(job.id, self._holder, job_record(job, TAIL))
+        return JobRow(job.id, self._holder, job_record(job, MAX_TAIL_LENGTH))
 
     def _not_written(self, changed: dict[str, Job | None]) -> None:
         self._changed = changed | self._changed  # the next sweep writes the job

@@ -23,11 +23,11 @@ from mcpdesk.auth.http_origin import is_loopback
 from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 from mcpdesk.version import __version__
 
-HERE = socket.gethostname()
+HOST_NAME = socket.gethostname()
 LEASE_S = 5.0
 """Seconds without a renewal of its lease after which a replica counts as dead."""
 RENEW_S = 1.0
-LENIENT_S = 3.0
+OUTAGE_GRACE_S = 3.0
 """For this many seconds after an outage of the engine, no replica counts as dead, because renewals may be
 late."""
 FORGOTTEN_S = 3600.0
@@ -38,7 +38,7 @@ MAX_KNOWN = 1_000
 """Maximum number of replicas that are remembered."""
 MAX_FILES = 2_000
 MAX_FILE_BYTES = 1 << 20
-CODE = frozenset({".py", ".json", ".md", ".txt", ".toml", ".yaml", ".yml"})
+CODE_SUFFIXES = frozenset({".py", ".json", ".md", ".txt", ".toml", ".yaml", ".yml"})
 """Suffixes of the files that the digest of a server folder covers."""
 
 RENEW = """#!lua flags=allow-oom
@@ -100,7 +100,7 @@ class LiveReplicas:
         """All replicas that were ever seen, including dead ones."""
         self.on_change: list[Callable[[], object]] = []
         """Functions that are called after a change of `others`."""
-        self.me = ReplicaInfo(os.urandom(4).hex(), HERE, pid=os.getpid(), began=engine.clock())
+        self.me = ReplicaInfo(os.urandom(4).hex(), HOST_NAME, pid=os.getpid(), began=engine.clock())
         self._engine = engine
         self._keys = _keys(engine)
         self._renew_task: asyncio.Task[None] | None = None
@@ -159,7 +159,7 @@ class LiveReplicas:
             return  # without the engine, the last known replicas remain
         now = asyncio.get_running_loop().time()
         if self._was_refused:
-            self._was_refused, self._lenient_until = False, now + LENIENT_S
+            self._was_refused, self._lenient_until = False, now + OUTAGE_GRACE_S
         others = dict(self.others) if now < self._lenient_until else {}
         for info in map(_decoded, replicas):
             if info is not None and info.id != self.me.id:
@@ -179,7 +179,9 @@ class LiveReplicas:
         for key, info in others.items():
             if info.url and key not in served:
                 log.info("%s joined; live replicas: %d", info.name, len(others) + 1)
-                if is_loopback(urlsplit(info.url).hostname or "") and not info.name.startswith(f"{HERE}:"):
+                if is_loopback(urlsplit(info.url).hostname or "") and not info.name.startswith(
+                    f"{HOST_NAME}:"
+                ):
                     log.warning(
                         "%s listens at %s, where only its own machine can connect: "
                         "its sessions and jobs cannot be reached from here. Set host or replica_url there",
@@ -220,7 +222,7 @@ def _keys(engine: Engine) -> list[str]:
 def folder_digest(folder: Path) -> str:
     """Return a digest of a server folder. Copies with different files have different digests."""
     digest = hashlib.sha256()
-    paths = sorted(path for path in folder.rglob("*") if path.suffix in CODE)
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in CODE_SUFFIXES)
     for path in paths[:MAX_FILES]:
         inside = path.relative_to(folder)
         if any(part.startswith((".", "__pycache__")) for part in inside.parts) or not path.is_file():

@@ -18,7 +18,7 @@ from mcpdesk.features.replicas.engine.engine_rounds import EngineRounds
 from mcpdesk.features.replicas.engine.engine_streams import EngineStreams
 from mcpdesk.features.replicas.engine.event_bus import EventBus
 from mcpdesk.features.replicas.group.engine_sessions import EngineSessions
-from mcpdesk.features.replicas.group.forwarding import FORWARDED, Forwarder, ReplicaSilent
+from mcpdesk.features.replicas.group.forwarding import FORWARDED_HEADER, Forwarder, ReplicaSilent
 from mcpdesk.features.replicas.group.living import LEASE_S, RENEW_S, LiveReplicas
 from mcpdesk.features.replicas.group.shared_secrets import SharedSecrets
 from mcpdesk.protocol.marked_ids import has_numbered
@@ -129,7 +129,7 @@ class ReplicaGroup:
         Raises: TransportError if the replica cannot be reached or dies; ReplicaSilent if no answer begins;
         EngineUnavailable.
         """
-        sent = {**headers, FORWARDED: self.id}
+        sent = {**headers, FORWARDED_HEADER: self.id}
         async with (
             self._while_alive(replica) as url,
             self._forwarder.ask(f"{url}{target}", method, sent, body, within_s) as answer,
@@ -144,7 +144,7 @@ class ReplicaGroup:
 
         Raises: TransportError if the WebSocket breaks.
         """
-        sent = {**headers, FORWARDED: self.id}
+        sent = {**headers, FORWARDED_HEADER: self.id}
         async with (
             self._while_alive(replica) as url,
             self._forwarder.listen(f"{url}{target}", sent) as texts,

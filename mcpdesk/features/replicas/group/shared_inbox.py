@@ -44,11 +44,11 @@ MAX_SHOWN = 2_000
 """Maximum number of questions of other replicas that are shown at a time."""
 OTHER_DESK = "another desk"
 """Name of the caller, if the desk of another replica called the tool."""
-OVER = 0
+ENDED_NUMBER = 0
 """Local number of a question that ended before this replica could show it."""
-SHOWN_TEXT = 2_000
+MAX_ANSWER_LENGTH = 2_000
 """Maximum length in characters of an answer that is sent to other replicas."""
-SHOWN_BYTES = 16 << 10
+MAX_QUESTION_BYTES = 16 << 10
 """Maximum size in bytes of an ended question that is sent to other replicas.
 
 A larger one is sent without answers.
@@ -237,8 +237,8 @@ class SharedInbox:
         They already have its pages.
         """
         shown = self._public(replace(ended, pages=(), answers=tuple(map(_shortened, ended.answers))))
-        if len(msgspec.msgpack.encode(shown)) > SHOWN_BYTES:
-            shown = replace(shown, answers=(), reason=shown.reason[:SHOWN_TEXT])
+        if len(msgspec.msgpack.encode(shown)) > MAX_QUESTION_BYTES:
+            shown = replace(shown, answers=(), reason=shown.reason[:MAX_ANSWER_LENGTH])
         return shown
 
     async def _publish_people(self) -> None:
@@ -275,7 +275,7 @@ class SharedInbox:
 
     def _show_end(self, replica: str, number: int, ended: Question) -> None:
         """Show the end of a question. A later event may still replace this end."""
-        shown = self._numbers.setdefault((replica, number), OVER)
+        shown = self._numbers.setdefault((replica, number), ENDED_NUMBER)
         known = next((each for each in self._inbox.questions() if each.id == shown), None)
         if known is not None:
             ended_question = replace(ended, id=shown, pages=known.pages, core=known.core, origin=known.origin)
@@ -370,7 +370,7 @@ def _masked(value: Any) -> Any:
 
 
 def _shortened(answer: Answer) -> Answer:
-    return replace(answer, other=answer.other[:SHOWN_TEXT])
+    return replace(answer, other=answer.other[:MAX_ANSWER_LENGTH])
 
 
 def _in_own_words(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:

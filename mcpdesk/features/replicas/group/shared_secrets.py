@@ -13,7 +13,7 @@ ROTATE_S = 24 * 3600.0
 """Seconds for which a secret signs before a new secret replaces it."""
 VALID_S = 2 * ROTATE_S
 """Seconds after its creation for which a secret is accepted."""
-SETTLE_S = 10.0
+SIGNING_DELAY_S = 10.0
 """Seconds before a new secret signs. In this time every replica reads it."""
 READ_S = 2.0
 
@@ -70,14 +70,14 @@ class SharedSecrets:
                 self.api_key = await self._created_or_stored("api-key")
             new = secrets.token_urlsafe(SECRET_BYTES)
             now, *stored = await self._engine.script(
-                ROTATE, [self._engine.key("round-secrets")], [new, ROTATE_S, VALID_S, SETTLE_S]
+                ROTATE, [self._engine.key("round-secrets")], [new, ROTATE_S, VALID_S, SIGNING_DELAY_S]
             )
         except EngineUnavailable:
             return
         made = [(float(age), secret) for secret, age in zip(stored[::2], stored[1::2], strict=True)]
         # Other replicas may not know a new secret yet. It is accepted but does not sign.
-        settled = [secret for age, secret in made if age <= float(now) - SETTLE_S]
-        fresh = [secret for age, secret in made if age > float(now) - SETTLE_S]
+        settled = [secret for age, secret in made if age <= float(now) - SIGNING_DELAY_S]
+        fresh = [secret for age, secret in made if age > float(now) - SIGNING_DELAY_S]
         self.signing_keys = (*settled, *fresh)
 
     async def _created_or_stored(self, name: str) -> str:

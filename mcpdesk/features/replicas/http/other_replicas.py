@@ -14,7 +14,7 @@ from mcpdesk.errors import ProtocolError, StorageError, TransportError
 from mcpdesk.features.replicas.group.forwarding import ReplicaSilent, SocketRejected
 from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
 from mcpdesk.features.replicas.http.sending_on import (
-    PROMPT_S,
+    RESPONSE_TIMEOUT_S,
     holder_of_job,
     holder_of_running,
     may_be_sent_on,
@@ -38,11 +38,11 @@ from mcpdesk.transports.http.job_routes import opened_socket, send_texts
 from mcpdesk.transports.http.request_body import read_body
 from mcpdesk.transports.http.responses import RequestRefused, plain_error, try_again
 from mcpdesk.transports.http.session_streams import NOTHING_KEPT, Continuation, stream_events
-from mcpdesk.transports.http.sessions.http_sessions import STREAMS, HttpSession, HttpSessions
+from mcpdesk.transports.http.sessions.http_sessions import STREAMS_PER_PROCESS, HttpSession, HttpSessions
 from mcpdesk.transports.http.sessions.session_records import hashed
 from mcpdesk.transports.http.site import Site
 
-LOST = "the machine that ran this call stopped before it answered; it may or may not have run"
+REPLICA_LOST = "the machine that ran this call stopped before it answered; it may or may not have run"
 INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
 
 
@@ -106,14 +106,16 @@ class OtherReplicas(SharedCopies):
         if session is None or session.shared is None or not may_be_sent_on(request):
             return None
         number = str(message.get("id")).rpartition("-")[2]
-        block = int(number) // STREAMS if number.isdecimal() and len(number) < 12 else session.block
+        block = (
+            int(number) // STREAMS_PER_PROCESS if number.isdecimal() and len(number) < 12 else session.block
+        )
         if block == session.block:
             return None
         holder = await replicas.sessions.holder(session.shared.id, block)
         if holder in ("", replicas.id):
             return None
         try:
-            return await send_on(request, replicas, holder, body, PROMPT_S)
+            return await send_on(request, replicas, holder, body, RESPONSE_TIMEOUT_S)
         except ReplicaSilent as silent:
             return try_again(silent)
         except TransportError:
@@ -157,13 +159,13 @@ class OtherReplicas(SharedCopies):
         Raises: StorageError.
         """
         replicas, identifier = self._replicas, hashed(session.id)
-        holder = await replicas.sessions.holder(identifier, position.stream // STREAMS)
+        holder = await replicas.sessions.holder(identifier, position.stream // STREAMS_PER_PROCESS)
         if holder == replicas.id:
             return plain_error(400, NOTHING_KEPT)
-        lost = codec.error_response(marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, LOST))
+        lost = codec.error_response(marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, REPLICA_LOST))
         # If the engine lost its data, no holder is known until the holder reports itself again.
         loop = asyncio.get_running_loop()
-        patient_until = loop.time() + PROMPT_S
+        patient_until = loop.time() + RESPONSE_TIMEOUT_S
 
         def is_held() -> bool:
             return replicas.is_alive(holder) or loop.time() < patient_until
@@ -188,10 +190,10 @@ class OtherReplicas(SharedCopies):
         here, after the events that were written. Raises: StorageError.
         """
         replicas, identifier = self._replicas, hashed(session.id)
-        holder = await replicas.sessions.holder(identifier, position.stream // STREAMS)
+        holder = await replicas.sessions.holder(identifier, position.stream // STREAMS_PER_PROCESS)
         if holder not in ("", replicas.id) and may_be_sent_on(request):
             try:
-                return await send_on(request, replicas, holder, within_s=PROMPT_S)
+                return await send_on(request, replicas, holder, within_s=RESPONSE_TIMEOUT_S)
             except ReplicaSilent as silent:
                 return try_again(silent)
             except TransportError:

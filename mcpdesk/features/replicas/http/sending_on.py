@@ -9,35 +9,35 @@ from aiohttp.client_exceptions import ClientConnectionResetError
 from multidict import CIMultiDict
 
 from mcpdesk.errors import TransportError
-from mcpdesk.features.replicas.group.forwarding import FORWARDED, MOVED
+from mcpdesk.features.replicas.group.forwarding import FORWARDED_HEADER, MOVED_HEADER
 from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
 from mcpdesk.protocol.marked_ids import mark_of
 from mcpdesk.protocol.request_state import round_of
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.mcp_routes import LISTEN
-from mcpdesk.transports.http.passing.relay_policy import OF_ONE_HOP
+from mcpdesk.transports.http.passing.relay_policy import HOP_BY_HOP_HEADERS
 from mcpdesk.transports.http.responses import CONFINED, plain_error
 
-NOT_COPIED = OF_ONE_HOP | {"content-length", "expect"}
-PROMPT_S = 2.0
+OMITTED_HEADERS = HOP_BY_HOP_HEADERS | {"content-length", "expect"}
+RESPONSE_TIMEOUT_S = 2.0
 """Maximum seconds to wait for a simple response of another replica."""
-ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
+TASK_METHODS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
 """Requests that only the replica with the named task answers.
 
 A listen request may name several tasks; only the first one counts.
 """
-ABOUT_PROGRAMS = ("ReadBgOutput", "KillBgTask")
+PROGRAM_TOOLS = ("ReadBgOutput", "KillBgTask")
 """Built-in tools that must run on the replica that has the program in their argument `task_id`."""
 
 
 def may_be_sent_on(request: web.BaseRequest) -> bool:
     """Return True if a client sent the request itself, and no other replica forwarded it."""
-    return FORWARDED not in request.headers
+    return FORWARDED_HEADER not in request.headers
 
 
 def sent_headers(request: web.BaseRequest) -> dict[str, str]:
     """Return the headers that are forwarded to another replica."""
-    return {name: value for name, value in request.headers.items() if name.lower() not in NOT_COPIED}
+    return {name: value for name, value in request.headers.items() if name.lower() not in OMITTED_HEADERS}
 
 
 async def send_on(
@@ -74,9 +74,11 @@ async def _answer_of(
         async with replicas.answer_of(
             replica, request.method, request.raw_path, headers, body, within_s
         ) as answer:
-            if moved := next((value for name, value in answer.headers if name == MOVED), ""):
+            if moved := next((value for name, value in answer.headers if name == MOVED_HEADER), ""):
                 return response, moved
-            copied = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in NOT_COPIED)
+            copied = CIMultiDict(
+                (name, it) for name, it in answer.headers if name.lower() not in OMITTED_HEADERS
+            )
             copied.update(CONFINED)
             response = web.StreamResponse(status=answer.status, headers=copied)
             await response.prepare(request)
@@ -107,7 +109,7 @@ async def holder_of_job(
     holder = await replicas.job_holder(identifier)
     if is_first_hop or not holder:
         return holder, None
-    return "", plain_error(421, "Another machine now has the job", {MOVED: holder})
+    return "", plain_error(421, "Another machine now has the job", {MOVED_HEADER: holder})
 
 
 async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> str:
@@ -128,7 +130,7 @@ async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> 
 def task_of(message: dict[str, Any]) -> str:
     """Return the task that a request names, or "" if the request names no task or several."""
     method, params = message["method"], message.get("params")
-    if method not in ABOUT_TASKS or not isinstance(params, dict):
+    if method not in TASK_METHODS or not isinstance(params, dict):
         return ""
     wanted = params.get("notifications")
     named = wanted.get("taskIds") if method == LISTEN and isinstance(wanted, dict) else params.get("taskId")
@@ -139,7 +141,7 @@ def task_of(message: dict[str, Any]) -> str:
 def _program_of(message: dict[str, Any]) -> int:
     """Return the number of the background program in a call, or 0."""
     params = message.get("params")
-    if not isinstance(params, dict) or params.get("name") not in ABOUT_PROGRAMS:
+    if not isinstance(params, dict) or params.get("name") not in PROGRAM_TOOLS:
         return 0
     arguments = params.get("arguments")
     number = arguments.get("task_id") if isinstance(arguments, dict) else None

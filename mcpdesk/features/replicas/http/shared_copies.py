@@ -26,16 +26,16 @@ from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.transports.base import SharedSession
 from mcpdesk.transports.http.other_processes import OtherProcesses
-from mcpdesk.transports.http.sessions.http_sessions import STREAMS, HttpSession, HttpSessions
+from mcpdesk.transports.http.sessions.http_sessions import STREAMS_PER_PROCESS, HttpSession, HttpSessions
 from mcpdesk.transports.http.sessions.session_records import hashed, seal
 
 if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint
 
-RELAYED = frozenset({"list-changed", "resource-updated", "log"})
+RELAYED_KINDS = frozenset({"list-changed", "resource-updated", "log"})
 REREAD_DELAY_S = 0.5
 """Seconds between two attempts to read a session that another replica has written."""
-BLOCKS = 1000
+MAX_BLOCKS = 1000
 """Number of blocks of request numbers in a session. After the last block, the first is used again."""
 
 log = logging.getLogger(__name__)
@@ -74,14 +74,16 @@ class SharedCopies(OtherProcesses):
             return None
         if (known := self._copies.get(shared.id)) is not None:
             return known if known.is_for(caller) else None  # the copy was created in the meantime
-        session = self._sessions.make(endpoint, peer, caller, identifier, shared.block % BLOCKS)
+        session = self._sessions.make(endpoint, peer, caller, identifier, shared.block % MAX_BLOCKS)
         self._register(session, shared)
         try:
             session.dialogue.restore(shared.state)
         except ProtocolError:
             session.close("the session is no longer served")
             return None
-        session.dialogue.number_requests(shared.state.mark, shared.block % BLOCKS * STREAMS + 1)
+        session.dialogue.number_requests(
+            shared.state.mark, shared.block % MAX_BLOCKS * STREAMS_PER_PROCESS + 1
+        )
         self._sessions.add(session)
         return session
 
@@ -181,7 +183,7 @@ class SharedCopies(OtherProcesses):
             log.info("a stream cannot be resumed on other machines yet: %s", error)
             return False
         for kind, facts in missed:
-            if kind in RELAYED:
+            if kind in RELAYED_KINDS:
                 session.dialogue.notify(kind, facts)
             elif facts.get("session") == identifier and facts.get("what") == "message":
                 session.standing.put(facts["message"])

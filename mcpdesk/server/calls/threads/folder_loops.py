@@ -13,16 +13,16 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.server.calls.running_call import RUNNING
-from mcpdesk.server.calls.threads.running_code import LEFT
+from mcpdesk.server.calls.running_call import RUNNING_CALL
+from mcpdesk.server.calls.threads.running_code import RUNNING_CODE
 from mcpdesk.server.calls.threads.worker_threads import LOOP_TASKS
 from mcpdesk.server.state.lifespan import Lifespan
 
 T = TypeVar("T")
 
-MOST = 8
+MAX_LOOPS = 8
 """Maximum number of loops for one folder. A new loop is started only if all others are blocked."""
-TURN_S = 0.5
+BLOCKED_AFTER_S = 0.5
 """Seconds without a response after which a loop counts as blocked."""
 CANCEL_WAIT_S = 0.05
 """Maximum seconds that a cancelled call waits for the end of its handler."""
@@ -78,9 +78,9 @@ class FolderLoops:
         if current is not None and not await current.turns() and self._current is current:
             self._retire()
         if self._current is None:
-            if len(self._threads) >= MOST:
+            if len(self._threads) >= MAX_LOOPS:
                 raise HandlerError(
-                    f"All {MOST} threads of {self._name} are held by functions that block. "
+                    f"All {MAX_LOOPS} threads of {self._name} are held by functions that block. "
                     "Call again later, and await what takes time."
                 )
             self._current = LoopThread(self._name, self._threads)
@@ -104,11 +104,11 @@ class LoopThread:
         threading.Thread(target=self._work, name=f"loop of {name}", daemon=True).start()
 
     async def turns(self) -> bool:
-        """Return True if the loop responds within `TURN_S` seconds."""
+        """Return True if the loop responds within `BLOCKED_AFTER_S` seconds."""
         turned = self._core.create_future()
         self._loop.call_soon_threadsafe(self._call_core, _set, turned)
         try:
-            async with asyncio.timeout(TURN_S):
+            async with asyncio.timeout(BLOCKED_AFTER_S):
                 await turned
         except TimeoutError:
             return False
@@ -118,7 +118,7 @@ class LoopThread:
         """Run a coroutine on the loop. Raises: exceptions of the coroutine."""
         result: asyncio.Future[tuple[T | None, BaseException | None]] = core.create_future()
         running: list[asyncio.Task[tuple[T | None, BaseException | None]]] = []
-        capture_key, waiting = RUNNING.get(), asyncio.current_task()
+        capture_key, waiting = RUNNING_CALL.get(), asyncio.current_task()
         has_begun = is_abandoned = False
 
         async def settle() -> tuple[T | None, BaseException | None]:
@@ -156,8 +156,8 @@ class LoopThread:
             if has_begun:
                 await asyncio.wait({result}, timeout=CANCEL_WAIT_S)
             if has_begun and capture_key is not None and not result.done():
-                LEFT.add(capture_key)
-                result.add_done_callback(lambda _: LEFT.remove(capture_key))
+                RUNNING_CODE.add(capture_key)
+                result.add_done_callback(lambda _: RUNNING_CODE.remove(capture_key))
             raise
         if error is not None:
             raise error

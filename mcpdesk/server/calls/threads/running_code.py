@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Place = tuple[int, Id]
 """Connection and id of a call. Two calls may have equal values, but each has its own tuple object."""
-RUNS = "stopped waiting: its code still runs"
-ENDED = "its code has ended"
+CODE_STILL_RUNS = "stopped waiting: its code still runs"
+CODE_ENDED = "its code has ended"
 
 
 class _Left:
@@ -74,14 +74,14 @@ class RunningCode:
         listener()
 
 
-LEFT = RunningCode()
+RUNNING_CODE = RunningCode()
 """Calls of this process whose code still runs."""
 
 
 def note_left_job(capture_key: Place | None, job: Job, store: JobStore) -> None:
     """Record in a finished job that its code still runs, and later that the code has ended."""
-    if capture_key is None or not LEFT.has(capture_key):
+    if capture_key is None or not RUNNING_CODE.has(capture_key):
         return
     store.note_left(job, runs=True)
     loop, ended = asyncio.get_running_loop(), partial(store.note_left, job, runs=False)
-    LEFT.when_ended(capture_key, lambda: call_soon_safely(loop, ended))
+    RUNNING_CODE.when_ended(capture_key, lambda: call_soon_safely(loop, ended))

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from mcpdesk.errors import ServerFailure
-from mcpdesk.server.calls.running_call import RUNNING
-from mcpdesk.server.calls.threads.running_code import LEFT
+from mcpdesk.server.calls.running_call import RUNNING_CALL
+from mcpdesk.server.calls.threads.running_code import RUNNING_CODE
 
 T = TypeVar("T")
 
-MOST = 64
+MAX_THREADS = 64
 """Default of the setting `max_threads`: the number of functions that may run at the same time."""
 QUEUE_S = 5.0
 """Maximum seconds that a function waits for a free thread."""
@@ -47,7 +47,7 @@ class ThreadedCall:
         self._reason: str | None = None
         """Reason for dropping the result, or None while the caller waits."""
         self._awaited: futures.Future[Any] | None = None
-        self._capture_key = RUNNING.get()
+        self._capture_key = RUNNING_CALL.get()
         self._is_left = self._is_over = False
 
     @property
@@ -71,7 +71,7 @@ class ThreadedCall:
         with self._lock:
             self._is_left = self._capture_key is not None and self.has_begun and not self._is_over
         if self._is_left and self._capture_key is not None:
-            LEFT.add(self._capture_key)
+            RUNNING_CODE.add(self._capture_key)
 
     def wait_for(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the loop, and wait for its result. Call it in the thread.
@@ -111,7 +111,7 @@ class ThreadedCall:
     def _note_end(self) -> None:
         if self._is_left and self._capture_key is not None:
             self._is_left = False
-            LEFT.remove(self._capture_key)
+            RUNNING_CODE.remove(self._capture_key)
 
     def _set_result(self, value: Any, error: BaseException | None) -> None:
         self._note_end()
@@ -128,7 +128,7 @@ class ThreadedCall:
 class WorkerThreads:
     """Runs functions in at most `most` threads. May be used on any loop."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_THREADS) -> None:
         self.most = most
         self._waiting: SimpleQueue[ThreadedCall] = SimpleQueue()
         self._lock = threading.Lock()

@@ -25,14 +25,14 @@ from mcpdesk.protocol.methods import is_call
 from mcpdesk.protocol.outlet import LARGE
 from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
-from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, HttpNote, RecordedRemark, beginning
+from mcpdesk.recorder.record import END_BYTES, MAX_KEPT_BYTES, Direction, HttpNote, RecordedRemark, beginning
 from mcpdesk.transports.base import ForwardedAnswer, PassThrough
 from mcpdesk.transports.http.callers import unreadable
 from mcpdesk.transports.http.connections import HttpConnection, connection_of
 from mcpdesk.transports.http.event_stream import break_off
 from mcpdesk.transports.http.passing.passed_clients import PassedClient, PassedClients, Work
 from mcpdesk.transports.http.passing.relay_policy import (
-    FIXED,
+    FIXED_HEADERS,
     body_kind,
     not_relayed,
     quoted,
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
 METHODS = ("POST", "GET", "DELETE")
 WHOLE_BYTES = 64 << 20
 """Maximum size in bytes of a request that is forwarded as one message. `max_body_bytes` may be less."""
-_OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
+_MESSAGE_HEADERS = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 WHOLE_PIECE_BYTES = 1 << 20
 """Size in bytes from which a piece of an answer reserves memory, because it may be a whole message."""
-SMALL = 64 << 10
+SMALL_ANSWER_BYTES = 64 << 10
 """Maximum size in bytes of an answer that is sent together with its head."""
 
 
@@ -74,7 +74,7 @@ MAX_UNCLAIMED = 1_000
 """Maximum number of messages that wait until the answer to a request is recorded."""
 MAX_UNCLAIMED_BYTES = 4 << 20
 """Maximum total size in bytes of the messages that wait until the answer to a request is recorded."""
-KEPT_STEP = 1 << 20
+RESERVED_BYTES = 1 << 20
 """Number of bytes that are reserved at a time for the recorded beginning of an answer."""
 
 
@@ -100,10 +100,10 @@ class Seen:
         if (room := self.most - len(self.start)) <= 0:
             return
         while self._may_keep is not None and len(self.start) + min(room, len(piece)) > self._room:
-            if not self._may_keep(KEPT_STEP):
+            if not self._may_keep(RESERVED_BYTES):
                 self.most = len(self.start)
                 return
-            self._room += KEPT_STEP
+            self._room += RESERVED_BYTES
         self.start += piece[:room]
 
 
@@ -178,7 +178,7 @@ class ForwardedRequest:
     async def send_to_server(self, message: dict[str, Any]) -> None:
         """Send a message to the server on behalf of the client."""
         headers = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
-        headers |= {name: it for name, it in self._headers.items() if name.lower() not in _OF_ONE_MESSAGE}
+        headers |= {name: it for name, it in self._headers.items() if name.lower() not in _MESSAGE_HEADERS}
         with suppress(CallError):
             async with self._passed.ask("POST", headers, codec.encode(message), self._on_unclaimed):
                 pass
@@ -315,10 +315,10 @@ class PassThroughRoutes:
                 kind = body_kind(answer.headers)
                 kept_headers = relayed_headers(answer.headers, kind)
                 kept_headers.update(CONFINED | head.page_headers)
-                if kind not in FIXED or not 200 <= answer.status < 600 or 300 <= answer.status < 400:
+                if kind not in FIXED_HEADERS or not 200 <= answer.status < 600 or 300 <= answer.status < 400:
                     return await self._quoted(answer, kind, kept_headers, talk, head.method)
                 size = kept_headers.get("Content-Length", "")
-                is_small = size.isdigit() and int(size) <= SMALL
+                is_small = size.isdigit() and int(size) <= SMALL_ANSWER_BYTES
                 if kind == JSON and (is_small or (interceptor.needs_answers and talk.request)):
                     return await self._buffered_answer(answer, kept_headers, talk)
                 if interceptor.is_active:
@@ -437,7 +437,7 @@ class PassThroughRoutes:
         refusal = codec.error_response(None if talk.request is None else talk.request["id"], error)
         shown = status if 400 <= status < 600 else 502
         self._record(talk, refusal, response_note(shown))
-        headers.update(FIXED[JSON])
+        headers.update(FIXED_HEADERS[JSON])
         return web.Response(status=shown, body=refusal, headers=headers)
 
     async def _intercepted_events(
@@ -512,7 +512,7 @@ class PassThroughRoutes:
         http_note = response_note(status, kind)
         is_stream = kind == STREAM
         framer = EventFramer(most) if is_stream else None
-        seen = Seen(KEPT_BYTES) if is_stream else Seen(most, may_keep)
+        seen = Seen(MAX_KEPT_BYTES) if is_stream else Seen(most, may_keep)
         note = None if status == 200 else http_note
         try:
             async for piece in chunks:
@@ -525,7 +525,7 @@ class PassThroughRoutes:
                     try:
                         await self._record_events(talk, framer.feed(piece), http_note)
                         if b"\n\n" in piece:
-                            seen, part = Seen(KEPT_BYTES), piece.rpartition(b"\n\n")[2]
+                            seen, part = Seen(MAX_KEPT_BYTES), piece.rpartition(b"\n\n")[2]
                     except ValueError:
                         framer = None  # an event is too large, so parsing stops
                 seen.add(part)
@@ -545,7 +545,7 @@ class PassThroughRoutes:
 
     async def _sent(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
         """Yield a body in pieces without storing it. The body is recorded when it has ended or broken off."""
-        seen = Seen(KEPT_BYTES)
+        seen = Seen(MAX_KEPT_BYTES)
         try:
             async for piece in body_pieces(request):
                 seen.add(piece)
@@ -556,7 +556,7 @@ class PassThroughRoutes:
     def _record_cut(
         self, client: PassedClient, direction: Direction, seen: Seen, note: HttpNote | None
     ) -> None:
-        start, end = unreadable(beginning(bytes(seen.start), KEPT_BYTES)), unreadable(seen.end)
+        start, end = unreadable(beginning(bytes(seen.start), MAX_KEPT_BYTES)), unreadable(seen.end)
         self._site.recorder.frame(client.info.number, direction, start, False, note, size=seen.size, end=end)
 
     def _record(self, talk: ForwardedRequest, data: bytes, http_note: HttpNote | None) -> None:

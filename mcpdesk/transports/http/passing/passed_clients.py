@@ -16,9 +16,9 @@ from mcpdesk.protocol.stateless import CLIENT_KEY, VERSION_KEY
 from mcpdesk.recorder.former_clients import ClientKey, ClientSummary, FormerClients
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 
-MOST = 1_000
+MAX_CLIENTS = 1_000
 """Maximum number of clients. If there are more, the least recently used client is removed."""
-MAX_CALLED = 1_000
+MAX_TOOL_NAMES = 1_000
 """Maximum number of running calls that are tracked for a client."""
 
 
@@ -79,7 +79,7 @@ class PassedClient(Struct):
     def note_call(self, identifier: Id) -> None:
         """Note a call of the client."""
         self.calls += 1
-        if len(self.called) >= MAX_CALLED:
+        if len(self.called) >= MAX_TOOL_NAMES:
             self.called.clear()  # the answers to this client seem not to pass through this process
         self.called.add(identifier)
 
@@ -131,7 +131,7 @@ class PassedClients:
         self._by_key[key] = client
         if self._looking is None:
             self._look_again()
-        elif len(self._by_key) > MOST:
+        elif len(self._by_key) > MAX_CLIENTS:
             self._forget_quiet()
         return client
 
@@ -165,7 +165,7 @@ class PassedClients:
     def _forget_quiet(self) -> None:
         before = time.time() - self._ttl_s()
         for client in self.clients():
-            if client.seen >= before and len(self._by_key) <= MOST:
+            if client.seen >= before and len(self._by_key) <= MAX_CLIENTS:
                 return
             if not client.works:
                 self.end(client)

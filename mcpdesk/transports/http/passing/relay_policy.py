@@ -20,23 +20,23 @@ from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.transports.http.responses import JSON, STREAM, status_text
 
-RELAYED = frozenset(
+RELAYED_HEADERS = frozenset(
     {"allow", "content-length", "mcp-protocol-version", "mcp-session-id", "request-id", "retry-after"}
     | {"traceresponse", "www-authenticate", "x-accel-buffering", "x-request-id"}
 )
 """Headers of an upstream response that are forwarded, in addition to `RELAYED_PREFIXES`."""
 RELAYED_PREFIXES = ("ratelimit", "x-ratelimit-")
-FIXED = {JSON: {"Content-Type": JSON, "Cache-Control": "no-store"},
+FIXED_HEADERS = {JSON: {"Content-Type": JSON, "Cache-Control": "no-store"},
          STREAM: {"Content-Type": STREAM, "Cache-Control": "no-cache, no-transform"}}  # fmt: skip
 """Headers set for the two kinds of body that are forwarded."""
 _PROMPTING = re.compile(r"(?:^|,)\s*(?:basic|digest|negotiate|ntlm)\b", re.IGNORECASE)
 """Challenges that would make a browser show a password dialog in the name of the desk."""
-OF_ONE_HOP = frozenset(
+HOP_BY_HOP_HEADERS = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
     | {"trailer", "transfer-encoding", "upgrade"}
 )
 """Headers that apply to a single connection (hop-by-hop)."""
-NOT_SENT = OF_ONE_HOP | {
+UNSENT_HEADERS = HOP_BY_HOP_HEADERS | {
     "accept-encoding", "content-length", "cookie", "cookie2", "dnt", "expect", "forwarded", "host", "origin",
     "referer", "upgrade-insecure-requests", "via", "x-real-ip", OPERATOR_HEADER.lower(),
 }  # fmt: skip
@@ -44,12 +44,12 @@ NOT_SENT = OF_ONE_HOP | {
 
 They concern the client's connection, page or browser, or contain the operator's key.
 """
-NOT_SENT_PREFIXES = ("access-control-", "sec-", "x-forwarded-", "x-mcpdesk-")
+UNSENT_PREFIXES = ("access-control-", "sec-", "x-forwarded-", "x-mcpdesk-")
 QUOTED_BYTES = 8 << 10
 """Maximum bytes that are read of a body that is not forwarded. An error quotes these bytes."""
 QUOTED_S = 5.0
 """Maximum seconds for reading the quoted bytes."""
-SHOWN = 300
+MAX_QUOTED_LENGTH = 300
 """Maximum number of characters quoted in an error message. The `data` of the error has all bytes that were
 read.
 """
@@ -61,11 +61,11 @@ def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) 
     The desk's own API key is removed from any header.
     """
     connection = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
-    dropped = NOT_SENT | connection | {api_key_header.lower()}
+    dropped = UNSENT_HEADERS | connection | {api_key_header.lower()}
     names, sent = dict[str, str](), dict[str, str]()
     for name, value in headers.items():
         low = name.lower()
-        if low in dropped or low.startswith(NOT_SENT_PREFIXES) or (api_key and api_key in value.split()):
+        if low in dropped or low.startswith(UNSENT_PREFIXES) or (api_key and api_key in value.split()):
             continue
         written = names.setdefault(low, name)
         sent[written] = f"{sent[written]}, {value}" if written in sent else value
@@ -77,10 +77,10 @@ def relayed_headers(headers: Iterable[tuple[str, str]], kind: str) -> CIMultiDic
     relayed = CIMultiDict(
         (name, value)
         for name, value in headers
-        if ((low := name.lower()) in RELAYED or low.startswith(RELAYED_PREFIXES))
+        if ((low := name.lower()) in RELAYED_HEADERS or low.startswith(RELAYED_PREFIXES))
         and not (low == "www-authenticate" and _PROMPTING.search(value))
     )
-    relayed.update(FIXED.get(kind, {}))
+    relayed.update(FIXED_HEADERS.get(kind, {}))
     return relayed
 
 
@@ -111,10 +111,10 @@ def not_relayed(server: str, status: int, kind: str, body: bytes, location: str)
     text = clean(body.decode("utf-8", "replace")).strip()
     data = {"status": status, "contentType": kind[:100], "body": text}
     if 300 <= status < 400:
-        target = clean(location[:SHOWN], newlines=False) or "nowhere"
+        target = clean(location[:MAX_QUOTED_LENGTH], newlines=False) or "nowhere"
         detail = f"{server} redirects to {target} (HTTP {status}), which is not followed. hint: use that URL"
         return RemoteProtocolError(ErrorCode.INTERNAL_ERROR, detail, data)
     shown = kind[:100] if kind else "a body without a Content-Type"
-    excerpt = f"{text[:SHOWN]}…" if len(text) > SHOWN else text
+    excerpt = f"{text[:MAX_QUOTED_LENGTH]}…" if len(text) > MAX_QUOTED_LENGTH else text
     detail = f"{server} answered HTTP {status_text(status)} with {shown} instead of JSON: {excerpt}"
     return RemoteProtocolError(ErrorCode.INTERNAL_ERROR, detail, data)

@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError, StorageError
 from mcpdesk.protocol.event_store import (
-    KEPT_BYTES,
-    KEPT_EVENTS,
-    PRIMED,
-    SHARES,
+    MAX_EVENTS,
+    MAX_SESSION_BYTES,
+    PRIMING_REVISION,
+    TOTAL_FACTOR,
     EventStore,
     SharedEventBudget,
 )
@@ -49,19 +49,19 @@ ABSENT_S = 5.0
 
 A client that resumes a stream reconnects one or two seconds after it lost the connection.
 """
-_LATE_S = 0.01
+_TIMER_SLACK_S = 0.01
 """Seconds added to a timer of `ABSENT_S`, because the clock of the timer is not exact."""
 RECORD_S = 0.25
 """Seconds between two writes of changed sessions to disk."""
-USED_S = 60.0
+MAX_STORED_AGE_S = 60.0
 """Maximum age in seconds of the stored time of last use. For a short-lived session, a tenth of its lifetime
 is used instead.
 """
-STREAMS = 1_000_000
+STREAMS_PER_PROCESS = 1_000_000
 """Number of stream numbers that one process may use in a session. The next process uses higher numbers."""
 MAX_RESUMING = 256
 """Maximum number of requests that look for their sessions on disk at the same time."""
-SEARCHED = 1_000
+MAX_SEARCHED_SESSIONS = 1_000
 """Maximum number of sessions that are searched for an unused one. A new session replaces the unused one."""
 
 
@@ -106,7 +106,7 @@ class HttpSession:
         self,
         endpoint: Endpoint,
         peer: str,
-        kept_bytes: int = KEPT_BYTES,
+        kept_bytes: int = MAX_SESSION_BYTES,
         event_budget: SharedEventBudget | None = None,
         caller: Principal = OPEN,
         identifier: str = "",
@@ -128,11 +128,14 @@ class HttpSession:
         """Server and mode of the session."""
         self.is_kept = self.is_closed = False
         self.events = EventStore[EventStream](
-            kept_bytes, KEPT_EVENTS, event_budget or SharedEventBudget(kept_bytes), restarts % 1000 * STREAMS
+            kept_bytes,
+            MAX_EVENTS,
+            event_budget or SharedEventBudget(kept_bytes),
+            restarts % 1000 * STREAMS_PER_PROCESS,
         )
         self.standing = self.events.open()
         self.block = restarts % 1000
-        """Number of the block of stream numbers, see `STREAMS`."""
+        """Number of the block of stream numbers, see `STREAMS_PER_PROCESS`."""
         self.shared: SharedSession | None = None
         """State that processes share, or None if only this process serves the session."""
         self._sharing = sharing
@@ -219,7 +222,9 @@ class HttpSession:
             return
         self._absent_since = now = time.monotonic()
         due = now + self._absent_s
-        asyncio.get_running_loop().call_later(due - now + _LATE_S, self.end_disconnected, due + _LATE_S)
+        asyncio.get_running_loop().call_later(
+            due - now + _TIMER_SLACK_S, self.end_disconnected, due + _TIMER_SLACK_S
+        )
 
     @property
     def _absent_s(self) -> float:
@@ -256,13 +261,13 @@ class HttpSessions:
         self,
         ttl_s: float,
         most: int = 10_000,
-        kept_bytes: int = KEPT_BYTES,
+        kept_bytes: int = MAX_SESSION_BYTES,
         records: SessionRecords | None = None,
         key: Callable[[], str] = str,
     ) -> None:
         """`records` stores sessions on disk. `key` returns the API key or an empty string."""
         self.ttl_s = ttl_s
-        self.event_budget = SharedEventBudget(kept_bytes * SHARES)
+        self.event_budget = SharedEventBudget(kept_bytes * TOTAL_FACTOR)
         self._kept_bytes = kept_bytes
         self._most = most
         self._records = records
@@ -387,7 +392,7 @@ class HttpSessions:
 
     def _unused(self) -> HttpSession | None:
         """Return the oldest unused session that a limited search finds. Searching all would take too long."""
-        oldest = islice(self._sessions.values(), SEARCHED)
+        oldest = islice(self._sessions.values(), MAX_SEARCHED_SESSIONS)
         return next((session for session in oldest if session.is_unused), None)
 
     def add(self, session: HttpSession) -> None:
@@ -400,7 +405,7 @@ class HttpSessions:
                 self.end(unused, "too many sessions")
         self._sessions[session.id] = self._used[session.id] = session
         session.is_kept = True
-        session.events.sends_priming_event = session.dialogue.revision == PRIMED
+        session.events.sends_priming_event = session.dialogue.revision == PRIMING_REVISION
         if self._timer is None:
             self._tick()
 
@@ -507,7 +512,7 @@ class HttpSessions:
             if not session.dialogue.is_idle:  # a running call can change the session without another request
                 self._used[session.id] = session
             known, record = session.record, session.current_record(self._key())
-            stale = record.used - min(USED_S, self.ttl_s / 10)
+            stale = record.used - min(MAX_STORED_AGE_S, self.ttl_s / 10)
             if known is None or known.used < stale or replace(known, used=record.used) != record:
                 session.record = record
                 changed.append(record)

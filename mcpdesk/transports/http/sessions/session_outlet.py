@@ -12,7 +12,7 @@ from aiohttp import web
 from mcpdesk.protocol.event_store import EventStore, ResumableStream
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.http.connections import connection_of
-from mcpdesk.transports.http.event_stream import KEEP_ALIVE, TURN_S, EventStream, PostOutlet
+from mcpdesk.transports.http.event_stream import KEEP_ALIVE, MAX_TURN_S, EventStream, PostOutlet
 
 
 class SessionOutlet(PostOutlet):
@@ -56,7 +56,7 @@ class SessionOutlet(PostOutlet):
             await events.live.drain()
         else:
             await asyncio.sleep(0)
-        self._until = monotonic() + TURN_S
+        self._until = monotonic() + MAX_TURN_S
 
     def keep_alive(self) -> None:
         """Begin a stream if the client accepts one and is connected, and write a comment."""

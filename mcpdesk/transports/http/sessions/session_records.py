@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from mcpdesk.errors import StorageError
-from mcpdesk.portable_files import NO_FOLLOW, PLAIN, lock, try_lock
+from mcpdesk.portable_files import NO_FOLLOW, OPEN_FLAGS, lock, try_lock
 from mcpdesk.protocol.handshake import SessionState
 
 if TYPE_CHECKING:
@@ -217,9 +217,9 @@ class SessionRecords:
 
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._held < 0:
-            self._held = os.open(self._lock_file(self._holder), os.O_CREAT | os.O_RDWR | PLAIN, 0o600)
+            self._held = os.open(self._lock_file(self._holder), os.O_CREAT | os.O_RDWR | OPEN_FLAGS, 0o600)
             lock(self._held)
-        os.close(os.open(self._folder / FILE, os.O_CREAT | os.O_RDWR | PLAIN, 0o600))
+        os.close(os.open(self._folder / FILE, os.O_CREAT | os.O_RDWR | OPEN_FLAGS, 0o600))
         connection = sqlite3.connect(
             self._folder / FILE, timeout=WRITE_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
@@ -246,7 +246,7 @@ class SessionRecords:
         """Return True if a process still has its lock. The lock file of an ended process is deleted."""
         path = self._lock_file(holder)
         with suppress(FileNotFoundError):
-            handle = os.open(path, os.O_RDWR | PLAIN | NO_FOLLOW)
+            handle = os.open(path, os.O_RDWR | OPEN_FLAGS | NO_FOLLOW)
             try:
                 if not try_lock(handle):
                     return True

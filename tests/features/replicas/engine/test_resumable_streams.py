@@ -12,7 +12,7 @@ import pytest
 from mcpdesk.features.replicas.engine import engine as engines
 from mcpdesk.features.replicas.engine import engine_streams
 from mcpdesk.features.replicas.engine.engine import Engine, EngineRefusal, EngineUnavailable
-from mcpdesk.features.replicas.engine.engine_streams import BIGGEST, EngineStreams
+from mcpdesk.features.replicas.engine.engine_streams import MAX_EVENT_BYTES, EngineStreams
 from mcpdesk.protocol.event_store import (
     BusPosition,
     EventStore,
@@ -324,7 +324,7 @@ async def test_a_stream_that_its_replica_does_not_have_ends_with_an_error(pair: 
 @pytest.mark.process
 @needs_engine
 async def test_an_event_that_is_too_big_for_the_engine_is_told_as_lost(pair: InEngine) -> None:
-    begun(pair, b"1", b"2", b"x" * BIGGEST, b"4").end()
+    begun(pair, b"1", b"2", b"x" * MAX_EVENT_BYTES, b"4").end()
     connection = Connection()
     pair.reach(f"0:1:{MARK}").attach(connection, connection.let_go, 1)
     await until(lambda: connection.is_let_go)

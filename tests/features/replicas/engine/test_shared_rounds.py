@@ -14,8 +14,8 @@ import pytest
 from mcpdesk.errors import StorageError
 from mcpdesk.features.replicas.engine.engine import Engine
 from mcpdesk.features.replicas.engine.engine_rounds import EngineRounds
-from mcpdesk.server.asks.answered_rounds import ENDED
-from mcpdesk.server.asks.rounds import LOST
+from mcpdesk.server.asks.answered_rounds import OPERATION_ENDED
+from mcpdesk.server.asks.rounds import ROUND_LOST
 from mcpdesk.server.offer.tool import Tool
 from tests.server.test_repeated_rounds import Paying, began, params_of, send
 from tests.support.asked_client import ADA, Asked
@@ -83,7 +83,7 @@ async def test_a_parked_round_does_not_run_without_its_claim(
         await lease(engine, "a", 0.0)
         assert text_of(await other.round(3, "pay", **params_of(asked))) == "paid 1"
         again = await here.round(4, "pay", **params_of(asked))
-        assert again["error"]["message"] == ENDED and paid(here) == []
+        assert again["error"]["message"] == OPERATION_ENDED and paid(here) == []
 
 
 async def test_a_round_whose_replica_ended_in_the_middle_is_refused(
@@ -96,10 +96,13 @@ async def test_a_round_whose_replica_ended_in_the_middle_is_refused(
         await began(asking)
         await lease(engine, "a", 0.0)
         refused = await other.round(3, "pay", **params_of(asked))
-        assert refused["error"] == {"code": -32603, "message": LOST} and paid(other) == []
+        assert refused["error"] == {"code": -32603, "message": ROUND_LOST} and paid(other) == []
         asking.may_end.set()
         assert text_of(await here.response(2)) == "paid 1"
-        assert (await other.round(4, "pay", **params_of(asked)))["error"]["message"] in (LOST, ENDED)
+        assert (await other.round(4, "pay", **params_of(asked)))["error"]["message"] in (
+            ROUND_LOST,
+            OPERATION_ENDED,
+        )
         assert paid(other) == []
 
 
