@@ -132,6 +132,6 @@ def test_every_bound_has_its_value() -> None:
 def test_a_bound_is_found_and_read() -> None:
     found = defined()
     assert found["upstream/passed_channel", "KEEP_ALIVE_S"] == 15.0
-    assert found["protocol/outlet", "LARGE"] == 64 << 10
-    assert found["transports/http/job_routes", "LONGEST_MS"] == 24 * 3600 * 1000
-    assert expected()["protocol/outlet", "LARGE"] == 64 * 1024
+    assert found["protocol/outlet", "LARGE_ANSWER_BYTES"] == 64 << 10
+    assert found["transports/http/job_routes", "MAX_WAIT_MS"] == 24 * 3600 * 1000
+    assert expected()["protocol/outlet", "LARGE_ANSWER_BYTES"] == 64 * 1024

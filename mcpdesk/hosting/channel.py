@@ -19,7 +19,7 @@ from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.handshake import Phase, SessionState
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
-from mcpdesk.protocol.outlet import LARGE, Reply
+from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES, Reply
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorder
@@ -293,7 +293,7 @@ class FrameChannel:
         messages, doubtful = list[Any](), list[int]()
         for index, frame in enumerate(frames):
             try:
-                if len(frame) >= LARGE:
+                if len(frame) >= LARGE_ANSWER_BYTES:
                     self._large.check(len(frame))
                 messages.append(codec.decode(frame))
             except ProtocolError as error:
@@ -310,7 +310,7 @@ class FrameChannel:
             if isinstance(answer, tuple):
                 self._answered(answer)
             else:
-                size = len(frame) if len(frame) >= LARGE else 0
+                size = len(frame) if len(frame) >= LARGE_ANSWER_BYTES else 0
                 self._large.bytes += size
                 number = next(self._begun)
                 self._answering[number] = asyncio.create_task(self._answer(number, answer, size))
@@ -533,7 +533,7 @@ class Pipe(FrameChannel):
     def _write_lines(self, frames: Sequence[bytes]) -> None:
         if len(frames) > 1:
             self.send_bytes(b"\n".join([*frames, b""]))
-        elif len(frames[0]) < LARGE:
+        elif len(frames[0]) < LARGE_ANSWER_BYTES:
             self.send_bytes(frames[0] + b"\n")
         else:
             # Copying a large frame to append one byte costs more than a second write.

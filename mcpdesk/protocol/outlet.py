@@ -13,7 +13,7 @@ Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
 """An immediate reply, or a coroutine that returns the reply."""
 
 ACCEPTED: Reply = (202, None, None)
-LARGE = 64 << 10
+LARGE_ANSWER_BYTES = 64 << 10
 """An answer of at least this many bytes must be reserved in the budget of unread answers."""
 
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from mcpdesk.protocol.codec import estimated_size
-from mcpdesk.protocol.outlet import LARGE
+from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.calls.context import Context
@@ -207,8 +207,8 @@ async def test_websockets_wait_for_the_same_room() -> None:
 
 
 def test_the_estimate_counts_every_text_of_a_result() -> None:
-    picture = {"type": "image", "data": "x" * LARGE, "mimeType": "image/png"}
-    inner = {"type": "resource", "resource": {"uri": "a:b", "text": "y" * LARGE}}
-    body = {"content": [picture, inner], "structuredContent": {"rows": ["z" * LARGE]}}
-    assert 3 * LARGE <= estimated_size(body) <= 3 * LARGE + 100
+    picture = {"type": "image", "data": "x" * LARGE_ANSWER_BYTES, "mimeType": "image/png"}
+    inner = {"type": "resource", "resource": {"uri": "a:b", "text": "y" * LARGE_ANSWER_BYTES}}
+    body = {"content": [picture, inner], "structuredContent": {"rows": ["z" * LARGE_ANSWER_BYTES]}}
+    assert 3 * LARGE_ANSWER_BYTES <= estimated_size(body) <= 3 * LARGE_ANSWER_BYTES + 100
     assert estimated_size({"content": [{"type": "text", "text": "ä"}], "isError": False}) == 1

@@ -444,11 +444,7 @@ class Pairing:
         if head.task:
             return self.operations.expected(task_key(self._server(frame.connection), head.task))
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
-        if (
-            flow is None
-            or len(flow.waiting) > _MAX_CANDIDATES
-            or sum(map(len, flow.waiting.values())) > _MAX_CANDIDATES
-        ):
+        if flow is None or max(len(flow.waiting), sum(map(len, flow.waiting.values()))) > _MAX_CANDIDATES:
             return None
         rows = [row for waiting in flow.waiting.values() for row in waiting]
         calls = [row for row in rows if self.table.method(row) in _CALLS_WITH_QUESTIONS]

@@ -19,7 +19,7 @@ from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS, Method, check_uri
-from mcpdesk.protocol.outlet import LARGE
+from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.server.calls.services import Services, made_once
 from mcpdesk.server.offer.listing import OfferListing
@@ -148,7 +148,7 @@ class Dispatcher:
                 is_plain = "task" not in call.params
             body = await (work(call) if is_plain or call.wants_job else self._in_rounds(call, work))
             call.handled = call.handled or monotonic()
-            if (size := codec.estimated_size(body)) >= LARGE:
+            if (size := codec.estimated_size(body)) >= LARGE_ANSWER_BYTES:
                 await call.outlet.reserve(size)
             try:
                 return self._response(call.id, call.method, body, terms)

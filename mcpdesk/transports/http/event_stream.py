@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 
 from mcpdesk.protocol.framing import event
-from mcpdesk.protocol.outlet import LARGE
+from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.request_head import head_of
@@ -140,7 +140,7 @@ class EventStream:
             while self._pieces:
                 pieces, self._pieces = self._pieces, []
                 size, self._queued = self._queued, 0
-                if size < LARGE:
+                if size < LARGE_ANSWER_BYTES:
                     await self.response.write(b"".join(pieces))
                 else:
                     await write_pieces(self.response, pieces)
@@ -288,7 +288,7 @@ class PostOutlet:
         """Send the last message, if any, and end the stream."""
         self.flush()
         stream = self.begin()
-        if body is not None and len(body) < LARGE:
+        if body is not None and len(body) < LARGE_ANSWER_BYTES:
             stream.put(event(body))
         elif body is not None:
             for piece in (b"event: message\ndata: ", body, b"\n\n"):  # joining these would copy the body

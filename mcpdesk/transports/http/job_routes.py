@@ -22,7 +22,7 @@ from mcpdesk.auth.principal import Principal, until_expired
 from mcpdesk.errors import AnswerRefused, ArchiveTooLarge, FileUnavailable, StorageError, TransportError
 from mcpdesk.portable_files import read_at
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.outlet import LARGE
+from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.request_head import head_of
@@ -150,7 +150,7 @@ class JobRoutes:
 
 
 async def _facts(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
-    if job.result_size < LARGE:
+    if job.result_size < LARGE_ANSWER_BYTES:
         return json_answer(200, job.facts())
     try:  # check before encoding
         await connection_of(request).reserve(job.result_size)

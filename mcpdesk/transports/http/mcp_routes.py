@@ -17,7 +17,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_store import call_mark
 from mcpdesk.protocol.headers import mismatch
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
-from mcpdesk.protocol.outlet import LARGE
+from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
@@ -283,7 +283,7 @@ class McpRoutes:
             outlet.headers |= RETRY_AFTER
         if body is None:
             return web.Response(status=status) if outlet.stream is None else await outlet.conclude(None)
-        if len(body) >= LARGE:
+        if len(body) >= LARGE_ANSWER_BYTES:
             try:
                 await outlet.reserve_all(len(body))
             except AnswerRefused as refused:
@@ -295,7 +295,7 @@ class McpRoutes:
             headers = outlet.headers or None
             http_note = None if status == 200 and headers is None else response_note(status, headers=headers)
             recorder.frame(connection, Direction.OUT, body, True, http_note, phases=phases)
-            if len(body) >= LARGE:
+            if len(body) >= LARGE_ANSWER_BYTES:
                 all_headers = JSON_HEADERS | outlet.headers | head.page_headers
                 return await large_answer(request, status, body, all_headers)
             reply = json_answer(status, body, headers)

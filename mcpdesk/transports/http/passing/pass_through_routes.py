@@ -22,7 +22,7 @@ from mcpdesk.protocol.framing import event as framed
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id, readable_id
 from mcpdesk.protocol.methods import is_call
-from mcpdesk.protocol.outlet import LARGE
+from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES
 from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.record import END_BYTES, MAX_KEPT_BYTES, Direction, HttpNote, RecordedRemark, beginning
@@ -86,7 +86,7 @@ class Seen:
         may be kept.
         """
         self.start = bytearray()
-        self._room = LARGE
+        self._room = LARGE_ANSWER_BYTES
         self._may_keep = may_keep
         self.end = b""
         self.size = 0
