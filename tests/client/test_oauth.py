@@ -490,7 +490,7 @@ class _Breaking(GuardedServer):
             assert request.transport is not None
             request.transport.close()
         if request.path == self._elsewhere:
-            return self._document("resource", self._resource())
+            return self.document("resource", self.resource_metadata())
         return await super()._answer(request)
 
 

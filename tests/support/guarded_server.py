@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 import orjson
 from aiohttp import web
 
 from mcpdesk.protocol.revisions import LATEST
+from mcpdesk.testing.authorization_server import (
+    AuthorizationServer,
+    Document,
+    IssuedToken,
+    TokenRefused,
+    is_verified,
+)
 
-Document = dict[str, Any]
 Change = Callable[[Document], Any]
 
 
-class GuardedServer:
+class GuardedServer(AuthorizationServer):
     """Answers as specified; `changes` modifies one document or answer, by its name.
 
     The names: `challenge`, `resource`, `server`, `registration`, `redirect`, `token`. A change gets the
@@ -26,11 +30,12 @@ class GuardedServer:
     """
 
     def __init__(self, changes: dict[str, Change] | None = None) -> None:
+        super().__init__()
         self.changes = changes or {}
-        self.origin = ""
         self.needed: tuple[str, ...] = ("read",)
         """Scopes that every request needs."""
         self.lasts_s = 3600
+        """Lifetime of tokens that clients are told. The server itself accepts them longer."""
         self.knows_refresh = True
         self.requests: list[str] = []
         """Requested paths with their methods."""
@@ -42,18 +47,20 @@ class GuardedServer:
         """Requests to the identity provider, which is at `/idp/token`."""
         self.registrations: list[Document] = []
         self.revocations: list[Document] = []
-        self._granted: dict[str, tuple[str, ...]] = {}
-        self._codes: dict[str, Document] = {}
-        self._count = 0
-
-    @property
-    def url(self) -> str:
-        """URL of the MCP endpoint."""
-        return f"{self.origin}/mcp"
 
     def revoke(self) -> None:
         """Revoke all tokens."""
-        self._granted.clear()
+        self._tokens.clear()
+
+    def observe(self, kind: str, fields: Document) -> None:
+        """Record a request."""
+        lists = {
+            "registration": self.registrations,
+            "authorization": self.authorizations,
+            "token": self.token_requests,
+            "revocation": self.revocations,
+        }
+        lists[kind].append(fields)
 
     @asynccontextmanager
     async def running(self, host: str = "127.0.0.1") -> AsyncIterator[GuardedServer]:
@@ -74,99 +81,74 @@ class GuardedServer:
         match request.path:
             case "/mcp":
                 return await self._reconnect(request)
-            case "/.well-known/oauth-protected-resource/mcp":
-                return self._document("resource", self._resource())
-            case "/.well-known/oauth-authorization-server":
-                return self._document("server", self._metadata())
-            case "/register":
-                self.registrations.append(orjson.loads(await request.read()))
-                identifier = f"client-{len(self.registrations)}"
-                return self._document("registration", {"client_id": identifier}, 201)
-            case "/authorize":
-                return self._authorize(dict(parse_qsl(request.query_string)))
-            case "/revoke":
-                self.revocations.append(dict(parse_qsl((await request.read()).decode())))
-                return self._document("revocation", {})
+            case "/.well-known/oauth-protected-resource":
+                return web.Response(status=404)
             case "/idp/token":
                 self.exchanges.append(dict(parse_qsl((await request.read()).decode())))
-                return self._document("exchange", {"access_token": "id-jag", "token_type": "N_A"})
+                return self.document("exchange", {"access_token": "id-jag", "token_type": "N_A"})
             case "/token":
-                return await self._token(request)
-        return web.Response(status=404)
+                self.basic.append(request.headers.get("Authorization", ""))
+        return await self.answer(request) or web.Response(status=404)
 
-    def _document(self, name: str, document: Document, status: int = 200) -> web.Response:
+    def document(self, name: str, document: Document, status: int = 200) -> web.Response:
+        """Return the answer with a document, as `changes` wants it."""
+        if name == "token":
+            document["expires_in"] = self.lasts_s
         instead = self.changes[name](document) if name in self.changes else None
         if isinstance(instead, web.Response):
             return instead
         body = instead if isinstance(instead, bytes) else orjson.dumps(document)
         return web.Response(status=status, body=body, content_type="application/json")
 
-    def _resource(self) -> Document:
-        return {
-            "resource": self.url,
-            "authorization_servers": [self.origin],
-            "scopes_supported": ["read", "write"],
-        }
+    def registration(self, asked: Document) -> Document:
+        """Return the least that a client needs."""
+        return {"client_id": f"client-{len(self.registrations)}"}
 
-    def _metadata(self) -> Document:
-        return {
-            "issuer": self.origin,
-            "authorization_endpoint": f"{self.origin}/authorize",
-            "token_endpoint": f"{self.origin}/token",
-            "registration_endpoint": f"{self.origin}/register",
-            "code_challenge_methods_supported": ["S256"],
-            "token_endpoint_auth_methods_supported": ["none"],
-            "authorization_response_iss_parameter_supported": True,
-        }
-
-    def _authorize(self, asked: Document) -> web.Response:
-        self.authorizations.append(asked)
-        code = f"code-{len(self.authorizations)}"
-        self._codes[code] = asked
-        back: Document = {"code": code, "state": asked["state"], "iss": self.origin}
+    def redirect(self, asked: Document, code: str) -> Document:
+        """Return the parameters of the redirect."""
+        back = super().redirect(asked, code)
         if "redirect" in self.changes:
             self.changes["redirect"](back)
-        return web.Response(status=302, headers={"Location": f"{asked['redirect_uri']}?{urlencode(back)}"})
+        return back
 
-    async def _token(self, request: web.BaseRequest) -> web.Response:
-        given = {name: values[0] for name, values in parse_qs((await request.read()).decode()).items()}
-        self.token_requests.append(given)
-        self.basic.append(request.headers.get("Authorization", ""))
-        if given["grant_type"] == "refresh_token":
-            if not self.knows_refresh:
-                return web.json_response({"error": "invalid_grant"}, status=400)
-            scopes: tuple[str, ...] = ("read",)
-        elif given["grant_type"] != "authorization_code":
-            scopes = tuple(given.get("scope", "read").split())
-        else:
-            asked = self._codes.pop(given["code"])
-            digest = hashlib.sha256(given["code_verifier"].encode()).digest()
-            challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-            assert challenge == asked["code_challenge"]
-            assert given["resource"] == asked["resource"] == self.url
-            scopes = tuple(str(asked.get("scope", "")).split())
-        self._count += 1
-        token = f"token-{self._count}"
-        self._granted[token] = scopes
-        answer = {
-            "access_token": token,
-            "token_type": "Bearer",
-            "expires_in": self.lasts_s,
-            "refresh_token": f"refresh-{self._count}",
-            "scope": " ".join(scopes),
-        }
-        return self._document("token", answer)
+    def redirect_problem(self, asked: Document) -> str:
+        """Accept every redirect URI: a test may use the registration of an earlier login."""
+        return ""
+
+    def scopes_of(self, given: Document) -> tuple[str, ...]:
+        """Return the scopes of a new token; also for grants without a person. Any refresh token is valid."""
+        match given["grant_type"]:
+            case "refresh_token" if self.knows_refresh:
+                return ("read",)
+            case "refresh_token":
+                raise TokenRefused("invalid_grant", "")
+            case "authorization_code":
+                return super().scopes_of(given)
+        return tuple(given.get("scope", "read").split())
+
+    def check_code(self, asked: Document, given: Document) -> None:
+        """Check that the client sends what it must."""
+        assert is_verified(asked, given)
+        assert given["resource"] == asked["resource"] == self.url
+
+    def issue(self, scopes: tuple[str, ...]) -> IssuedToken:
+        """Return a token with a name that a test can predict."""
+        token = super().issue(scopes)
+        del self._tokens[token.access_token]
+        token.access_token, token.refresh_token = f"token-{self._count}", f"refresh-{self._count}"
+        self._tokens[token.access_token] = token
+        return token
 
     async def _reconnect(self, request: web.BaseRequest) -> web.Response:
-        granted = self._granted.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
+        token = self.presented(request)
         given: Document = {"resource_metadata": f"{self.origin}/.well-known/oauth-protected-resource/mcp"}
         if "challenge" in self.changes:
             self.changes["challenge"](given)
         challenge = ", ".join(f'{name}="{value}"' for name, value in given.items())
-        if granted is None:
+        if token is None:
             wanted = f'Bearer scope="{self.needed[0]}"{challenge and ", "}{challenge}'
             return web.Response(status=401, headers={"WWW-Authenticate": wanted})
-        if not set(self.needed) <= set(granted):
+        if not set(self.needed) <= set(token.scopes):
             wanted = f'Bearer error="insufficient_scope", scope="{self.needed[-1]}", {challenge}'
             return web.Response(status=403, headers={"WWW-Authenticate": wanted})
         message = orjson.loads(await request.read())
