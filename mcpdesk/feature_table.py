@@ -6,6 +6,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "browser_desk": frozenset({"require_free_address", "served_pages"}),
     "contract": frozenset({"commands", "agreed_definitions"}),
     "cases": frozenset({"commands", "pytest_plugins", "case_recorder"}),
+    "client_bench": frozenset({"commands"}),
     "doctor": frozenset({"commands", "screen_actions"}),
     "dashboard": frozenset({"host_parts", "http_routes", "link_parts", "screen_actions"}),
     "gateway": frozenset({"dialect_paths"}),

@@ -140,7 +140,7 @@ class Commands(click.Group):
         """Return the command with that name, or None."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(COMMANDS[cmd_name]), f"{cmd_name}_command")
+        command = getattr(import_module(COMMANDS[cmd_name]), f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
         return command
 

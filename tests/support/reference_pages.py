@@ -447,6 +447,14 @@ def report_schema(module: ModuleType, report: type[msgspec.Struct], title: str) 
     return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
 
 
+def bench_schema() -> str:
+    """JSON Schema of the reports of `mcpdesk oauth-bench` and `mcpdesk era-bench`."""
+    from mcpdesk.features.client_bench import bench_report
+
+    title = "Report of mcpdesk oauth-bench and era-bench"
+    return report_schema(bench_report, bench_report.BenchReport, title)
+
+
 LLMS = """\
 # mcpdesk
 
@@ -475,6 +483,7 @@ def llms_text() -> str:
 
 
 PAGES = {
+    "client-bench.schema.json": bench_schema,
     "doctor.schema.json": doctor_schema,
     "ps.schema.json": ps_schema,
     "metrics.md": metrics_page,

@@ -1,0 +1,56 @@
+"""Report of a bench as lines of text. The lines contain no unsafe characters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from mcpdesk.cli.printing import aligned
+from mcpdesk.features.client_bench.bench_report import BenchReport, BenchRun, Check, Verdict
+from mcpdesk.plain_text import clean
+
+
+def report_lines(report: BenchReport, *, shows_messages: bool = False) -> list[str]:
+    """Return the whole report. With `shows_messages`, each run has the messages of the client."""
+    lines = list[str]()
+    for run in report.runs:
+        lines += [*_run_lines(run, shows_messages), ""]
+    lines.append(_summary(report))
+    return [clean(line, newlines=False) for line in lines]
+
+
+def _run_lines(run: BenchRun, shows_messages: bool) -> Iterator[str]:
+    client = run.client
+    name = " ".join(filter(None, (client.name, client.version))) or client.user_agent or "no client"
+    yield f"{run.name}: {name}"
+    yield from aligned([(each.verdict.value, each.name, each.observed) for each in run.checks], "  ")
+    yield from _notes(run.checks)
+    if run.outcome == "no client":
+        yield "  no client connected"
+    elif run.outcome == "incomplete":
+        ended = "" if run.client_exit is None else f" The client ended with exit code {run.client_exit}."
+        yield f"  incomplete: not all checks were decided.{ended}"
+    if shows_messages:
+        times = [f" ({each.count} times)" if each.count > 1 else "" for each in run.messages]
+        rows = [
+            (f"{each.at_s:.2f} s", each.sent, f"{each.answer}{count}")
+            for each, count in zip(run.messages, times, strict=True)
+        ]
+        yield from aligned(rows, "  ")
+
+
+def _notes(checks: list[Check]) -> Iterator[str]:
+    """Yield the rules that the client does not follow, with advice."""
+    for each in checks:
+        if each.verdict in (Verdict.FAIL, Verdict.WARNING):
+            yield f"  {each.name}: {each.rule} ({each.source})"
+            if each.hint:
+                yield f"    {each.hint}"
+
+
+def _summary(report: BenchReport) -> str:
+    counts = Counter(check.verdict for run in report.runs for check in run.checks)
+    names = {Verdict.PASS: "passed", Verdict.WARNING: "warnings", Verdict.FAIL: "failed"}
+    parts = [f"{counts[verdict]} {name}" for verdict, name in names.items() if counts[verdict]]
+    parts += [f"{counts[Verdict.NOT_SEEN]} not seen"] if counts[Verdict.NOT_SEEN] else []
+    return f"{sum(counts.values())} checks: {', '.join(parts) or 'none decided'}"

@@ -1,0 +1,204 @@
+"""Verdict of `era-bench`: checks of what a client sends to a server that serves one revision, or all.
+
+Source: MCP basic/versioning, basic/transports/streamable-http; 2025-11-25 basic/lifecycle, basic/transports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from mcpdesk.features.client_bench.bench_report import Check, Verdict
+from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.protocol.revisions import BY_NAME, LATEST
+
+ALL = "all"
+"""Name of the server that serves all revisions."""
+LIFECYCLE = "MCP 2025-11-25 basic/lifecycle"
+VERSIONING = "MCP 2026-07-28 basic/versioning"
+HTTP = "MCP 2026-07-28 basic/transports/streamable-http"
+OLD_HTTP = "MCP 2025-11-25 basic/transports"
+
+
+class SeenMessage(Struct, frozen=True):
+    """Message of the client, and the answer."""
+
+    method: str
+    is_request: bool
+    revision: str
+    """Revision in the body, or ""."""
+    code: int | None
+    """Error code of the answer, or None."""
+    agreed: str = ""
+    """Revision in the answer to `initialize`."""
+    headers: dict[str, str] | None = None
+    """Headers with lower-case names, or None over stdio."""
+    has_session: bool = False
+    """True if the server has announced a session before."""
+    name: str = ""
+    """Name or URI that `Mcp-Name` must repeat, or ""."""
+    has_metadata: bool = False
+    """True if `_meta` has the revision, as in the stateless era."""
+
+
+def checks(served: str, seen: Sequence[SeenMessage]) -> list[Check]:
+    """Return the checks for a server that serves the revision `served`, or all revisions."""
+    if not seen:
+        return [Check("speaks", Verdict.NOT_SEEN, "no client connected", _rule(served), VERSIONING)]
+    return [_first(seen), _speaks(served, seen), *_fallback(served, seen), *_headers(seen), *_ready(seen)]
+
+
+def is_decided(served: str, seen: Sequence[SeenMessage]) -> bool:
+    """Return True if the client uses the server, so that all checks have a result."""
+    return _used(seen) is not None
+
+
+def _rule(served: str) -> str:
+    name = "any revision" if served == ALL else f"only {served}"
+    return f"The server serves {name}."
+
+
+def _first(seen: Sequence[SeenMessage]) -> Check:
+    """Return the client's first request as a fact."""
+    first = seen[0]
+    revision = f" with {first.revision}" if first.revision else ""
+    offered = list(dict.fromkeys(each.revision for each in seen if each.revision))
+    later = f"; later {', '.join(offered[1:])}" if len(offered) > 1 else ""
+    rule = "The first request shows the era of the client: it is `initialize`, or has `_meta`."
+    return Check("offers", Verdict.FACT, f"{first.method}{revision}{later}", rule, VERSIONING)
+
+
+def _used(seen: Sequence[SeenMessage]) -> str | None:
+    """Return the revision in which the client made a successful request other than the first ones."""
+    agreed = ""
+    for each in seen:
+        agreed = each.agreed or agreed
+        is_opening = each.method in ("initialize", "server/discover", "ping")
+        if each.is_request and not is_opening and each.code is None:
+            return each.revision or agreed
+    return None
+
+
+def _speaks(served: str, seen: Sequence[SeenMessage]) -> Check:
+    used = _used(seen)
+    if used is not None:
+        return Check("speaks", Verdict.PASS, f"uses {used}", _rule(served), VERSIONING)
+    refused = next((each for each in reversed(seen) if each.code is not None), None)
+    agreed = next((each.agreed for each in reversed(seen) if each.agreed), "")
+    if agreed:
+        observed = f"ended after the server answered with {agreed}"
+    elif refused is not None:
+        observed = f"ended after the error {refused.code}"
+    else:
+        observed = f"ended after {seen[-1].method}"
+    return Check("speaks", Verdict.FACT, f"does not use it: {observed}", _rule(served), VERSIONING)
+
+
+def _fallback(served: str, seen: Sequence[SeenMessage]) -> Iterator[Check]:
+    """Yield the check of a client that has to change the era."""
+    is_modern = served == LATEST.name
+    opened_modern = seen[0].method != "initialize" and bool(seen[0].revision)
+    opened_old = seen[0].method == "initialize"
+    if served == ALL:
+        return
+    if not is_modern and opened_modern:
+        rule = "A client of both eras sends `initialize` if the server does not know the stateless era."
+        later = next((each for each in seen if each.method == "initialize"), None)
+        if later is None:
+            yield Check("falls-back", Verdict.FACT, "no: it sent no `initialize`", rule, VERSIONING)
+        elif later.has_metadata:
+            hint = "Send `initialize` without the `_meta` keys of the stateless era."
+            yield Check("falls-back", Verdict.FAIL, "with stateless `_meta`", rule, VERSIONING, hint)
+        else:
+            observed = f"yes: `initialize` with {later.revision}"
+            yield Check("falls-back", Verdict.PASS, observed, rule, VERSIONING)
+    if is_modern and opened_old:
+        rule = "After the error -32022, a client uses a revision of `data.supported`, or names the problem."
+        is_stateless = any(each.revision == LATEST.name and each.method != "initialize" for each in seen)
+        observed = f"yes: to {LATEST.name}" if is_stateless else "no: it ended"
+        verdict = Verdict.PASS if is_stateless else Verdict.FACT
+        yield Check("changes-era", verdict, observed, rule, VERSIONING)
+    if is_modern and opened_modern:
+        rule = "A client does not send `initialize` to a server that knows the stateless era."
+        sent = any(each.method == "initialize" for each in seen)
+        hint = "Do not fall back after a result, or after the errors -32020, -32021 and -32022."
+        observed = "it sent `initialize`" if sent else "no `initialize`"
+        verdict = Verdict.FAIL if sent else Verdict.PASS
+        yield Check("stays-stateless", verdict, observed, rule, HTTP, hint if sent else "")
+
+
+def _headers(seen: Sequence[SeenMessage]) -> Iterator[Check]:
+    """Yield the checks of the HTTP headers."""
+    if seen[0].headers is None:
+        return
+    stateless = [each for each in seen if each.is_request and _is_stateless(each)]
+    agreed = next((each.agreed for each in seen if each.agreed), "")
+    position = next((number for number, each in enumerate(seen) if each.agreed), len(seen))
+    later = [each for each in seen[position + 1 :] if not _is_stateless(each)]
+    yield _accept([each for each in seen if each.headers is not None])
+    if stateless:
+        yield _stateless_headers(stateless)
+    if later and agreed in ("2025-06-18", "2025-11-25"):
+        wrong = [each for each in later if (each.headers or {}).get("mcp-protocol-version") != agreed]
+        rule = "After the handshake, every request has `MCP-Protocol-Version` with the agreed revision."
+        yield _counted("version-header", len(wrong), len(later), rule, OLD_HTTP)
+    if later and any(each.has_session for each in later):
+        lacking = [
+            each for each in later if each.has_session and "mcp-session-id" not in (each.headers or {})
+        ]
+        rule = "A client sends the session id of the server with every later request."
+        yield _counted("session-header", len(lacking), len(later), rule, OLD_HTTP)
+
+
+def _is_stateless(message: SeenMessage) -> bool:
+    revision = BY_NAME.get(message.revision)
+    return message.method != "initialize" and revision is not None and revision.is_stateless
+
+
+def _accept(seen: Sequence[SeenMessage]) -> Check:
+    types = ("application/json", "text/event-stream")
+    wrong = [each for each in seen if not all(one in (each.headers or {}).get("accept", "") for one in types)]
+    rule = "Every POST request accepts application/json and text/event-stream."
+    return _counted("accept-header", len(wrong), len(seen), rule, HTTP)
+
+
+def _stateless_headers(seen: Sequence[SeenMessage]) -> Check:
+    wrong = list[str]()
+    for each in seen:
+        headers = each.headers or {}
+        expected = {"mcp-protocol-version": each.revision, "mcp-method": each.method}
+        names = {"mcp-protocol-version": "MCP-Protocol-Version", "mcp-method": "Mcp-Method"}
+        wrong += [names[name] for name, value in expected.items() if headers.get(name) != value]
+        if each.name and each.name.isascii() and headers.get("mcp-name") != each.name:
+            wrong.append("Mcp-Name")
+    rule = "Every request repeats revision, method and name in MCP-Protocol-Version, Mcp-Method and Mcp-Name."
+    if not wrong:
+        observed = f"right in {len(seen)} requests"
+        return Check("routing-headers", Verdict.PASS, observed, rule, HTTP)
+    observed = f"missing or different: {', '.join(dict.fromkeys(wrong))}"
+    hint = f"A server refuses such a request with the error {int(ErrorCode.HEADER_MISMATCH)}."
+    return Check("routing-headers", Verdict.FAIL, observed, rule, HTTP, hint)
+
+
+def _counted(name: str, wrong: int, count: int, rule: str, source: str) -> Check:
+    if not wrong:
+        return Check(name, Verdict.PASS, f"right in {count} requests", rule, source)
+    observed = f"missing or wrong in {wrong} of {count} requests"
+    return Check(name, Verdict.FAIL, observed, rule, source, "Add the header to the request.")
+
+
+def _ready(seen: Sequence[SeenMessage]) -> Iterator[Check]:
+    """Yield the check of the notification after the handshake."""
+    position = next((number for number, each in enumerate(seen) if each.agreed), None)
+    later = [] if position is None else seen[position + 1 :]
+    if not later:
+        return
+    rule = "After `initialize`, the client sends `notifications/initialized` before other requests."
+    first = later[0].method
+    if first in ("notifications/initialized", "ping"):
+        yield Check("initialized", Verdict.PASS, "sent", rule, LIFECYCLE)
+    else:
+        was_sent = any(each.method == "notifications/initialized" for each in later)
+        observed = f"{first} came first" if was_sent else "not sent"
+        yield Check("initialized", Verdict.WARNING if was_sent else Verdict.FAIL, observed, rule, LIFECYCLE)

@@ -1,0 +1,150 @@
+"""Servers of `era-bench`: each serves one revision, or all, and records the messages of its client."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from mcpdesk import private_files
+from mcpdesk.features.client_bench.bench_report import BenchRun, ClientFacts, Message, add_message
+from mcpdesk.features.client_bench.era_checks import ALL, SeenMessage, checks, is_decided
+from mcpdesk.features.client_bench.scripted_server import (
+    Reply,
+    ScriptedServer,
+    client_info,
+    offered_revision,
+)
+from mcpdesk.protocol.revisions import BY_NAME, REVISIONS
+from mcpdesk.protocol.stateless import VERSION_KEY
+
+SERVED = (ALL, *(each.name for each in reversed(REVISIONS)))
+"""Names of the servers: one for all revisions, then one for each revision, newest first."""
+MAX_MESSAGES = 200
+"""Maximum number of messages of one client that are recorded."""
+MAX_TEXT_LENGTH = 200
+"""Maximum number of characters of a text that the client chooses."""
+MAX_LINE_BYTES = 1 << 20
+"""Maximum length of a line on stdin."""
+HEADERS = frozenset(
+    {"accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id"}
+)
+"""Headers that are recorded."""
+
+
+class EraRecorder:
+    """Scripted server of one run, with its record."""
+
+    def __init__(self, served: str, *, is_http: bool) -> None:
+        self.served = served
+        self.url = ""
+        self.changed = asyncio.Event()
+        """Set after each message."""
+        self.server = ScriptedServer(REVISIONS if served == ALL else [BY_NAME[served]], is_http=is_http)
+        self._seen = list[SeenMessage]()
+        self._messages = list[Message]()
+        self._client = ClientFacts()
+        self._has_session = False
+        self._began = time.monotonic()
+
+    @property
+    def is_decided(self) -> bool:
+        """True if the client uses the server."""
+        return is_decided(self.served, self._seen)
+
+    @property
+    def is_used(self) -> bool:
+        """True if a client has sent a message."""
+        return bool(self._seen)
+
+    def observe(self, message: Any, reply: Reply, headers: Mapping[str, str] | None) -> None:
+        """Record a message and its reply. `headers` have lower-case names, or are None over stdio."""
+        self.changed.set()
+        if len(self._seen) >= MAX_MESSAGES or not isinstance(message, dict):
+            return
+        method, params = str(message.get("method", "answer"))[:MAX_TEXT_LENGTH], message.get("params")
+        params = params if isinstance(params, dict) else {}
+        meta, revision = params.get("_meta"), offered_revision(message)[:MAX_TEXT_LENGTH]
+        answer = reply.message or {}
+        result = answer.get("result", {})
+        name = params.get("uri") if method == "resources/read" else None
+        name = params.get("name") if method in ("tools/call", "prompts/get") else name
+        self._seen.append(
+            SeenMessage(
+                method,
+                "id" in message,
+                revision,
+                answer["error"]["code"] if "error" in answer else None,
+                result.get("protocolVersion", "") if method == "initialize" else "",
+                None if headers is None else {key: headers[key] for key in HEADERS & headers.keys()},
+                self._has_session,
+                name if isinstance(name, str) else "",
+                isinstance(meta, dict) and VERSION_KEY in meta,
+            )
+        )
+        self._has_session = self._has_session or bool(reply.session)
+        at_s = round(time.monotonic() - self._began, 3)
+        named = f" ({revision})" if revision else ""
+        add_message(self._messages, Message(at_s, f"{method}{named}", reply.text), MAX_MESSAGES)
+        info = client_info(message)
+        if info:
+            agent = (headers or {}).get("user-agent", "")
+            texts = [
+                str(each)[:MAX_TEXT_LENGTH] for each in (info.get("name", ""), info.get("version", ""), agent)
+            ]
+            self._client = ClientFacts(*texts)
+
+    def run(self, exit_code: int | None = None) -> BenchRun:
+        """Return the result."""
+        return BenchRun(
+            self.served,
+            self.url,
+            "complete" if self._seen else "no client",
+            self._client,
+            checks(self.served, self._seen),
+            self._messages,
+            round(time.monotonic() - self._began, 3),
+            exit_code,
+        )
+
+
+def serve_stdio(served: str, output: Path | None) -> BenchRun:
+    """Serve a client on stdin and stdout until it ends. `output` receives the result after each message.
+
+    Raises: KeyboardInterrupt, OSError.
+    """
+    recorder = EraRecorder(served, is_http=False)
+    try:
+        while line := sys.stdin.buffer.readline(MAX_LINE_BYTES):
+            try:
+                message = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue
+            reply = recorder.server.reply(message, {})
+            if reply.message is not None:
+                sys.stdout.buffer.write(orjson.dumps(reply.message) + b"\n")
+                sys.stdout.buffer.flush()
+            recorder.observe(message, reply, None)
+            _write(recorder, output)
+    finally:
+        _write(recorder, output)
+    return recorder.run()
+
+
+def _write(recorder: EraRecorder, output: Path | None) -> None:
+    if output is not None:
+        private_files.write(output, msgspec.json.encode(recorder.run()))
+
+
+def read_run(output: Path) -> BenchRun | None:
+    """Return the result that `serve_stdio` has written, or None if there is none."""
+    try:
+        return msgspec.json.decode(output.read_bytes(), type=BenchRun)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,260 @@
+"""Verdict of `oauth-bench`: checks of what a client did in one run.
+
+Source: MCP basic/authorization; OAuth 2.1; RFC 6750, 7591, 7636, 8707, 9207, 9728.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mcpdesk.features.client_bench.bench_report import Check, Verdict
+from mcpdesk.features.client_bench.oauth_server import METADATA, SCOPE, Observations, Probe, Renewal
+
+AUTHORIZATION = "MCP 2026-07-28 basic/authorization"
+REGISTRATION = "MCP 2026-07-28 basic/authorization/client-registration"
+OLDER = "; the revision of the client does not require the check"
+"""Note for clients that do not use the revision 2026-07-28."""
+PROBES = {
+    Probe.WRONG_ISS: (
+        "iss-mismatch",
+        "A redirect whose `iss` is not the issuer of the login must be rejected.",
+        f"RFC 9207, 2.4; {AUTHORIZATION}",
+        "Compare `iss` with the issuer in the validated metadata, before the code is sent anywhere.",
+    ),
+    Probe.NO_ISS: (
+        "iss-missing",
+        "If the metadata announces `iss`, a redirect without it must be rejected.",
+        f"RFC 9207, 2.4; {AUTHORIZATION}",
+        "Read authorization_response_iss_parameter_supported in the metadata.",
+    ),
+    Probe.WRONG_STATE: (
+        "state-mismatch",
+        "A redirect with another `state` than that of the login must be rejected.",
+        "OAuth 2.1, 7.12",
+        "Create a random `state` for each login, and compare it before the code is used.",
+    ),
+}
+
+
+def checks(probe: Probe, seen: Observations, url: str, *, is_over: bool) -> list[Check]:
+    """Return the checks of a run. `url` is the URL of the MCP endpoint.
+
+    With `is_over`, the client has had time for everything that it was going to do.
+    """
+    if probe is not Probe.LOGIN:
+        return [_probe(probe, seen, is_over=is_over)]
+    return [
+        _challenge(seen),
+        _registration(seen),
+        *_application_type(seen),
+        _scope(seen),
+        _pkce(seen),
+        _state(seen),
+        _resource(seen, url),
+        _bearer(seen),
+        _expiry(seen, is_over=is_over),
+        _rotation(seen),
+        _revoked(seen, is_over=is_over),
+        _login(seen, is_over=is_over),
+    ]
+
+
+def is_decided(probe: Probe, seen: Observations, url: str) -> bool:
+    """Return True if the client cannot change any verdict of the run, except to a worse one."""
+    return all(each.verdict is not Verdict.NOT_SEEN for each in checks(probe, seen, url, is_over=False))
+
+
+def _probe(probe: Probe, seen: Observations, *, is_over: bool) -> Check:
+    name, rule, source, hint = PROBES[probe]
+    if seen.bad_codes_used:
+        if probe is Probe.WRONG_STATE or seen.is_stateless:
+            return Check(name, Verdict.FAIL, "the client used the code", rule, source, hint)
+        observed = f"the client used the code{OLDER}"
+        return Check(name, Verdict.WARNING, observed, rule, source, hint)
+    if seen.is_undelivered:
+        return Check(name, Verdict.NOT_SEEN, "the client did not listen for the redirect", rule, source)
+    if seen.bad_redirects and is_over:
+        return Check(name, Verdict.PASS, "the client did not use the code", rule, source)
+    return Check(name, Verdict.NOT_SEEN, "the client did not log in", rule, source)
+
+
+def _challenge(seen: Observations) -> Check:
+    rule = "The client reads the metadata at the URL in `WWW-Authenticate`."
+    source = f"RFC 9728, 5.1; {AUTHORIZATION}"
+    if METADATA in seen.metadata_paths:
+        return Check("challenge", Verdict.PASS, "the client read the metadata at this URL", rule, source)
+    if seen.registrations or seen.authorizations:
+        paths = ", ".join(dict.fromkeys(seen.metadata_paths))
+        observed = f"the client ignored the URL, and read {paths or 'no metadata of the resource'}"
+        hint = "Use `resource_metadata` of the challenge; the well-known paths are only a fallback."
+        return Check("challenge", Verdict.FAIL, observed, rule, source, hint)
+    return Check("challenge", Verdict.NOT_SEEN, "the client did not begin a login", rule, source)
+
+
+def _registration(seen: Observations) -> Check:
+    rule = "Clients use a registered id, a client ID metadata document, or dynamic registration."
+    if not seen.authorizations:
+        return Check("registration", Verdict.NOT_SEEN, "the client did not log in", rule, REGISTRATION)
+    if seen.registrations:
+        observed = "dynamic registration"
+        if len(seen.registrations) > 1:
+            observed = f"dynamic registration, {len(seen.registrations)} times"
+    elif str(seen.authorizations[0].get("client_id", "")).startswith("https://"):
+        observed = "client ID metadata document (the bench does not read it)"
+    else:
+        observed = "an id that the client had before"
+    return Check("registration", Verdict.FACT, observed, rule, REGISTRATION)
+
+
+def _application_type(seen: Observations) -> Iterator[Check]:
+    """Yield the check of a dynamic registration."""
+    if not seen.registrations:
+        return
+    rule = "A dynamic registration names its `application_type`."
+    given = seen.registrations[0].get("application_type")
+    if given in ("native", "web"):
+        yield Check("application-type", Verdict.PASS, f"{given}", rule, REGISTRATION)
+        return
+    verdict = Verdict.FAIL if seen.is_stateless else Verdict.WARNING
+    observed = "missing" if given is None else f"{str(given)[:80]!r}"
+    if not seen.is_stateless:
+        observed += OLDER
+    hint = 'Register with "application_type": "native" if the redirect URI is on the user\'s machine.'
+    yield Check("application-type", verdict, observed, rule, REGISTRATION, hint)
+
+
+def _scope(seen: Observations) -> Check:
+    rule = "The client requests the scopes of the challenge."
+    if not seen.authorizations:
+        return Check("scope", Verdict.NOT_SEEN, "the client did not log in", rule, AUTHORIZATION)
+    asked = str(seen.authorizations[0].get("scope", ""))
+    if asked.split() == [SCOPE]:
+        return Check("scope", Verdict.PASS, asked, rule, AUTHORIZATION)
+    observed = f"requested {asked[:200]!r} instead of {SCOPE!r}" if asked else "requested no scope"
+    hint = "`scope` of the challenge has priority over scopes_supported in the metadata."
+    return Check("scope", Verdict.WARNING, observed, rule, AUTHORIZATION, hint)
+
+
+def _pkce(seen: Observations) -> Check:
+    rule = "The client uses PKCE with S256."
+    source = f"OAuth 2.1, 4.1.1; {AUTHORIZATION}"
+    if not seen.verified:
+        return Check("pkce", Verdict.NOT_SEEN, "the client did not log in", rule, source)
+    if all(seen.verified):
+        return Check("pkce", Verdict.PASS, "S256, and the verifier matches", rule, source)
+    asked = seen.authorizations[-1]
+    if "code_challenge" not in asked:
+        observed = "no code_challenge"
+    elif asked.get("code_challenge_method") != "S256":
+        observed = f"method {str(asked.get('code_challenge_method', 'plain'))[:40]}"
+    else:
+        observed = "the code_verifier does not match the code_challenge"
+    hint = "Send code_challenge and code_challenge_method=S256, and later the code_verifier."
+    return Check("pkce", Verdict.FAIL, observed, rule, source, hint)
+
+
+def _state(seen: Observations) -> Check:
+    rule, source = "The client sends a random `state`.", f"OAuth 2.1, 7.12; {AUTHORIZATION}"
+    if not seen.authorizations:
+        return Check("state", Verdict.NOT_SEEN, "the client did not log in", rule, source)
+    values = [str(each.get("state", "")) for each in seen.authorizations]
+    if all(values) and len(set(values)) == len(values):
+        return Check("state", Verdict.PASS, f"{len(values[0])} characters", rule, source)
+    observed = "missing" if not all(values) else "the same value for two logins"
+    hint = "Create a new random value for each login, and check it in the redirect."
+    return Check("state", Verdict.WARNING, observed, rule, source, hint)
+
+
+def _resource(seen: Observations, url: str) -> Check:
+    rule = "The client sends `resource` with the URL of the server in authorization and token requests."
+    source = f"RFC 8707, 2; {AUTHORIZATION}"
+    parts = {"authorization": seen.authorizations, "token": seen.codes, "refresh": seen.renewal_requests}
+    missing = [
+        name for name, requests in parts.items() for each in requests[:1] if each.get("resource") != url
+    ]
+    if missing:
+        observed = f"missing or wrong in the {', '.join(missing)} request"
+        hint = f"Send resource={url} in every authorization and token request, also to refresh."
+        return Check("resource", Verdict.FAIL, observed, rule, source, hint)
+    lacking = [name for name, requests in parts.items() if not requests]
+    sent = ", ".join(name for name in parts if name not in lacking)
+    if lacking:
+        observed = f"sent in: {sent or 'none'}; no {', '.join(lacking)} request was seen"
+        return Check("resource", Verdict.NOT_SEEN, observed, rule, source)
+    return Check("resource", Verdict.PASS, f"sent in: {sent}", rule, source)
+
+
+def _bearer(seen: Observations) -> Check:
+    rule = "The client sends the token in the `Authorization` header of every request, never in the URL."
+    hint = "Add `Authorization: Bearer TOKEN` to every HTTP request, also to GET and DELETE."
+    if seen.tokens_in_url:
+        return Check("bearer", Verdict.FAIL, "a token was in a URL", rule, AUTHORIZATION, hint)
+    if seen.missing_tokens:
+        observed = f"{seen.missing_tokens} of {seen.requests} requests after the login had no token"
+        return Check("bearer", Verdict.WARNING, observed, rule, AUTHORIZATION, hint)
+    if not seen.logins:
+        return Check("bearer", Verdict.NOT_SEEN, "the client did not log in", rule, AUTHORIZATION)
+    return Check("bearer", Verdict.PASS, "in the header of every request", rule, AUTHORIZATION)
+
+
+def _expiry(seen: Observations, *, is_over: bool) -> Check:
+    rule = "The client renews an expired token with its refresh token, without a person."
+    source = f"OAuth 2.1, 4.3; {AUTHORIZATION}"
+    words = {
+        Renewal.EARLY: "before the token expired",
+        Renewal.EXPIRED: "after the token expired, before a request was rejected",
+        Renewal.REJECTED: "after a request was rejected with HTTP 401",
+    }
+    by_age = [words[each] for each in seen.renewals if each is not Renewal.REVOKED]
+    if by_age:
+        return Check("expiry", Verdict.PASS, "renewed " + "; ".join(dict.fromkeys(by_age)), rule, source)
+    hint = "Store expires_in, and send grant_type=refresh_token before the token expires, or after HTTP 401."
+    if seen.later_logins and not seen.is_login_revoked:
+        return Check("expiry", Verdict.FAIL, "the client began a new login instead", rule, source, hint)
+    if is_over and seen.expired_uses and not seen.reused:
+        observed = f"{seen.expired_uses} requests had the expired token, which was never renewed"
+        return Check("expiry", Verdict.FAIL, observed, rule, source, hint)
+    return Check("expiry", Verdict.NOT_SEEN, "no request after the token expired", rule, source)
+
+
+def _rotation(seen: Observations) -> Check:
+    rule = "A new refresh token replaces the old one, which the client never sends again."
+    source = f"OAuth 2.1, 4.3.1; {AUTHORIZATION}"
+    if seen.reused:
+        observed = f"the client sent a used refresh token {seen.reused} times"
+        hint = "Store the refresh token of every answer, and let only one request renew a token at a time."
+        return Check("rotation", Verdict.FAIL, observed, rule, source, hint)
+    if len(seen.renewals) > 1:
+        observed = f"{len(seen.renewals)} renewals, each with the newest refresh token"
+        return Check("rotation", Verdict.PASS, observed, rule, source)
+    return Check("rotation", Verdict.NOT_SEEN, "fewer than two renewals", rule, source)
+
+
+def _revoked(seen: Observations, *, is_over: bool) -> Check:
+    rule = "A token that is rejected before it expires is renewed with the refresh token, without a person."
+    source = f"RFC 6750, 3.1; {AUTHORIZATION}"
+    hint = "After HTTP 401, try the refresh token before a new login."
+    if Renewal.REVOKED in seen.renewals:
+        return Check("rejected-token", Verdict.PASS, "renewed after HTTP 401", rule, source)
+    if seen.is_login_revoked:
+        return Check("rejected-token", Verdict.WARNING, "the client began a new login", rule, source, hint)
+    if is_over and seen.revoked_uses:
+        observed = "the client gave up after HTTP 401"
+        return Check("rejected-token", Verdict.WARNING, observed, rule, source, hint)
+    return Check("rejected-token", Verdict.NOT_SEEN, "no request with the rejected token", rule, source)
+
+
+def _login(seen: Observations, *, is_over: bool) -> Check:
+    rule = "The client keeps its login: a person logs in once, as long as the refresh token is valid."
+    source = f"OAuth 2.1, 4.3; {AUTHORIZATION}"
+    if seen.later_logins or seen.reused:
+        count = seen.later_logins
+        observed = f"a person was needed {count + 1} times" if count else "the client lost its tokens"
+        hint = "See the checks expiry, rotation and rejected-token."
+        return Check("login-kept", Verdict.FAIL, observed, rule, source, hint)
+    if is_over and (seen.revoked_uses or seen.expired_uses) and not seen.renewals:
+        return Check("login-kept", Verdict.FAIL, "the client stayed without a valid token", rule, source)
+    if seen.logins and len(seen.renewals) > 1 and (seen.revoked_uses or is_over):
+        observed = f"one login, {len(seen.renewals)} renewals"
+        return Check("login-kept", Verdict.PASS, observed, rule, source)
+    return Check("login-kept", Verdict.NOT_SEEN, "the run was too short", rule, source)

@@ -1,0 +1,348 @@
+"""Authorization server and protected MCP endpoint of `oauth-bench`, which record what the client does."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from enum import StrEnum
+from html import escape
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from aiohttp import web
+from msgspec import Struct, field
+
+from mcpdesk.features.client_bench.bench_http import answer_message
+from mcpdesk.features.client_bench.bench_report import ClientFacts, Message, add_message
+from mcpdesk.features.client_bench.page_visit import UNDELIVERED
+from mcpdesk.features.client_bench.scripted_server import (
+    Reply,
+    ScriptedServer,
+    client_info,
+    offered_revision,
+)
+from mcpdesk.protocol.revisions import BY_NAME, REVISIONS
+from mcpdesk.recorder.masking import mask_text
+from mcpdesk.testing.authorization_server import (
+    ENDPOINT,
+    RESOURCE_METADATA,
+    AuthorizationServer,
+    Document,
+    IssuedToken,
+    TokenRefused,
+    is_verified,
+)
+
+SCOPE = "bench:use"
+"""Scope in the challenge."""
+OTHER_SCOPE = "bench:more"
+"""Scope that only the metadata names."""
+METADATA = "/bench/resource-metadata"
+"""Path of the metadata in the challenge. The same document is also at the well-known paths."""
+MAX_MESSAGES = 60
+"""Maximum number of requests that are recorded."""
+MAX_TEXT_LENGTH = 200
+"""Maximum number of characters of a text that the client chooses."""
+RENEWALS = 2
+"""Number of renewals after which the bench revokes an access token."""
+
+
+class Probe(StrEnum):
+    """Kind of a run."""
+
+    LOGIN = "login"
+    """The authorization server follows all rules."""
+    WRONG_ISS = "wrong-iss"
+    """The redirect has the `iss` of another authorization server."""
+    NO_ISS = "no-iss"
+    """The redirect lacks `iss`, which the metadata announces."""
+    WRONG_STATE = "wrong-state"
+    """The redirect has another `state` than the client sent."""
+
+
+class Renewal(StrEnum):
+    """Reason for which a client renewed a token."""
+
+    EARLY = "early"
+    """The token was still valid."""
+    EXPIRED = "expired"
+    """The token had expired, but the client had not used it since."""
+    REJECTED = "rejected"
+    """A request with the expired token was rejected."""
+    REVOKED = "revoked"
+    """A request with the revoked token was rejected."""
+
+
+class Observations(Struct):
+    """Actions of the client in one run."""
+
+    client: ClientFacts = field(default_factory=ClientFacts)
+    messages: list[Message] = []
+    requests: int = 0
+    """Number of requests to the MCP endpoint."""
+    is_stateless: bool = False
+    """True if the client uses the revision 2026-07-28."""
+    metadata_paths: list[str] = []
+    """Paths from which the metadata of the resource was read."""
+    registrations: list[Document] = []
+    authorizations: list[Document] = []
+    codes: list[Document] = []
+    """Token requests with a code."""
+    verified: list[bool] = []
+    """For each of `codes`, True if its `code_verifier` matches."""
+    logins: int = 0
+    renewals: list[Renewal] = []
+    renewal_requests: list[Document] = []
+    """Token requests with a refresh token that is known."""
+    reused: int = 0
+    """Number of token requests with a refresh token that was used before."""
+    expired_uses: int = 0
+    """Number of requests with an expired token."""
+    revoked_uses: int = 0
+    """Number of requests with a revoked token."""
+    revocations: int = 0
+    """Number of tokens that the bench revoked."""
+    tokens_in_url: int = 0
+    missing_tokens: int = 0
+    """Number of requests without a token after a login."""
+    has_expired: bool = False
+    """True if a token has expired while the client knew no newer one."""
+    later_logins: int = 0
+    """Number of authorizations although the client had a valid refresh token."""
+    is_login_revoked: bool = False
+    """True if the first of `later_logins` followed the rejection of a revoked token."""
+    bad_redirects: int = 0
+    """Number of redirects that the client must refuse."""
+    is_undelivered: bool = False
+    """True if the client did not receive a redirect, because it did not listen."""
+    bad_codes_used: int = 0
+    """Number of token requests with a code from such a redirect."""
+
+
+class BenchServer(AuthorizationServer):
+    """Records the requests of a client. It refuses a violation only if there is no other way."""
+
+    def __init__(self, probe: Probe, lifetime_s: float, *, asks: bool) -> None:
+        """With `asks`, a person confirms each login on a page."""
+        super().__init__(lifetime_s, (SCOPE, OTHER_SCOPE))
+        self.probe = probe
+        self.seen = Observations()
+        self.changed = asyncio.Event()
+        """Set after each request."""
+        self._asks = asks
+        self._began = time.monotonic()
+        self._server = ScriptedServer(REVISIONS, is_http=True)
+        self._current: IssuedToken | None = None
+        """Newest token. Its refresh token is valid."""
+        self._uses = 0
+        """Number of successful requests with the newest token."""
+        self._bad_codes = set[str]()
+        self._confirmations: dict[str, str] = {}
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        try:
+            response = await self._handled(request)
+        finally:
+            self.changed.set()
+        return response
+
+    async def _handled(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._describe(user_agent=request.headers.get("User-Agent", ""))
+        if "access_token" in request.query:
+            self.seen.tokens_in_url += 1
+        if request.path == ENDPOINT:
+            return await self._resource(request)
+        if request.path in (METADATA, RESOURCE_METADATA, f"{RESOURCE_METADATA}{ENDPOINT}"):
+            self.seen.metadata_paths.append(request.path)
+            response: web.Response | None = self.document("resource", self.resource_metadata())
+        elif request.path == "/confirm" and request.method == "POST":
+            return await self._confirm(request)
+        elif request.path == UNDELIVERED:
+            self.seen.is_undelivered = True
+            response = web.Response(status=204)
+        else:
+            response = await self.answer(request)
+        response = response or web.Response(status=404)
+        self._record(f"{request.method} {request.path}", f"HTTP {response.status}")
+        return response
+
+    def server_metadata(self) -> Document:
+        """Return the metadata, which also offers client ID metadata documents."""
+        return super().server_metadata() | {
+            "client_id_metadata_document_supported": True,
+            "scopes_supported": [SCOPE, OTHER_SCOPE],
+        }
+
+    def observe(self, kind: str, fields: Document) -> None:
+        """Record a request to the authorization server."""
+        seen = self.seen
+        match kind:
+            case "registration":
+                seen.registrations.append(fields)
+                if isinstance(name := fields.get("client_name"), str):
+                    self._describe(registered=name)
+            case "authorization" if fields not in seen.authorizations:  # some clients also check the page
+                seen.authorizations.append(fields)
+                if self._current is not None and not self._current.is_renewed:
+                    seen.is_login_revoked |= not seen.later_logins and bool(seen.revoked_uses)
+                    seen.later_logins += 1
+
+    async def login_page(self, request: web.BaseRequest, asked: Document) -> web.Response | None:
+        """Return a page with a button, if a person must confirm logins."""
+        if not self._asks:
+            return None
+        key = asked.get("bench_confirmation", "")
+        if key in self._confirmations:
+            del self._confirmations[key]
+            del asked["bench_confirmation"]
+            return None
+        key = secrets.token_urlsafe(16)
+        self._confirmations[key] = request.query_string
+        while len(self._confirmations) > MAX_MESSAGES:
+            del self._confirmations[next(iter(self._confirmations))]
+        client = escape(str(asked.get("client_id", ""))[:MAX_TEXT_LENGTH])
+        text = (
+            "<!doctype html><title>mcpdesk oauth-bench</title>"
+            f"<p>The client {client} wants to log in to the bench."
+            f'<form method="post" action="/confirm"><input type="hidden" name="key" value="{key}">'
+            "<button>Log in</button></form>"
+        )
+        return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
+
+    async def _confirm(self, request: web.BaseRequest) -> web.Response:
+        """Continue a login that a person has confirmed."""
+        fields = dict(parse_qsl((await request.read()).decode("utf-8", "replace")))
+        key = fields.get("key", "")
+        if key not in self._confirmations:
+            return web.Response(status=400, text="This login is over. Begin again in the client.")
+        query = f"{self._confirmations[key]}&{urlencode({'bench_confirmation': key})}"
+        return web.Response(status=303, headers={"Location": f"/authorize?{query}"})
+
+    def redirect_problem(self, asked: Document) -> str:
+        """Return the reason why the browser cannot be redirected to the client, or "".
+
+        The document of a client ID is not read, so such a client can be redirected to this machine only.
+        """
+        if problem := super().redirect_problem(asked):
+            return problem
+        is_registered = asked.get("client_id") in self._clients
+        is_local = asked["redirect_uri"].startswith(("http://127.0.0.1", "http://localhost", "http://[::1]"))
+        return "" if is_registered or is_local else "the redirect_uri must be on this machine"
+
+    def redirect(self, asked: Document, code: str) -> Document:
+        """Return the parameters of the redirect, with the error of the probe."""
+        back = super().redirect(asked, code)
+        match self.probe:
+            case Probe.LOGIN:
+                return back
+            case Probe.WRONG_ISS:
+                back["iss"] = "https://other-issuer.example"
+            case Probe.NO_ISS:
+                del back["iss"]
+            case Probe.WRONG_STATE:
+                back["state"] = "state-of-another-login"
+        self.seen.bad_redirects += 1
+        self._bad_codes.add(code)
+        return back
+
+    def check_code(self, asked: Document, given: Document) -> None:
+        """Record the token request of a login, and accept it."""
+        self.seen.codes.append(given)
+        self.seen.verified.append(is_verified(asked, given))
+
+    def scopes_of(self, given: Document) -> tuple[str, ...]:
+        """Return the scopes of a new token. Raises: TokenRefused."""
+        if given.get("code") in self._bad_codes:
+            self.seen.bad_codes_used += 1
+        if given.get("grant_type") == "refresh_token":
+            return self._renewed(given)
+        scopes = super().scopes_of(given)
+        self.seen.logins += 1
+        return scopes
+
+    def _renewed(self, given: Document) -> tuple[str, ...]:
+        known = {each.refresh_token: each for each in self._tokens.values()}
+        token = known.get(given.get("refresh_token", ""))
+        if token is None:
+            raise TokenRefused("invalid_grant", "the refresh token is unknown")
+        if token.is_renewed:
+            self.seen.reused += 1
+            self._current = None
+            return self.check_refresh(token.refresh_token).scopes  # refuses, and deletes all tokens
+        self.seen.renewal_requests.append(given)
+        self.seen.renewals.append(self._reason(token))
+        self.check_refresh(token.refresh_token)
+        return token.scopes
+
+    def _reason(self, token: IssuedToken) -> Renewal:
+        if token.is_revoked and self.seen.revoked_uses:
+            return Renewal.REVOKED
+        if not token.has_expired:
+            return Renewal.EARLY
+        return Renewal.REJECTED if self.seen.expired_uses else Renewal.EXPIRED
+
+    def issue(self, scopes: tuple[str, ...]) -> IssuedToken:
+        """Return a new token."""
+        self._current, self._uses = super().issue(scopes), 0
+        return self._current
+
+    @property
+    def expires_in_s(self) -> float | None:
+        """Seconds until the newest token expires, or None without a token. May be negative."""
+        return None if self._current is None else self._current.expires - time.monotonic()
+
+    async def _resource(self, request: web.BaseRequest) -> web.Response:
+        """Answer a request to the MCP endpoint, if it has a valid token."""
+        seen, token = self.seen, self.presented(request)
+        seen.requests += 1
+        version = BY_NAME.get(request.headers.get("MCP-Protocol-Version", ""))
+        seen.is_stateless |= version is not None and version.is_stateless
+        error = ""
+        if token is None:
+            error = "invalid_token" if "Authorization" in request.headers else ""
+            seen.missing_tokens += not error and seen.logins > 0
+        elif token.is_revoked:
+            seen.revoked_uses += 1
+            error = "invalid_token"
+        elif token.has_expired:
+            seen.expired_uses += 1
+            error = "invalid_token"
+        if token is None or error:
+            reason = "no token" if not error else "token revoked" if token and token.is_revoked else error
+            self._record(f"{request.method} {ENDPOINT}", f"HTTP 401: {reason}")
+            return self._challenge(error)
+        self._uses += token is self._current
+        if len(seen.renewals) >= RENEWALS and token is self._current and not seen.revocations:
+            token.is_revoked = True  # from the next request
+            seen.revocations += 1
+        return await answer_message(self._server, request, self._message)
+
+    def _challenge(self, error: str) -> web.Response:
+        parts = [f'error="{error}"'] if error else []
+        parts += [f'resource_metadata="{self.origin}{METADATA}"', f'scope="{SCOPE}"']
+        return web.Response(status=401, headers={"WWW-Authenticate": f"Bearer {', '.join(parts)}"})
+
+    def _message(self, message: Any, reply: Reply) -> None:
+        info = client_info(message)
+        if isinstance(name := info.get("name"), str):
+            self._describe(name=name, version=str(info.get("version", "")))
+        method = message.get("method") if isinstance(message, dict) else None
+        revision = offered_revision(message)
+        self._record(f"{method or 'a message'}{f' ({revision})' if revision else ''}", reply.text)
+
+    def _describe(
+        self, *, name: str = "", version: str = "", user_agent: str = "", registered: str = ""
+    ) -> None:
+        client = self.seen.client
+        self.seen.client = ClientFacts(
+            (name or client.name or registered)[:MAX_TEXT_LENGTH],
+            (version or client.version)[:MAX_TEXT_LENGTH],
+            (client.user_agent or user_agent)[:MAX_TEXT_LENGTH],
+        )
+
+    def _record(self, sent: str, answer: str) -> None:
+        at_s = round(time.monotonic() - self._began, 3)
+        new = Message(at_s, mask_text(sent[:MAX_TEXT_LENGTH]), mask_text(answer))
+        add_message(self.seen.messages, new, MAX_MESSAGES)
