@@ -75,7 +75,7 @@ def run(line: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
 def test_first_block_starts_the_desk_and_the_second_runs_the_tests() -> None:
     first, second = (block.strip() for block in BLOCKS[:2])
     assert "pip install -e ." in first and first.endswith("mcpdesk")
-    assert "pip install -e '.[dev]'" in second and ".venv/bin/pytest" in second
+    assert "-e '.[test]'" in second and ".venv/bin/pytest" in second
 
 
 @pytest.mark.process
@@ -226,7 +226,7 @@ def test_extras_for_users_are_listed() -> None:
     listed = re.findall(
         r"(?m)^\| `(\w+)` \|", (ROOT / "docs" / "install.md").read_text().partition("## Extras")[2]
     )
-    assert set(listed) == set(project["optional-dependencies"]) - {"dev", "docs"}
+    assert set(listed) == set(project["optional-dependencies"]) - {"dev", "docs", "test"}
 
 
 def test_every_builtin_tool_is_listed() -> None:

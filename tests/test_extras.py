@@ -41,7 +41,7 @@ def of_extra(extra: str) -> list[Requirement]:
 
 
 def test_every_extra_of_the_tests_is_known_here() -> None:
-    extras = set(metadata("mcpdesk").get_all("Provides-Extra") or ()) - {"dev"}
+    extras = set(metadata("mcpdesk").get_all("Provides-Extra") or ()) - {"dev", "test"}
     brought = {each.name for each in of_extra("dev")}
     assert {extra for extra in extras if {each.name for each in of_extra(extra)} <= brought} == set(MODULES)
 

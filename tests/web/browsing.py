@@ -11,13 +11,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright
 
 from tests.support.dashboard import OPERATOR_KEY, Dashboard
 from tests.support.patience import WITHIN_S, until
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
@@ -177,6 +179,8 @@ def debugged_browser() -> str:
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     """Run the browser; close all of its pages at the end."""
+    from playwright.async_api import async_playwright  # the quick tests do without this extra
+
     async with async_playwright() as playwright:
         running = await playwright.chromium.connect_over_cdp(debugged_browser())
         try:

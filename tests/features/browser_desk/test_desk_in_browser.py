@@ -15,13 +15,13 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 import psutil
 import pyte
 import pytest
 from aiohttp import WSMsgType
-from playwright.async_api import ConsoleMessage, Request, WebSocket
 
 from mcpdesk.features import VARIABLE
 from tests.support.folders import write
@@ -30,6 +30,9 @@ from tests.support.ports import free_port
 from tests.support.terminal import Desk
 from tests.web.browsing import chromium, needs_browser
 from tests.web.test_origins import another_server
+
+if TYPE_CHECKING:
+    from playwright.async_api import ConsoleMessage, Request, WebSocket
 
 ROOT = Path(__file__).parents[3]
 TOOL = '''
