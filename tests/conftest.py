@@ -73,9 +73,17 @@ def pytest_make_collect_report(
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Make no items of functions that the quick part leaves out: each costs a millisecond."""
+    is_left_out = collector.config.option.markexpr == QUICK and tiers.is_marked_unquick(obj)
+    return [] if is_left_out else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests back in order: all workers must have the same."""
+    """Put the tests back in order: all workers must have the same. Then mark cases of large tables."""
     items.sort(key=lambda item: item.path)
+    tiers.mark_cases_slow(items)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -161,7 +169,6 @@ def pytest_collection_finish() -> None:
         os.environ.pop(variable, None)
     # A checkout in a temporary folder would be refused in configuration files otherwise.
     os.environ["MCPDESK_PROGRAM"] = shlex.join(started_command("", sys.executable))
-    gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
     gc.enable()

@@ -112,6 +112,39 @@ def test_an_unmarked_test_that_is_not_quick_fails(tmp_path: Path) -> None:
     assert "mark it `slow`" in ran.stdout and "mark it `process`" in ran.stdout
 
 
+TABLE = """
+import pytest
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("number", [*range(20), pytest.param(20, marks=pytest.mark.slow)])
+def test_table(number):
+    pass
+"""
+
+
+@pytest.mark.process
+def test_of_a_large_table_as_many_cases_as_it_says_are_quick_and_the_others_slow(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_table.py").write_text(TABLE)
+    (tmp_path / "pytest.ini").write_text(INI + "  sampled\n")
+
+    def cases(*options: str) -> list[str]:
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", *options],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(TESTS.parent)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return re.findall(r"test_table\[(\d+)\]", ran.stdout)
+
+    quick, slow = cases("-m", "not slow"), cases("-m", "slow")
+    assert len(quick) == 3 and len(slow) == 18
+    assert {*quick, *slow} == set(map(str, range(21))) == set(cases())
+
+
 def test_every_wait_is_one_of_the_support() -> None:
     """Programs in strings may wait as they like."""
     found = [

@@ -6,12 +6,10 @@ import asyncio
 import inspect
 import linecache
 import os
-import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
-from html import unescape
 from types import CodeType, TracebackType
 from typing import Any, TypeVar
 
@@ -25,7 +23,6 @@ LOOK_S = 0.005
 # A busy machine looks less often, and waits longer for that.
 LEAST_LOOKS = 20
 MAX_CHARACTERS = 3_000
-CELL = re.compile(r'<text [^>]*? x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"[^>]*>(.*?)</text>')
 
 
 _until_s = UNTIL_S
@@ -189,9 +186,4 @@ def screen_text(app: Any) -> str:
     """The screen of a Textual app as lines of text."""
     if not app.is_running:
         return "(the app has ended)"
-    rows: dict[float, str] = {}
-    for x, y, length, text in CELL.findall(app.export_screenshot()):
-        plain = unescape(text).replace("\xa0", " ")
-        column = round(float(x) / (float(length) / len(plain))) if plain else 0
-        rows[float(y)] = rows.get(float(y), "").ljust(column) + plain
-    return "\n".join(rows[y].rstrip() for y in sorted(rows))
+    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips())

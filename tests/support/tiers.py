@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
+from collections.abc import Iterable
+from inspect import isfunction
 from tempfile import gettempdir
 from typing import Any
 
@@ -56,6 +59,29 @@ def has_varying_cost(item: pytest.Item) -> bool:
 def is_quick(item: pytest.Item) -> bool:
     """Return True for a test without a mark."""
     return not any(item.get_closest_marker(mark) for mark in UNQUICK)
+
+
+def is_marked_unquick(function: object) -> bool:
+    """Return True for a test function with a mark of its own that keeps it out of the quick part."""
+    return isfunction(function) and any(mark.name in UNQUICK for mark in getattr(function, "pytestmark", ()))
+
+
+def mark_cases_slow(items: Iterable[pytest.Item]) -> None:
+    """Mark the cases of `sampled` tests as slow, except for as many as the mark says.
+
+    The name of the test decides which cases stay quick, so that these are the same in every run.
+    """
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and is_quick(item):
+            tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, cases in tables.items():
+        mark = cases[0].get_closest_marker("sampled")
+        number = mark.args[0] if mark else 0
+        kept = set(random.Random(name).sample(range(len(cases)), min(number, len(cases))))
+        for index, case in enumerate(cases):
+            if index not in kept:
+                case.add_marker("slow")
 
 
 def cpu_limit_s() -> float:
