@@ -51,6 +51,7 @@ def test_nothing_harmful_is_drawn_whatever_is_given(text: str) -> None:
     assert not UNSAFE.search(clean(text, newlines=False))
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "character", [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), "\u202e", "\ufeff"]
 )

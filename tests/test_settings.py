@@ -328,6 +328,7 @@ OF_KIND = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [each.name for each in SETTINGS if each.folder is FolderUse.NOT])
 def test_a_value_that_a_folder_may_not_set_does_not_count(name: str, tmp_path: Path) -> None:
     setting, env_file = BY_NAME[name], tmp_path / "mcpdesk-env.txt"

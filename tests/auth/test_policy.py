@@ -119,6 +119,7 @@ def test_a_page_may_call_the_very_host_it_was_loaded_from(
     assert check_origin(origin, host=host, bound="", port=0) is expected
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.requirement("12.1")
 @pytest.mark.parametrize("origin", HOSTILE_ORIGINS)
 def test_stranger_page_may_not_call(origin: str) -> None:
@@ -150,6 +151,7 @@ def test_unreadable_entry_of_the_allow_list_lets_nobody_in() -> None:
     assert not check_host("", ["", "*"])
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("host", LOCAL_HOSTS)
 @pytest.mark.parametrize("bound", ["127.0.0.1", "::1", "localhost", "", "0.0.0.0"])
 def test_own_names_are_served_wherever_the_listener_is_bound(host: str, bound: str) -> None:
@@ -162,6 +164,7 @@ def test_listener_at_another_loopback_address_is_called_by_it_alone() -> None:
     assert not check_host("127.0.0.2:3333", bound="localhost")
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.requirement("12.1")
 @pytest.mark.parametrize("host", HOSTILE_HOSTS)
 @pytest.mark.parametrize("bound", ["127.0.0.1", "::1", "127.0.0.2", "localhost", ""])

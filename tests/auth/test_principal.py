@@ -233,6 +233,7 @@ def problem(route: str, expected: str, outcome: Any) -> str:
     return "" if is_right else said
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.requirement("11.1")
 @pytest.mark.requirement("11.2")
 @pytest.mark.requirement("12.4")

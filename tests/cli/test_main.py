@@ -20,6 +20,7 @@ from tests.support.features import needs_all_features
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("first", [*COMMANDS, "--help", "-h", "--version"])
 def test_command_stays_first(first: str) -> None:
     assert with_command([first, "x"]) == [first, "x"]

@@ -91,6 +91,7 @@ WAYS |= having("load", ("load", lambda file: ["load", f"{file}:innocent", "echo"
 WAYS |= having("cases", ("test", lambda file: ["test", f"{file}:innocent", "--cases", CASES]))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("way", WAYS)
 def test_without_a_terminal_every_command_refuses_and_says_how_to_agree(
     stranger: Stranger, way: str, capfd: pytest.CaptureFixture[str]

@@ -112,6 +112,7 @@ async def test_stateless_server_is_asked_once_and_every_request_stands_alone(met
     assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcpdesk-bridge"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "refusal",
     [

@@ -84,6 +84,7 @@ def _naming(what: str, url: str) -> dict[str, Change]:
     }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("what", "told"),
     [

@@ -384,6 +384,7 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
 """Deviation -> the invalid document, its change, and the report."""
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("what", BROKEN)
 async def test_a_deviation_is_named_with_its_rule(what: str) -> None:
     document, change, told = BROKEN[what]

@@ -119,6 +119,7 @@ FAULTS: list[tuple[str, Odd, str, str]] = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("odd", "words", "advice"), [each[1:] for each in FAULTS], ids=[each[0] for each in FAULTS]
 )

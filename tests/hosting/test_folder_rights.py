@@ -87,6 +87,7 @@ async def test_values_that_appear_in_a_running_folder_are_reported_and_ignored(t
         assert desk.host.rules.allowed_hosts == ()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", STEERING.split())
 def test_the_env_file_sets_no_variable_that_steers_programs(tmp_path: Path, name: str) -> None:
     (tmp_path / ENV_FILE).write_text(f"SEARCH_TOKEN=mine\n{name}=theirs\n")
@@ -102,6 +103,7 @@ OWN = """
 """
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", OWN.split())
 def test_variables_of_the_folders_own_code_are_set(name: str) -> None:
     assert may_set_variable(name)

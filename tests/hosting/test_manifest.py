@@ -58,6 +58,7 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
     assert manifest.settings == {"tool_timeout_ms": 500, "max_body_bytes": "1M"}
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("text", "place", "complaint"),
     [
@@ -215,6 +216,7 @@ def test_a_token_is_for_the_server_itself_unless_something_else_is_said(tmp_path
     assert read(tmp_path, {"jwt": SECRET | {"audience": "me"}, "resource": resource}).audiences == {"me"}
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("auth", "told"),
     [

@@ -14,6 +14,7 @@ HEAVY = "(?=a)(?:(?:(?:a(?=a|)){100}){100}){100}"
 """Pattern that takes half a minute for a long text, although its steps back are limited."""
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("rules", "given", "said"),
     [

@@ -183,6 +183,7 @@ async def test_a_client_without_a_session_that_hangs_up_withdraws_its_question(
         assert "disconnected" in (await person.sees(QuestionState.WITHDRAWN)).reason
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("revision", "absent_s", "sweep_s"),
     [
@@ -359,6 +360,7 @@ class Slow(Answers):
         return types.ElicitResult(action="accept", content={"answer_1": "tea"})
 
 
+@pytest.mark.sampled(1)
 @both_eras
 @pytest.mark.parametrize("first", ["desk", "client"])
 async def test_asked_in_both_places_the_first_answer_wins(folder: Path, revision: str, first: str) -> None:

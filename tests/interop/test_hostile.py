@@ -48,6 +48,7 @@ def nothing_left_behind(allowed: int = 2) -> Iterator[None]:
     assert conversations() <= before + allowed
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "sent", [b"POST", HEAD, HEAD + b"Content-Length: 1000\r\n\r\n{", b"\x16\x03\x01\x02\x00"]
 )
@@ -87,6 +88,7 @@ async def test_cancelling_what_was_never_asked_and_answering_what_was_not_does_n
 STRANGERS = (b"Origin: https://evil.example", b"Origin: null", b"Host: evil.example")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.requirement("4.14", "5.13", "12.1")
 @pytest.mark.parametrize("stranger", STRANGERS)
 @pytest.mark.parametrize("way", [b"", b"/sse", b"/messages?connection=x", b"/ws"])

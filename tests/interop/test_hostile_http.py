@@ -79,6 +79,7 @@ FOREIGN = {
 """Understood, and not served."""
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.requirement("12.10")
 @pytest.mark.parametrize("name", REFUSED)
 async def test_a_request_of_two_readings_gets_one_refusal(name: str) -> None:
@@ -166,6 +167,7 @@ async def test_requests_are_answered_the_same_in_every_split() -> None:
             assert await answers(served, [data[a:b] for a, b in pairwise(places)]) == whole
 
 
+@pytest.mark.slow
 async def test_random_bytes_are_refused_or_waited_for_and_others_are_served() -> None:
     chance = random.Random(SEED)
     whole = posted(PING, b"X-Some: thing\r\n")

@@ -57,6 +57,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_frame_against_the_rules_ends_its_socket_or_is_answered(name: str) -> None:
     async with serving() as served, upgraded(served) as (reader, writer):
@@ -104,6 +105,7 @@ async def test_a_flood_of_pings_nobody_reads_the_answers_of_holds_nobody_up() ->
         writer.transport.abort()
 
 
+@pytest.mark.slow
 async def test_random_frames_end_their_socket_alone() -> None:
     chance = random.Random(SEED)
     async with serving() as served:

@@ -59,6 +59,7 @@ COSTLY: dict[str, tuple[dict[str, Any], Any]] = {
 """A schema, and an argument that does not fit it."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", BOMBS)
 async def test_a_tool_with_a_schema_that_costs_too_much_is_not_called(name: str) -> None:
     async with serving() as served:
@@ -71,6 +72,7 @@ async def test_a_tool_with_a_schema_that_costs_too_much_is_not_called(name: str)
         assert (await other.json())["result"]["content"][0]["text"] == "still here"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", COSTLY)
 async def test_an_argument_made_to_cost_is_refused(name: str) -> None:
     schema, value = COSTLY[name]

@@ -139,18 +139,21 @@ def random_bytes() -> Iterator[bytes]:
         yield bytes(changed)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PARSERS)
 def test_random_bytes_get_a_verdict(name: str) -> None:
     for data in random_bytes():
         verdict(*PARSERS[name], data)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PARSERS)
 @given(data=st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
 def test_anything_gets_a_verdict(name: str, data: bytes) -> None:
     verdict(*PARSERS[name], data)
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_any_json_is_a_message_or_an_invalid_one(value: Any) -> None:
     verdict(
@@ -229,6 +232,7 @@ FOLDER_FILES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", FOLDER_FILES)
 def test_random_files_of_a_folder_get_a_verdict(name: str, tmp_path: Path) -> None:
     chance = random.Random(SEED)

@@ -94,6 +94,7 @@ def test_matching_undoes_expanding(shape: str, a: str, b: str) -> None:
     assert template.match(template.expand(values)) == values
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "shape",
     ["x://{a}{b}{c}{d}/end", "x://{+a}v{+b}v{+c}/end", "x://{a,b,c}{d,e}/end", "x://{;a}{;b}{;c}/end"],

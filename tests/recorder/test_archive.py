@@ -74,6 +74,7 @@ def test_a_frame_of_a_time_no_calendar_has_is_damage(tmp_path: Path, moment: str
     archive.close()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_keeps_the_frames_that_are_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     recording = recorded(path, exchanges=1)

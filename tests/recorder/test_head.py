@@ -64,6 +64,7 @@ def test_notifications_tell_token_and_cancelled_id() -> None:
     assert (cancelled.kind, cancelled.cancels) == (ExchangeKind.NOTIFICATION, "a")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "data",
     [

@@ -231,6 +231,7 @@ def test_a_line_with_something_impossible_costs_only_itself(tmp_path: Path, line
     archive.close()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "frame",
     [

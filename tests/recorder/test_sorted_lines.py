@@ -66,6 +66,7 @@ def check(recording: Recording, view: View, column: str, is_descending: bool, li
     assert [lines.lines[at] for at in range(len(got))] == got and lines.lines[-1] == got[-1]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_descending", [True, False])
 @pytest.mark.parametrize("column", SORT_KEYS)
 def test_lines_are_in_order_and_equal_ones_as_they_came(column: str, is_descending: bool) -> None:
@@ -88,6 +89,7 @@ def test_lines_are_in_order_and_equal_ones_as_they_came(column: str, is_descendi
         )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("query", ["", "status:error", "status:pending", "words", "not tool:a"])
 @pytest.mark.parametrize("column", ["took", "size", "status", "id"])
 def test_what_comes_changes_or_leaves_finds_its_place(column: str, query: str) -> None:

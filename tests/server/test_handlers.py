@@ -78,6 +78,7 @@ async def test_a_resource_is_read_by_the_path_of_its_file(tmp_path: Path, uri: s
     assert (entry["uri"], entry["text"]) == ("resource://tide", "read resource://tide")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "uri",
     [

@@ -238,6 +238,7 @@ async def test_an_animated_picture_says_so(tmp_path: Path) -> None:
 UNREADABLE = "is not a readable image, or is broken"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", FORMATS)
 async def test_a_picture_that_is_cut_off_is_broken(tmp_path: Path, format: str) -> None:
     path = tmp_path / "cut"
@@ -247,6 +248,7 @@ async def test_a_picture_that_is_cut_off_is_broken(tmp_path: Path, format: str) 
         await read(path)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", FORMATS)
 async def test_a_picture_with_wrong_bytes_is_read_or_broken(tmp_path: Path, format: str) -> None:
     path, random = tmp_path / "odd", Random(5)

@@ -284,6 +284,7 @@ LONG_SCOPE = "wallet:" + "x" * 80
 FAR = UpstreamView("https://example.org/mcp", "ready")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("server", "item", "lines"),
     [
@@ -336,6 +337,7 @@ CURSOR = GrantView("profiles", "Bash", "client:cursor 1.4", time.time() - 500)
 ADAS_GRANT = GrantView("hello", "greet", "token:ada of https://id.example.org", time.time() - 5)
 
 
+@pytest.mark.slow
 async def test_enter_ends_the_chosen_one() -> None:
     link = quiet_link()
     link.granted = (ADAS_GRANT, CURSOR)
@@ -352,6 +354,7 @@ async def test_enter_ends_the_chosen_one() -> None:
         assert list(link.granted) == [ADAS_GRANT] and app.main.is_current
 
 
+@pytest.mark.slow
 async def test_without_any_it_says_where_they_come_from() -> None:
     async with running_frame() as (app, pilot):
         await choose_action(pilot, "standing approvals")

@@ -30,6 +30,7 @@ async def test_space_opens_the_actions_of_the_focused_pane_and_enter_runs_one(
         assert app.main.pane is not None and app.main.pane.has_class("-filtering")
 
 
+@pytest.mark.slow
 async def test_actions_of_the_pane_come_before_those_of_the_desk() -> None:
     async with running_frame(quiet_link()) as (app, pilot):
         await pilot.press("6")

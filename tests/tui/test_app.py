@@ -111,6 +111,7 @@ async def test_tiny_terminal_shows_a_message_and_survives(size: tuple[int, int])
         assert not app.main.has_class("-too-small") and not app.main.query_one("#too-small").display
 
 
+@pytest.mark.slow
 async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running_frame(theme="plum") as (app, pilot):

@@ -72,6 +72,7 @@ async def test_json_has_all_the_rows_of_its_box() -> None:
         await it.until(lambda: sum(each.size.height for each in heights) == box.content_size.height)
 
 
+@pytest.mark.slow
 async def test_json_text_survives_going_to_another_item() -> None:
     arguments = Arguments()
     first, second = draft(), draft("slow-report")

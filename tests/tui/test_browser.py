@@ -34,6 +34,7 @@ async def test_a_link_of_the_web_is_opened(monkeypatch: pytest.MonkeyPatch) -> N
         assert "Opening the link" in first and second == "Only http and https links are opened."
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "browser", [webbrowser.GenericBrowser("lynx"), None], ids=["of the terminal", "none"]
 )

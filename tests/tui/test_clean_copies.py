@@ -41,6 +41,7 @@ def test_every_action_that_copies_passes_the_one_method_that_cleans() -> None:
     assert not any("]52" in source or "pyperclip" in source for source in sources.values())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("text", "copied"),
     [
@@ -64,6 +65,7 @@ async def test_no_command_for_a_terminal_is_copied(
         await pilot.pause()
 
 
+@pytest.mark.slow
 @needs_feature("exports")
 async def test_no_choice_for_an_exchange_copies_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = Recording(None)

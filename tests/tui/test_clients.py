@@ -308,6 +308,7 @@ async def test_a_long_name_is_cut_only_where_there_is_no_room_and_below_stand_th
             assert re.search(latest, str(detail.content))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("connections", "expected"), [(2, ["own", "ended"]), (1, ["own"])])
 async def test_latest_calls_include_ended_connections_that_the_row_counts(
     connections: int, expected: list[str]

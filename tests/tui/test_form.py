@@ -179,6 +179,7 @@ async def test_secrets_are_not_shown() -> None:
         assert form.query_one(Input).password
 
 
+@pytest.mark.slow
 async def test_a_form_whose_loading_nobody_waits_for_any_more_is_whole_all_the_same() -> None:
     one, two = ({"properties": {name: {"type": "string"} for name in names}} for names in ("a", "bc"))
     async with form_of(one) as (form, pilot, stage):

@@ -95,6 +95,7 @@ async def test_stuck_loop_takes_the_place_of_the_url() -> None:
     assert "no answer for 4 s" in text and "http" not in text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 60, 40])
 async def test_the_most_important_stays_where_there_is_little_room(width: int) -> None:
     text = await line(VIEW, waiting=3, width=width)
@@ -192,6 +193,7 @@ async def test_while_arguments_are_typed_the_footer_names_the_keys_that_work_the
         assert "/ filter" in footer.render().plain
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("width", [40, 80, 200])
 async def test_palette_and_help_stay_at_any_width(width: int) -> None:
     async with running_frame(size=(width, 30)) as (app, pilot):

@@ -127,6 +127,7 @@ async def test_a_desk_uses_the_keys_of_the_file_and_shows_them(keys_file: Path) 
         assert app.is_running and app.screen is app.main
 
 
+@pytest.mark.slow
 async def test_the_next_desk_without_the_file_has_the_usual_keys(keys_file: Path) -> None:
     async with running_frame() as (app, pilot):
         await pilot.press("question_mark")

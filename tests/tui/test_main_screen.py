@@ -55,6 +55,7 @@ async def test_panes_are_mounted_at_their_first_visit_and_keep_their_focus() -> 
         assert app.focused is field
 
 
+@pytest.mark.slow
 async def test_a_pane_that_is_asked_for_twice_at_once_is_mounted_once() -> None:
     async with running_frame() as (app, _):
         await asyncio.gather(app.main.show_screen("activity"), app.main.show_screen("activity"))
@@ -72,6 +73,7 @@ async def test_tabs_can_be_clicked_and_show_where_one_is() -> None:
         assert [part.text.plain.strip() for part in current] == ["4 Clients"]
 
 
+@pytest.mark.slow
 async def test_another_server_is_picked_its_url_copied_and_its_folder_read_again() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
@@ -216,6 +218,7 @@ async def test_a_pane_or_core_that_fails_is_logged_and_named_once(
         assert app.is_running and "ZeroDivisionError" in toasts(app)[-1]
 
 
+@pytest.mark.slow
 async def test_a_part_that_is_taken_down_while_the_program_ends_is_no_fault(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -232,6 +235,7 @@ async def test_a_part_that_is_taken_down_while_the_program_ends_is_no_fault(
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("notices", "said"),
     [
@@ -297,6 +301,7 @@ async def test_a_question_opens_by_itself_once_and_is_counted_until_it_ends(dial
 NEVER, JUST_NOW = -math.inf, math.inf
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("peer", "key", "call", "opens"),
     [
@@ -383,6 +388,7 @@ async def test_screen_at_rest_looks_less_often_and_wakes_when_a_frame_comes() ->
         assert not app.main.refresher.is_resting
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("act", ["press", "click"])
 async def test_screen_at_rest_wakes_under_a_hand(act: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_frame(quiet_link()) as (app, pilot):

@@ -41,6 +41,7 @@ async def chosen(*keys: str, size: tuple[int, int] = (80, 24), **options: object
     return ends[0] if ends else "open"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("keys", "end"),
     [
@@ -57,6 +58,7 @@ async def test_keys_choose(keys: tuple[str, ...], end: object) -> None:
     assert await chosen(*keys) == end
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("keys", "end"),
     [(("c", "h", "enter"), 3), (("down", "enter"), 2), (("q", "q", "enter"), "open"), (("escape",), None)],

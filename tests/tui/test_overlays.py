@@ -43,6 +43,7 @@ async def test_help_closes_and_nothing_else_happens(key: str) -> None:
         assert app.is_running and app.screen is app.main
 
 
+@pytest.mark.slow
 async def test_three_exercises_name_the_keys_of_the_actions() -> None:
     async with running_frame(size=(100, 40)) as (app, pilot):
         app.action_first_steps()
@@ -71,6 +72,7 @@ async def test_the_exercises_follow_changed_keys() -> None:
         rebind({})
 
 
+@pytest.mark.slow
 async def test_help_has_one_ground() -> None:
     async with running_frame() as (app, pilot):
         await pilot.press("question_mark")
@@ -127,6 +129,7 @@ async def test_what_is_scrolled_out_of_sight_has_no_letter() -> None:
         assert first in lettered and last not in lettered
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("keys", "shown"),
     [(["exclamation_mark", "4"], "clients"), (["escape"], "workbench")],

@@ -188,6 +188,7 @@ def test_a_long_group_is_cut_and_the_rest_is_counted() -> None:
     assert headings(index.lines("tool"))[-1].startswith("… 50 more")
 
 
+@pytest.mark.slow
 async def test_the_cursor_skips_headings() -> None:
     async with running_frame(quiet_link()) as (app, pilot):
         palette = await search(app, pilot, "profiles")

@@ -90,6 +90,7 @@ async def test_a_table_is_sorted_filtered_and_leads_to_the_object() -> None:
         await until(lambda: "12 of 200 rows" in stage.shown(), pilot)
 
 
+@pytest.mark.slow
 async def test_the_tab_that_was_chosen_stays_and_a_result_without_a_list_has_no_table() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):

@@ -70,6 +70,7 @@ async def test_a_pause_shows_what_can_follow_and_the_next_key_still_counts() -> 
         assert app.focused is app.main.query_one("#go")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_once")
 async def test_a_click_on_a_line_runs_it_and_a_click_beside_the_box_ends_it() -> None:
     async with desk() as (app, pilot):
@@ -86,6 +87,7 @@ async def test_a_click_on_a_line_runs_it_and_a_click_beside_the_box_ends_it() ->
         assert len(toasts(app)) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("is_shown", [False, True])
 async def test_escape_ends_it_and_an_unknown_key_says_so(
     is_shown: bool, monkeypatch: pytest.MonkeyPatch
@@ -109,6 +111,7 @@ async def test_escape_ends_it_and_an_unknown_key_says_so(
         assert app.screen is app.main and not app.clipboard
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never")
 async def test_a_key_that_types_nothing_keeps_its_own_action() -> None:
     async with desk() as (app, pilot):
@@ -144,6 +147,7 @@ async def test_a_click_elsewhere_ends_it() -> None:
         assert not app.clipboard
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never")
 async def test_the_footer_shows_and_presses_a_sequence_unless_text_is_typed() -> None:
     async with running_frame(quiet_link()) as (app, pilot):

@@ -51,6 +51,7 @@ def test_theme_can_be_read(name: str) -> None:
     assert contrast(Color.parse(ground), Color.parse(text)) >= 4.5
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [name for name, theme in BUILTIN_THEMES.items() if not theme.ansi])
 def test_themes_of_the_toolkit_can_be_read(name: str) -> None:
     colours = variables_of(BUILTIN_THEMES[name])
@@ -60,6 +61,7 @@ def test_themes_of_the_toolkit_can_be_read(name: str) -> None:
             assert ratio >= 4.5, f"{text} on {ground}: {ratio:.1f}"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("theme", [*OURS.values(), *BUILTIN_THEMES.values()], ids=lambda theme: theme.name)
 def test_letters_are_read_where_they_are_marked(theme: Theme) -> None:
     if theme.ansi:
@@ -228,6 +230,7 @@ async def test_each_theme_the_cursor_passes_is_worn_and_the_chosen_one_remembere
         assert app.theme == "paper"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("wanted", "memory", "worn", "said"),
     [

@@ -268,6 +268,7 @@ async def test_another_theme_draws_everything_anew() -> None:
         assert before.text == after.text and list(before) != list(after)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("said", "width", "shown"),
     [

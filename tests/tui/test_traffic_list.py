@@ -459,6 +459,7 @@ async def sort_by(pilot: Pilot[None], app: ListApp, letter: str) -> None:
     await pilot.pause()
 
 
+@pytest.mark.slow
 async def test_a_menu_of_columns_sorts_and_the_same_column_again_reverses_the_order() -> None:
     app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
     async with driven(app, size=(160, 12)) as pilot:

@@ -164,6 +164,7 @@ async def test_messages_for_a_client_that_does_not_read_are_counted_when_they_ar
             assert len(told) == sent, "what is dropped is in the traffic all the same"
 
 
+@pytest.mark.slow
 async def test_a_session_is_only_for_who_began_it_and_its_token_is_sent_on() -> None:
     seen: list[str] = []
 

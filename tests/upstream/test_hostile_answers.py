@@ -136,6 +136,7 @@ async def test_a_redirect_is_neither_relayed_nor_followed(status: int) -> None:
         assert len(there.received) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("status", [400, 404, 405, 500, 503, 520])
 async def test_a_refusal_in_plain_text_keeps_its_status_and_its_words(status: int) -> None:
     def answer(request: web.Request) -> web.StreamResponse:

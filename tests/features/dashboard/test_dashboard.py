@@ -253,6 +253,7 @@ async def test_sessions_revoked_at_the_desk_end_with_their_pages(shown: Dashboar
 ORIGINS = ["", "null", "http://evil.example", "http://localhost:1", "http://127.0.0.1:1", "https://127.0.0.1"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("origin", ORIGINS)
 async def test_only_the_pages_own_origin_changes_anything(shown: Dashboard, origin: str) -> None:
     page = await shown.sign_in()

@@ -288,6 +288,7 @@ def test_budget_of_a_client_can_be_limited(home: Home, capfd: Capture) -> None:
     assert report(capfd, "--trust", "--max-tokens", "1000")["over_budget"] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("expires", "refresh", "state"),
     [(3600.0, "", "valid"), (-60.0, "again", "renewable"), (-60.0, "", "expired"), (None, "", "none")],
@@ -327,6 +328,7 @@ def test_state_of_a_login_is_reported(
     assert "the-token" not in capfd.readouterr().out
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("entry", "cores", "expected"),
     [(odd(), 8, 8), (odd(), 2, 4), ({"url": "https://mcp.example.test"}, 1, 8)],
@@ -391,6 +393,7 @@ def test_entries_that_are_switched_off_are_not_started(home: Home, capfd: Captur
     assert all(each["disabled"] for each in servers.values()) and not started.exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("arguments", [(), ("--trust",), ("cursor:one",)])
 def test_a_file_that_cannot_be_read_after_the_search_is_an_error(
     home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]

@@ -202,6 +202,7 @@ def anything(random: Random, depth: int = 0) -> Any:
     return several if random.random() < 0.4 else {random.choice(NAMES): each for each in several}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_is_sent_gets_an_answer_of_the_protocol(seed: int) -> None:
     random = Random(seed)

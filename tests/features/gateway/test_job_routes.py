@@ -237,6 +237,7 @@ async def test_several_files_come_in_an_archive(tmp_path: Path) -> None:
         assert rest.status == 206 and await rest.read() == body[10:]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("asked", "status", "body", "told"),
     [

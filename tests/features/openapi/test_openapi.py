@@ -128,6 +128,7 @@ async def refused(shop: Path, tool: str, **arguments: Any) -> str:
     return error
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
     ("tool", "arguments", "line", "headers", "body"),
@@ -202,6 +203,7 @@ async def test_a_call_is_what_the_document_says(
     assert answer.text == "204 No Content" if tool == "delete-tea" else answer.structured["teas"] == ["Assam"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
     ("tea", "told"),

@@ -50,6 +50,7 @@ def test_brace_that_belongs_to_none_is_a_mistake(text: str) -> None:
         parse_template(text)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("run", "values", "expected"),
     [

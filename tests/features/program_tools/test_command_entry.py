@@ -43,6 +43,7 @@ def test_entry_is_a_program_with_a_schema(tmp_path: Path) -> None:
     assert entry(tmp_path).source() == "mcp.json:3"
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("changes", "line", "complaint"),
     [

@@ -268,6 +268,7 @@ mcpServers:
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", [COMMAND, ("/usr/bin/python3", "-m", "mcpdesk")])
 @pytest.mark.parametrize(
     ("text", "left"),

@@ -53,6 +53,7 @@ def _get(method: str, target: bytes, *lines: bytes) -> bytes:
     return b"\r\n".join([*head, b"Content-Length: %d" % len(body), b"", b""]) + body
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("header", READ_HEADERS)
 async def test_a_header_that_is_not_utf_8_is_refused_and_never_an_error_of_ours(
     header: str, caplog: pytest.LogCaptureFixture
@@ -75,6 +76,7 @@ async def test_a_header_that_nobody_interprets_may_have_any_octets(caplog: pytes
     _nothing_failed(caplog)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("session", [b"\xc3\xa4", b"a b", b"a\tb", b"\x92h"])
 @pytest.mark.parametrize("path", ["/jobs", "/mcp/sample", *having("gateway", "/v1/mcp"), "/mcp/sample/sse"])
 async def test_a_session_id_of_no_valid_form_is_refused_with_a_sentence(session: bytes, path: str) -> None:
@@ -96,6 +98,7 @@ TARGETS = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 async def test_a_target_with_octets_that_are_not_utf_8_is_never_an_error_of_ours(
     target: bytes, caplog: pytest.LogCaptureFixture

@@ -260,6 +260,7 @@ CONFINED = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("path", PROTOCOL_PATHS)
 async def test_a_browser_neither_opens_nor_embeds_what_is_for_clients(path: str) -> None:
     async with serving() as served:
