@@ -420,11 +420,11 @@ def resolve(
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for given in _given(flags, environ, folder, manifest or {}):
-        name = given.setting.name
-        value = converted(given)
+    for setting_value in _given(flags, environ, folder, manifest or {}):
+        name = setting_value.setting.name
+        value = converted(setting_value)
         if name not in values:
-            values[name], origins[name] = value, given.origin
+            values[name], origins[name] = value, setting_value.origin
     for setting in SETTINGS:
         if setting.name not in values:
             values[setting.name], origins[setting.name] = setting.default, "default"
@@ -498,8 +498,8 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[GivenValue]:
 
 
 def _from_env_files(folder: Path) -> Iterator[GivenValue]:
-    for given in env_file_settings(folder):
-        yield from within_rights(given)
+    for value in env_file_settings(folder):
+        yield from within_rights(value)
 
 
 def env_file_settings(folder: Path) -> Iterator[GivenValue]:
@@ -524,18 +524,18 @@ def env_file_settings(folder: Path) -> Iterator[GivenValue]:
                     yield GivenValue(setting, value, f"{name}:{line} {key}")
 
 
-def within_rights(given: GivenValue) -> Iterator[GivenValue]:
+def within_rights(setting_value: GivenValue) -> Iterator[GivenValue]:
     """Yield the part of a folder's value that a folder may set, if any.
 
     Raises: DeskUserError for an invalid value, even if the folder may not set it.
     """
-    value = converted(given)
-    if given.setting.folder is FolderUse.SET:
-        yield given
-    elif given.setting.folder is FolderUse.TIGHTEN:
+    value = converted(setting_value)
+    if setting_value.setting.folder is FolderUse.SET:
+        yield setting_value
+    elif setting_value.setting.folder is FolderUse.TIGHTEN:
         strict = tuple(item for item in value if not is_allow_policy(item))
         if strict:
-            yield GivenValue(given.setting, strict, given.origin)
+            yield GivenValue(setting_value.setting, strict, setting_value.origin)
 
 
 def is_allow_policy(policy: str) -> bool:
@@ -582,18 +582,18 @@ def value_text(setting: Setting, value: object) -> str:
     return "none" if value is None or value == "" else str(value)
 
 
-def converted(given: GivenValue) -> Any:
+def converted(setting_value: GivenValue) -> Any:
     """Return the value converted to the type of its setting.
 
     Raises: DeskUserError if it is not allowed.
     """
-    setting = given.setting
-    value = given.value.strip() if isinstance(given.value, str) else given.value
+    setting = setting_value.setting
+    value = setting_value.value.strip() if isinstance(setting_value.value, str) else setting_value.value
     try:
         return CONVERTERS[setting.kind](setting, value)
     except (ValueError, TypeError, AttributeError):
         raise DeskUserError(
-            f"{setting.name}: {quoted(setting, value)} ({given.origin}) is not allowed.",
+            f"{setting.name}: {quoted(setting, value)} ({setting_value.origin}) is not allowed.",
             f"Allowed: {allowed(setting)}.",
         ) from None
 

@@ -75,9 +75,9 @@ class Operator:
         self._links: dict[str, float] = {}
         """Expiry of each unused sign-in link, by its word."""
 
-    def matches(self, given: str | None) -> bool:
+    def matches(self, secret: str | None) -> bool:
         """Return True if the given text is the credential, in constant time."""
-        return matches(given, self.credential)
+        return matches(secret, self.credential)
 
     def link_word(self) -> str:
         """Return a one-time word for a link that signs in one browser. It expires after `LINK_S`."""
@@ -88,9 +88,9 @@ class Operator:
                 del self._links[next(iter(self._links))]
         return word
 
-    def sign_in(self, given: str) -> BrowserSession | None:
+    def sign_in(self, secret: str) -> BrowserSession | None:
         """Sign in a browser with the credential or the word of a link. Return None for any other text."""
-        if not self.matches(given) and not self._use_link(given):
+        if not self.matches(secret) and not self._use_link(secret):
             return None
         until = self._clock() + SESSION_S
         session = BrowserSession(_random_word(32), _random_word(32), until)

@@ -101,10 +101,10 @@ class Rejected(Exception):
     """Raised for an invalid token. The text is the reason, which is meant for the operator of the server."""
 
 
-def matches(given: str | None, expected: str) -> bool:
+def matches(key: str | None, expected: str) -> bool:
     """Return True if the given key equals the expected key. The comparison takes constant time."""
     import hmac
 
-    return given is not None and hmac.compare_digest(
-        given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")
+    return key is not None and hmac.compare_digest(
+        key.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")
     )

@@ -98,8 +98,12 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
     scopes: set[str] = set()
     for name in ("scope", "scp"):
         value = claims.get(name)
-        given = value.split() if isinstance(value, str) else value
-        scopes |= {each for each in given if isinstance(each, str)} if isinstance(given, list) else set()
+        scope_values = value.split() if isinstance(value, str) else value
+        scopes |= (
+            {each for each in scope_values if isinstance(each, str)}
+            if isinstance(scope_values, list)
+            else set()
+        )
     return frozenset(scopes)
 
 

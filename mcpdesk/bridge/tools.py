@@ -38,8 +38,8 @@ class ClientTool:
         self, arguments: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
     ) -> dict[str, Any]:
         """Call the tool and return the full result. Raises: CallError."""
-        given = self._tool_schema.for_server(arguments or {})
-        return await self._client.call_tool(self.original, given, timeout_s=timeout_s)
+        server_arguments = self._tool_schema.for_server(arguments or {})
+        return await self._client.call_tool(self.original, server_arguments, timeout_s=timeout_s)
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"

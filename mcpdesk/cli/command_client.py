@@ -154,17 +154,20 @@ class CommandClient:
     def __init__(
         self,
         connection: ServerConnection,
-        made: Blocking[Any],
+        blocking_connection: Blocking[Any],
         questions: TerminalQuestions | None = None,
         unavailable: Callable[[], Sequence[CatalogueItem]] = tuple,
     ) -> None:
-        """`made` has the connection and its event loop. `questions` is None if there is no terminal."""
+        """`blocking_connection` has the connection and its event loop.
+
+        `questions` is None if there is no terminal.
+        """
         self.unavailable = unavailable
         """Function that returns the items of the server that are not offered."""
         self._remarks = RemarkLines()
         connection.remark_listeners.append(self._remarks.add)
         self._connection = connection
-        self._made = made
+        self._made = blocking_connection
         self.waits_elsewhere = ""
         """Message about questions that wait on the desk that runs the call, or an empty text."""
         self.output_fd = 1
@@ -410,25 +413,27 @@ def _connected(
         on_log=ProgramEvents(lines.log, lines.stray, lines.ended),
         log_level="debug" if watches else None,
     )
-    with blocking(opening) as made:
+    with blocking(opening) as connection:
         answers = PersonAnswers(
-            clean(made.server.target),
+            clean(connection.server.target),
             inbox,
             lambda: settings.question_timeout_ms / 1000,
             lambda: folder_roots([] if folder is None else [folder]),
         )
-        asked = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
+        question_handlers = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
         if folder is not None:
             questions.update(answers.offered())  # without a person, the only capability is roots
-        questions.update(asked if can_ask() else dict.fromkeys(asked, _refuse) if lists else {})
-        terminal = _terminal(inbox, made.loop.call_soon_threadsafe, 0)
-        client = CommandClient(made.server, made, terminal)
+        questions.update(
+            question_handlers if can_ask() else dict.fromkeys(question_handlers, _refuse) if lists else {}
+        )
+        terminal = _terminal(inbox, connection.loop.call_soon_threadsafe, 0)
+        client = CommandClient(connection.server, connection, terminal)
         if folder is not None:
             client.waits_elsewhere = WAITS_ON_THE_DESK
             client.unavailable = partial(_unavailable, folder, reach.mode)
         if watches:
             client.collect_notifications()
-        _open(made, connect_s, settings.connect_timeout_s, lines)
+        _open(connection, connect_s, settings.connect_timeout_s, lines)
         yield client
 
 
@@ -438,13 +443,13 @@ async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
 
 
 def _open(
-    made: Blocking[ServerConnection], given_s: float | None, setting_s: float, lines: ProgramLines
+    connection: Blocking[ServerConnection], given_s: float | None, setting_s: float, lines: ProgramLines
 ) -> None:
     """Connect. Raises: DeskUserError if the server cannot be reached, or does not answer in time."""
     limit_s = setting_s if given_s is None else min(given_s, setting_s)
     is_connected = False
     try:
-        made.run(open_within(made.server, limit_s))
+        connection.run(open_within(connection.server, limit_s))
         is_connected = True
     except ConnectTimeout as error:
         advice = STDOUT_HINT if lines.count else hint(error) if limit_s == setting_s else TIMEOUT_HINT
@@ -477,8 +482,8 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
     on_loop = partial(run, factory=loop_factory(host))
     with capture_output(host, "wire") as claimed, ExitStack() as at_end:
         at_end.callback(print_stray_output, host)
-        made = at_end.enter_context(blocking(opening, run=on_loop))
-        desk, endpoint = made.server, made.server.endpoint
+        connection = at_end.enter_context(blocking(opening, run=on_loop))
+        desk, endpoint = connection.server, connection.server.endpoint
         if reach.token is not None:
             _identify(desk, endpoint, reach.token)
         elif settings.token and endpoint.access.verifier is not None:
@@ -486,7 +491,7 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
         catalogue = ServerCatalogue(endpoint.server)
         client = CommandClient(
             desk.server,
-            made,
+            connection,
             _terminal(host.inbox, host.call_soon, claimed.stdin_fd),
             lambda: [item for item in catalogue.catalogue().items if not item.definition],
         )

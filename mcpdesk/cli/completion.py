@@ -65,8 +65,8 @@ def target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     """Complete an open connection, a server of a client's configuration, such as `cursor:github`, or a
     folder.
     """
-    found = [*open_connections(incomplete), *discovered_servers(incomplete)]
-    return found or folder(ctx, param, incomplete)
+    candidates = [*open_connections(incomplete), *discovered_servers(incomplete)]
+    return candidates or folder(ctx, param, incomplete)
 
 
 def open_connections(incomplete: str) -> list[CompletionItem]:

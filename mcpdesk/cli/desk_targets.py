@@ -86,8 +86,8 @@ def typed_targets(
     """
     words = [text] if text and Path(text).expanduser().exists() else _words(text)
     try:
-        given = _Typing(used_names, settings, agreed)
-        targets_typed: DeskTargets = _typed.main(words, "add", standalone_mode=False, obj=given)
+        typing = _Typing(used_names, settings, agreed)
+        targets_typed: DeskTargets = _typed.main(words, "add", standalone_mode=False, obj=typing)
     except click.ClickException as error:
         raise DeskUserError(error.format_message()) from None
     return targets_typed
@@ -97,20 +97,20 @@ def typed_targets(
 @click.argument("targets", nargs=-1)
 @reach_options
 @click.pass_obj
-def _typed(given: _Typing, targets: tuple[str, ...], reach: Reach) -> DeskTargets:
+def _typed(typing: _Typing, targets: tuple[str, ...], reach: Reach) -> DeskTargets:
     if not targets:
         raise DeskUserError("Missing target: a folder, a URL, a file or `-- COMMAND ARGS`.")
 
     def agree(config: ConfigFile) -> None:
-        store = TrustStore(given.settings.state_dir)
-        is_agreed = reach.trusts_files or given.settings.trust
+        store = TrustStore(typing.settings.state_dir)
+        is_agreed = reach.trusts_files or typing.settings.trust
         if is_agreed or store.is_trusted(config.path, config.sha256):
             return
-        if config.sha256 != given.agreed:
+        if config.sha256 != typing.agreed:
             raise UntrustedFileError(untrusted(config))
         store.trust(config.path, config.sha256)
 
-    return desk_targets(targets, reach, given.used_names, _refuse_input, agree=agree)
+    return desk_targets(targets, reach, typing.used_names, _refuse_input, agree=agree)
 
 
 def untrusted_file(text: str, settings: Settings) -> UntrustedFile | None:

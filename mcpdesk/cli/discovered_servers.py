@@ -16,47 +16,47 @@ def print_discovered(as_json: bool) -> None:
     """Print the servers, and on stderr the files that cannot be read."""
     from mcpdesk.settings import resolve
 
-    found = discover()
+    discovery = discover()
     settings = resolve({}, os.environ).settings
-    trusted = trusted_files(found, TrustStore(settings.state_dir), settings.trust)
+    trusted = trusted_files(discovery, TrustStore(settings.state_dir), settings.trust)
     if as_json:
         print_json(
             {
-                "servers": [server_facts(each, each.path in trusted) for each in found.servers],
+                "servers": [server_facts(each, each.path in trusted) for each in discovery.servers],
                 "problems": [
                     {"client": each.client, "file": str(each.path), "reason": each.reason}
-                    for each in found.problems
+                    for each in discovery.problems
                 ],
             }
         )
         return
-    if found.servers:
-        rows = [_row(each, each.path in trusted) for each in found.servers]
+    if discovery.servers:
+        rows = [_row(each, each.path in trusted) for each in discovery.servers]
         print_text("\n".join(aligned([("server", "transport", "program or url", "trusted", "file"), *rows])))
     else:
         print_text("No client on this machine has a server in its configuration.")
-    for problem in found.problems:
+    for problem in discovery.problems:
         print_message(f"mcpdesk: {problem.client}: {problem.path}: {problem.reason}")
-    for each in found.servers:
+    for each in discovery.servers:
         if each.server.problem:
             print_message(f"mcpdesk: {each.target} cannot be used: {each.server.problem}")
-    if found.is_cut:
+    if discovery.is_cut:
         print_message("mcpdesk: there are more configuration files or servers than are listed.")
-    if found.servers:
-        print_message(f"Use a server: mcpdesk list {clean(found.servers[0].target, newlines=False)}")
+    if discovery.servers:
+        print_message(f"Use a server: mcpdesk list {clean(discovery.servers[0].target, newlines=False)}")
 
 
-def trusted_files(found: FoundServers, store: TrustStore, trusts_all: bool) -> set[Path]:
+def trusted_files(discovery: FoundServers, store: TrustStore, trusts_all: bool) -> set[Path]:
     """Return the files whose content the person agreed to."""
-    contents = {(each.path, each.sha256) for each in found.servers}
+    contents = {(each.path, each.sha256) for each in discovery.servers}
     return {path for path, sha256 in contents if trusts_all or store.is_trusted(path, sha256)}
 
 
-def _row(found: FoundServer, is_trusted: bool) -> tuple[str, ...]:
-    address = "cannot be used" if found.server.problem else found.address
-    if found.server.is_disabled:
+def _row(server: FoundServer, is_trusted: bool) -> tuple[str, ...]:
+    address = "cannot be used" if server.server.problem else server.address
+    if server.server.is_disabled:
         address = f"{address} (disabled)"
-    cells = (found.target, found.transport, address, "yes" if is_trusted else "no", _short(found.path))
+    cells = (server.target, server.transport, address, "yes" if is_trusted else "no", _short(server.path))
     return tuple(clean(cell, newlines=False) for cell in cells)
 
 
@@ -66,19 +66,19 @@ def _short(path: Path) -> str:
     return f"~{os.sep}{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def server_facts(found: FoundServer, is_trusted: bool) -> dict[str, Any]:
+def server_facts(server: FoundServer, is_trusted: bool) -> dict[str, Any]:
     """Return the members of a server in the output of `mcpdesk list --json`."""
     return {
-        "target": found.target,
-        "client": found.client,
-        "name": found.server.name,
-        "scope": found.scope,
-        "file": str(found.path),
-        "project": found.server.project,
-        "transport": found.transport,
-        "address": "" if found.server.problem else found.address,
+        "target": server.target,
+        "client": server.client,
+        "name": server.server.name,
+        "scope": server.scope,
+        "file": str(server.path),
+        "project": server.server.project,
+        "transport": server.transport,
+        "address": "" if server.server.problem else server.address,
         "trusted": is_trusted,
-        "disabled": found.server.is_disabled,
-        "problem": found.server.problem,
-        "remarks": list(found.server.remarks),
+        "disabled": server.server.is_disabled,
+        "problem": server.server.problem,
+        "remarks": list(server.server.remarks),
     }

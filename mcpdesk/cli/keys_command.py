@@ -33,7 +33,7 @@ def keys_command(as_json: bool) -> int:
     from mcpdesk.tui.keymap import FILE_NAME, read_keymap
 
     keymap = read_keymap(config_folder() / FILE_NAME)
-    given = [(action, keymap.keys_of(action)) for action in ACTIONS]
+    rows = [(action, keymap.keys_of(action)) for action in ACTIONS]
     if as_json:
         print_json(
             [
@@ -43,11 +43,11 @@ def keys_command(as_json: bool) -> int:
                     "scope": each.scope,
                     "title": each.title,
                 }
-                for each, keys in given
+                for each, keys in rows
             ]
         )
     else:
-        print_text("\n".join(aligned([(each.id, key_names(keys), each.title) for each, keys in given])))
+        print_text("\n".join(aligned([(each.id, key_names(keys), each.title) for each, keys in rows])))
     for problem in keymap.problems:
         print_message(f"mcpdesk: {problem}")
     for conflict in keymap.conflicts:

@@ -240,11 +240,11 @@ def program() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors in the input are reported without a traceback."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    command_words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = program.main(given, prog_name="mcpdesk", standalone_mode=False)
+        code = program.main(command_words, prog_name="mcpdesk", standalone_mode=False)
     except (DeskError, click.ClickException) as error:
-        words = given[: given.index("--")] if "--" in given else given
+        words = command_words[: command_words.index("--")] if "--" in command_words else command_words
         return report(error, as_json="--json" in words)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED

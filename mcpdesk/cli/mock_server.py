@@ -41,13 +41,13 @@ _MOCK: JSONObject = {"name": "mock", "version": __version__}
 class MockAnswers:
     """Captured answers of a server, by request."""
 
-    def __init__(self, asked: Iterable[tuple[JSONObject, JSONObject]]) -> None:
-        """`asked` are requests with their responses, in the order of the responses."""
+    def __init__(self, recorded_requests: Iterable[tuple[JSONObject, JSONObject]]) -> None:
+        """`recorded_requests` are requests with their responses, in the order of the responses."""
         self._exact: dict[bytes, list[JSONObject]] = {}
         self._alike: dict[tuple[str, str], list[JSONObject]] = {}
         self._version = ""
         """Protocol revision of the stateless requests in the capture."""
-        for request, response in asked:
+        for request, response in recorded_requests:
             self._exact.setdefault(_key(request), []).append(response)
             self._alike.setdefault(_name(request), []).append(response)
             self._version = _version(request) or self._version
@@ -87,8 +87,8 @@ class MockAnswers:
             body |= {"ttlMs": 0, "cacheScope": "private", "_meta": {SERVER_KEY: _MOCK}}
         else:
             params = request.get("params")
-            asked = params.get("protocolVersion") if isinstance(params, dict) else None
-            revision = negotiate(asked if isinstance(asked, str) else "")
+            requested_revision = params.get("protocolVersion") if isinstance(params, dict) else None
+            revision = negotiate(requested_revision if isinstance(requested_revision, str) else "")
             body = {"protocolVersion": revision.name, "serverInfo": _MOCK}
         return body | {"capabilities": self._capabilities}
 

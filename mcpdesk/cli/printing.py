@@ -161,8 +161,8 @@ def report(error: DeskError | click.ClickException, as_json: bool = False) -> in
 
 def next_command(hint: str) -> str:
     """Return the first command of mcpdesk in a hint, or "" if the hint has none."""
-    found = _COMMAND.search(hint)
-    return found[1] if found else ""
+    match = _COMMAND.search(hint)
+    return match[1] if match else ""
 
 
 def _error_data(data: Any) -> str:

@@ -168,12 +168,12 @@ def call_command(
             tools = server.request_all("tools/list", "tools", timeout_s, faults)
         print_tools(tools, faults, target, as_json)
         return OK
-    given, texts = parse_arguments(arguments, whole)
+    values, texts = parse_arguments(arguments, whole)
     with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
         tools, definition = _definition(server, tool, timeout_s, is_needed=bool(texts))
-        given = converted_arguments(given, texts, definition.get("inputSchema") or {})
+        values = converted_arguments(values, texts, definition.get("inputSchema") or {})
         try:
-            result = server.request("tools/call", {"name": tool, "arguments": given}, timeout_s)
+            result = server.request("tools/call", {"name": tool, "arguments": values}, timeout_s)
         except RemoteProtocolError as error:
             if definition or error.hint:
                 raise
@@ -376,12 +376,12 @@ def prompt_command(
     from mcpdesk.cli.command_client import client
     from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
-    given, texts = parse_arguments(arguments)
-    for key in given.keys() - texts:
+    values, texts = parse_arguments(arguments)
+    for key in values.keys() - texts:
         raise DeskUserError(f"{key}: the arguments of a prompt must be text.", f"Write {key}=value.")
-    _check_single(given)
+    _check_single(values)
     with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
-        result = server.request("prompts/get", {"name": name, "arguments": given}, timeout_s)
+        result = server.request("prompts/get", {"name": name, "arguments": values}, timeout_s)
         for fault in prompt_faults(result):
             server.remark(Remark(RemarkKind.RESULT, fault))
         remarks = server.remarks()
@@ -549,14 +549,14 @@ def converted_arguments(
 
 
 def _converted_argument(
-    key: str, given: str | list[str], shapes: Sequence[dict[str, Any]], root: dict[str, Any]
+    key: str, value: str | list[str], shapes: Sequence[dict[str, Any]], root: dict[str, Any]
 ) -> Any:
-    if isinstance(given, str):
-        return _converted(given, shapes)
+    if isinstance(value, str):
+        return _converted(value, shapes)
     if shapes and not any("array" in (named_types(shape) or ("array",)) for shape in shapes):
-        raise DeskUserError(f"{key}: given {len(given)} times, but the tool takes one value.", FORM)
+        raise DeskUserError(f"{key}: given {len(value)} times, but the tool takes one value.", FORM)
     items = [each for shape in shapes for each in flat(resolve(shape.get("items"), root), root)][:MAX_SHAPES]
-    return [_converted(text, items) for text in given]
+    return [_converted(text, items) for text in value]
 
 
 def schema_failures(schema: Any, value: Any) -> list[str]:

@@ -62,13 +62,13 @@ def send_command(
     """
     from mcpdesk.cli.command_client import client
 
-    given = _params(params)
+    parameters = _params(params)
     with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
         if notify or method.startswith(NOTIFICATION):
-            server.notify(method, given, timeout_s)
+            server.notify(method, parameters, timeout_s)
             print_message(f"sent: {method}")
             return
-        result = server.unchecked_result(method, given, timeout_s)
+        result = server.unchecked_result(method, parameters, timeout_s)
         remarks = server.remarks()
     print_json(cut_texts(with_remarks(result, remarks), limit))
 

@@ -127,13 +127,13 @@ def read_config(path: Path) -> ConfigFile:
 
 def _read_entry(kind: ConfigFormat, name: str, entry: Any, project: str) -> ConfiguredServer:
     try:
-        given = kind.read(entry) if isinstance(entry, dict) else entry
+        keys = kind.read(entry) if isinstance(entry, dict) else entry
     except InvalidEntry as error:
         is_of_client = isinstance(error, OnlyInClient)
         return ConfiguredServer(name, project=project, problem=str(error), is_only_in_client=is_of_client)
     except RecursionError:
         return ConfiguredServer(name, project=project, problem="it is nested too deeply")
-    server = configured_server(name, given, project)
+    server = configured_server(name, keys, project)
     return msgspec.structs.replace(server, is_disabled=_is_disabled(entry))
 
 
@@ -243,23 +243,23 @@ def without_comments(text: str) -> str:
 def _inputs(document: Any) -> dict[str, InputVariable]:
     """Return the inputs of a file by id. Inputs whose id is not a string are skipped."""
     nested = document.get("mcp")
-    given = document.get("inputs", nested.get("inputs") if isinstance(nested, dict) else None)
-    inputs = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    definitions = document.get("inputs", nested.get("inputs") if isinstance(nested, dict) else None)
+    inputs = [each for each in definitions if isinstance(each, dict)] if isinstance(definitions, list) else []
     return {each["id"]: _input(each) for each in inputs if isinstance(each.get("id"), str)}
 
 
-def _input(given: Mapping[str, Any]) -> InputVariable:
-    listed = given.get("options")
+def _input(definition: Mapping[str, Any]) -> InputVariable:
+    listed = definition.get("options")
     options = (
         [each.get("value", each.get("label")) if isinstance(each, dict) else each for each in listed]
         if isinstance(listed, list)
         else []
     )
-    default = given.get("default")
+    default = definition.get("default")
     return InputVariable(
-        given["id"],
-        str(given.get("description") or ""),
-        given.get("password") is True,
+        definition["id"],
+        str(definition.get("description") or ""),
+        definition.get("password") is True,
         "" if default is None else str(default),
         tuple(str(each) for each in options if each is not None),
     )

@@ -500,17 +500,20 @@ class ServerConnection:
 
     def _message(self, revision: Revision, step: Send, observer: CallObserver | None) -> JSONObject:
         identifier, params = next(self._ids), step.params
-        given = params.get("_meta")
+        meta_data = params.get("_meta")
         meta: JSONObject = {}
         if revision.is_stateless:
             meta = request_meta(revision, self._identity, self._log_level)
-            asked = given.get(CAPABILITIES_KEY) if isinstance(given, dict) else None
-            more = asked if isinstance(asked, dict) else {}
-            given = {**(given or {}), CAPABILITIES_KEY: self._capabilities() | step.capabilities | more}
+            capabilities = meta_data.get(CAPABILITIES_KEY) if isinstance(meta_data, dict) else None
+            more = capabilities if isinstance(capabilities, dict) else {}
+            meta_data = {
+                **(meta_data or {}),
+                CAPABILITIES_KEY: self._capabilities() | step.capabilities | more,
+            }
         if observer is not None and step.method != "subscriptions/listen":  # a subscription has no progress
             meta["progressToken"] = identifier
         if meta:
-            params = params | {"_meta": meta | (given or {})}
+            params = params | {"_meta": meta | (meta_data or {})}
         return {"jsonrpc": "2.0", "id": identifier, "method": step.method, "params": params}
 
     # questions

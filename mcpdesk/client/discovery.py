@@ -121,9 +121,9 @@ def discover(
             reason = str(error) if isinstance(error, OSError | ValueError) else bug
             problems.append(FileProblem(row.client, path, reason))
             continue
-        found = list(_servers(row, path, config, names))
-        is_cut = is_cut or len(servers) + len(found) > MAX_SERVERS
-        servers += found[: MAX_SERVERS - len(servers)]
+        found_servers = list(_servers(row, path, config, names))
+        is_cut = is_cut or len(servers) + len(found_servers) > MAX_SERVERS
+        servers += found_servers[: MAX_SERVERS - len(servers)]
     return FoundServers(tuple(servers), tuple(problems), files, is_cut)
 
 
@@ -140,11 +140,11 @@ def discovered(text: str) -> tuple[Path, str]:
     Raises: DeskUserError with similar names if the client has no such server.
     """
     client, _, name = text.partition(":")
-    found = discover(clients=(client_named(client),))
-    for each in found.servers:
+    discovery = discover(clients=(client_named(client),))
+    for each in discovery.servers:
         if each.server.name == name:
             return each.path, each.server.name
-    names = list(dict.fromkeys(each.server.name for each in found.servers))
+    names = list(dict.fromkeys(each.server.name for each in discovery.servers))
     near = get_close_matches(name, names, n=3)
     if near:
         hint = f"Did you mean {' or '.join(f'{client}:{each}' for each in near)}?"
@@ -152,7 +152,7 @@ def discovered(text: str) -> tuple[Path, str]:
         hint = f"Its servers: {', '.join(names[:20])}."
     else:
         hint = "`mcpdesk list` lists the servers of all clients."
-    broken = "".join(f" {each.path} cannot be read: {each.reason}" for each in found.problems[:1])
+    broken = "".join(f" {each.path} cannot be read: {each.reason}" for each in discovery.problems[:1])
     raise DeskUserError(f"No configuration of {client} has a server {name[:80]!r}.{broken}", hint)
 
 
@@ -163,7 +163,7 @@ def _existing(
     home, folder = home or Path.home(), (folder or Path.cwd()).resolve()
     variables = os.environ if environ is None else environ
     rows = [row for row in rows_of() if row.client in clients]
-    seen: set[Path] = set()
+    known_paths: set[Path] = set()
     user_files = [
         (row, path)
         for scope in ("user", "system")
@@ -183,8 +183,8 @@ def _existing(
     for each in (project_files, iter(user_files)):
         for row, path in each:
             resolved = _resolved(path)
-            if resolved not in seen and _is_file(path):
-                seen.add(resolved)
+            if resolved not in known_paths and _is_file(path):
+                known_paths.add(resolved)
                 yield row, path
 
 

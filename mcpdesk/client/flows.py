@@ -275,10 +275,10 @@ async def _followed(call: ClientCall, task: JSONObject, named: JSONObject) -> Se
             return _ended(task, response.frame)
         call.report(_task_state(task))
         if status == TaskStatus.INPUT_REQUIRED and response is not None:
-            asked = task.get("inputRequests", {})
-            if isinstance(asked, dict):
-                asked = {key: each for key, each in asked.items() if key not in answered}
-            answers = await call.answers(asked)
+            input_requests = task.get("inputRequests", {})
+            if isinstance(input_requests, dict):
+                input_requests = {key: each for key, each in input_requests.items() if key not in answered}
+            answers = await call.answers(input_requests)
             if answers:
                 answered |= answers
                 await call.send(Send("tasks/update", named | {"inputResponses": answers}, capabilities=TASKS))
@@ -320,10 +320,10 @@ def _named(task: JSONObject) -> JSONObject:
 
 
 def _pause_s(task: JSONObject) -> float:
-    asked: Any = task.get("pollIntervalMs")
-    if not isinstance(asked, int | float) or isinstance(asked, bool):
-        asked = POLL_MS
-    return float(min(max(asked, 1), SLOWEST_POLL_MS)) / 1000
+    poll_interval_ms: Any = task.get("pollIntervalMs")
+    if not isinstance(poll_interval_ms, int | float) or isinstance(poll_interval_ms, bool):
+        poll_interval_ms = POLL_MS
+    return float(min(max(poll_interval_ms, 1), SLOWEST_POLL_MS)) / 1000
 
 
 def _needs_extension(error: JSONObject) -> bool:

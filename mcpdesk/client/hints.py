@@ -147,8 +147,10 @@ def desk_token_hint(missing: MissingToken) -> str:
     about = f"It needs {other} token{missing.scope_words}"
     if missing.has_login:
         return f"{about}. F6 logs in with a browser, and so does `mcpdesk login` in a shell."
-    given = "give it to `mcpdesk` by --token-env VAR or --header, or in the headers of its configuration"
-    return f"{about}: {given}. {NO_LOGIN_NAMED}"
+    token_options = (
+        "give it to `mcpdesk` by --token-env VAR or --header, or in the headers of its configuration"
+    )
+    return f"{about}: {token_options}. {NO_LOGIN_NAMED}"
 
 
 def error_hint(code: int, message: str, data: Any) -> str:

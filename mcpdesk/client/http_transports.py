@@ -147,7 +147,7 @@ class HttpRequests:
         while reply.message is None and framer.last_id and "id" in message:
             # The connection was closed, so the stream is resumed on a new connection.
             await asyncio.sleep(pause_s(framer))
-            seen, framer = framer.last_id, next_framer(framer)
+            last_id, framer = framer.last_id, next_framer(framer)
             try:
                 async with self.answered("GET", resuming(framer) | dict(headers), follows=True) as answer:
                     if answer.status != 200:
@@ -159,11 +159,11 @@ class HttpRequests:
                     reply = await self._read(answer, identifier, receive, framer)
             except HttpError as error:
                 broke = broke or error
-                failures = 0 if framer.last_id != seen else failures + 1
+                failures = 0 if framer.last_id != last_id else failures + 1
                 if error.status or failures == MAX_RESUMPTIONS:
                     break
                 continue
-            if reply.message is None and framer.last_id == seen:
+            if reply.message is None and framer.last_id == last_id:
                 break
         if broke is not None:
             raise broke
@@ -193,8 +193,8 @@ class HttpRequests:
         Raises: HttpError if the server does not start a stream; InvalidAnswer for an event that is too large.
         """
         framer = framer or EventFramer(self._max_bytes)
-        asked = resuming(framer) | dict(headers or {})
-        async with self.answered("GET", asked, follows=True) as answer:
+        request_headers = resuming(framer) | dict(headers or {})
+        async with self.answered("GET", request_headers, follows=True) as answer:
             if answer.status != 200 or answer.content_type != EVENT_STREAM:
                 body = excerpt(await answer.content.read(MAX_EXCERPT_LENGTH)) if answer.status >= 400 else ""
                 raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status, body=body)
@@ -571,13 +571,13 @@ class SseChannel:
         Raises: InvalidAnswer if the URL is invalid, or if it belongs to another server, which must not
         receive keys and tokens.
         """
-        given = data.decode("utf-8", "replace").strip()
+        url_text = data.decode("utf-8", "replace").strip()
         try:
-            post_url = urljoin(self._requests.url, given)
+            post_url = urljoin(self._requests.url, url_text)
             here, there = urlsplit(self._requests.url), urlsplit(post_url)
         except ValueError:
             reason = "its endpoint for messages is not a URL"
-            raise InvalidAnswer(reason, excerpt=excerpt(given)) from None
+            raise InvalidAnswer(reason, excerpt=excerpt(url_text)) from None
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
             reason = f"its endpoint for messages is on another server, {excerpt(without_query(post_url))}"
             raise InvalidAnswer(reason, excerpt=excerpt(post_url))

@@ -169,11 +169,11 @@ def _meaning(label: str, value: Any) -> str:
 def _default(field: JSONObject, labels: dict[str, Any]) -> Answer:
     if "default" not in field:
         return Answer()
-    given = field["default"]
+    default = field["default"]
     if labels:
-        wanted = given if isinstance(given, list) else [given]
+        wanted = default if isinstance(default, list) else [default]
         return Answer(tuple(label for label, value in labels.items() if value in wanted))
-    return Answer(other=str(given))
+    return Answer(other=str(default))
 
 
 def _limits(field: JSONObject, is_required: bool) -> str:
@@ -247,8 +247,8 @@ def _readable(params: JSONObject) -> Iterator[str]:
     if system := params.get("systemPrompt"):
         yield f"system: {system}"
     for message in params["messages"]:
-        given = message["content"]
-        for block in given if isinstance(given, list) else [given]:
+        content = message["content"]
+        for block in content if isinstance(content, list) else [content]:
             yield f"{message['role']}: {_shown(block)}"
     if wishes := " · ".join(_wishes(params)):
         yield wishes

@@ -167,11 +167,11 @@ def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
     yield from map(_cut, _login_lines(server))
     named = variables(server)
     read = [name for name in named if not name.startswith(_NO_ENVIRONMENT) and name not in EDITOR_VARIABLES]
-    asked = [name.partition(":")[2] for name in named if name.startswith("input:")]
+    input_names = [name.partition(":")[2] for name in named if name.startswith("input:")]
     if read:
         yield _cut(f"  reads the environment variables {', '.join(read)}")
-    if asked:
-        yield _cut(f"  asks you for {', '.join(asked)}")
+    if input_names:
+        yield _cut(f"  asks you for {', '.join(input_names)}")
     for remark in server.remarks:
         yield _cut(f"  note: {remark}")
 

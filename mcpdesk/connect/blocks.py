@@ -50,7 +50,7 @@ def blocking(
     is closed as usual. Raises: any exception of `opening`; TimeoutError if opening takes more than `limit_s`
     seconds.
     """
-    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
+    start: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
     opened: Future[T] = Future()
     closed: Future[None] = Future()
     ended = asyncio.Event()
@@ -58,7 +58,7 @@ def blocking(
     async def serve() -> None:
         task = asyncio.current_task()
         assert task is not None
-        begun.set_result((asyncio.get_running_loop(), task))
+        start.set_result((asyncio.get_running_loop(), task))
         try:
             async with opening as server:
                 opened.set_result(server)
@@ -70,7 +70,7 @@ def blocking(
 
     thread = threading.Thread(target=lambda: run(serve()), name="mcpdesk-client", daemon=True)
     thread.start()
-    loop, task = begun.result()
+    loop, task = start.result()
     try:
         server = opened.result(limit_s)
     except BaseException:  # including KeyboardInterrupt

@@ -37,15 +37,15 @@ def features_with(member: str) -> Iterator[Feature]:
             yield _feature(name)
 
 
-def required(made: Iterable[T | None], problem: str) -> T:
+def required(candidates: Iterable[T | None], problem: str) -> T:
     """Return the first result that is not None.
 
     Raises: DeskUserError with the problem if every result is None.
     """
-    found = next((each for each in made if each is not None), None)
-    if found is None:
+    first = next((each for each in candidates if each is not None), None)
+    if first is None:
         raise DeskUserError(problem, NO_FEATURE)
-    return found
+    return first
 
 
 @cache

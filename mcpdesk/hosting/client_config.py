@@ -132,11 +132,13 @@ def _listed(
 
 
 def _claude_pipe(facts: ServerAddress) -> str:
-    given = "".join(f"--env {shlex.quote(f'{name}={value}')} " for name, value in facts.environment.items())
+    env_options = "".join(
+        f"--env {shlex.quote(f'{name}={value}')} " for name, value in facts.environment.items()
+    )
     # `--env` accepts several values. Without another option after `--env`, the server's name would be read as
     # a value.
-    given += "--transport stdio " if given else ""
-    return f"claude mcp add {given}{_claude_name(facts)} -- {shlex.join(facts.pipe)}"
+    env_options += "--transport stdio " if env_options else ""
+    return f"claude mcp add {env_options}{_claude_name(facts)} -- {shlex.join(facts.pipe)}"
 
 
 def _claude_url(facts: ServerAddress) -> str:

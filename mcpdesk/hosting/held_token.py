@@ -76,11 +76,11 @@ class HeldToken:
 
     def view(self) -> TokenView | None:
         """Principal of the token, or None without a token. May be read on any thread."""
-        held = self._held
-        if held is None:
+        token = self._held
+        if token is None:
             return None
-        who = held.principal
-        return TokenView(who.name, who.scopes, who.expires, self._end_of(held))
+        who = token.principal
+        return TokenView(who.name, who.scopes, who.expires, self._end_of(token))
 
     def give(self, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Check a token, and use its principal from now on. May be called on any thread.
@@ -89,15 +89,15 @@ class HeldToken:
         not used. For an invalid token the future fails with a ValueError that has the reason. If the future
         is cancelled before the check ends, nothing changes.
         """
-        done: Future[tuple[str, ...]] = Future()
+        future: Future[tuple[str, ...]] = Future()
 
         def begin() -> None:
             task = asyncio.get_running_loop().create_task(self._verified(text))
             self._checks.add(task)
-            task.add_done_callback(lambda task: self._checked(task, needs, done))
+            task.add_done_callback(lambda task: self._checked(task, needs, future))
 
         self._run(begin)
-        return done
+        return future
 
     def drop(self) -> None:
         """Forget the token. May be called on any thread."""
@@ -113,8 +113,8 @@ class HeldToken:
 
         Called on the core's loop before a message is sent.
         """
-        held = self._held
-        self._identify(OPEN if held is None or self._end_of(held) else held.principal)
+        token = self._held
+        self._identify(OPEN if token is None or self._end_of(token) else token.principal)
 
     def close(self) -> None:
         """Cancel running checks."""
@@ -122,24 +122,24 @@ class HeldToken:
             task.cancel()
 
     def _checked(
-        self, task: asyncio.Task[_Held], needs: Collection[str], done: Future[tuple[str, ...]]
+        self, task: asyncio.Task[_Held], needs: Collection[str], future: Future[tuple[str, ...]]
     ) -> None:
         self._checks.discard(task)
         if task.cancelled():
-            done.cancel()
+            future.cancel()
             return
         reason = task.exception()
-        if not done.set_running_or_notify_cancel():
+        if not future.set_running_or_notify_cancel():
             return
         if reason is not None:
-            done.set_exception(reason)
+            future.set_exception(reason)
             return
-        held = task.result()
-        lacking = tuple(scope for scope in needs if scope not in held.principal.scopes)
+        token = task.result()
+        lacking = tuple(scope for scope in needs if scope not in token.principal.scopes)
         if not lacking:
-            self._held = held
+            self._held = token
             self.apply()
-        done.set_result(lacking)
+        future.set_result(lacking)
 
     async def _verified(self, text: str) -> _Held:
         """Check a token.
@@ -151,7 +151,7 @@ class HeldToken:
 
         access = self._access()
         try:
-            held = _Held(await access.verify(text), access)
+            token = _Held(await access.verify(text), access)
         except Rejected as reason:
             raise ValueError(str(reason)) from None
         except KeysMissing as reason:
@@ -160,15 +160,15 @@ class HeldToken:
             # A traceback shows local variables, including the token. `from None` drops the cause.
             log.exception("a token could not be checked")
             raise ValueError("it cannot be checked now") from None
-        if held.lacks:
-            scopes = " ".join(sorted(held.lacks))
+        if token.lacks:
+            scopes = " ".join(sorted(token.lacks))
             raise ValueError(f"it lacks the scope {scopes}, which every request here needs")
-        return held
+        return token
 
-    def _end_of(self, held: _Held) -> str:
-        if held.access is not self._access():
+    def _end_of(self, token: _Held) -> str:
+        if token.access is not self._access():
             return RULES_CHANGED
-        return EXPIRED if held.principal.has_expired(self._clock()) else ""
+        return EXPIRED if token.principal.has_expired(self._clock()) else ""
 
 
 class ClientToken:
@@ -247,10 +247,10 @@ class ClientToken:
         """
         if self._is_closed:
             return
-        held = self._held.view()
-        if held is not None and held.ended:
+        view = self._held.view()
+        if view is not None and view.ended:
             self._held.drop()
-            self._refuse(held.ended)
+            self._refuse(view.ended)
         has_changed = self._checked is not self._access()
         if self._is_checking:
             self._delays |= has_changed  # `check` repeats itself with the new rules

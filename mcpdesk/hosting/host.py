@@ -167,8 +167,8 @@ class Host:
             self._reload_state,
             self.start_chore,
         )
-        made = (feature.shared_core(core) for feature in features_with("shared_core"))
-        return required(made, "shared: this program cannot share its state with other machines.")
+        shared_cores = (feature.shared_core(core) for feature in features_with("shared_core"))
+        return required(shared_cores, "shared: this program cannot share its state with other machines.")
 
     def _reload_state(self, name: str) -> None:
         if (hosted := self.folders.get(name)) is not None:
@@ -640,11 +640,11 @@ class Host:
         return "" if is_default else str(self.settings.state_dir)
 
     async def _reload(self, hosted: HostedFolder) -> None:
-        asked = hosted.server.access
+        old_access = hosted.server.access
         changes = await hosted.reload()
         if hosted not in self.folders.values():
             return  # the server was removed during the reload
-        if hosted.server.access is not asked:
+        if hosted.server.access is not old_access:
             self._refresh_rules()
         if not next(iter(self.folders.values())).server.withheld:
             for other in self.folders.values():

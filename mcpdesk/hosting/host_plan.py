@@ -155,8 +155,8 @@ def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> 
     return sorted(
         f"settings.{name}"
         for name, value in manifest.settings.items()
-        for given in within_rights(GivenValue(BY_NAME[name], value, FILE))
-        if plan.origins.get(name) == "default" and converted(given) != getattr(plan.settings, name)
+        for setting_value in within_rights(GivenValue(BY_NAME[name], value, FILE))
+        if plan.origins.get(name) == "default" and converted(setting_value) != getattr(plan.settings, name)
     )
 
 
@@ -168,9 +168,9 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
             manifest = read_manifest(folder)
         except ManifestError:
             continue  # reported where the folder is hosted
-        given = [GivenValue(BY_NAME[name], value, FILE) for name, value in manifest.settings.items()]
-        given += env_file_settings(folder)
-        if names := sorted({each.setting.name for value in given for each in within_rights(value)}):
+        values = [GivenValue(BY_NAME[name], value, FILE) for name, value in manifest.settings.items()]
+        values += env_file_settings(folder)
+        if names := sorted({each.setting.name for value in values for each in within_rights(value)}):
             what = f"{', '.join(names)} of {manifest.name}"
             ignored.append(f"{what} are ignored: the core uses the settings of the first folder")
     return ignored

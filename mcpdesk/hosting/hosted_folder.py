@@ -294,8 +294,8 @@ class HostedFolder:
         approvals = [(("approvals", name), f"approvals.{name}", name) for name in manifest.approvals]
         modes = [
             (("modes", mode, "tools", index), f"modes.{mode}.tools", name)
-            for mode, given in manifest.modes.items()
-            for index, name in enumerate(given.tools)
+            for mode, warnings in manifest.modes.items()
+            for index, name in enumerate(warnings.tools)
         ]
         needs = [(("auth", "tools", name), f"auth.tools.{name}", name) for name in manifest.auth.tools]
         missing = [
@@ -361,14 +361,14 @@ class HostedFolder:
         Call `look_at_code` first. Raises: OtherEnvironmentError if a variable that the code reads has another
         value in the client's process. A separate process must then serve that client.
         """
-        given = {} if self._variables is None else self._variables.variables
+        variables = {} if self._variables is None else self._variables.variables
         for name in sorted((self._code_reads | self.variables.keys()) - set(hidden)):
-            is_given = name in given and name not in environment
+            is_given = name in variables and name not in environment
             if not is_given and environment.get(name) != os.environ.get(name):
                 reason = f"code of {self.server.name} reads {name}, which differs for this client"
                 self._journal.log("info", "server", f"{peer} is served by a separate process: {reason}")
                 raise OtherEnvironmentError(reason)
-        return {name: value for name, value in {**given, **environment}.items() if name not in hidden}
+        return {name: value for name, value in {**variables, **environment}.items() if name not in hidden}
 
     @property
     def variables(self) -> dict[str, str]:
@@ -471,14 +471,16 @@ class HostedFolder:
 
     def _apply(self, reading: FolderReading) -> OfferChanges:
         self._loaded, self._refused, skills = reading.loaded, reading.refused, reading.skills
-        asked = list(dict.fromkeys(self._loaded.manifest.builtins))
-        known = [built_in(name) for name in asked if name in BUILTINS]
-        refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
-        come_along = resources_of(name for name in asked if name in BUILTINS)
+        builtin_names = list(dict.fromkeys(self._loaded.manifest.builtins))
+        known = [built_in(name) for name in builtin_names if name in BUILTINS]
+        refused = [
+            Unavailable(name, _unknown(name), "mcp.json") for name in builtin_names if name not in BUILTINS
+        ]
+        come_along = resources_of(name for name in builtin_names if name in BUILTINS)
         own = {each.uri for each in self._loaded.resources}
         own |= {each.uri_template for each in self._loaded.templates}
         if skills is not None:
-            is_invoked = "InvokeSkill" in asked
+            is_invoked = "InvokeSkill" in builtin_names
             known = [skills.described(tool) if tool.name == "InvokeSkill" else tool for tool in known]
             come_along = [*(skills.files() if is_invoked else skills.published()), *come_along]
             self._loaded.unavailable += [("resource", each) for each in skills.broken.values()]

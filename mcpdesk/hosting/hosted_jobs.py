@@ -120,9 +120,9 @@ class HostedJobs:
             self._digests[key] = known
         return known
 
-    async def pack(self, made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
+    async def pack(self, files: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
         """Return an archive of files. Raises: FileUnavailable, ArchiveTooLarge."""
-        return await self._read(lambda: downloads.archive_download(made, roots, name), _close)
+        return await self._read(lambda: downloads.archive_download(files, roots, name), _close)
 
     async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = lambda _: None) -> T:
         """Run work on a thread.
@@ -194,13 +194,13 @@ class HostedJob:
         Raises: FileUnavailable, ArchiveTooLarge.
         """
         files = self._job.files
-        made = [file for file in files if (file.name == name if name else not file.is_output)]
-        made = made or [file for file in files if not name]
-        if not made:
+        matching_files = [file for file in files if (file.name == name if name else not file.is_output)]
+        matching_files = matching_files or [file for file in files if not name]
+        if not matching_files:
             return None
-        if len(made) > 1:
-            return await self._jobs.pack(made, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
-        return await _on_thread(lambda: downloads.single_download(made[0], self._roots), _close)
+        if len(matching_files) > 1:
+            return await self._jobs.pack(matching_files, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
+        return await _on_thread(lambda: downloads.single_download(matching_files[0], self._roots), _close)
 
     async def _listed(self, file: ProducedFile) -> JSONObject:
         media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"
@@ -255,6 +255,6 @@ async def _on_thread(
         return await asyncio.shield(working)
     except asyncio.CancelledError:
         working.add_done_callback(
-            lambda done: None if done.cancelled() or done.exception() else unwanted(done.result())
+            lambda future: None if future.cancelled() or future.exception() else unwanted(future.result())
         )
         raise

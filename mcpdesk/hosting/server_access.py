@@ -163,22 +163,22 @@ def key_source(
 
 def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
     """Return a function that loads a JWK set from a file. It reads the file again after a change."""
-    seen: tuple[int, int, int] | None = None
+    last_state: tuple[int, int, int] | None = None
     allowed = tuple(algorithms)
 
     def read() -> KeySet | None:
-        nonlocal seen
+        nonlocal last_state
         try:
             status = path.stat()
             mark = (status.st_ino, status.st_mtime_ns, status.st_size)
-            if mark == seen:
+            if mark == last_state:
                 return None
             with path.open("rb") as file:
                 data = file.read(MAX_DOCUMENT_BYTES + 1)
         except OSError as error:
-            seen = None
+            last_state = None
             raise OSError(f"it cannot be read: {error.strerror}") from None
-        seen = mark
+        last_state = mark
         return _parsed(data, allowed, with_secrets=True)
 
     async def load() -> KeySet | None:

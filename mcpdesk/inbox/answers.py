@@ -68,20 +68,20 @@ _INTEGER = re.compile(r"[+-]?\d{1,300}")
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
-def out_of_bounds(rules: Mapping[str, Any], given: str | int | None) -> str:
-    """Return the error in `given`: a text, or the number of choices, or "" if `given` is valid. None means
+def out_of_bounds(rules: Mapping[str, Any], value: str | int | None) -> str:
+    """Return the error in `value`: a text, or the number of choices, or "" if `value` is valid. None means
     that an option was chosen, which is always valid.
     """
-    if isinstance(given, int):
-        return _outside(given, rules.get("minItems"), rules.get("maxItems"), "choose {}")
-    if given is None:
+    if isinstance(value, int):
+        return _outside(value, rules.get("minItems"), rules.get("maxItems"), "choose {}")
+    if value is None:
         return ""
     if rules.get("type") in ("number", "integer"):
-        return _number_problem(rules, given)
-    long = _outside(len(given), rules.get("minLength"), rules.get("maxLength"), "{} characters")
+        return _number_problem(rules, value)
+    long = _outside(len(value), rules.get("minLength"), rules.get("maxLength"), "{} characters")
     form = _FORMATS.get(str(rules.get("format")))
-    wrong = "" if form is None or form(given) else f"write {_EXAMPLES[rules['format']]}"
-    return long or wrong or _pattern_problem(rules.get("pattern"), given)
+    wrong = "" if form is None or form(value) else f"write {_EXAMPLES[rules['format']]}"
+    return long or wrong or _pattern_problem(rules.get("pattern"), value)
 
 
 def _pattern_problem(source: Any, text: str) -> str:

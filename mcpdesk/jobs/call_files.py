@@ -81,10 +81,10 @@ class CallFolders:
 
     def _surplus(self, sizes: dict[Path, int | None]) -> list[Path]:
         """Return the old folders to remove before another one is created."""
-        surplus, number, held = [], 1, 0
+        surplus, number, held_bytes = [], 1, 0
         for folder, size in reversed(sizes.items()):
-            number, held = number + 1, held + (size or 0)
-            if (number > self._max_folders or held > self._max_bytes) and size is not None:
+            number, held_bytes = number + 1, held_bytes + (size or 0)
+            if (number > self._max_folders or held_bytes > self._max_bytes) and size is not None:
                 surplus.append(folder)
         return surplus
 

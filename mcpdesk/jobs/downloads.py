@@ -165,34 +165,34 @@ def single_download(file: ProducedFile, roots: Sequence[Path]) -> Download:
     return Download(descriptor, file.size, PurePath(file.name).name, media_type, file.tag)
 
 
-def archive_download(made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
+def archive_download(files: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
     """Return all files as one zip archive. The same files always give the same bytes.
 
     Raises: FileUnavailable, ArchiveTooLarge.
     """
-    size = sum(file.size for file in made)
+    size = sum(file.size for file in files)
     if size > ARCHIVE_BYTES:
         raise ArchiveTooLarge(
-            f"{len(made)} files of {size} bytes are too large for one archive ({ARCHIVE_BYTES})"
+            f"{len(files)} files of {size} bytes are too large for one archive ({ARCHIVE_BYTES})"
         )
     try:
-        descriptor, length = _packed(made, roots)
+        descriptor, length = _packed(files, roots)
     except OSError as error:
         if error.errno not in DISK_FULL_ERRORS:
             raise
         message = (
-            f"an archive of {len(made)} files of {size} bytes does not fit on this disk: {error.strerror}"
+            f"an archive of {len(files)} files of {size} bytes does not fit on this disk: {error.strerror}"
         )
         raise ArchiveTooLarge(message) from error
-    tag = hashlib.sha256("\0".join(f"{file.name}\0{file.tag}" for file in made).encode()).hexdigest()[:32]
+    tag = hashlib.sha256("\0".join(f"{file.name}\0{file.tag}" for file in files).encode()).hexdigest()[:32]
     return Download(descriptor, length, f"{name}.zip", "application/zip", tag)
 
 
-def _packed(made: Sequence[ProducedFile], roots: Sequence[Path]) -> tuple[int, int]:
+def _packed(files: Sequence[ProducedFile], roots: Sequence[Path]) -> tuple[int, int]:
     """Write the archive to a temporary file. Return its descriptor and size."""
     with tempfile.TemporaryFile() as target:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
-            for file in made:
+            for file in files:
                 _pack(packed, file, roots)
         return os.dup(target.fileno()), target.tell()
 

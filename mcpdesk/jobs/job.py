@@ -497,8 +497,8 @@ class JobStore:
             is_own = self._counts[(server,)] < most
             if self._forget_oldest(server, owner if is_own else None):
                 continue
-            held = self._counts[(server,)]
-            raise NoRoom(f"{held} tasks are already stored (max_tasks is {most}, half of it for one client)")
+            count = self._counts[(server,)]
+            raise NoRoom(f"{count} tasks are already stored (max_tasks is {most}, half of it for one client)")
 
     def _has_room(self, server: str, owner: str, most: int) -> bool:
         own = self._counts[(server, owner)]

@@ -194,9 +194,9 @@ class FamilyReaper:
     async def _read_families(self) -> dict[int, list[ProcessRow]]:
         """Return the members of all families that were requested before the read begins."""
         await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
-        asked, self._asked, self._looking = self._asked, {}, None
+        requests, self._asked, self._looking = self._asked, {}, None
         began = time.monotonic()
-        families = members(asked)
+        families = members(requests)
         ended = time.monotonic()
         self._next_look = ended + (ended - began)
         return families
@@ -243,25 +243,25 @@ async def run(
     Raises: OSError if it cannot be started.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[ProgramEnd] = loop.create_future()
-    done.add_done_callback(asyncio.Future.exception)  # avoids a warning if the caller was cancelled
+    program_end: asyncio.Future[ProgramEnd] = loop.create_future()
+    program_end.add_done_callback(asyncio.Future.exception)  # avoids a warning if the caller was cancelled
     process = Process(argv, folder, environment, output, timeout_s)
-    process.start(partial(call_soon_safely, loop, partial(_resolve, done)))
+    process.start(partial(call_soon_safely, loop, partial(_resolve, program_end)))
     try:
-        return await asyncio.shield(done)
+        return await asyncio.shield(program_end)
     except asyncio.CancelledError:
         process.stop()
-        await asyncio.wait({done})
+        await asyncio.wait({program_end})
         raise
 
 
-def _resolve(done: asyncio.Future[ProgramEnd], outcome: ProgramEnd | BaseException) -> None:
-    if done.done():
+def _resolve(program_end: asyncio.Future[ProgramEnd], outcome: ProgramEnd | BaseException) -> None:
+    if program_end.done():
         return
     if isinstance(outcome, ProgramEnd):
-        done.set_result(outcome)
+        program_end.set_result(outcome)
     else:
-        done.set_exception(outcome)
+        program_end.set_exception(outcome)
 
 
 class Process:
@@ -277,16 +277,16 @@ class Process:
         environment: dict[str, str],
         output: Output,
         timeout_s: float | None = None,
-        begun: Callable[[], None] = lambda: None,
+        on_begin: Callable[[], None] = lambda: None,
         low_priority: bool = False,
     ) -> None:
-        """`begun` is called on the supervisor's thread once the program runs.
+        """`on_begin` is called on the supervisor's thread once the program runs.
 
         With `low_priority` the program gets only spare processor time.
         """
         self.pid = 0
         """Number of the program's process, group and session, or 0 before the program runs."""
-        self._on_begin = begun
+        self._on_begin = on_begin
         self._argv, self._folder, self._environment = list(argv), folder, environment
         self._output = output
         self._timeout_s = timeout_s

@@ -205,16 +205,16 @@ class Programs:
             SUPERVISOR.call(output.remove)
             raise RuntimeError("the server stops")
         loop = asyncio.get_running_loop()
-        begun: asyncio.Future[None] = loop.create_future()
+        start: asyncio.Future[None] = loop.create_future()
         program: Program
-        notify = partial(call_soon_safely, loop, lambda: self._begun(program, begun))
-        process = Process(argv, folder, environment, output, begun=notify, low_priority=True)
+        notify = partial(call_soon_safely, loop, lambda: self._begun(program, start))
+        process = Process(argv, folder, environment, output, on_begin=notify, low_priority=True)
         program = Program(number, command, peer, process, output)
         program.traceparent = environment.get("TRACEPARENT", "")
         self._running[number] = program
-        process.start(partial(call_soon_safely, loop, partial(self._over, program, begun)))
+        process.start(partial(call_soon_safely, loop, partial(self._over, program, start)))
         try:
-            await begun
+            await start
         except asyncio.CancelledError:
             process.stop()
             raise
@@ -254,14 +254,14 @@ class Programs:
         self._programs.clear()
         await asyncio.to_thread(_remove, outputs)
 
-    def _begun(self, program: Program, begun: asyncio.Future[None]) -> None:
+    def _begun(self, program: Program, start: asyncio.Future[None]) -> None:
         self._programs[program.id] = program
         self.version += 1
-        if not begun.done():
-            begun.set_result(None)
+        if not start.done():
+            start.set_result(None)
 
     def _over(
-        self, program: Program, begun: asyncio.Future[None], outcome: ProgramEnd | BaseException
+        self, program: Program, start: asyncio.Future[None], outcome: ProgramEnd | BaseException
     ) -> None:
         self._running.pop(program.id, None)
         program.ended_at = time.time()
@@ -270,8 +270,8 @@ class Programs:
         program.over.set()
         if program.id not in self._programs:
             SUPERVISOR.call(program.output.remove)
-            if not begun.done() and not isinstance(outcome, ProgramEnd):
-                begun.set_exception(outcome)
+            if not start.done() and not isinstance(outcome, ProgramEnd):
+                start.set_exception(outcome)
             return
         self.version += 1
         self._on_over(program)

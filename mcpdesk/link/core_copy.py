@@ -337,12 +337,12 @@ class CoreCopy(Link):
         Its future may fail with ValueError or DeskUserError. An intent that waits must be called on a worker
         thread. If the core does not answer in time, it returns its default result.
         """
-        done = self._ask(intent.name, self._own_numbers(intent, arguments))
+        future = self._ask(intent.name, self._own_numbers(intent, arguments))
         if intent.returns_future or not intent.has_result:
-            return done if intent.has_result else None
+            return future if intent.has_result else None
         result = None
         with suppress(TimeoutError, DeskUserError, ValueError):
-            result = result_of(done)
+            result = result_of(future)
         return intent.plain(self, *arguments) if result is None else result
 
     def read_snapshot(self, snapshot: LinkSnapshot) -> Any:
@@ -378,10 +378,10 @@ class CoreCopy(Link):
     def _ask(self, method: str, arguments: tuple[Any, ...], id: int | None = None) -> Future[Any]:
         """Send a request to the core. The future may fail with ValueError or DeskUserError."""
         id = next(self._ids) if id is None else id
-        done = promise()
-        self._pending[id] = method, done
+        future = promise()
+        self._pending[id] = method, future
         self.room.call_soon(lambda: self._send(id, framed(Ask(id, method, pack(arguments)))))
-        return done
+        return future
 
     def _own_numbers(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Convert numbers and ids in the arguments to the numbers and ids that the core itself uses."""
@@ -409,17 +409,17 @@ class CoreCopy(Link):
             wire.send(data)
 
     def _fail(self, id: int, why: str, *, is_value_error: bool = False) -> None:
-        method, done = self._pending.pop(id, ("", None))
+        method, future = self._pending.pop(id, ("", None))
         if (call := self._calls.pop(id, None)) is not None:
             call.fail(why)
-        if done is None:
+        if future is None:
             return
         intent = INTENTS.get(method)
         if intent is not None and not intent.has_result:
             self.notify(f"{method.replace('_', ' ')}: {why}", Severity.ERROR)
         # Callers that get a future expect ValueError, as for invalid answers.
         is_value_error |= intent is not None and intent.returns_future
-        done.set_exception(ValueError(why) if is_value_error else DeskUserError(why))
+        future.set_exception(ValueError(why) if is_value_error else DeskUserError(why))
 
     def _fail_all(self, why: str) -> None:
         for id in [*self._pending, *self._calls]:
@@ -514,8 +514,8 @@ class CoreCopy(Link):
         if reply.error:
             self._fail(id, reply.error, is_value_error=reply.is_value_error)
         elif id in self._pending:
-            method, done = self._pending.pop(id)
-            done.set_result(METHODS[method].result.decode(reply.value))
+            method, future = self._pending.pop(id)
+            future.set_result(METHODS[method].result.decode(reply.value))
 
     def _on_state(self, part: str, key: str, value: Any) -> None:
         raised = NumberOffset(self._epoch, self.label)

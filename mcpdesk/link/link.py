@@ -414,16 +414,16 @@ class Link(
 
 def promise() -> Future[Any]:
     """Return a future that must be given a result or an exception. Cancelling it has no effect."""
-    done: Future[Any] = Future()
-    done.set_running_or_notify_cancel()
-    return done
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
 
 
 def finished(result: Result) -> Future[Result]:
     """Return a future that already has its result."""
-    done: Future[Result] = Future()
-    done.set_result(result)
-    return done
+    future: Future[Result] = Future()
+    future.set_result(result)
+    return future
 
 
 def _do_nothing() -> None:

@@ -286,12 +286,12 @@ class ScreenSession:
         self._replies.append(reply)
         self._wake()
 
-    def _reply_later(self, ask: Ask, done: Future[Any]) -> None:
-        error = None if done.cancelled() else done.exception()
+    def _reply_later(self, ask: Ask, future: Future[Any]) -> None:
+        error = None if future.cancelled() else future.exception()
         if isinstance(error, Exception):
             self._refuse(ask, error)
         else:
-            self._reply(Reply(ask.id, pack(False if done.cancelled() else done.result())))
+            self._reply(Reply(ask.id, pack(False if future.cancelled() else future.result())))
 
     def _refuse(self, ask: Ask, error: Exception) -> None:
         if not isinstance(error, (DeskError, ValueError, KeyError)):
@@ -506,8 +506,8 @@ class CoreUpdates:
                 self._next_frame, self._why = count - MAX_PAST_FRAMES, "this screen read too slowly"
             if self._next_frame == count:
                 return
-            frames, held = list[Frame](), 0
-            while self._next_frame < count and held < BATCH_BYTES:
+            frames, size = list[Frame](), 0
+            while self._next_frame < count and size < BATCH_BYTES:
                 stop = min((self._next_frame | SLICE_FRAMES - 1) + 1, count)
                 present = [each for each in index.frames(self._next_frame, stop) if each is not None]
                 if len(present) < stop - self._next_frame:
@@ -515,7 +515,7 @@ class CoreUpdates:
                         break  # missing frames are reported in the batch after them
                     self._missed += stop - self._next_frame - len(present)
                 frames += present
-                held += sum(len(frame.data) for frame in present) + SLICE_FRAMES * len(present)
+                size += sum(len(frame.data) for frame in present) + SLICE_FRAMES * len(present)
                 self._next_frame = stop
             for batch in self._batches(frames):
                 ids = dict.fromkeys(frame.connection for frame in batch)
@@ -532,15 +532,15 @@ class CoreUpdates:
 
         Screens receive only the beginning of a large frame, unless they need all of it for pairing.
         """
-        batch, held = list[Frame](), 0
+        batch, size = list[Frame](), 0
         for frame in frames:
             if needs_all_bytes(frame):
                 frame = structs.replace(frame, data=self._link.traffic.frame_bytes(frame.number))
-            if batch and held + len(frame.data) > 2 * BATCH_BYTES:
+            if batch and size + len(frame.data) > 2 * BATCH_BYTES:
                 yield tuple(batch)
-                batch, held = [], 0
+                batch, size = [], 0
             batch.append(frame)
-            held += len(frame.data)
+            size += len(frame.data)
         yield tuple(batch)
 
 

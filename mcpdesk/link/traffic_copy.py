@@ -133,10 +133,10 @@ class TrafficCopy(Store):
         frame = self.frame(number)
         if frame is None:
             return b""
-        asked = self._ask(number)
-        if asked is not None and not is_on_event_loop():
+        future = self._ask(number)
+        if future is not None and not is_on_event_loop():
             with suppress(TimeoutError, ValueError, DeskUserError):
-                return result_of(asked) or frame.data
+                return result_of(future) or frame.data
         with self._lock:
             data = self._fetched.get(number)
             if data is not None:
@@ -164,18 +164,18 @@ class TrafficCopy(Store):
             at = self._cut.get(number)
             if at is None or number in self._fetched or number in self._unavailable:
                 return None
-            if (asked := self._pending.get(number)) is not None:
-                return asked
-            if (asked := self._fetch(*at)) is None:
+            if (future := self._pending.get(number)) is not None:
+                return future
+            if (future := self._fetch(*at)) is None:
                 self._unavailable.add(number)
                 return None
-            self._pending[number] = asked
-        asked.add_done_callback(partial(self._arrived, number))
-        return asked
+            self._pending[number] = future
+        future.add_done_callback(partial(self._arrived, number))
+        return future
 
-    def _arrived(self, number: int, asked: Future[bytes]) -> None:
+    def _arrived(self, number: int, future: Future[bytes]) -> None:
         """Store a fetched frame, and discard those that were not used for the longest time."""
-        data = b"" if asked.exception() is not None else asked.result()
+        data = b"" if future.exception() is not None else future.result()
         with self._lock:
             self._pending.pop(number, None)
             if number not in self._cut:
@@ -210,14 +210,14 @@ class TrafficCopy(Store):
                 self._fetched_bytes -= len(self._fetched.pop(first, b""))
 
 
-def _unseen(seen: dict[int, int], epoch: int, first: int, sent: tuple[Sent, ...]) -> tuple[Sent, ...]:
+def _unseen(known_frames: dict[int, int], epoch: int, first: int, sent: tuple[Sent, ...]) -> tuple[Sent, ...]:
     """Return the values that a core sent for the first time, and count them.
 
     If values before `first` are missing, return no values. The screen then joins again, and the core sends
     all values.
     """
-    due = seen.get(epoch, 0)
+    due = known_frames.get(epoch, 0)
     if first > due:
         return ()
-    seen[epoch] = max(due, first + len(sent))
+    known_frames[epoch] = max(due, first + len(sent))
     return sent[due - first :]

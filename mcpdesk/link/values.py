@@ -363,8 +363,8 @@ class ClientView:
 
 def presences(clients: Iterable[ClientView], now: float) -> tuple[int, int]:
     """Return the number of connected clients and of quiet clients. The desk is not counted."""
-    seen = [one.presence(now) for one in clients if one.transport != "memory"]
-    return seen.count(Presence.CONNECTED), seen.count(Presence.QUIET)
+    states = [one.presence(now) for one in clients if one.transport != "memory"]
+    return states.count(Presence.CONNECTED), states.count(Presence.QUIET)
 
 
 def connected(clients: Iterable[ClientView], now: float) -> int:

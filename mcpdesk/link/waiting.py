@@ -26,10 +26,10 @@ def refuse_on_event_loop() -> None:
         raise RuntimeError("a thread that runs an event loop must not wait for another process")
 
 
-def result_of(asked: Future[Result], seconds: float = WAIT_S) -> Result:
+def result_of(future: Future[Result], seconds: float = WAIT_S) -> Result:
     """Wait for a future and return its result. Call it on a worker thread.
 
     Raises: TimeoutError; RuntimeError on a thread that runs an event loop; the exception of the future.
     """
     refuse_on_event_loop()
-    return asked.result(seconds)
+    return future.result(seconds)

@@ -295,10 +295,10 @@ def read_answer(result: Any, unfit: Callable[[Any], str] | None, fields: frozens
     content = result.get("content", {})
     if not isinstance(content, dict):
         raise ValueError("the content of an answer is an object")
-    asked = {name: value for name, value in content.items() if name in fields}
-    if fault := unfit(asked):
+    values = {name: value for name, value in content.items() if name in fields}
+    if fault := unfit(values):
         raise ValueError(f"the content does not fit the schema that was sent: {fault}")
-    return result["action"], asked
+    return result["action"], values
 
 
 def check_turns(messages: Sequence[JSONObject]) -> None:

@@ -68,9 +68,9 @@ def check_routing(headers: Mapping[str, str], version: str, method: str, params:
 
     Raises: RemoteProtocolError (-32020, HTTP 400) that names the header.
     """
-    given = headers.get("mcp-protocol-version")
-    if given != version:
-        raise mismatch(f"MCP-Protocol-Version is {_shown(given)}, but the body has {version[:80]!r}")
+    header_version = headers.get("mcp-protocol-version")
+    if header_version != version:
+        raise mismatch(f"MCP-Protocol-Version is {_shown(header_version)}, but the body has {version[:80]!r}")
     named = headers.get("mcp-method")
     if named != method:
         raise mismatch(f"Mcp-Method is {_shown(named)}, but the body has {method[:80]!r}")
@@ -152,11 +152,11 @@ def check_parameters(
 
     Raises: RemoteProtocolError (-32020, HTTP 400) that names the header.
     """
-    given: dict[str, list[str]] = {}
+    values_by_name: dict[str, list[str]] = {}
     for name, value in headers.items():
-        given.setdefault(name.lower(), []).append(value)
+        values_by_name.setdefault(name.lower(), []).append(value)
     for each in annotated:
-        _check_parameter(each.header, given.get(each.header, []), value_at(each.path, arguments))
+        _check_parameter(each.header, values_by_name.get(each.header, []), value_at(each.path, arguments))
 
 
 def value_at(path: tuple[str, ...], arguments: Any) -> Any:
@@ -207,17 +207,17 @@ def _mirrored(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bo
     return MirroredArgument(path, PARAM_PREFIX + name.lower())
 
 
-def _check_parameter(header: str, given: list[str], expected: Any) -> None:
-    if len(given) > 1:
+def _check_parameter(header: str, values: list[str], expected: Any) -> None:
+    if len(values) > 1:
         raise mismatch(f"{header} is given more than once")
     if expected is None:
-        if given:
+        if values:
             raise mismatch(f"{header} is given, but the body has no such argument")
         return
-    if not given:
+    if not values:
         raise mismatch(f"{header} is missing, but the body has the argument")
     try:
-        decoded = decode_value(given[0])
+        decoded = decode_value(values[0])
     except ValueError as error:
         raise mismatch(f"{header} is malformed: {error}") from None
     if not _is_same(decoded, expected):

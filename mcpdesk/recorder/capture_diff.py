@@ -102,12 +102,12 @@ def calls(index: Index) -> Iterator[RecordedCall]:
 
 def _call(index: Index, exchange: Exchange) -> RecordedCall:
     last = last_round(index, exchange)
-    asked, answered = (
+    request, answered = (
         {} if frame is None else message(index, one, frame).value
         for one, frame in ((exchange, exchange.request), (last, last.response))
     )
     content: dict[str, Any] = {"status": exchange.status.value}
-    params = asked.get("params") if isinstance(asked, dict) else asked
+    params = request.get("params") if isinstance(request, dict) else request
     content["arguments"] = params.get("arguments", params) if isinstance(params, dict) else params
     if isinstance(answered, dict):
         content |= {key: answered[key] for key in ("result", "error") if key in answered}

@@ -61,9 +61,11 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     has_failed = has_failed and exchange.status is not Status.NEGOTIATION
     if exchange.response is None and exchange.ended is None and exchange.notifications:
         answered = _latest(index, exchange)
-    asked = _arguments_text(exchange, request, changed is not None)
+    arguments = _arguments_text(exchange, request, changed is not None)
     values = _arguments_text(exchange, request, changed is not None, only_values=True)
-    return Summary(asked[:MAX_TEXT_LENGTH], answered[:MAX_TEXT_LENGTH], has_failed, values[:MAX_TEXT_LENGTH])
+    return Summary(
+        arguments[:MAX_TEXT_LENGTH], answered[:MAX_TEXT_LENGTH], has_failed, values[:MAX_TEXT_LENGTH]
+    )
 
 
 def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
@@ -110,13 +112,13 @@ def _arguments_text(
 
     `is_changed` is True if a person changed them at the desk.
     """
-    asked = _parameters(exchange, value, only_values=only_values)
+    text = _parameters(exchange, value, only_values=only_values)
     if not is_changed:
-        return asked
+        return text
     params = value.get("params") if isinstance(value, dict) else None
     name = params.get("name") if isinstance(params, dict) else None
     other = f"{name} " if isinstance(name, str) and exchange.name and name != exchange.name else ""
-    return f"{CHANGED_SIGN} {other}{asked}"
+    return f"{CHANGED_SIGN} {other}{text}"
 
 
 def _parameters(exchange: Exchange, value: Any, *, only_values: bool) -> str:
@@ -124,8 +126,8 @@ def _parameters(exchange: Exchange, value: Any, *, only_values: bool) -> str:
     if not isinstance(params, dict):
         return value if isinstance(value, str) else ""
     known, meta = METHODS.get(exchange.method), params.get("_meta")
-    if isinstance(given := params.get("inputResponses"), dict):
-        return ", ".join(_outcome(each) for each in given.values() if isinstance(each, dict))
+    if isinstance(responses := params.get("inputResponses"), dict):
+        return ", ".join(_outcome(each) for each in responses.values() if isinstance(each, dict))
     if isinstance(arguments := params.get("arguments"), dict):
         again = "replayed: " if isinstance(meta, dict) and meta.get(REPLAYED_KEY) else ""
         return f"{again}{_values(arguments) if only_values else pairs(arguments)}"
@@ -177,8 +179,8 @@ def _counted(index: Index, exchange: Exchange) -> str:
 
 def _result(result: dict[str, Any]) -> str:
     """Summarize a result by its text, its structured content, or its members."""
-    if isinstance(asked := result.get("inputRequests"), dict):
-        params = [each.get("params") for each in asked.values() if isinstance(each, dict)]
+    if isinstance(input_requests := result.get("inputRequests"), dict):
+        params = [each.get("params") for each in input_requests.values() if isinstance(each, dict)]
         questions = [_short(each.get("message", ""), True) for each in params if isinstance(each, dict)]
         return f"asks {' · '.join(filter(None, questions))}".strip()
     content = result.get("content") or result.get("contents")
@@ -245,11 +247,11 @@ def _notice(method: str, value: Any) -> str:
     if not isinstance(params, dict):
         return value[:MAX_TEXT_LENGTH] if isinstance(value, str) else ""
     if method == "notifications/progress":
-        done, total = params.get("progress"), params.get("total")
+        progress, total = params.get("progress"), params.get("total")
         text = _short(params.get("message", ""), True)
-        if text and total is None and isinstance(done, int | float) and abs(done) < MIN_PROGRESS:
+        if text and total is None and isinstance(progress, int | float) and abs(progress) < MIN_PROGRESS:
             return text
-        counted = f"{_short(done)} of {_short(total)}" if total is not None else _short(done)
+        counted = f"{_short(progress)} of {_short(total)}" if total is not None else _short(progress)
         return f"{counted} · {text}" if text else counted
     if method == "notifications/message":
         return f"{params.get('level', '')} {_short(params.get('data', ''), True)}".strip()

@@ -41,9 +41,9 @@ def as_text(index: Index, number: int, logged: Logged = nothing_logged) -> str:
             if frame is not None:
                 value, problem = message(index, one, frame)
                 pieces.append(f"{title}{f' ({_in_one_line(problem)})' if problem else ''}:\n{pretty(value)}")
-        for held in held_messages(index, one):
-            changed = f":\n{pretty(held.now)}" if held.now is not None else ""
-            pieces.append(f"{held_line(held)}{changed}")
+        for outcome in held_messages(index, one):
+            changed = f":\n{pretty(outcome.now)}" if outcome.now is not None else ""
+            pieces.append(f"{held_line(outcome)}{changed}")
         if lines := logged(one):
             pieces.append(f"log of the call:\n{log_text(index, lines)}")
     return "\n\n".join(pieces)
@@ -80,9 +80,11 @@ def pretty(value: Any) -> str:
     return harmless(text)
 
 
-def held_line(held: HoldOutcome) -> str:
+def held_line(outcome: HoldOutcome) -> str:
     """Return a sentence about the outcome of a held message."""
-    return clean(f"At the desk the {held.side} was held for {held.held_s:.1f} s: {held.how}", newlines=False)
+    return clean(
+        f"At the desk the {outcome.side} was held for {outcome.held_s:.1f} s: {outcome.how}", newlines=False
+    )
 
 
 def log_text(index: Index, lines: Sequence[CallLogLine]) -> str:

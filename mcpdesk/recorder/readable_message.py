@@ -116,15 +116,22 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
     has_several = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in read.remarks)
     if isinstance(read.value, list) and not has_several and revision is not None and not revision.has_batches:
         yield batch_remark(len(read.value))
-    given = [each.get("id") for each in read.messages]
-    asked = exchange.id
-    if frame == exchange.response and exchange.request is not None and isinstance(asked, int | str):
-        other = next((each for each in given if same_id(each, asked) and type(each) is not type(asked)), None)
+    message_ids = [each.get("id") for each in read.messages]
+    request_id = exchange.id
+    if frame == exchange.response and exchange.request is not None and isinstance(request_id, int | str):
+        other = next(
+            (
+                each
+                for each in message_ids
+                if same_id(each, request_id) and type(each) is not type(request_id)
+            ),
+            None,
+        )
         if other is not None:
-            yield id_remark(other, asked)
-        elif given == [None]:
+            yield id_remark(other, request_id)
+        elif message_ids == [None]:
             yield unknown_id_remark(None)
-    elif exchange.kind is ExchangeKind.RESPONSE and asked is not None:
+    elif exchange.kind is ExchangeKind.RESPONSE and request_id is not None:
         yield _unexpected(index, exchange)
 
 
@@ -204,8 +211,8 @@ def _is_posted_answer(index: Index, exchange: Exchange, frame: int) -> bool:
     info = index.connections.get(exchange.connection)
     if frame != exchange.response or exchange.request is None or info is None or info.transport != "http":
         return False
-    asked = index.note(exchange.request)
-    return asked is not None and asked.line.startswith("POST ")
+    request_note = index.note(exchange.request)
+    return request_note is not None and request_note.line.startswith("POST ")
 
 
 def http_checked(
@@ -328,8 +335,8 @@ def checked(
     `body` is the message without masks. `revision` is the revision of its exchange. `secret` has names of
     further headers to mask.
     """
-    given = list(headers)
-    by_name = {name.lower(): value for name, value in given}
+    names = list(headers)
+    by_name = {name.lower(): value for name, value in names}
     message = body if isinstance(body, Mapping) else {}
     params = message.get("params")
     request = _Request(
@@ -343,7 +350,7 @@ def checked(
     findings = judged | _parameters(request)
     shown = [
         Checked(name, _legible(name, masked), *findings.pop(name.lower(), (HeaderVerdict.OPEN, "")))
-        for (name, _), (_, masked) in zip(given, mask_headers(given, secret), strict=True)
+        for (name, _), (_, masked) in zip(names, mask_headers(names, secret), strict=True)
     ]
     return shown + [
         Checked(_HEADER_SPELLINGS.get(name, name), "", verdict, words)
@@ -439,20 +446,20 @@ def _routed_name(value: str, request: _Request) -> Finding:
 
 def _parameters(request: _Request) -> dict[str, Finding]:
     """Return a result for every argument that is or may be repeated in a header."""
-    given = {name: value for name, value in request.headers.items() if name.startswith(PARAM_PREFIX)}
+    headers = {name: value for name, value in request.headers.items() if name.startswith(PARAM_PREFIX)}
     if not request.is_stateless or request.method != "tools/call" or request.schema is None:
         words = "the tool's schema is not known" if request.is_stateless else "not used in the handshake era"
-        return dict.fromkeys(given, (HeaderVerdict.OPEN, words))
+        return dict.fromkeys(headers, (HeaderVerdict.OPEN, words))
     try:
         annotated = {each.header: each for each in mirrored(request.schema)}
     except ValueError:
         annotated = {}
     arguments = request.params.get("arguments")
     arguments = arguments if isinstance(arguments, Mapping) else {}
-    verdicts = dict.fromkeys(given, (HeaderVerdict.OPEN, "not an argument of this tool"))
+    verdicts = dict.fromkeys(headers, (HeaderVerdict.OPEN, "not an argument of this tool"))
     for name, each in annotated.items():
-        finding = _judged(given.get(name), partial(check_parameters, [each], arguments, given))
-        if name in given or finding != _AGREES:
+        finding = _judged(headers.get(name), partial(check_parameters, [each], arguments, headers))
+        if name in headers or finding != _AGREES:
             verdicts[name] = finding
     return verdicts
 

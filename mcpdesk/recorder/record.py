@@ -394,10 +394,10 @@ class Source(Protocol):
 
 def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:
     """Return the first pieces, with a total of at most `MAX_HELD` bytes."""
-    held, frames = 0, list[bytes]()
+    size, frames = 0, list[bytes]()
     for piece in pieces:
         frames.append(piece)
-        held += len(piece)
-        if held >= MAX_HELD:
+        size += len(piece)
+        if size >= MAX_HELD:
             break
     return frames

@@ -229,13 +229,13 @@ class Database:
     def _migrate(self, connection: sqlite3.Connection) -> None:
         with connection:
             connection.execute("BEGIN IMMEDIATE")
-            (done,) = connection.execute("PRAGMA user_version").fetchone()
-            if done > len(self._migrations):
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > len(self._migrations):
                 raise StorageError(
                     f"{self.path} was written by a newer mcpdesk and is not changed: update this one, "
                     "or use another folder with --state-dir"
                 )
-            for script in self._migrations[done:]:
+            for script in self._migrations[version:]:
                 for statement in script.split(";\n"):
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {len(self._migrations)}")

@@ -130,20 +130,20 @@ def _line(lines: list[int], index: int) -> int:
 
 
 def _case(entry: Any, location: str) -> Case:
-    given = _Given(entry, location, "a case")
-    kinds = [kind for kind in KINDS if kind in given.values]
+    fields = _Given(entry, location, "a case")
+    kinds = [kind for kind in KINDS if kind in fields.values]
     if len(kinds) != 1:
-        raise given.wrong(f"a case has one of {', '.join(KINDS)}")
+        raise fields.wrong(f"a case has one of {', '.join(KINDS)}")
     kind = kinds[0]
-    target = given.member(kind, str)
-    arguments = given.member("arguments", dict, {})
+    target = fields.member(kind, str)
+    arguments = fields.member("arguments", dict, {})
     if kind == "resource" and arguments:
-        raise given.wrong("a resource has no arguments; they are part of its URI")
-    answers = checked_answers(given.member("answers", list, []), location)
-    expect = _expectation(given.member("expect", dict, {}), location)
-    name = given.member("name", str, "") or f"{kind} {target}"
-    timeout_s = given.number("timeout_s", DEFAULT_TIMEOUT_S)
-    given.end(("name", *KINDS, "arguments", "answers", "expect", "timeout_s"))
+        raise fields.wrong("a resource has no arguments; they are part of its URI")
+    answers = checked_answers(fields.member("answers", list, []), location)
+    expect = _expectation(fields.member("expect", dict, {}), location)
+    name = fields.member("name", str, "") or f"{kind} {target}"
+    timeout_s = fields.number("timeout_s", DEFAULT_TIMEOUT_S)
+    fields.end(("name", *KINDS, "arguments", "answers", "expect", "timeout_s"))
     return Case(name, kind, target, arguments, answers, expect, timeout_s or DEFAULT_TIMEOUT_S, location)
 
 
@@ -153,50 +153,50 @@ def checked_answers(entries: list[Any], location: str) -> tuple[dict[str, Any], 
 
 
 def _answer(entry: Any, location: str) -> dict[str, Any]:
-    given = _Given(entry, location, "an answer")
-    kinds = [kind for kind in _QUESTION_KINDS if kind in given.values]
+    fields = _Given(entry, location, "an answer")
+    kinds = [kind for kind in _QUESTION_KINDS if kind in fields.values]
     if len(kinds) != 1:
-        raise given.wrong(f"an answer has one of {', '.join(_QUESTION_KINDS)}")
+        raise fields.wrong(f"an answer has one of {', '.join(_QUESTION_KINDS)}")
     kind = kinds[0]
     allowed = (kind, "answer") if kind == "question" else (kind,)
     if kind == "question":
-        given.check("question", given.values["question"], str)
-        if "answer" not in given.values:
-            raise given.wrong('"answer" is missing')
-    elif kind == "elicitation" and not isinstance(given.values[kind], dict):
-        if given.values[kind] not in ("accept", *DECLINED):
-            raise given.wrong('"elicitation" must be an object of fields, or accept, decline or cancel')
+        fields.check("question", fields.values["question"], str)
+        if "answer" not in fields.values:
+            raise fields.wrong('"answer" is missing')
+    elif kind == "elicitation" and not isinstance(fields.values[kind], dict):
+        if fields.values[kind] not in ("accept", *DECLINED):
+            raise fields.wrong('"elicitation" must be an object of fields, or accept, decline or cancel')
     elif kind == "roots":
-        given.check("roots", given.values["roots"], list)
-    for key in set(given.values) - set(allowed):
-        raise given.wrong(f'unknown key "{key}"; allowed: {", ".join(allowed)}')
-    return dict(given.values)
+        fields.check("roots", fields.values["roots"], list)
+    for key in set(fields.values) - set(allowed):
+        raise fields.wrong(f'unknown key "{key}"; allowed: {", ".join(allowed)}')
+    return dict(fields.values)
 
 
 def _expectation(entry: dict[str, Any], location: str) -> Expectation:
-    given = _Given(entry, location, "expect")
-    patterns = given.texts("matches")
+    fields = _Given(entry, location, "expect")
+    patterns = fields.texts("matches")
     for pattern in patterns:
         try:
             re.compile(pattern)
         except re.error as reason:
-            raise given.wrong(f'"matches": {pattern!r} is not a regular expression: {reason}') from None
-    error = given.values.get("error")
+            raise fields.wrong(f'"matches": {pattern!r} is not a regular expression: {reason}') from None
+    error = fields.values.get("error")
     if error is not None and error is not True and not isinstance(error, str):
-        raise given.wrong('"error" must be a text that it contains, or true for any error')
+        raise fields.wrong('"error" must be a text that it contains, or true for any error')
     expectation = Expectation(
-        text=given.member("text", str, None),
-        contains=given.texts("contains"),
+        text=fields.member("text", str, None),
+        contains=fields.texts("contains"),
         matches=patterns,
-        structured=given.values.get("structured"),
-        has_structured="structured" in given.values,
-        like=given.member("like", str, None),
-        structured_like=given.values.get("structured_like"),
-        schema=given.member("schema", dict, None),
+        structured=fields.values.get("structured"),
+        has_structured="structured" in fields.values,
+        like=fields.member("like", str, None),
+        structured_like=fields.values.get("structured_like"),
+        schema=fields.member("schema", dict, None),
         error="" if error is True else error,
-        under_ms=given.number("under_ms", None),
+        under_ms=fields.number("under_ms", None),
     )
-    given.end(_EXPECTED)
+    fields.end(_EXPECTED)
     return expectation
 
 
@@ -239,11 +239,11 @@ class _Given:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a member that is one text or a list of texts."""
-        given = self.values.get(key, [])
-        given = given if isinstance(given, list) else [given]
-        if not all(isinstance(each, str) for each in given):
+        value = self.values.get(key, [])
+        value = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, str) for each in value):
             raise self.wrong(f'"{key}" must be a text or a list of texts')
-        return tuple(given)
+        return tuple(value)
 
     def number(self, key: str, otherwise: float | None) -> float | None:
         """Return a member that is a positive number."""

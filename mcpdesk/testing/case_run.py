@@ -66,10 +66,10 @@ class ScriptedAnswers:
         question_text = str(params.get("message", ""))
         if self._is_next("question"):
             return self._fill(question_text, params.get("requestedSchema") or {})
-        given = self._next("elicitation", question_text, "decline")
-        if isinstance(given, str):
-            return {"action": given}
-        return {"action": "accept", "content": given}
+        answer = self._next("elicitation", question_text, "decline")
+        if isinstance(answer, str):
+            return {"action": answer}
+        return {"action": "accept", "content": answer}
 
     def _fill(self, question_text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Fill a form with the next answers of the script, as long as their questions match fields of the
@@ -79,15 +79,15 @@ class ScriptedAnswers:
         content = dict[str, Any]()
         while self._is_next("question"):
             question, answer = str(self._script[0]["question"]), self._script[0]["answer"]
-            asked = _fields_about(
+            form_fields = _fields_about(
                 question, question_text, {k: v for k, v in fields.items() if k not in content}
             )
-            if not asked:
+            if not form_fields:
                 break
             self._script.popleft()
-            if answer in DECLINED and not any(answer in _choices(field) for field in asked.values()):
+            if answer in DECLINED and not any(answer in _choices(field) for field in form_fields.values()):
                 return {"action": answer}
-            content |= _filled(asked, fields, answer)
+            content |= _filled(form_fields, fields, answer)
         if not content:
             self.failures.append(f"it asked a question that the next answer does not match: {question_text}")
             return {"action": "decline"}
@@ -95,15 +95,15 @@ class ScriptedAnswers:
 
     async def _sample(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
         messages = params.get("messages") or [{}]
-        given = self._next("sampling", _short(messages[-1]), "")
-        if isinstance(given, dict):
-            return given
-        content = {"type": "text", "text": str(given)}
+        answer = self._next("sampling", _short(messages[-1]), "")
+        if isinstance(answer, dict):
+            return answer
+        content = {"type": "text", "text": str(answer)}
         return {"role": "assistant", "content": content, "model": "scripted", "stopReason": "endTurn"}
 
     async def _roots(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
-        given = self._next("roots", "its roots", [])
-        return {"roots": [each if isinstance(each, dict) else {"uri": str(each)} for each in given]}
+        answer = self._next("roots", "its roots", [])
+        return {"roots": [each if isinstance(each, dict) else {"uri": str(each)} for each in answer]}
 
     def _is_next(self, kind: str) -> bool:
         return bool(self._script) and kind in self._script[0]
@@ -130,18 +130,18 @@ def _fields_about(question: str, question_text: str, fields: Mapping[str, Any]) 
     return fields_about or (dict(fields) if sought in question_text.casefold() else {})
 
 
-def _filled(asked: Mapping[str, Any], fields: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+def _filled(properties: Mapping[str, Any], fields: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     """Return the form content for an answer.
 
     A multiple choice may consist of one checkbox for each option. An answer that is not an option is written
     to the field for free text.
     """
-    given = answer if isinstance(answer, list) else [answer]
-    first, field = next(iter(asked.items()))
-    if all(each.get("type") == "boolean" for each in asked.values()) and not isinstance(answer, bool):
-        titles = {each.get("title", name): name for name, each in asked.items()}
-        content: dict[str, Any] = {titles[each]: True for each in given if each in titles}
-        others = [str(each) for each in given if each not in titles]
+    values = answer if isinstance(answer, list) else [answer]
+    first, field = next(iter(properties.items()))
+    if all(each.get("type") == "boolean" for each in properties.values()) and not isinstance(answer, bool):
+        titles = {each.get("title", name): name for name, each in properties.items()}
+        content: dict[str, Any] = {titles[each]: True for each in values if each in titles}
+        others = [str(each) for each in values if each not in titles]
         own_words = f"{first.rpartition('_')[0]}_other"
     else:
         others = [] if answer in _choices(field) or not _choices(field) else [str(answer)]
@@ -149,7 +149,7 @@ def _filled(asked: Mapping[str, Any], fields: Mapping[str, Any], answer: Any) ->
         own_words = f"{first}_other"
     if others:
         content[own_words if own_words in fields else first] = ", ".join(others)
-    return content or dict.fromkeys(asked, False)
+    return content or dict.fromkeys(properties, False)
 
 
 def _choices(field: Mapping[str, Any]) -> list[Any]:
@@ -208,9 +208,9 @@ def filled_in(value: Any) -> tuple[Any, list[str]]:
             return [filled(each) for each in one]
         if not isinstance(one, str) or (named := _VARIABLE.fullmatch(one)) is None:
             return one
-        if (given := os.environ.get(named[1])) is None:
+        if (variable_value := os.environ.get(named[1])) is None:
             missing.append(named[1])
-        return given
+        return variable_value
 
     return filled(value), missing
 

@@ -142,8 +142,8 @@ def _remote_target(target_text: str, options: ConnectOptions) -> RemoteTarget:
 
 def _refuse(options: ConnectOptions, names: Sequence[str], what: str) -> None:
     """Raises: DeskUserError for options that a kind of target does not support."""
-    if given := [name for name in names if options.get(name)]:
-        raise DeskUserError(f"{what} takes no {given[0]}.", "")
+    if used_options := [name for name in names if options.get(name)]:
+        raise DeskUserError(f"{what} takes no {used_options[0]}.", "")
 
 
 def _agree(config: ConfigFile) -> None:

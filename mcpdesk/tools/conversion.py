@@ -131,10 +131,10 @@ async def converted(
             reason_text.splitlines()[-1][:300] if reason_text else f"reading it ended with {ended.exit_code}"
         )
         raise HandlerError(f"{what} is a broken {name} file: {reason}")
-    facts, _, made = bytes(output.data).partition(b"\n")
+    facts, _, converted_data = bytes(output.data).partition(b"\n")
     if len(output.data) > MAX_BYTES:
         raise HandlerError(f"{what} becomes larger than {MAX_BYTES:,} bytes; {MANUAL_STEPS[form]}")
-    return ConvertedFile(json.decode(facts), made)
+    return ConvertedFile(json.decode(facts), converted_data)
 
 
 async def _run(

@@ -97,9 +97,9 @@ def _converted_picture(
     file_path: str, form: Form, conversion: ConvertedFile, size: int
 ) -> tuple[Picture, bytes]:
     """Return the image that was converted from a PDF, SVG or HEIC file."""
-    image, given, mime_type = _small_enough(_opened(file_path, conversion.data), "png")
+    image, data, mime_type = _small_enough(_opened(file_path, conversion.data), "png")
     width, height, frames = (conversion.facts[name] for name in ("width", "height", "frames"))
-    return Picture(file_path, form, size, width, height, frames, mime_type, *image.size, len(given)), given
+    return Picture(file_path, form, size, width, height, frames, mime_type, *image.size, len(data)), data
 
 
 def _read(file_path: str, data: bytes) -> tuple[Picture, bytes]:
@@ -173,11 +173,13 @@ def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Pict
     if is_scaled:
         image.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
         image = _rotate_upright(image)
-    given, mime_type = data, f"image/{kind}"
+    image_data, mime_type = data, f"image/{kind}"
     if is_scaled or kind not in ACCEPTED_FORMATS or len(data) > MAX_RETURNED_BYTES:
-        image, given, mime_type = _small_enough(image if is_scaled else _rotate_upright(image), kind)
-    picture = Picture(file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(given))
-    return picture, given
+        image, image_data, mime_type = _small_enough(image if is_scaled else _rotate_upright(image), kind)
+    picture = Picture(
+        file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(image_data)
+    )
+    return picture, image_data
 
 
 def _rotate_upright(image: Image) -> Image:
@@ -194,14 +196,14 @@ def _small_enough(image: Image, kind: str) -> tuple[Image, bytes, str]:
     """Encode an image in at most `MAX_RETURNED_BYTES`: in its format, as JPEG if it is opaque, or with
     fewer pixels.
     """
-    given, mime_type = _encoded(image, kind)
-    if len(given) > MAX_RETURNED_BYTES and not image.has_transparency_data:
+    encoded, mime_type = _encoded(image, kind)
+    if len(encoded) > MAX_RETURNED_BYTES and not image.has_transparency_data:
         image = image if image.mode in ("L", "RGB") else image.convert("RGB")
-        given, mime_type = _encoded(image, "jpeg")
-    while len(given) > MAX_RETURNED_BYTES and max(image.size) > 1:
+        encoded, mime_type = _encoded(image, "jpeg")
+    while len(encoded) > MAX_RETURNED_BYTES and max(image.size) > 1:
         image = image.resize((max(1, int(image.width * SCALE_STEP)), max(1, int(image.height * SCALE_STEP))))
-        given, mime_type = _encoded(image, "jpeg" if mime_type == "image/jpeg" else kind)
-    return image, given, mime_type
+        encoded, mime_type = _encoded(image, "jpeg" if mime_type == "image/jpeg" else kind)
+    return image, encoded, mime_type
 
 
 def _encoded(image: Image, kind: str) -> tuple[bytes, str]:

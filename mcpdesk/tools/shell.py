@@ -311,9 +311,9 @@ async def list_bg_tasks(ctx: Context) -> ToolResult[TaskList]:
         elsewhere = await ctx.hosted.remote_programs()
     except StorageError as error:
         unknown = [f"[tasks of other machines are not available now: {error}]"]
-    begun = [(program.started, _task(program)) for program in ctx.hosted.programs.all()]
-    begun += [(record.started, _remote_task(record)) for record in elsewhere]
-    tasks = tuple(task for _, task in sorted(begun, key=itemgetter(0)))
+    started_tasks = [(program.started, _task(program)) for program in ctx.hosted.programs.all()]
+    started_tasks += [(record.started, _remote_task(record)) for record in elsewhere]
+    tasks = tuple(task for _, task in sorted(started_tasks, key=itemgetter(0)))
     lines = [f"{task.task_id}  {_words(task)}  {_one_line(task.command)}" for task in tasks] + unknown
     return ToolResult((content.text("\n".join(lines) or "No background task."),), TaskList(tasks))
 

@@ -210,5 +210,5 @@ def _lines(task: Task) -> str:
     return "\n".join([f"{_box(task.done)} {task.task_id} {task.name}{mark}", *steps])
 
 
-def _box(done: bool) -> str:
-    return "[x]" if done else "[ ]"
+def _box(is_done: bool) -> str:
+    return "[x]" if is_done else "[ ]"

@@ -503,8 +503,8 @@ def rebind(keys: Mapping[str, str]) -> None:
     the keys do.
     """
     for action in ACTIONS:
-        given = keys.get(action.id)
-        BY_ID[action.id] = action if given is None else replace(action, keys=given)
+        keys_text = keys.get(action.id)
+        BY_ID[action.id] = action if keys_text is None else replace(action, keys=keys_text)
     for name, action in SCREENS.items():
         SCREENS[name] = BY_ID[action.id]
     _actions_of.cache_clear()

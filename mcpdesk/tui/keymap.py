@@ -75,7 +75,7 @@ class Keymap:
     @property
     def conflicts(self) -> list[Conflict]:
         """Conflicts that the file causes. Conflicts between two keys of the program itself are not listed."""
-        found = []
+        conflicts = []
         for name in self.keys:
             action = BY_ID[name]
             for other in ACTIONS:
@@ -84,10 +84,10 @@ class Keymap:
                 if other.id in self.keys and other.id < name:
                     continue  # listed from the side of the other action
                 own, others = _shown_keys(self.keys[name]), _shown_keys(self.keys_of(other))
-                found += [Conflict(key, name, other.id) for key in sorted(own & others)]
-                found += _hidden(name, own, other.id, others)
-                found += _hidden(other.id, others, name, own)
-        return found
+                conflicts += [Conflict(key, name, other.id) for key in sorted(own & others)]
+                conflicts += _hidden(name, own, other.id, others)
+                conflicts += _hidden(other.id, others, name, own)
+        return conflicts
 
 
 def _hidden(name: str, keys: Set[str], other: str, sequences: Set[str]) -> Iterator[Conflict]:

@@ -176,13 +176,13 @@ class ChannelPassThrough:
         """
         assert isinstance(body, bytes)
         unclaimed = on_unclaimed or self._on_stray
-        given = {key.lower(): value for key, value in headers.items()}
+        lower_headers = {key.lower(): value for key, value in headers.items()}
         if method == "POST":
-            async with self._posted(given, body, unclaimed) as answer:
+            async with self._posted(lower_headers, body, unclaimed) as answer:
                 yield answer
             return
-        identifier = given.get(SESSION, "")
-        session = self._session(given)
+        identifier = lower_headers.get(SESSION, "")
+        session = self._session(lower_headers)
         if not identifier:
             text = invalid("this endpoint accepts JSON-RPC messages by POST")
             yield refused(405, text, headers=(("Allow", "POST"),))
@@ -191,7 +191,7 @@ class ChannelPassThrough:
         elif method == "DELETE":
             self._end(identifier)
             yield PassedAnswer(204, (), _no_chunks)
-        elif not (last := given.get("last-event-id")) and session.standing.is_connected:
+        elif not (last := lower_headers.get("last-event-id")) and session.standing.is_connected:
             yield refused(409, invalid("this session already has a GET stream"))
         elif (position := session.events.find(last) if last else (session.standing, None)) is None:
             yield refused(400, invalid("Last-Event-ID: that stream is no longer stored"))
@@ -259,29 +259,29 @@ class ChannelPassThrough:
 
     @asynccontextmanager
     async def _posted(
-        self, given: Mapping[str, str], body: bytes, unclaimed: OnUnclaimed
+        self, headers: Mapping[str, str], body: bytes, unclaimed: OnUnclaimed
     ) -> AsyncIterator[PassedAnswer]:
         message: Any = None
         try:
             message = codec.decode(body)
             if isinstance(message, list):
-                channel = await self._batch_channel(given, message)
+                channel = await self._batch_channel(headers, message)
                 parts = list(zip(message, members(body, message), strict=True))
-                async with self._batch_answered(channel, given, parts, unclaimed) as answer:
+                async with self._batch_answered(channel, headers, parts, unclaimed) as answer:
                     yield answer
                 return
             kind = classify(message)
             identifier = ""
-            if is_stateless(message, given.get("mcp-protocol-version", "")):
+            if is_stateless(message, headers.get("mcp-protocol-version", "")):
                 if kind is MessageKind.REQUEST:
-                    self._admit(message["method"], message.get("params") or {}, given)
-                channel = await self._shared_channel(given, unclaimed)
+                    self._admit(message["method"], message.get("params") or {}, headers)
+                channel = await self._shared_channel(headers, unclaimed)
             elif message.get("method") == "initialize":
-                channel, identifier = await self._begun(given, unclaimed)
-            elif self._takes_plain and not given.get(SESSION):
-                channel = await self._shared_channel(given, unclaimed)
+                channel, identifier = await self._begun(headers, unclaimed)
+            elif self._takes_plain and not headers.get(SESSION):
+                channel = await self._shared_channel(headers, unclaimed)
             else:
-                channel, identifier = await self._channel_of(given), given[SESSION]
+                channel, identifier = await self._channel_of(headers), headers[SESSION]
                 self._sessions[identifier].store(message, body)
         except _Refusal as refusal:
             yield refused(refusal.status, refusal, readable_id(message))
@@ -300,28 +300,28 @@ class ChannelPassThrough:
             waiting = Waiting(unclaimed, may_stream=False)
             yield await self._introduced(channel, identifier, message, body, waiting)
             return
-        may_stream = STREAM in given.get("accept", JSON)
+        may_stream = STREAM in headers.get("accept", JSON)
         waiting = Waiting(unclaimed, may_stream, LOG_LEVEL_KEY in meta_of(message), on_drop=self._note_drop)
-        async with self._answered(channel, identifier, given, message, body, waiting) as answer:
+        async with self._answered(channel, identifier, headers, message, body, waiting) as answer:
             yield answer
 
-    def _admit(self, method: str, params: JSONObject, given: Mapping[str, str]) -> None:
+    def _admit(self, method: str, params: JSONObject, headers: Mapping[str, str]) -> None:
         """Check the headers of a request without a session. Raises: RemoteProtocolError if they are
         invalid.
         """
-        admit(method, params, given)
+        admit(method, params, headers)
         arguments = params.get("arguments") or {}
         if method == "tools/call" and isinstance(arguments, dict):
             with suppress(ValueError):  # clients ignore tools with invalid annotations
-                check_parameters(mirrored(self._tool_schema(str(params.get("name")))), arguments, given)
+                check_parameters(mirrored(self._tool_schema(str(params.get("name")))), arguments, headers)
 
-    async def _batch_channel(self, given: Mapping[str, str], batch: list[Any]) -> PassedChannel:
+    async def _batch_channel(self, headers: Mapping[str, str], batch: list[Any]) -> PassedChannel:
         """Return the channel for a batch.
 
         Raises: ProtocolError if batches are not allowed or the batch is invalid.
         """
-        channel = await self._channel_of(given)
-        revision = BY_NAME.get(self._sessions[given[SESSION]].revision)
+        channel = await self._channel_of(headers)
+        revision = BY_NAME.get(self._sessions[headers[SESSION]].revision)
         if revision is None or not revision.has_batches:
             raise invalid("batches belong to revision 2025-03-26 only")
         if not 0 < len(batch) <= MAX_BATCH:
@@ -337,7 +337,7 @@ class ChannelPassThrough:
     async def _batch_answered(
         self,
         channel: PassedChannel,
-        given: Mapping[str, str],
+        headers: Mapping[str, str],
         batch: Sequence[tuple[JSONObject, bytes]],
         unclaimed: OnUnclaimed,
     ) -> AsyncIterator[PassedAnswer]:
@@ -346,11 +346,11 @@ class ChannelPassThrough:
         Each item of `batch` is a pair: the decoded message, and the bytes that the client sent.
         """
         requests = sum(1 for each, _ in batch if classify(each) is MessageKind.REQUEST)
-        may_stream = STREAM in given.get("accept", JSON)
+        may_stream = STREAM in headers.get("accept", JSON)
         waiting = Waiting(unclaimed, may_stream, answers=requests, on_drop=self._note_drop)
         async with AsyncExitStack() as under_way:
             for each, line in batch:
-                self._sessions[given[SESSION]].store(each, line)
+                self._sessions[headers[SESSION]].store(each, line)
                 if classify(each) is MessageKind.REQUEST:
                     request = channel.request(each, line, waiting, is_alone=False)
                     await under_way.enter_async_context(request)
@@ -359,11 +359,11 @@ class ChannelPassThrough:
             if not requests:
                 yield PassedAnswer(202, (), _no_chunks)
             elif waiting.may_stream:
-                async with self._streamed(given[SESSION], waiting) as answer:
+                async with self._streamed(headers[SESSION], waiting) as answer:
                     yield answer
             else:
                 yield answered(200, b"[%b]" % b",".join([each async for each in waiting.messages()]))
-        self._used(given[SESSION])
+        self._used(headers[SESSION])
 
     def _note_drop(self, count: int) -> None:
         """Count a message that a client did not receive. `count` is the number of such messages of the same
@@ -402,7 +402,7 @@ class ChannelPassThrough:
         self,
         channel: PassedChannel,
         identifier: str,
-        given: Mapping[str, str],
+        headers: Mapping[str, str],
         message: JSONObject,
         line: bytes,
         waiting: Waiting,
@@ -418,7 +418,7 @@ class ChannelPassThrough:
             elif (
                 received is None
                 or not received[1]
-                or (may_stream and "json" not in given.get("accept", JSON))
+                or (may_stream and "json" not in headers.get("accept", JSON))
             ):
                 if identifier in self._sessions:
                     async with self._streamed(identifier, waiting, received) as answer:
@@ -452,21 +452,21 @@ class ChannelPassThrough:
             events.detach(client)
             self._used(identifier)
 
-    def _session(self, given: Mapping[str, str]) -> PassedSession | None:
+    def _session(self, headers: Mapping[str, str]) -> PassedSession | None:
         """Return the session of a request, or None if the session does not belong to the sender."""
-        session = self._sessions.get(given.get(SESSION, ""))
-        sent = given.get(AUTHORIZATION)
+        session = self._sessions.get(headers.get(SESSION, ""))
+        sent = headers.get(AUTHORIZATION)
         return session if session is not None and session.sender.get(AUTHORIZATION) == sent else None
 
-    async def _channel_of(self, given: Mapping[str, str]) -> PassedChannel:
-        if not given.get(SESSION):
+    async def _channel_of(self, headers: Mapping[str, str]) -> PassedChannel:
+        if not headers.get(SESSION):
             raise _Refusal(400, "Mcp-Session-Id is missing: initialize first")
-        if (session := self._session(given)) is not None and session.renewing.locked():
+        if (session := self._session(headers)) is not None and session.renewing.locked():
             async with session.renewing:
-                session = self._session(given)
+                session = self._session(headers)
         if session is None:
             raise _Refusal(404, "No such session: initialize again")
-        self._used(given[SESSION])
+        self._used(headers[SESSION])
         return session.channel
 
     def _session_channel(self, identifier: str, standing: Events, unclaimed: OnUnclaimed) -> PassedChannel:
@@ -491,20 +491,22 @@ class ChannelPassThrough:
         else:
             raise _Refusal(503, f"{self.name} has {MAX_CHANNELS} clients here already, which is the limit")
 
-    async def _begun(self, given: Mapping[str, str], unclaimed: OnUnclaimed) -> tuple[PassedChannel, str]:
+    async def _begun(self, headers: Mapping[str, str], unclaimed: OnUnclaimed) -> tuple[PassedChannel, str]:
         """Begin a session. Return its channel and id."""
         self._make_room()
         identifier = secrets.token_urlsafe(24)
         events = EventStore[ClientStream](MAX_SESSION_BYTES, MAX_EVENTS, self._event_budget)
-        standing, sender = events.open(), self._channels.sender(given)
+        standing, sender = events.open(), self._channels.sender(headers)
         channel = self._session_channel(identifier, standing, unclaimed)
         await channel.open(self._channels, sender)
         self._sessions[identifier] = PassedSession(channel, sender, events, standing)
         self._used(identifier)
         return channel, identifier
 
-    async def _shared_channel(self, given: Mapping[str, str], unclaimed: OnUnclaimed) -> PassedChannel:
-        headers = self._channels.sender(given)
+    async def _shared_channel(
+        self, client_headers: Mapping[str, str], unclaimed: OnUnclaimed
+    ) -> PassedChannel:
+        headers = self._channels.sender(client_headers)
         sender = frozenset(headers.items())
         async with self._starting:
             if (known := self._shared.pop(sender, None)) is not None:

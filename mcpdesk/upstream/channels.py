@@ -53,7 +53,7 @@ class Channels(Protocol):
         server with the desk's credentials.
         """
 
-    def sender(self, given: Mapping[str, str]) -> dict[str, str]:
+    def sender(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return those headers of a client on which its channel depends, with names in lower case.
 
         Clients share a channel only if these headers are equal.
@@ -91,11 +91,11 @@ class ProgramChannels:
     def __init__(self, program: ProgramCommand, log: ProgramEvents) -> None:
         self._program, self._log = program, log
 
-    def sender(self, given: Mapping[str, str]) -> dict[str, str]:
+    def sender(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return only the token. A program receives no headers, but clients with different tokens must not
         share a process.
         """
-        return {name: given[name] for name in (AUTHORIZATION,) if name in given}
+        return {name: headers[name] for name in (AUTHORIZATION,) if name in headers}
 
     async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> ProgramChannel:
         """Start the program. Raises: Unreachable."""
@@ -128,9 +128,9 @@ class SseChannels:
         self._requests = requests
         self.holds_credentials = requests.holds_credentials
 
-    def sender(self, given: Mapping[str, str]) -> dict[str, str]:
+    def sender(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers that are meant for the server."""
-        return end_to_end(given)
+        return end_to_end(headers)
 
     async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> SseChannel:
         """Open the event stream, and read the URL for messages. Raises: CallError."""
@@ -156,9 +156,9 @@ class SocketChannels:
         self._url, self._ours = url, ours
         self.holds_credentials = bool(ours)
 
-    def sender(self, given: Mapping[str, str]) -> dict[str, str]:
+    def sender(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers that are meant for the server."""
-        return end_to_end(given)
+        return end_to_end(headers)
 
     async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> SocketChannel:
         """Connect. Raises: HttpError."""
@@ -169,10 +169,10 @@ class SocketChannels:
         """Do nothing, because the channels share no resources."""
 
 
-def end_to_end(given: Mapping[str, str]) -> dict[str, str]:
+def end_to_end(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the client's headers except those that belong to one request. The names are in lower case."""
     return {
         name: value
-        for name, value in given.items()
+        for name, value in headers.items()
         if name not in _REQUEST_HEADERS and not name.startswith(("mcp-param-", "sec-websocket-"))
     }

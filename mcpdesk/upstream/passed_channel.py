@@ -372,17 +372,21 @@ class PassedChannel:
         requests wait, the response may belong to any of them. In this case all of them get an error, so that
         no request waits forever.
         """
-        given = message.get("id")
+        message_id = message.get("id")
         identifier = readable_id(message)
         if identifier is None or identifier not in self._waiting:
-            identifier = next((key for key in self._waiting if same_id(given, key)), None)
-        if identifier is None and is_id(given) and (on_repeated := self._recent.get(given)) is not None:
+            identifier = next((key for key in self._waiting if same_id(message_id, key)), None)
+        if (
+            identifier is None
+            and is_id(message_id)
+            and (on_repeated := self._recent.get(message_id)) is not None
+        ):
             on_repeated(line)
             return
         if identifier is None and len(self._waiting) == 1:
             identifier = next(iter(self._waiting))
         if identifier is None:
-            reason = fault or unknown_id_remark(given).text
+            reason = fault or unknown_id_remark(message_id).text
             for key in list(self._waiting):
                 shown = self._aliases.get(key, Alias(key)).identifier
                 self._forget(key).put(self._failed(shown, f"{self._name}: {reason}"), True)

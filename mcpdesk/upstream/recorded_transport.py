@@ -179,11 +179,11 @@ class RecordedTransport(ClientTransport):
         known = BY_NAME.get(self._info.revision) if self._info.transport == "http" else None
         in_session = known is not None and not known.is_stateless and request["method"] != "initialize"
         try:
-            sent, given = await interceptor.request(number, request, in_session)
+            sent, mock_answer = await interceptor.request(number, request, in_session)
         except SessionLost as lost:
             raise SessionGone(str(lost), self.target, status=404) from None
-        if given is not None:
-            return ServerReply(given, codec.encode(given))
+        if mock_answer is not None:
+            return ServerReply(mock_answer, codec.encode(mock_answer))
         if sent is not None:
             fitting = headers if sent is request else routed(sent, headers)
             reply = await self._exchange_in_line(sent, fitting, receive)
@@ -272,8 +272,8 @@ class RecordedTransport(ClientTransport):
     def record_fetch(self, request: Fetch, answer: FetchResult) -> None:
         """Record an authorization request and its response."""
         number, frame = self._info.number, self._recorder.frame
-        asked = HttpNote(f"{request.method} {request.url}", tuple(request.headers.items()))
-        frame(number, Direction.IN, request.body or b"", False, asked)
+        request_note = HttpNote(f"{request.method} {request.url}", tuple(request.headers.items()))
+        frame(number, Direction.IN, request.body or b"", False, request_note)
         frame(
             number,
             Direction.OUT,

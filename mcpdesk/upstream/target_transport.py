@@ -46,8 +46,8 @@ class Reach(NamedTuple):
     @property
     def is_remote(self) -> bool:
         """True if an option is set that has an effect only on upstream servers, not on server folders."""
-        given = (self.key, self.headers, self.revision, self.packages, self.account)
-        return any(given) or self.login != NO_OPTIONS
+        options = (self.key, self.headers, self.revision, self.packages, self.account)
+        return any(options) or self.login != NO_OPTIONS
 
 
 def login_options(target: UrlTarget, reach: Reach) -> LoginOptions:

@@ -247,10 +247,10 @@ class Upstream:
 
         def show(address: str) -> None:
             page = Page(f"Log in to {self.name}", "login", own_words=False, is_required=False, link=address)
-            asked, _ = site.inbox.ask(
+            question, _ = site.inbox.ask(
                 server=self.name, peer="desk", tool="login", pages=(page,), timeout_s=LOGIN_TIMEOUT_S
             )
-            questions.append(asked)
+            questions.append(question)
 
         try:
             store = open_grants(site.location.state_dir, self.plan.account)
@@ -275,8 +275,8 @@ class Upstream:
                 site.notify(f"{self.name}: {error}", True)
             return
         finally:
-            for asked in questions:
-                site.inbox.withdraw(asked, "the login is over")
+            for question in questions:
+                site.inbox.withdraw(question, "the login is over")
         await self.restart()
 
     async def set_token(self, token: str) -> None:

@@ -66,13 +66,13 @@ def own_answer(
     if (
         answer_message is None
         or identifier is None
-        or not same_id(given := answer_message.get("id"), identifier)
+        or not same_id(answer_id := answer_message.get("id"), identifier)
     ):
         return answer_message, remarks
-    if type(given) is not type(identifier):
+    if type(answer_id) is not type(identifier):
         answer_message, remarks = (
             {**answer_message, "id": identifier},
-            (*remarks, id_remark(given, identifier)),
+            (*remarks, id_remark(answer_id, identifier)),
         )
     return answer_message, remarks
 
@@ -268,9 +268,9 @@ def too_large(framer: EventFramer) -> InvalidAnswer:
     return InvalidAnswer(f"the answer has more than {framer.limit} bytes")
 
 
-def type_remark(given: str, due: str) -> Remark:
+def type_remark(content_type: str, due: str) -> Remark:
     """Return the remark for an answer with a wrong `Content-Type`."""
-    has = f"the Content-Type {excerpt(given)[:80]}" if given else "no Content-Type"
+    has = f"the Content-Type {excerpt(content_type)[:80]}" if content_type else "no Content-Type"
     return Remark(RemarkKind.CONTENT_TYPE, f"the answer has {has} instead of {due}; it was read as {due}")
 
 

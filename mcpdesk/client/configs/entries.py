@@ -46,53 +46,53 @@ MAX_NAMES = 10
 """Maximum number of unknown keys of an entry that are reported."""
 
 
-def configured_server(name: str, given: Any, project: str = "") -> ConfiguredServer:
+def configured_server(name: str, entry_data: Any, project: str = "") -> ConfiguredServer:
     """Return the server of an entry with the keys of Claude and VS Code."""
     try:
-        return reached_directly(_server(name, given, project))
+        return reached_directly(_server(name, entry_data, project))
     except InvalidEntry as error:
         return ConfiguredServer(name, project=project, problem=str(error))
 
 
-def _server(name: str, given: Any, project: str) -> ConfiguredServer:
+def _server(name: str, keys: Any, project: str) -> ConfiguredServer:
     """Parse an entry. Raises: InvalidEntry."""
-    if not isinstance(given, dict):
+    if not isinstance(keys, dict):
         raise InvalidEntry("it must be an object with a command or a url")
-    urls = [key for key in URLS if given.get(key) is not None]
-    has_command = given.get("command") is not None
-    kind = _kind(given)
+    urls = [key for key in URLS if keys.get(key) is not None]
+    has_command = keys.get("command") is not None
+    kind = _kind(keys)
     if has_command == bool(urls):
         both = f", and has both command and {urls[0]}" if has_command else ""
         raise InvalidEntry(f"it needs either a command or a url{both}")
-    command, url = text_at(given, "command"), text_at(given, urls[0]) if urls else ""
+    command, url = text_at(keys, "command"), text_at(keys, urls[0]) if urls else ""
     if has_command and not command.strip():
         raise InvalidEntry("its command is empty")
     if urls and not url.strip():
         raise InvalidEntry(f"its {urls[0]} is empty")
-    login, unknown_of_login = login_options(given)
-    unknown = [*sorted(str(key) for key in set(given) - KEYS - IGNORED), *unknown_of_login]
+    login, unknown_of_login = login_options(keys)
+    unknown = [*sorted(str(key) for key in set(keys) - KEYS - IGNORED), *unknown_of_login]
     return ConfiguredServer(
         name,
-        (command, *texts_at(given, "args")) if has_command else (),
-        pairs_at(given, "env"),
-        text_at(given, "cwd"),
+        (command, *texts_at(keys, "args")) if has_command else (),
+        pairs_at(keys, "env"),
+        text_at(keys, "cwd"),
         url,
-        pairs_at(given, "headers"),
+        pairs_at(keys, "headers"),
         kind,
-        text_at(given, "account"),
+        text_at(keys, "account"),
         login,
-        text_at(given, "envFile"),
+        text_at(keys, "envFile"),
         project,
         remarks=tuple(f"{key[:80]!r} is not allowed here" for key in unknown[:MAX_NAMES]),
     )
 
 
-def _kind(given: Mapping[str, Any]) -> str:
+def _kind(keys: Mapping[str, Any]) -> str:
     """Return the transport of an entry. Raises: InvalidEntry."""
-    key = next((key for key in ("type", "transport", "transportType") if given.get(key) is not None), "")
+    key = next((key for key in ("type", "transport", "transportType") if keys.get(key) is not None), "")
     if not key:
-        return "http" if given.get("httpUrl") is not None else ""
-    value = given[key]
+        return "http" if keys.get("httpUrl") is not None else ""
+    value = keys[key]
     plain = value.replace("_", "-").lower() if isinstance(value, str) else ""
     plain = "streamable-http" if plain == "streamablehttp" else plain
     if plain not in KINDS:

@@ -16,25 +16,25 @@ class OnlyInClient(InvalidEntry):
     """An entry is valid, but only its client knows how to reach the server."""
 
 
-def text_at(given: Mapping[str, Any], key: str) -> str:
+def text_at(keys: Mapping[str, Any], key: str) -> str:
     """Return the string at a key, or "" if the key is missing or null. Raises: InvalidEntry."""
-    value = given.get(key)
+    value = keys.get(key)
     if value is not None and not isinstance(value, str):
         raise InvalidEntry(f"{key} must be a string")
     return value or ""
 
 
-def texts_at(given: Mapping[str, Any], key: str) -> list[str]:
+def texts_at(keys: Mapping[str, Any], key: str) -> list[str]:
     """Return the list at a key as strings. Numbers and booleans are converted. Raises: InvalidEntry."""
-    value = given.get(key)
+    value = keys.get(key)
     if value is not None and not isinstance(value, list):
         raise InvalidEntry(f"{key} must be a list")
     return [_written(each, f"{key}[{number}]") for number, each in enumerate(value or ())]
 
 
-def pairs_at(given: Mapping[str, Any], key: str) -> dict[str, str]:
+def pairs_at(keys: Mapping[str, Any], key: str) -> dict[str, str]:
     """Return the object at a key as strings by name. Null values are left out. Raises: InvalidEntry."""
-    value = given.get(key)
+    value = keys.get(key)
     if value is not None and not isinstance(value, dict):
         raise InvalidEntry(f"{key} must be an object")
     items = (value or {}).items()

@@ -64,8 +64,8 @@ def _server(name: str, folder: Path, document: Mapping[str, Any]) -> ConfiguredS
     source, environment, deployment = (
         _object_at(document, key) for key in ("source", "environment", "deployment")
     )
-    for key, given, allowed in (("source", source, "filesystem"), ("environment", environment, "uv")):
-        if (kind := text_at(given, "type")) not in ("", allowed):
+    for key, section, allowed in (("source", source, "filesystem"), ("environment", environment, "uv")):
+        if (kind := text_at(section, "type")) not in ("", allowed):
             raise InvalidEntry(f"{key}.type is {kind[:80]!r}; allowed: {allowed}")
     file = folder / text_at(source, "path")
     served = [str(RUNNER), str(file), text_at(source, "entrypoint")]
@@ -96,8 +96,8 @@ def _python(folder: Path, file: Path, environment: Mapping[str, Any]) -> tuple[s
     return (uv_for(f"the environment of {file.name} has packages"), "run", *options, "python")
 
 
-def _object_at(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = given.get(key)
+def _object_at(keys: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = keys.get(key)
     if value is not None and not isinstance(value, dict):
         raise InvalidEntry(f"{key} must be an object")
     return value or {}

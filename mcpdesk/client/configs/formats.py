@@ -123,38 +123,38 @@ def _named(section: Any) -> Iterator[tuple[str, Any]]:
         yield name if isinstance(name, str) and name else f"server-{number}", each
 
 
-def _plain(given: Keys) -> Keys:
-    return given
+def _plain(keys: Keys) -> Keys:
+    return keys
 
 
-def _vscode(given: Keys) -> Keys:
+def _vscode(keys: Keys) -> Keys:
     """VS Code and OpenCode 2 keep their servers at the same path. Only OpenCode has these types."""
-    return _opencode(given) if given.get("type") in ("local", "remote") else given
+    return _opencode(keys) if keys.get("type") in ("local", "remote") else keys
 
 
-def _codex(given: Keys) -> Keys:
-    headers = pairs_at(given, "http_headers")
-    headers |= {name: f"${{{variable}}}" for name, variable in pairs_at(given, "env_http_headers").items()}
-    if token := text_at(given, "bearer_token_env_var"):
+def _codex(keys: Keys) -> Keys:
+    headers = pairs_at(keys, "http_headers")
+    headers |= {name: f"${{{variable}}}" for name, variable in pairs_at(keys, "env_http_headers").items()}
+    if token := text_at(keys, "bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{token}}}"
     own = {"http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"}
-    entry = {key: value for key, value in given.items() if key not in own}
+    entry = {key: value for key, value in keys.items() if key not in own}
     return entry | ({"headers": headers} if headers else {})
 
 
-def _zed(given: Keys) -> Keys:
-    command = given.get("command")
+def _zed(keys: Keys) -> Keys:
+    command = keys.get("command")
     if isinstance(command, dict):
         own = {key: command[key] for key in ("args", "env") if key in command}
-        return {**given, "command": command.get("path"), **own}
-    if given.get("source") == "extension" or ("settings" in given and "url" not in given and command is None):
+        return {**keys, "command": command.get("path"), **own}
+    if keys.get("source") == "extension" or ("settings" in keys and "url" not in keys and command is None):
         raise OnlyInClient("it comes from an extension of Zed; only Zed knows its command")
-    return given
+    return keys
 
 
-def _opencode(given: Keys) -> Keys:
-    entry = _with_variables(given, _OPENCODE_VARIABLE, r"${env:\1}")
-    if _mentions(given, "{file:"):
+def _opencode(keys: Keys) -> Keys:
+    entry = _with_variables(keys, _OPENCODE_VARIABLE, r"${env:\1}")
+    if _mentions(keys, "{file:"):
         raise InvalidEntry("{file:...} is not supported; write the value, or use {env:NAME}")
     command = entry.get("command")
     if command is not None:
@@ -169,21 +169,21 @@ def _opencode(given: Keys) -> Keys:
     return {key: value for key, value in entry.items() if key != "environment"}
 
 
-def _goose(given: Keys) -> Keys:
-    kind = given.get("type")
+def _goose(keys: Keys) -> Keys:
+    kind = keys.get("type")
     if isinstance(kind, str) and kind in _GOOSE_KINDS:
         raise OnlyInClient(f"type is {kind!r}: it is built into Goose and cannot be reached")
     names = {"cmd": "command", "envs": "env"}
-    entry = {names.get(key, key): value for key, value in given.items() if key != "env_keys"}
-    if wanted := texts_at(given, "env_keys"):
+    entry = {names.get(key, key): value for key, value in keys.items() if key != "env_keys"}
+    if wanted := texts_at(keys, "env_keys"):
         entry["env"] = {name: f"${{{name}}}" for name in wanted} | pairs_at(entry, "env")
     return entry
 
 
-def _continue(given: Keys) -> Keys:
-    if "uses" in given:
+def _continue(keys: Keys) -> Keys:
+    if "uses" in keys:
         raise InvalidEntry("it uses a block of Continue's hub, which this file does not contain")
-    entry = _with_variables(given, _CONTINUE_VARIABLE, r"${\1}")
+    entry = _with_variables(keys, _CONTINUE_VARIABLE, r"${\1}")
     options = entry.pop("requestOptions", None)
     if isinstance(options, dict):
         entry["headers"] = pairs_at(options, "headers")
@@ -198,23 +198,23 @@ _OPENCODE_VARIABLE = re.compile(r"\{env:([^{}]*)\}")
 _CONTINUE_VARIABLE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([^{}\s]*)\s*\}\}")
 
 
-def _with_variables(given: Any, variable: re.Pattern[str], written: str) -> Any:
+def _with_variables(value: Any, variable: re.Pattern[str], written: str) -> Any:
     """Return a value with a client's variables rewritten in our syntax."""
-    if isinstance(given, str):
-        return variable.sub(written, given)
-    if isinstance(given, list):
-        return [_with_variables(each, variable, written) for each in given]
-    if isinstance(given, dict):
-        return {name: _with_variables(each, variable, written) for name, each in given.items()}
-    return given
+    if isinstance(value, str):
+        return variable.sub(written, value)
+    if isinstance(value, list):
+        return [_with_variables(each, variable, written) for each in value]
+    if isinstance(value, dict):
+        return {name: _with_variables(each, variable, written) for name, each in value.items()}
+    return value
 
 
-def _mentions(given: Any, text: str) -> bool:
-    if isinstance(given, dict):
-        return any(_mentions(each, text) for each in given.values())
-    if isinstance(given, list):
-        return any(_mentions(each, text) for each in given)
-    return isinstance(given, str) and text in given
+def _mentions(value: Any, text: str) -> bool:
+    if isinstance(value, dict):
+        return any(_mentions(each, text) for each in value.values())
+    if isinstance(value, list):
+        return any(_mentions(each, text) for each in value)
+    return isinstance(value, str) and text in value
 
 
 FORMATS = (

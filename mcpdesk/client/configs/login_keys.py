@@ -28,9 +28,9 @@ CURSOR = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "s
 LAST_PORT = 65535
 
 
-def login_options(given: Mapping[str, Any]) -> tuple[LoginOptions, list[str]]:
+def login_options(entry_data: Mapping[str, Any]) -> tuple[LoginOptions, list[str]]:
     """Return the login options of an entry, and its unknown keys. Raises: InvalidEntry."""
-    oauth, auth = given.get("oauth"), given.get("auth")
+    oauth, auth = entry_data.get("oauth"), entry_data.get("auth")
     if isinstance(oauth, dict):
         named, keys = "oauth", {str(key): value for key, value in oauth.items()}
     elif isinstance(auth, dict):

@@ -170,7 +170,7 @@ def _dependencies(path: Path) -> list[str]:
         return []
     lines = [line[2:] if line.startswith("# ") else line[1:] for line in match["content"].splitlines()]
     try:
-        given = tomllib.loads("\n".join(lines)).get("dependencies", [])
+        dependencies = tomllib.loads("\n".join(lines)).get("dependencies", [])
     except tomllib.TOMLDecodeError as error:
         raise DeskUserError(f"{path}: its script block is not valid TOML: {error}.") from None
-    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+    return [each for each in dependencies if isinstance(each, str)] if isinstance(dependencies, list) else []

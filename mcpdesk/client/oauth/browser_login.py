@@ -194,8 +194,8 @@ async def log_in(
         async with BrowserLogin(show, timeout_s, *redirect) as browser:
             setup = await asyncio.to_thread(options.setup, browser.redirect_uri)
             authorizer = Authorizer(url, setup, store, browser.visit)
-            asked = await requests.challenge()
-            challenge = Challenge("bearer", asked.metadata_url, asked.scope)
+            challenge_answer = await requests.challenge()
+            challenge = Challenge("bearer", challenge_answer.metadata_url, challenge_answer.scope)
             try:
                 grant = await authorizer.log_in(watched, challenge)
             except CallError as error:

@@ -57,9 +57,12 @@ def challenge_in(values: Sequence[str]) -> Challenge | None:
                 parameters.setdefault(part["name"].lower(), raw)
     for scheme in SCHEMES:
         if scheme in schemes:
-            given = schemes[scheme]
+            scheme_values = schemes[scheme]
             return Challenge(
-                scheme, given.get("resource_metadata", ""), given.get("scope", ""), given.get("error", "")
+                scheme,
+                scheme_values.get("resource_metadata", ""),
+                scheme_values.get("scope", ""),
+                scheme_values.get("error", ""),
             )
     return None
 

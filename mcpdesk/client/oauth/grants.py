@@ -251,7 +251,7 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
     if not methods:
         text = f"clients of {server.issuer} authenticate by {', '.join(server.client_authentication)} only"
         raise AuthorizationError(text, "RFC 7591, 2")
-    asked = {
+    metadata = {
         "client_name": setup.name,
         "redirect_uris": [setup.redirect_uri],
         "grant_types": ["authorization_code", "refresh_token"],
@@ -262,7 +262,7 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
     what = "the registration"
     headers = {"Content-Type": "application/json"}
     answer: FetchResult = yield Fetch(
-        what, server.registration_endpoint, "POST", headers, orjson.dumps(asked)
+        what, server.registration_endpoint, "POST", headers, orjson.dumps(metadata)
     )
     if answer.status not in (200, 201):
         raise _refused(what, answer)
@@ -313,7 +313,7 @@ def _by_person(
     server, redirect_uri = discovery.server, setup.redirect_uri
     verifier, state = secrets.token_urlsafe(64), secrets.token_urlsafe(32)
     digest = hashlib.sha256(verifier.encode()).digest()
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": client.id,
         "redirect_uri": redirect_uri,
@@ -323,9 +323,9 @@ def _by_person(
         "resource": discovery.resource.resource,
     }
     if scopes:
-        asked["scope"] = " ".join(scopes)
+        parameters["scope"] = " ".join(scopes)
     joint = "&" if urlsplit(server.authorization_endpoint).query else "?"
-    returned: str = yield Visit(f"{server.authorization_endpoint}{joint}{urlencode(asked)}")
+    returned: str = yield Visit(f"{server.authorization_endpoint}{joint}{urlencode(parameters)}")
     fields = {
         "grant_type": "authorization_code",
         "code": _code(returned, state, server),
@@ -340,10 +340,10 @@ def _code(returned: str, state: str, server: AuthorizationServer) -> str:
 
     Raises: AuthorizationError if `state` or `iss` is wrong, or the login failed.
     """
-    given = {name: values[0] for name, values in parse_qs(urlsplit(returned).query).items()}
-    if not secrets.compare_digest(given.get("state", "").encode(), state.encode()):
+    parameters = {name: values[0] for name, values in parse_qs(urlsplit(returned).query).items()}
+    if not secrets.compare_digest(parameters.get("state", "").encode(), state.encode()):
         raise AuthorizationError("the browser came back with another state", "OAuth 2.1, 7.12")
-    issuer = given.get("iss")
+    issuer = parameters.get("iss")
     if issuer is None and server.sends_issuer:
         raise AuthorizationError(
             "the browser came back without iss, which the metadata announced", "RFC 9207, 2.4"
@@ -351,14 +351,14 @@ def _code(returned: str, state: str, server: AuthorizationServer) -> str:
     if issuer is not None and issuer not in (server.issuer, server.named_as or server.issuer):
         text = f"the browser came back from {excerpt(issuer)}, not from {server.issuer}"
         raise AuthorizationError(text, "RFC 9207, 2.4")
-    if "error" in given:
-        description = given.get("error_description", "")
+    if "error" in parameters:
+        description = parameters.get("error_description", "")
         raise AuthorizationError(
-            f"the login was refused: {excerpt(given['error'])} {excerpt(description)}".rstrip()
+            f"the login was refused: {excerpt(parameters['error'])} {excerpt(description)}".rstrip()
         )
-    if "code" not in given:
+    if "code" not in parameters:
         raise AuthorizationError("the browser came back without a code", "OAuth 2.1, 4.1.2")
-    return given["code"]
+    return parameters["code"]
 
 
 def _by_credentials(
@@ -382,7 +382,7 @@ def _by_enterprise(
     discovery: Discovery, machine: EnterpriseLogin, scopes: tuple[str, ...], key: ProofKey | None
 ) -> Flow[OAuthGrant]:
     """Obtain a token with an assertion that an identity provider issues for this authorization server."""
-    asked = {
+    parameters = {
         "grant_type": EXCHANGE,
         "requested_token_type": ID_JAG,
         "subject_token": machine.id_token,
@@ -393,7 +393,7 @@ def _by_enterprise(
     }
     what = "the exchange at the identity provider"
     headers = {"Content-Type": FORM}
-    body = urlencode(asked).encode()
+    body = urlencode(parameters).encode()
     answer: FetchResult = yield Fetch(
         what, machine.provider_token_endpoint, "POST", headers, body, is_named_by_server=False
     )
@@ -417,19 +417,19 @@ def _token(
 ) -> Flow[OAuthGrant]:
     """Request a token from the token endpoint with these fields. Raises: AuthorizationError."""
     server, what = discovery.server, "the token request"
-    asked = fields | {"resource": discovery.resource.resource}
+    parameters = fields | {"resource": discovery.resource.resource}
     if scopes and fields["grant_type"] == "client_credentials":
-        asked["scope"] = " ".join(scopes)
+        parameters["scope"] = " ".join(scopes)
     headers = {"Content-Type": FORM, "Accept": "application/json"}
-    asked, headers = _with_client(asked, client, server, headers)
-    body = urlencode(asked).encode()
+    parameters, headers = _with_client(parameters, client, server, headers)
+    body = urlencode(parameters).encode()
     answer = yield from _posted(what, server.token_endpoint, headers, body, key)
     if answer.status != 200:
         raise _refused(what, answer)
-    given = _token_fields(what, answer)
-    if "access_token" not in given and "error" in given:
+    token_fields = _token_fields(what, answer)
+    if "access_token" not in token_fields and "error" in token_fields:
         raise _refused(what, answer)  # some servers, such as GitHub, send errors with status 200
-    token, kind = given.get("access_token"), given.get("token_type")
+    token, kind = token_fields.get("access_token"), token_fields.get("token_type")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token:
         raise AuthorizationError(f"{what} returned no access_token that fits in a header", "OAuth 2.1, 3.2.3")
     if kind is None:
@@ -437,7 +437,7 @@ def _token(
         kind = "Bearer"
     if not isinstance(kind, str) or kind.strip().lower() not in ("bearer", "dpop"):
         raise AuthorizationError(f"{what} returned a token of type {excerpt(repr(kind))}", "OAuth 2.1, 3.2.3")
-    scope, renewed = given.get("scope"), given.get("refresh_token")
+    scope, renewed = token_fields.get("scope"), token_fields.get("refresh_token")
     return OAuthGrant(
         server.issuer,
         discovery.resource.resource,
@@ -445,7 +445,7 @@ def _token(
         token,
         tuple(scope.split()) if isinstance(scope, str) else scopes,
         renewed if isinstance(renewed, str) and renewed else refresh_token,
-        _end(given.get("expires_in")),
+        _end(token_fields.get("expires_in")),
         kind.strip().lower() == "dpop",
     )
 
@@ -524,8 +524,10 @@ def _authentication(client: ClientRegistration, server: AuthorizationServer) -> 
 
 def _refused(what: str, answer: FetchResult) -> AuthorizationError:
     try:
-        given = _token_fields(what, answer)
+        token_fields = _token_fields(what, answer)
     except AuthorizationError as error:
         return error
-    description = " ".join(str(given[name]) for name in ("error", "error_description") if name in given)
+    description = " ".join(
+        str(token_fields[name]) for name in ("error", "error_description") if name in token_fields
+    )
     return AuthorizationError(f"{what} was refused: HTTP {answer.status} {excerpt(description)}".rstrip())

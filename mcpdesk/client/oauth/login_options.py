@@ -101,8 +101,8 @@ class LoginOptions(Struct, frozen=True):
     @property
     def files(self) -> tuple[str, ...]:
         """Files that are read at a login."""
-        given = (self.client_secret, self.client_key, self.assertion, self.id_token)
-        return tuple(each.file for each in given if each.file)
+        paths = (self.client_secret, self.client_key, self.assertion, self.id_token)
+        return tuple(each.file for each in paths if each.file)
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -95,12 +95,12 @@ class StoredGrants:
         """Keep other processes from renewing the token while the block runs. Raises: AuthorizationError."""
         number = sha256(f"{server_url}{self._account}".encode()).digest()[0] % LOCK_FILES
         path = self._lock_folder / f"renewal-{number}.lock"
-        with ExitStack() as held:
+        with ExitStack() as locks:
             last = time.monotonic() + LOCK_S
             while True:
                 try:
                     lock = private_files.locked(path, timeout_s=0)
-                    await asyncio.to_thread(held.enter_context, lock)
+                    await asyncio.to_thread(locks.enter_context, lock)
                     break
                 except TimeoutError as error:
                     if time.monotonic() > last:

@@ -16,7 +16,7 @@ FORGOTTEN = "the server has forgotten the session"
 async def follow_notifications(
     connection: ServerConnection,
     uris: Sequence[str],
-    begun: Callable[[], None],
+    on_begin: Callable[[], None],
     ended: Callable[[str], None],
     renewed: Callable[[], None],
     refused: Callable[[str, str], None] = lambda uri, reason: None,
@@ -28,16 +28,17 @@ async def follow_notifications(
     notifications arrive again. `refused` is called with each URI that cannot be subscribed to in
     a new session, and the reason.
 
-    `begun` is called once notifications can arrive. Raises: CallError if the server refuses, the connection
+    `on_begin` is called once notifications can arrive. Raises: CallError if the server refuses, the
+    connection
     ends, or renewals failed too often.
     """
     agreement = await connection.open()
     if not agreement.revision.is_stateless:
-        await _follow_sessions(connection, uris, begun, ended, renewed, refused)
+        await _follow_sessions(connection, uris, on_begin, ended, renewed, refused)
         return
     wanted = {**LISTS, "resourceSubscriptions": list(uris)}
     subscription = Subscription(connection, wanted, renewed, lambda reason: None, ended=ended)
-    begun()
+    on_begin()
     await subscription.follow()
     if subscription.failure is not None:
         raise subscription.failure
@@ -46,7 +47,7 @@ async def follow_notifications(
 async def _follow_sessions(
     connection: ServerConnection,
     uris: Sequence[str],
-    begun: Callable[[], None],
+    on_begin: Callable[[], None],
     ended: Callable[[str], None],
     renewed: Callable[[], None],
     refused: Callable[[str, str], None],
@@ -83,10 +84,10 @@ async def _follow_sessions(
     try:
         await connection.listening()
         await subscribe()
-        begun()
+        on_begin()
         tasks = [asyncio.create_task(connection.wait_until_unsubscribed()), asyncio.create_task(renew())]
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
+        finished_tasks, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in finished_tasks:
             task.result()
     finally:
         for task in tasks:

@@ -86,8 +86,8 @@ def _page_answers(question: Question) -> Iterator[dict[str, Any]]:
     if not question.answers:
         yield {"question": question.pages[0].question, "answer": "decline"}
     for page, answer in zip(question.pages, question.answers, strict=False):
-        given = [*answer.selected, *filter(None, [answer.other])]
-        plain = given if page.multi_select else given[0] if given else ""
+        texts = [*answer.selected, *filter(None, [answer.other])]
+        plain = texts if page.multi_select else texts[0] if texts else ""
         yield {"question": page.question, "answer": plain}
 
 

@@ -110,8 +110,8 @@ class CaseFile(pytest.File):
 
 
 class CaseItem(pytest.Item):
-    def __init__(self, *, case: Case, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, case: Case, **options: Any) -> None:
+        super().__init__(**options)
         self.case = case
 
     def runtest(self) -> None:

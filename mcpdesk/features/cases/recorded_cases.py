@@ -56,9 +56,11 @@ def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call
     case_lines: dict[bytes, bytes] = {}
     for number in recordable(index, numbers):
         if case := _case(index, index.exchange(number), answered):
-            asked = codec.dumps({key: case[key] for key in case if key != "expect"})
-            case_lines.pop(asked, None)  # so that the case moves to the end: later calls may depend on it
-            case_lines[asked] = json_escaped(codec.dumps(case, option=orjson.OPT_INDENT_2).decode()).encode()
+            case_key = codec.dumps({key: case[key] for key in case if key != "expect"})
+            case_lines.pop(case_key, None)  # so that the case moves to the end: later calls may depend on it
+            case_lines[case_key] = json_escaped(
+                codec.dumps(case, option=orjson.OPT_INDENT_2).decode()
+            ).encode()
     return list(case_lines.values())
 
 
@@ -74,8 +76,8 @@ def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any
     params = _member(_received_request(index, exchange), "params")
     target = params.get("uri" if kind == "resource" else "name")
     last = last_round(index, exchange)
-    given = known_texts([target, params.get("arguments")])
-    known = frozenset(text for text in given if MASK not in text)
+    argument_texts = known_texts([target, params.get("arguments")])
+    known = frozenset(text for text in argument_texts if MASK not in text)
     expect = _expectation(_read(index, last, last.response), known)
     if not isinstance(target, str) or expect is None:
         return None
@@ -142,18 +144,18 @@ def _text(result: Mapping[str, Any]) -> str:
 def _answers(index: Index, operation: Exchange) -> Iterator[dict[str, Any]]:
     """Yield the answers that a client gave during a call, either to requests of the server or in later
     rounds."""
-    asked = _questions(_read(index, operation, operation.response))
+    questions = _questions(_read(index, operation, operation.response))
     for part in map(index.exchange, operation.parts):
         if part.direction is Direction.OUT:
             response = _read(index, part, part.response)
             if "result" in response:
                 yield from _answer(part.method, _member(response, "result"))
         elif is_round(part, operation):
-            given = _member(_member(_read(index, part, part.request), "params"), "inputResponses")
-            for key, method in asked.items():
-                if key in given:
-                    yield from _answer(method, _member(given, key))
-            asked = _questions(_read(index, part, part.response))
+            responses = _member(_member(_read(index, part, part.request), "params"), "inputResponses")
+            for key, method in questions.items():
+                if key in responses:
+                    yield from _answer(method, _member(responses, key))
+            questions = _questions(_read(index, part, part.response))
 
 
 def _questions(response: Mapping[str, Any]) -> dict[str, str]:

@@ -200,8 +200,8 @@ def _client_remarks(report: _Report, names: Sequence[str], strict: bool) -> list
     from mcpdesk.features.contract.known_clients import OfferedItem, Offering, claims, client_findings
 
     known = {claim.client.lower().replace(" ", "-"): claim.client for claim in claims()}
-    asked = [name.lower().replace(" ", "-") for name in names]
-    if unknown := [name for name, word in zip(names, asked, strict=True) if word not in known]:
+    client_names = [name.lower().replace(" ", "-") for name in names]
+    if unknown := [name for name, word in zip(names, client_names, strict=True) if word not in known]:
         raise DeskUserError(f"Unknown client {unknown[0]!r}.", f"Known: {', '.join(known)}.")
     items = tuple(
         OfferedItem(each.kind.value, each.name, each.definition, each.source) for each in report.items
@@ -222,7 +222,7 @@ def _client_remarks(report: _Report, names: Sequence[str], strict: bool) -> list
                 "stale": each.claim.is_stale(today),
             },
         )
-        for each in client_findings(offering, [known[word] for word in asked])
+        for each in client_findings(offering, [known[word] for word in client_names])
     ]
 
 

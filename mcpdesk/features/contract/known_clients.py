@@ -185,11 +185,11 @@ def _asked_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        given = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
+        argument_names = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
         for node in ast.walk(function):
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
-                    if name in given and method in FEATURES:
+                    if name in argument_names and method in FEATURES:
                         yield FEATURES[method], node.lineno
 
 

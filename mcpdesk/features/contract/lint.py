@@ -279,9 +279,13 @@ def _malformed(offer: Offer) -> Iterator[str]:
     for key in ("inputSchema", "outputSchema"):
         if key in definition:
             yield from (f"{key}: {fault}" for fault in schema_faults(definition[key])[0])
-    given = definition.get("annotations") or {}
-    parts = [{name: given[name]} for name in given] if isinstance(given, Mapping) else [given]
-    check = check_hints if offer.kind == "tool" and isinstance(given, Mapping) else check_annotations
+    annotations = definition.get("annotations") or {}
+    parts = (
+        [{name: annotations[name]} for name in annotations]
+        if isinstance(annotations, Mapping)
+        else [annotations]
+    )
+    check = check_hints if offer.kind == "tool" and isinstance(annotations, Mapping) else check_annotations
     yield from (fault for part in parts for fault in _faults_of(check, part))
     yield from _faults_of(mirrored, definition.get("inputSchema") or {})
     for name, kind, words in (
@@ -381,9 +385,13 @@ def _defaults(parameters: Mapping[str, Mapping[str, Any]], schema: Mapping[str, 
     shared = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
     for name, part in parameters.items():
         for key in ("default", "examples"):
-            given = part.get(key, [])
+            default_values = part.get(key, [])
             values = (
-                given if key == "examples" and isinstance(given, list) else [given] if key in part else []
+                default_values
+                if key == "examples" and isinstance(default_values, list)
+                else [default_values]
+                if key in part
+                else []
             )
             for value in values:
                 if not _fits(value, shared | dict(part)):

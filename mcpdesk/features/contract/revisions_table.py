@@ -84,8 +84,8 @@ def _reading(target: Target, reach: Reach, revision: str, limit_s: float) -> _Re
     silent = ProgramEvents(lambda line: None, lambda line: None)
     opening = connect(target, IDENTITY, reach=reach, limit_s=limit_s, on_log=silent)
     try:
-        with blocking(opening) as made:
-            return made.run(_read(made.server, revision), limit_s)
+        with blocking(opening) as connection:
+            return connection.run(_read(connection.server, revision), limit_s)
     except CallError as error:
         reason = clean(str(error), newlines=False)
         return _Reading(RevisionAnswer(revision, problem=reason), error_code=exit_code(error))
@@ -133,14 +133,14 @@ def _differences(newest: _Reading, other: _Reading) -> Iterator[str]:
     if more := sorted(after - before):
         yield f"with the {_named('capabilit', more, 'y', 'ies')}"
     reference = {(each.kind, each.name): each.definition for each in newest.offers}
-    seen = {(each.kind, each.name): each.definition for each in other.offers}
+    definitions = {(each.kind, each.name): each.definition for each in other.offers}
     for kind in KINDS:
-        if names := [name for each, name in reference if each == kind and (kind, name) not in seen]:
+        if names := [name for each, name in reference if each == kind and (kind, name) not in definitions]:
             yield f"without the {_named(kind, names)}"
-        if names := [name for each, name in seen if each == kind and (kind, name) not in reference]:
+        if names := [name for each, name in definitions if each == kind and (kind, name) not in reference]:
             yield f"with the {_named(kind, names)}"
     changed: dict[tuple[str, str, str], list[str]] = {}
-    for (kind, name), definition in seen.items():
+    for (kind, name), definition in definitions.items():
         for member, verb in _changes(reference.get((kind, name), definition), definition):
             changed.setdefault((kind, member, verb), []).append(name)
     for (kind, member, verb), names in changed.items():

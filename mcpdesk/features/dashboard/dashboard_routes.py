@@ -184,16 +184,16 @@ class DashboardRoutes:
         if name == "sign-out":
             return self._sign_in.sign_out(request)
         self._sign_in.admit(request)
-        given = await read_json(request, MAX_BODY)
+        body = await read_json(request, MAX_BODY)
         if name == "download":
-            job = given.get("job") if isinstance(given, dict) else None
+            job = body.get("job") if isinstance(body, dict) else None
             if not isinstance(job, str):
                 return plain_error(400, "download: job must be a text")
             return json_answer(200, encode({"ticket": self._sign_in.ticket(request, job)}))
         updates = await self._running()
         if name == "watch":
-            return await self._watch(updates, given)
-        status, outcome = await updates.board.act(name, given, "dashboard")
+            return await self._watch(updates, body)
+        status, outcome = await updates.board.act(name, body, "dashboard")
         return json_answer(status, encode(outcome))
 
     def _board(self) -> LinkBoard:
@@ -249,10 +249,10 @@ class DashboardRoutes:
         return json_answer(200, encode(rows))
 
     async def _config(self, request: web.BaseRequest) -> web.StreamResponse:
-        updates, asked = await self._running(), request.query
+        updates, query = await self._running(), request.query
         try:
             text = await updates.on_thread(
-                updates.board.config, asked.get("server", ""), asked.get("client", "")
+                updates.board.config, query.get("server", ""), query.get("client", "")
             )
         except DeskError as error:
             return plain_error(404, str(error))
@@ -266,9 +266,9 @@ class DashboardRoutes:
             return plain_error(404, NO_JOB)
         return await download(request, job, PRIVATE_HEADERS) or plain_error(404, NO_FILE)
 
-    async def _watch(self, updates: PageUpdates, given: Any) -> web.Response:
+    async def _watch(self, updates: PageUpdates, state: Any) -> web.Response:
         """Change the filter and the job that a page shows."""
-        texts = [given.get(name, "") for name in ("page", "filter", "job")] if isinstance(given, dict) else []
+        texts = [state.get(name, "") for name in ("page", "filter", "job")] if isinstance(state, dict) else []
         if not texts or not all(isinstance(text, str) for text in texts):
             return plain_error(400, "page, filter and job must be strings")
         if len(texts[1]) > MAX_FILTER:

@@ -461,9 +461,9 @@ class LinkBoard:
         except (TimeoutError, ValueError) as error:
             raise DeskUserError(str(error) or "The core does not answer.", "") from None
 
-    async def act(self, name: str, given: Any, by: str) -> Verdict:
+    async def act(self, name: str, body: Any, by: str) -> Verdict:
         """Carry out an action by name."""
-        return await self._acts.act(name, given, by)
+        return await self._acts.act(name, body, by)
 
     def _made(self, name: str, key: object, make: Callable[[], Any]) -> Any:
         """Return the cached value if `key` is unchanged, else create a new one."""
@@ -568,7 +568,7 @@ class DashboardActions:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def act(self, name: str, given: Any, by: str) -> Verdict:
+    async def act(self, name: str, body: Any, by: str) -> Verdict:
         """Carry out an action by name.
 
         `by` is the display name of the caller. It is shown to other people who try to answer the same
@@ -578,13 +578,13 @@ class DashboardActions:
         if act is None:
             return 404, {"error": f"unknown action {name[:60]!r}; allowed: {', '.join(_ACTS)}"}
         try:
-            return await act(self, given, by)
+            return await act(self, body, by)
         except msgspec.ValidationError as error:
             return 400, {"error": f"{name}: {error}"}
 
-    async def answer(self, given: Any, by: str) -> Verdict:
+    async def answer(self, body: Any, by: str) -> Verdict:
         """Answer all pages of a question."""
-        wanted = _read(given, AnswerRequest)
+        wanted = _read(body, AnswerRequest)
         question = self._question(wanted.question)
         if question is None or question.state is not QuestionState.WAITING:
             return _too_late(question)
@@ -596,23 +596,23 @@ class DashboardActions:
             return 422, {"error": "an answer is invalid", "problems": problems}
         return await self._settle(wanted.question, self._link.answer(wanted.question, answers, by))
 
-    async def decline(self, given: Any, by: str) -> Verdict:
+    async def decline(self, body: Any, by: str) -> Verdict:
         """Decline a question."""
-        wanted = _read(given, DeclineRequest)
+        wanted = _read(body, DeclineRequest)
         reason = wanted.reason.strip()[:MAX_REASON_LENGTH]
         return await self._settle(wanted.question, self._link.decline(wanted.question, reason, by))
 
-    async def dismiss(self, given: Any, by: str) -> Verdict:
+    async def dismiss(self, body: Any, by: str) -> Verdict:
         """End a question without an answer."""
-        wanted = _read(given, QuestionArguments)
+        wanted = _read(body, QuestionArguments)
         question = self._question(wanted.question)
         if question is not None and not question.may_cancel:
             return 409, {"error": "this question can only be answered or declined"}
         return await self._settle(wanted.question, self._link.cancel_question(wanted.question, by))
 
-    async def cancel_job(self, given: Any, by: str) -> Verdict:
+    async def cancel_job(self, body: Any, by: str) -> Verdict:
         """Kill a job and all its descendants."""
-        wanted = _read(given, JobArguments)
+        wanted = _read(body, JobArguments)
         job = next((each for each in self._link.jobs() if each.id == wanted.job), None)
         if job is None:
             return 404, {"error": "the job no longer exists"}
@@ -621,25 +621,25 @@ class DashboardActions:
         self._link.kill_job(wanted.job)
         return DONE_RESPONSE
 
-    async def fire_callback(self, given: Any, by: str) -> Verdict:
+    async def fire_callback(self, body: Any, by: str) -> Verdict:
         """Fire a callback now."""
-        return self._callback(given, self._link.fire_callback)
+        return self._callback(body, self._link.fire_callback)
 
-    async def cancel_callback(self, given: Any, by: str) -> Verdict:
+    async def cancel_callback(self, body: Any, by: str) -> Verdict:
         """Cancel a callback."""
-        return self._callback(given, self._link.cancel_callback)
+        return self._callback(body, self._link.cancel_callback)
 
-    async def disconnect(self, given: Any, by: str) -> Verdict:
+    async def disconnect(self, body: Any, by: str) -> Verdict:
         """Close the session or the connection of a client."""
-        wanted = _read(given, ClientArguments)
+        wanted = _read(body, ClientArguments)
         known = self._link.client(wanted.connection)
         if known is None or known.has_left:
             return 404, {"error": "the client is no longer connected"}
         self._link.disconnect(wanted.connection)
         return DONE_RESPONSE
 
-    def _callback(self, given: Any, do: Callable[[str, int], None]) -> Verdict:
-        wanted = _read(given, CallbackArguments)
+    def _callback(self, body: Any, do: Callable[[str, int], None]) -> Verdict:
+        wanted = _read(body, CallbackArguments)
         matches = (
             one for one in self._link.callbacks() if (one.server, one.id) == (wanted.server, wanted.callback)
         )
@@ -663,9 +663,9 @@ class DashboardActions:
         return next((each for each in self._link.questions() if each.id == number), None)
 
 
-def _read(given: Any, kind: type[Arguments]) -> Arguments:
+def _read(body: Any, kind: type[Arguments]) -> Arguments:
     """Convert the arguments of an action. Raises: msgspec.ValidationError that names the problem."""
-    return msgspec.convert(given, kind)
+    return msgspec.convert(body, kind)
 
 
 def _too_late(question: Question | None) -> Verdict:

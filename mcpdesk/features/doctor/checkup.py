@@ -94,13 +94,13 @@ class _Subject(Struct, frozen=True):
     """Reason why the file is not trusted, or can no longer be read."""
 
 
-def check_up(found: FoundServers, plan: CheckupPlan) -> Report:
+def check_up(discovery: FoundServers, plan: CheckupPlan) -> Report:
     """Examine all servers that are trusted, and compare the entries of all servers. Blocks."""
     began = time.monotonic()
-    subjects = _prepared(found.servers, plan)
+    subjects = _prepared(discovery.servers, plan)
     examinations = asyncio.run(_examinations(subjects, plan))
     servers = [_safe_report(subject, examinations.get(subject.found.target), plan) for subject in subjects]
-    return _summary(found, subjects, servers, plan, time.monotonic() - began)
+    return _summary(discovery, subjects, servers, plan, time.monotonic() - began)
 
 
 def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subject]:
@@ -190,18 +190,18 @@ def _safe_report(subject: _Subject, examination: Examination | None, plan: Check
 
 
 def _report(subject: _Subject, examination: Examination | None, plan: CheckupPlan) -> ServerReport:
-    found, target, secrets = subject.found, subject.target, subject.secrets
-    facts = server_facts(found, is_trusted=subject.refusal is None)
+    server, target, secrets = subject.found, subject.target, subject.secrets
+    facts = server_facts(server, is_trusted=subject.refusal is None)
     problem, remarks = str(facts.pop("problem")), [secrets.masked(each) for each in facts.pop("remarks")]
     facts["address"] = secrets.masked(facts["address"])
     report = ServerReport(
         **facts,
         state=CheckState.OK,
-        shadowed=found.is_shadowed,
-        unsafe=list(unsafe_settings(found.server, target)),
+        shadowed=server.is_shadowed,
+        unsafe=list(unsafe_settings(server.server, target)),
         remarks=remarks,
     )
-    if found.server.is_disabled:
+    if server.server.is_disabled:
         return replace(report, state=CheckState.DISABLED)
     if subject.refusal is not None:
         reason = secrets.masked(str(subject.refusal))
@@ -210,11 +210,11 @@ def _report(subject: _Subject, examination: Examination | None, plan: CheckupPla
             return replace(report, state=CheckState.UNUSABLE, reason=reason, hint=hint)
         if isinstance(subject.refusal, UntrustedFileError):
             reason = ""
-        hint = f"mcpdesk trust {shlex.quote(str(found.path))}"
+        hint = f"mcpdesk trust {shlex.quote(str(server.path))}"
         return replace(report, state=CheckState.NOT_TRUSTED, reason=reason, hint=hint)
     if problem or isinstance(target, BrokenTarget):
         reason = secrets.masked(problem or getattr(target, "problem", ""))
-        state = CheckState.ONLY_IN_CLIENT if found.server.is_only_in_client else CheckState.UNUSABLE
+        state = CheckState.ONLY_IN_CLIENT if server.server.is_only_in_client else CheckState.UNUSABLE
         return replace(report, state=state, reason=reason)
     assert examination is not None and target is not None
     return replace(
@@ -232,7 +232,7 @@ def _report(subject: _Subject, examination: Examination | None, plan: CheckupPla
         tools=examination.tools,
         total=examination.total,
         login=_login(target, plan.state_dir),
-        lock=None if examination.reason else _lock(found, target, plan, examination.definitions),
+        lock=None if examination.reason else _lock(server, target, plan, examination.definitions),
         remarks=[*remarks, *examination.remarks],
     )
 
@@ -253,10 +253,10 @@ def _login(target: RemoteTarget, state_dir: Path) -> Login | None:
 
 
 def _lock(
-    found: FoundServer, target: RemoteTarget, plan: CheckupPlan, definitions: Definitions
+    server: FoundServer, target: RemoteTarget, plan: CheckupPlan, definitions: Definitions
 ) -> LockCheck | None:
     """Compare the definitions of a server with its lock file. Return None if it has none."""
-    file = next((each for each in _lock_files(found, target, plan) if _is_file(each)), None)
+    file = next((each for each in _lock_files(server, target, plan) if _is_file(each)), None)
     if file is None:
         return None
     locks = (each.agreed_definitions(file) for each in features_with("agreed_definitions"))
@@ -281,10 +281,10 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _lock_files(found: FoundServer, target: RemoteTarget, plan: CheckupPlan) -> list[Path]:
+def _lock_files(server: FoundServer, target: RemoteTarget, plan: CheckupPlan) -> list[Path]:
     """Return the files that may have the lock of a server: in the folder that it serves, and by its name."""
-    name = f"{plain_name(found.server.name)}.lock.json"
-    folders = [plan.lock_folder] if plan.lock_folder is not None else [Path.cwd(), found.path.parent]
+    name = f"{plain_name(server.server.name)}.lock.json"
+    folders = [plan.lock_folder] if plan.lock_folder is not None else [Path.cwd(), server.path.parent]
     return [*_served_locks(target), *(folder / name for folder in folders)]
 
 
@@ -310,13 +310,15 @@ def _served_locks(target: RemoteTarget) -> list[Path]:
 
 
 def _summary(
-    found: FoundServers,
+    discovery: FoundServers,
     subjects: Sequence[_Subject],
     servers: list[ServerReport],
     plan: CheckupPlan,
     seconds: float,
 ) -> Report:
-    problems = [BrokenFile(each.client, str(each.path), mask_text(each.reason)) for each in found.problems]
+    problems = [
+        BrokenFile(each.client, str(each.path), mask_text(each.reason)) for each in discovery.problems
+    ]
     entries = [
         ComparedEntry(
             subject.found.target,
@@ -335,7 +337,15 @@ def _summary(
     ]
     is_ok = not (problems or over or any(each.has_fault for each in servers))
     return Report(
-        VERSION, is_ok, servers, problems, duplicates(entries), budgets, over, round(seconds, 3), found.is_cut
+        VERSION,
+        is_ok,
+        servers,
+        problems,
+        duplicates(entries),
+        budgets,
+        over,
+        round(seconds, 3),
+        discovery.is_cut,
     )
 
 

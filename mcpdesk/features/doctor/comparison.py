@@ -43,7 +43,7 @@ def duplicates(entries: Sequence[ComparedEntry]) -> list[Duplicate]:
     for entry in entries:
         if identity := identity_of(entry.server):
             groups.setdefault(identity.name, []).append(entry)
-    found = list[Duplicate]()
+    result = list[Duplicate]()
     for name, members in groups.items():
         by_name = dict[str, list[ComparedEntry]]()
         is_repeated = max(Counter(each.file for each in members).values()) > 1
@@ -52,8 +52,8 @@ def duplicates(entries: Sequence[ComparedEntry]) -> list[Duplicate]:
         for group in by_name.values():
             if len({each.file for each in group}) > 1:
                 shown = group[0].secrets.masked(name)
-                found.append(Duplicate(shown, [each.target for each in group], list(_differences(group))))
-    return found
+                result.append(Duplicate(shown, [each.target for each in group], list(_differences(group))))
+    return result
 
 
 def _differences(entries: Sequence[ComparedEntry]) -> Iterator[EntryDifference]:

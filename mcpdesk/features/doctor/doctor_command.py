@@ -83,7 +83,7 @@ def doctor_command(
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
-    found = selected(targets)
+    discovery = selected(targets)
     reach = Reach(trusts_files=trust)
     plan = CheckupPlan(
         settings.state_dir,
@@ -93,9 +93,9 @@ def doctor_command(
         locks,
         max_tokens,
     )
-    if is_terminal() and found.servers:
-        print_message(f"Checking {len(found.servers)} servers, at most {timeout_s:g} s each ...")
-    report = check_up(found, plan)
+    if is_terminal() and discovery.servers:
+        print_message(f"Checking {len(discovery.servers)} servers, at most {timeout_s:g} s each ...")
+    report = check_up(discovery, plan)
     if as_json:
         print_json(msgspec.to_builtins(report))
     else:

@@ -87,9 +87,9 @@ class DoctorPage(Dialog[None]):
             if self._is_closed:
                 stop()
 
-        def examined(done: int, servers: int) -> None:
+        def examined(finished_count: int, servers: int) -> None:
             if not (worker.is_cancelled or self._is_closed):
-                self.call_later(self._show_text, f"{done} of {servers} servers examined …")
+                self.call_later(self._show_text, f"{finished_count} of {servers} servers examined …")
 
         try:
             settings = resolve({}, os.environ).settings

@@ -38,11 +38,11 @@ class Secrets:
     """Secret values of one server."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        given = list(values)
-        parts = {part for value in given for part in (value, *value.split())}
-        parts |= {form for value in given for form in _forms(value)}
-        found = {part for part in parts if len(part) >= MIN_SECRET_LENGTH}
-        self._values = sorted(found - {"Bearer", "Basic", "bearer", "basic"}, key=len, reverse=True)
+        values_list = list(values)
+        parts = {part for value in values_list for part in (value, *value.split())}
+        parts |= {form for value in values_list for form in _forms(value)}
+        secret_parts = {part for part in parts if len(part) >= MIN_SECRET_LENGTH}
+        self._values = sorted(secret_parts - {"Bearer", "Basic", "bearer", "basic"}, key=len, reverse=True)
 
     def masked(self, text: str, longest: int = MAX_TEXT_LENGTH) -> str:
         """Return a text with secrets masked. A longer text is cut, after the secrets are masked.

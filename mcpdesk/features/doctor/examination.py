@@ -106,32 +106,32 @@ async def examine(
     lists. To ask for the other era, a stateless server is connected once more.
     """
     output = _Output(secrets)
-    found = Examination()
+    result = Examination()
     began = time.perf_counter()
     try:
         async with connect(
             target, IDENTITY, reach=Reach(), answers=_questions, on_log=output.events
         ) as server:
             await open_within(server, timeout_s)
-            found = replace(found, start_s=round(time.perf_counter() - began, 3))
+            result = replace(result, start_s=round(time.perf_counter() - began, 3))
             left_s = max(1.0, began + timeout_s - time.perf_counter())
             try:
                 async with asyncio.timeout(left_s):
-                    found = await _read(server, found, secrets)
+                    result = await _read(server, result, secrets)
             except TimeoutError:
                 message = f"its lists did not arrive within {timeout_s:g} s"
                 raise ConnectTimeout(message, server.target) from None
     except DeskError as error:
-        return _failed(found, error, target_name, output, secrets)
-    if found.era == "stateless":
+        return _failed(result, error, target_name, output, secrets)
+    if result.era == "stateless":
         answer = await _handshake(target, timeout_s)
-        found = replace(
-            found, other_era=replace(answer, answer=secrets.masked(answer.answer, MAX_LINE_LENGTH))
+        result = replace(
+            result, other_era=replace(answer, answer=secrets.masked(answer.answer, MAX_LINE_LENGTH))
         )
-    return found
+    return result
 
 
-async def _read(server: ServerConnection, found: Examination, secrets: Secrets) -> Examination:
+async def _read(server: ServerConnection, result: Examination, secrets: Secrets) -> Examination:
     """Read the facts and the lists of a connected server. Raises: CallError."""
     agreement = await server.introduced()
     offers, problems = await read_offers(server, agreement.capabilities)
@@ -141,7 +141,7 @@ async def _read(server: ServerConnection, found: Examination, secrets: Secrets) 
         return secrets.masked(str(agreement.server.get(name) or ""), MAX_NAME_LENGTH)
 
     return replace(
-        found,
+        result,
         server=reported("name"),
         server_version=reported("version"),
         revision=revision.name,
@@ -196,18 +196,18 @@ async def _handshake(target: UrlTarget | CommandTarget, timeout_s: float) -> Oth
 
 
 def _failed(
-    found: Examination, error: DeskError, target_name: str, output: _Output, secrets: Secrets
+    result: Examination, error: DeskError, target_name: str, output: _Output, secrets: Secrets
 ) -> Examination:
     """Return the examination with the reason of a failure and advice."""
     is_silent = isinstance(error, ConnectTimeout)
     if isinstance(error, CallError):
         error.target = ""  # the table names the server
-        error = with_hint(error, is_first=found.start_s is None)
+        error = with_hint(error, is_first=result.start_s is None)
     message, code = str(error), f" ({error.code})" if isinstance(error, ProtocolError) else ""
     hint = STDOUT_HINT if is_silent and output.strays else str(getattr(error, "hint", ""))
     hint = hint.replace(SETTING, "--timeout").replace("mcpdesk login URL", f"mcpdesk login {target_name}")
     reason = secrets.masked(message if code and code in message else f"{message}{code}")
-    return replace(found, reason=reason, hint=hint, stderr=output.lines)
+    return replace(result, reason=reason, hint=hint, stderr=output.lines)
 
 
 def _questions() -> Questions:

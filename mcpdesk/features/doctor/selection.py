@@ -57,11 +57,11 @@ def selected(targets: Sequence[str]) -> FoundServers:
 
 def _selected(target: str) -> FoundServers:
     if target.removesuffix(":") in CLIENTS and not Path(target).exists():
-        found = discover(clients=(target.removesuffix(":"),))
-        if not (found.servers or found.problems):
+        discovery = discover(clients=(target.removesuffix(":"),))
+        if not (discovery.servers or discovery.problems):
             message = f"No configuration of {target.removesuffix(':')} has a server."
             raise DeskUserError(message, "`mcpdesk list` lists the servers of all clients.")
-        return found
+        return discovery
     if is_discovered(target):
         path, name = discovered(target)
         return _of_file(path, name)

@@ -25,8 +25,8 @@ _HAR_START = b'{"log":{"version":"1.2","creator":{"name":"mcpdesk","version":"%b
 
 def posted(index: Index, numbers: Iterable[int]) -> list[int]:
     """Return the numbers of exchanges whose request came over HTTP."""
-    asked = ((number, index.exchange(number).request) for number in numbers)
-    return [number for number, frame in asked if frame is not None and index.note(frame) is not None]
+    requests = ((number, index.exchange(number).request) for number in numbers)
+    return [number for number, frame in requests if frame is not None and index.note(frame) is not None]
 
 
 def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:

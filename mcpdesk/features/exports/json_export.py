@@ -61,7 +61,7 @@ def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[
     for side, frame in (("request", exchange.request), ("response", exchange.response)):
         if frame is not None:
             record[side] = _side(index, exchange, frame)
-    if held := held_messages(index, exchange):
+    if outcomes := held_messages(index, exchange):
         record["held"] = [
             {
                 "side": one.side,
@@ -70,7 +70,7 @@ def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[
                 "was": one.was,
                 "now": one.now,
             }
-            for one in held
+            for one in outcomes
         ]
     if lines := logged(exchange):
         record["log"] = [

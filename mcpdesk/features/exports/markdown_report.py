@@ -151,9 +151,9 @@ def _section_of(index: Index, exchange: Exchange, logged: Logged) -> Iterator[st
     for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
         if frame is not None:
             yield from _section(index, exchange, title, frame)
-    for held in held_messages(index, exchange):
-        yield f"\n{_plain(held_line(held))}\n"
-        for title, value in (("It was", held.was), ("Changed to", held.now)):
+    for outcome in held_messages(index, exchange):
+        yield f"\n{_plain(held_line(outcome))}\n"
+        for title, value in (("It was", outcome.was), ("Changed to", outcome.now)):
             if value is not None:
                 yield f"\n{title}:\n\n{_fenced(value)}"
     if lines := logged(exchange):

@@ -77,9 +77,9 @@ def _lines(index: Index, one: Exchange, names: _Participants) -> Iterator[tuple[
     person = names.alias("person", f"person at {one.peer}") if one.method == _ASKS_A_PERSON else ""
     if person:
         yield one.started, f"{asked}->>{person}: {_plain(_question(index, one)) or 'asks'}"
-    for held in held_messages(index, one):
-        words = f"the {held.side} was held at the desk for {held.held_s:.1f} s: {held.how}"
-        yield one.started + held.held_s, f"Note over {client},{server}: {_plain(words)}"
+    for outcome in held_messages(index, one):
+        words = f"the {outcome.side} was held at the desk for {outcome.held_s:.1f} s: {outcome.how}"
+        yield one.started + outcome.held_s, f"Note over {client},{server}: {_plain(words)}"
     sent = [frame for frame in map(index.frame, one.notifications) if frame is not None]
     for one_way, other, frames in (
         (asks, asked, [frame for frame in sent if frame.direction is one.direction]),

@@ -62,12 +62,12 @@ def translated(message: JSONObject) -> JSONObject:
 
 def mode(params: JSONObject) -> str:
     """Return the mode of a tool call, `sync` or `async`. Raises: RemoteProtocolError (-32602)."""
-    given = params.get("mode")
-    if given is None:
+    value = params.get("mode")
+    if value is None:
         return SYNC
-    if given not in (SYNC, ASYNC):
-        raise invalid_params(f'mode must be "{SYNC}" or "{ASYNC}", not {str(given)[:80]!r}')
-    return str(given)
+    if value not in (SYNC, ASYNC):
+        raise invalid_params(f'mode must be "{SYNC}" or "{ASYNC}", not {str(value)[:80]!r}')
+    return str(value)
 
 
 def dialect_result(body: JSONObject, structured: Any) -> JSONObject:

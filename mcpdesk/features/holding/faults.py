@@ -82,14 +82,14 @@ class Fault(Struct, frozen=True):
 
     def description(self) -> str:
         """Return a description of the fault, which the capture records."""
-        done = {
+        effects = {
             FaultKind.DELAY: "delayed",
             FaultKind.LOSE: "lost",
             FaultKind.ERROR: "answered with an error",
             FaultKind.SESSION: "refused with 404",
             FaultKind.CUT: "cut off",
         }[self.rule.kind]
-        return f"{done} {FAULT} {self.rule.line}"
+        return f"{effects} {FAULT} {self.rule.line}"
 
 
 class FaultRules:
@@ -171,19 +171,19 @@ def _rule(number: int, words: str) -> FaultRule:
     except QueryError as error:
         raise ValueError(error.message) from None
     share, code, message, span = 100.0, int(ErrorCode.INTERNAL_ERROR), "a fault by rule", (0.0, 0.0)
-    for given in _GIVEN.findall(match["given"]):
-        pause = _SPAN.fullmatch(given)
-        if (percent := _SHARE.fullmatch(given)) and 0 < float(percent[1]) <= 100:
+    for word in _GIVEN.findall(match["given"]):
+        pause = _SPAN.fullmatch(word)
+        if (percent := _SHARE.fullmatch(word)) and 0 < float(percent[1]) <= 100:
             share = float(percent[1])
         elif kind is FaultKind.DELAY and pause is not None:
             shortest = _seconds(pause[1], pause[2])
             span = (shortest, _seconds(pause[3], pause[4]) if pause[3] else shortest)
-        elif kind is FaultKind.ERROR and given.startswith('"'):
-            message = given[1:-1]
-        elif kind is FaultKind.ERROR and re.fullmatch(r"-?\d{1,9}", given):
-            code = int(given)
+        elif kind is FaultKind.ERROR and word.startswith('"'):
+            message = word[1:-1]
+        elif kind is FaultKind.ERROR and re.fullmatch(r"-?\d{1,9}", word):
+            code = int(word)
         else:
-            raise ValueError(f"{given!r} is invalid; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
+            raise ValueError(f"{word!r} is invalid; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
     if (kind is FaultKind.DELAY and not 0 < span[1] <= MAX_DELAY_S) or span[0] > span[1]:
         raise ValueError(f"delay needs a time above 0s, of {MAX_DELAY_S:.0f}s at most, like 2s or 1s..5s")
     is_about_told = kind in (FaultKind.DELAY, FaultKind.LOSE) and bool(_ONE_WAY.search(match["filter"] or ""))

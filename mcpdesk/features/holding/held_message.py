@@ -201,12 +201,12 @@ def _read(text: str) -> JSONObject:
     return value
 
 
-def changed_message(held: HeldMessage, before: JSONObject, text: str) -> JSONObject:
+def changed_message(held_message: HeldMessage, before: JSONObject, text: str) -> JSONObject:
     """Parse the message as a person edited it. Its id stays the same. Raises: ValueError."""
     message = _read(text)
-    if held.is_answer and ("result" in message) == ("error" in message):
+    if held_message.is_answer and ("result" in message) == ("error" in message):
         raise ValueError("an answer must have either a result or an error")
-    if not held.is_answer and not isinstance(message.get("method"), str):
+    if not held_message.is_answer and not isinstance(message.get("method"), str):
         raise ValueError("a request must have a method, which is a string")
     if not isinstance(message.get("params", {}), dict):
         raise ValueError("params must be an object")
@@ -231,6 +231,6 @@ def response_of(identifier: Id, text: str) -> JSONObject:
 def rounds_of(answer: JSONObject) -> list[JSONObject]:
     """Return the questions in a result that asks for input, each in the form of a request."""
     result = answer.get("result")
-    asked = result.get("inputRequests") if isinstance(result, dict) else None
-    requests = asked.items() if isinstance(asked, dict) else ()
+    input_requests = result.get("inputRequests") if isinstance(result, dict) else None
+    requests = input_requests.items() if isinstance(input_requests, dict) else ()
     return [{"jsonrpc": "2.0", "id": key, **one} for key, one in requests if isinstance(one, dict)]

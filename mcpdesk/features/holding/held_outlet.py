@@ -62,12 +62,12 @@ class HeldLine(MessageLine):
 
     def close(self) -> list[bytes]:
         """Discard and return the waiting messages, because the recipient has disconnected."""
-        held = [*([] if self._first is None else [self._first]), *self._queue]
+        messages = [*([] if self._first is None else [self._first]), *self._queue]
         self._queue.clear()
         if self._going is not None:
             self._going.cancel()
             self._going = self._first = None  # a task that never started does not reset these attributes
-        return held
+        return messages
 
     async def _go(self) -> None:
         try:

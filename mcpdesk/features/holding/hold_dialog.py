@@ -212,8 +212,8 @@ class HoldDialog(Dialog[bool]):
         self.query_one(DirectionStrip).current = DIRECTIONS.index(view.directions)
         self.query_one(TimesStrip).current = int(view.is_once)
         self._show()
-        found = (at for at, one in enumerate(view.messages) if (one.connection, one.id) == self._selected)
-        self.listing.cursor = next(found, 0)
+        positions = (at for at, one in enumerate(view.messages) if (one.connection, one.id) == self._selected)
+        self.listing.cursor = next(positions, 0)
         follow_core(self, self._link, self._refresh, poll_s=_UPDATE_S)
         (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
         if self._edits and self._one is not None:
@@ -341,8 +341,8 @@ class HoldDialog(Dialog[bool]):
         """Show a message, or an answer to the message, in the editor. Unsent edits are included."""
         self._store_edits()
         self._edited, self._answers = one, answers
-        begun = "" if one is None else self._answer_to(one) if answers else one.text
-        self.editor.load(begun)
+        initial_text = "" if one is None else self._answer_to(one) if answers else one.text
+        self.editor.load(initial_text)
         self._loaded = self.editor.area.entered_text
         if one is not None and (draft := self._drafts.get((one.number, one.since, answers))) is not None:
             self.editor.load(draft)

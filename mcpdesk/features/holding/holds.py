@@ -179,8 +179,8 @@ class Holds(Interceptor):
             check_matches(node, HELD_MOMENTS[directions])
         self._node = node
         if self._node is None:
-            for held in self._held.values():
-                held.decide(Decision(Verdict.PASS))
+            for waiting in self._held.values():
+                waiting.decide(Decision(Verdict.PASS))
         self._show(rule=rule.strip(), directions=directions, is_once=is_once and node is not None)
         self._on_rules(self)
 
@@ -193,34 +193,34 @@ class Holds(Interceptor):
 
         `text` is the changed message or the answer. Raises: ValueError for an invalid `text`.
         """
-        held = self._held.get(number)
-        if held is None:
+        waiting = self._held.get(number)
+        if waiting is None:
             return False
         message: JSONObject = {}
         if how is Verdict.CHANGE:
-            message = changed_message(held.shown, held.message, text)
-            if message == held.message:
+            message = changed_message(waiting.shown, waiting.message, text)
+            if message == waiting.message:
                 how = Verdict.PASS
         elif how is Verdict.ANSWER:
-            if held.shown.is_answer:
+            if waiting.shown.is_answer:
                 raise ValueError("an answer cannot be answered; change it")
-            if held.shown.what == "tells":
+            if waiting.shown.what == "tells":
                 raise ValueError("a notification cannot be answered; change or drop it")
-            message = response_of(held.shown.id, text)
-        held.decide(Decision(how, message))
+            message = response_of(waiting.shown.id, text)
+        waiting.decide(Decision(how, message))
         return True
 
     def delay(self, number: int, seconds: float) -> bool:
         """Release a held message after some seconds. Return False if the message is no longer held."""
-        held = self._held.get(number)
-        if held is None:
+        waiting = self._held.get(number)
+        if waiting is None:
             return False
-        if held.timer is not None:
-            held.timer.cancel()
+        if waiting.timer is not None:
+            waiting.timer.cancel()
         seconds = max(0.0, min(seconds, MAX_DELAY_S))
         loop = asyncio.get_running_loop()
-        held.timer = loop.call_later(seconds, held.decide, Decision(Verdict.PASS))
-        held.shown = replace(held.shown, due=time() + seconds)
+        waiting.timer = loop.call_later(seconds, waiting.decide, Decision(Verdict.PASS))
+        waiting.shown = replace(waiting.shown, due=time() + seconds)
         self._show()
         return True
 
@@ -228,9 +228,9 @@ class Holds(Interceptor):
         """Drop the held messages of a connection that has ended."""
         for line in [each for each, (of, _) in self._lines.items() if of == connection]:
             line.close()
-        for held in self._held.values():
-            if held.shown.connection == connection:
-                held.decide(Decision(Verdict.DROP))
+        for waiting in self._held.values():
+            if waiting.shown.connection == connection:
+                waiting.decide(Decision(Verdict.DROP))
         self._release(lambda of, identifier: of == connection)
         self._questions.take_all(lambda key, _: key[0] == connection)
 
@@ -238,8 +238,8 @@ class Holds(Interceptor):
         """Drop all held messages without an answer, because the core stops."""
         for line in list(self._lines):
             line.close()
-        for held in self._held.values():
-            held.decide(Decision(Verdict.DROP))
+        for waiting in self._held.values():
+            waiting.decide(Decision(Verdict.DROP))
         self._release(lambda of, identifier: True)
         self._node = None
         self._canned.clear()
@@ -324,8 +324,8 @@ class Holds(Interceptor):
             return False
         if about is message:
             return self._matches(self._node, connection, time(), codec.encode(message), None, is_sent)
-        asked, message_data = codec.encode(about), codec.encode(message)
-        return self._matches(self._node, connection, time(), asked, message_data, True)
+        request_data, message_data = codec.encode(about), codec.encode(message)
+        return self._matches(self._node, connection, time(), request_data, message_data, True)
 
     def _must_hold_sent(self, connection: int, data: bytes) -> bool:
         """Return True if a message of the server must be held. Questions are remembered for their replies."""
@@ -383,19 +383,19 @@ class Holds(Interceptor):
         came = time()
         in_session = headers is not None and "Mcp-Session-Id" in headers
         try:
-            request, given = await self.request(connection, message, in_session)
+            request, response = await self.request(connection, message, in_session)
         except SessionLost as lost:
             error = RemoteProtocolError(ErrorCode.INVALID_REQUEST, str(lost))
             return (404, codec.error_response(message["id"], error), Phases(time()))
-        if given is not None:
-            return (200, codec.encode(given), Phases(time()))
+        if response is not None:
+            return (200, codec.encode(response), Phases(time()))
         if request is None:
             return await self._lose(connection, headers)
         if request is not message and headers is not None:
             headers = routed(request, headers)
 
-        async def answered(given: JSONObject) -> None:
-            plain(given, NULL_OUTLET, headers, principal)
+        async def answered(response: JSONObject) -> None:
+            plain(response, NULL_OUTLET, headers, principal)
 
         line = self.line(connection, outlet.send, answered, request["id"])
         is_looked_at = self._node is not None or self._faults.has_one_way
@@ -443,9 +443,9 @@ class Holds(Interceptor):
             if not goes_on:
                 return None, None
         if self._canned and (canned := self._canned.get(self._call_of(connection, message))) is not None:
-            given = canned | {"id": message["id"]}
-            self._mark(connection, message, Verdict.CANNED.value, 0.0, message, given)
-            return None, given
+            answer = canned | {"id": message["id"]}
+            self._mark(connection, message, Verdict.CANNED.value, 0.0, message, answer)
+            return None, answer
         if self._node is None or self.view.directions == "answers":
             return message, None
         if not self._matches(self._node, connection, time(), codec.encode(message)):
@@ -488,11 +488,11 @@ class Holds(Interceptor):
         answer: JSONObject | None = None,
     ) -> Fault | None:
         """Return the fault for a request or an answer, or None. Record the fault in the capture."""
-        asked, info = codec.encode(request), self._recording.index.connections.get(connection)
+        request_data, info = codec.encode(request), self._recording.index.connections.get(connection)
         answer_data = None if answer is None else codec.encode(answer)
         fault = self._faults.select_fault(
             info.peer if info else "",
-            lambda node: self._matches(node, connection, came or time(), asked, answer_data),
+            lambda node: self._matches(node, connection, came or time(), request_data, answer_data),
             is_answer=answer is not None,
             in_session=in_session,
         )
@@ -588,7 +588,7 @@ class Holds(Interceptor):
             what,
             is_sent,
         )
-        held = self._held[number] = Waiting(shown, message, of)
+        waiting = self._held[number] = Waiting(shown, message, of)
         if len(self._held) == 1:
             before = "the answer to " if shown.is_answer else ""
             title = f"{before}{shown.method} {shown.name} of {shown.peer}"
@@ -599,11 +599,11 @@ class Holds(Interceptor):
             self._on_rules(self)
         self._show()
         try:
-            decision = await held.decision
+            decision = await waiting.decision
         finally:
             del self._held[number]
-            if held.timer is not None:
-                held.timer.cancel()
+            if waiting.timer is not None:
+                waiting.timer.cancel()
             self._show()
         how = decision.how.value
         if of is not None or what == "tells":
@@ -623,7 +623,7 @@ class Holds(Interceptor):
         connection: int,
         request: JSONObject,
         how: str,
-        held: float,
+        held_s: float,
         message: JSONObject,
         became: JSONObject,
         is_sent: bool | None = None,
@@ -640,7 +640,7 @@ class Holds(Interceptor):
                 Direction.OUT if is_sent else Direction.IN,
                 request["id"] if "id" in request else request["method"],
                 time(),
-                held,
+                held_s,
                 how,
                 codec.encode(message).decode()[:MAX_EDITABLE_BYTES] if changes else "",
                 codec.encode(became).decode()[:MAX_EDITABLE_BYTES] if became else "",
@@ -661,10 +661,10 @@ class Holds(Interceptor):
         self._release(lambda of, identifier: (of, identifier) == (connection, wanted))
         for line in [each for each, of in self._lines.items() if of == (connection, wanted)]:
             line.close()
-        for held in self._held.values():
-            about = held.shown.id if held.shown.what == "request" else held.of
-            if (held.shown.connection, about) == (connection, wanted):
-                held.decide(Decision(Verdict.DROP))
+        for waiting in self._held.values():
+            about = waiting.shown.id if waiting.shown.what == "request" else waiting.of
+            if (waiting.shown.connection, about) == (connection, wanted):
+                waiting.decide(Decision(Verdict.DROP))
 
     def _matches(
         self,
@@ -687,7 +687,7 @@ class Holds(Interceptor):
 
     def _show(self, **changes: Any) -> None:
         """Update the view. `changes` are new values of its rule, directions, counts and flags."""
-        messages = tuple(held.shown for held in self._held.values())
+        messages = tuple(waiting.shown for waiting in self._held.values())
         canned, faults = tuple(self._canned), self._faults.text
         self.view = replace(self.view, messages=messages, canned=canned, faults=faults, **changes)
         self._on_view()

@@ -15,27 +15,27 @@ from mcpdesk.tui.widgets.part_line import LinePart
 _WHERE = "The action menu of Traffic (space) has it."
 
 
-def signs_of(held: HoldView) -> ScreenSigns:
+def signs_of(view: HoldView) -> ScreenSigns:
     """Return the signs of this state."""
-    stopped = frozenset((one.connection, one.id) for one in held.messages)
-    return ScreenSigns(tuple(_header(held)), tuple(_modes(held)), stopped)
+    stopped = frozenset((one.connection, one.id) for one in view.messages)
+    return ScreenSigns(tuple(_header(view)), tuple(_modes(view)), stopped)
 
 
-def _header(held: HoldView) -> Iterator[LinePart]:
-    if held.rule or held.messages:
-        count = len(held.messages)
+def _header(view: HoldView) -> Iterator[LinePart]:
+    if view.rule or view.messages:
+        count = len(view.messages)
         status, short = (f"‖ {count} held", f"‖{count}") if count else ("‖ holding", "‖")
-        tip = f"Messages that match a filter are held for you. {_WHERE}\n{one_line(held.rule, 200)}"
+        tip = f"Messages that match a filter are held for you. {_WHERE}\n{one_line(view.rule, 200)}"
         yield _part(status, tip, short, 78)
-    if count := len(held.canned):
-        which = "\n".join(one_line(f"{one.method} {one.name} of {one.server}", 80) for one in held.canned)
+    if count := len(view.canned):
+        which = "\n".join(one_line(f"{one.method} {one.name} of {one.server}", 80) for one in view.canned)
         tip = f"Answered with a recorded response, whatever the arguments. {_WHERE}\n{which}"
         yield _part(f"M {count} mocked", tip, f"M{count}", 77)
-    if held.faults:
+    if view.faults:
         status, short = (
-            (f"↯ {counted(held.struck, 'fault')}", f"↯{held.struck}") if held.struck else ("↯ faults", "↯")
+            (f"↯ {counted(view.struck, 'fault')}", f"↯{view.struck}") if view.struck else ("↯ faults", "↯")
         )
-        tip = f"Faults are injected by rule. {_WHERE}\n{one_line(held.faults, 200)}"
+        tip = f"Faults are injected by rule. {_WHERE}\n{one_line(view.faults, 200)}"
         yield _part(status, tip, short, 76)
 
 
@@ -46,12 +46,12 @@ def _part(text: str, tip: str, short: str, rank: int) -> LinePart:
     return LinePart(long, action, tip, Content.styled(f" {short} ", style), rank, right=True)
 
 
-def _modes(held: HoldView) -> Iterator[str]:
-    if held.rule or held.messages:
-        holding = f"holding {'the next of ' * held.is_once}{held.directions}: " if held.rule else ""
-        hint = " · e on one edits it" if held.messages else ""
-        yield f"{holding}{len(held.messages)} held{hint}"
-    if held.faults:
-        yield f"faults: {held.struck} so far"
-    if held.canned:
-        yield f"{len(held.canned)} mocked"
+def _modes(view: HoldView) -> Iterator[str]:
+    if view.rule or view.messages:
+        holding = f"holding {'the next of ' * view.is_once}{view.directions}: " if view.rule else ""
+        hint = " · e on one edits it" if view.messages else ""
+        yield f"{holding}{len(view.messages)} held{hint}"
+    if view.faults:
+        yield f"faults: {view.struck} so far"
+    if view.canned:
+        yield f"{len(view.canned)} mocked"

@@ -118,14 +118,14 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
     root = _content(file)
     reader = _Reader(root)
     readable, left_out = list[Operation](), list[str]()
-    asked = set(tags) | set(operations)
+    selected_names = set(tags) | set(operations)
     known_tags, known_ids = dict[str, int](), dict[str, None]()
     for path, method, item, raw in reader.raw_operations():
         id_ = _id_of(raw, method, path)
         tag = _text(next(iter(_list(raw.get("tags"))), ""))
         known_tags[tag] = known_tags.get(tag, 0) + 1
         known_ids[id_] = None
-        if asked and not (tag in tags or id_ in operations):
+        if selected_names and not (tag in tags or id_ in operations):
             continue
         if raw.get("deprecated") is True and id_ not in operations:
             left_out.append(f"{id_} is deprecated")
@@ -135,8 +135,8 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
         except UnsupportedOperation as reason:
             left_out.append(f"{id_} {reason}")
     left_out = [*reader.left_out, *left_out]
-    for what, given, known in (("tag", tags, known_tags), ("operation", operations, known_ids)):
-        if missing := [each for each in given if each not in known]:
+    for what, names, known in (("tag", tags, known_tags), ("operation", operations, known_ids)):
+        if missing := [each for each in names if each not in known]:
             raise DeskUserError(
                 f"{file} has no {what} {missing[0]!r}.", f"It has: {_few([each for each in known if each])}."
             )
@@ -256,13 +256,13 @@ class _Reader:
         self, id_: str, method: str, path: str, tag: str, item: Mapping[str, Any], raw: Mapping[str, Any]
     ) -> Operation:
         """Return one operation. Raises: UnsupportedOperation."""
-        given = dict[tuple[str, str], ApiParameter]()
+        parameters = dict[tuple[str, str], ApiParameter]()
         for each in (*_list(item.get("parameters")), *_list(raw.get("parameters"))):
             parameter = self._parameter(_mapping(self.resolve(each)))
             if parameter.location != "header" or parameter.name.lower() not in IGNORED_HEADERS:
-                given[parameter.location, parameter.name] = parameter
+                parameters[parameter.location, parameter.name] = parameter
         missing = set(re.findall(r"\{([^{}]+)\}", path)) - {
-            name for location, name in given if location == "path"
+            name for location, name in parameters if location == "path"
         }
         if missing:
             raise UnsupportedOperation(f"does not describe {{{min(missing)}}} of its path")
@@ -273,7 +273,7 @@ class _Reader:
             tag=tag,
             summary=_text(raw.get("summary")),
             description=_text(raw.get("description")),
-            parameters=tuple(given.values()),
+            parameters=tuple(parameters.values()),
             body=self._body(raw.get("requestBody")),
             keys=self._needed_keys(raw.get("security", self._root.get("security"))),
         )

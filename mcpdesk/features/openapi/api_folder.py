@@ -206,22 +206,22 @@ def _optional(parameter: ToolParameter) -> str:
 
 
 def _decoration(operation: Operation, variables: Sequence[str]) -> list[str]:
-    given = list[str]()
+    keywords = list[str]()
     title = one_line(operation.summary).rstrip(".")
     if title and len(title) <= MAX_TITLE_LENGTH and operation.description:
-        given.append(f"title={quoted(title)}")
+        keywords.append(f"title={quoted(title)}")
     match operation.method:
         case "GET" | "HEAD" | "OPTIONS" | "TRACE":
-            given.append("read_only=True")
+            keywords.append("read_only=True")
         case "PUT" | "DELETE":
-            given += [*(["destructive=True"] if operation.method == "DELETE" else []), "idempotent=True"]
+            keywords += [*(["destructive=True"] if operation.method == "DELETE" else []), "idempotent=True"]
         case _:
-            given.append("read_only=False")
+            keywords.append("read_only=False")
     names = list(dict.fromkeys(variables))
     if names:
         listed = quoted(names[0]) if len(names) == 1 else f"({', '.join(map(quoted, names))})"
-        given.append(f"requires_env={listed}")
-    return given
+        keywords.append(f"requires_env={listed}")
+    return keywords
 
 
 def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParameter]:
@@ -252,8 +252,8 @@ def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolPa
         value = _if_given(name, f"dumps({name})", parameter.is_required)
     elif parameter.style == "deepObject" and hint.kind in ("object", "any"):
         key = quoted(parameter.name)[1:-1].replace("{", "{{").replace("}", "}}")
-        made = f'{{f"{key}[{{key}}]": value for key, value in {name}.items()}}'
-        value = f"**{made}" if parameter.is_required else f"**({made} if {name} else {{}})"
+        expression = f'{{f"{key}[{{key}}]": value for key, value in {name}.items()}}'
+        value = f"**{expression}" if parameter.is_required else f"**({expression} if {name} else {{}})"
     elif hint.kind == "object" and parameter.location == "query" and parameter.explode:
         value = f"**{name}" if parameter.is_required else f"**({name} or {{}})"
     elif parameter.style in ("label", "matrix"):
@@ -374,7 +374,7 @@ _BODY_KEYWORDS = {"json": "body", "form": "form", "text": "text"}
 
 def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str]:
     """Return the arguments of `call`."""
-    given = ["ctx", quoted(operation.method), quoted(operation.path)]
+    call_arguments = ["ctx", quoted(operation.method), quoted(operation.path)]
     for location, keyword in (
         ("path", "values"),
         ("query", "query"),
@@ -390,16 +390,16 @@ def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str
             if each.location == location
         ]
         if items:
-            given.append(_fitted(f"{keyword}=", items, "", "{}", 8))
+            call_arguments.append(_fitted(f"{keyword}=", items, "", "{}", 8))
     body = operation.body
     for each in parameters:
         if each.location == "body" and body is not None:
-            given.append(f"{_BODY_KEYWORDS[body.kind]}={each.name}")
+            call_arguments.append(f"{_BODY_KEYWORDS[body.kind]}={each.name}")
     if body is not None and body.kind == "json" and body.content_type != "application/json":
-        given.append(f"content_type={quoted(body.content_type)}")
+        call_arguments.append(f"content_type={quoted(body.content_type)}")
     if operation.keys:
-        given.append(f"keys=({', '.join(map(quoted, operation.keys))},)")
-    return given
+        call_arguments.append(f"keys=({', '.join(map(quoted, operation.keys))},)")
+    return call_arguments
 
 
 def _fitted(head: str, items: Sequence[str], end: str = "", brackets: str = "()", indent: int = -1) -> str:

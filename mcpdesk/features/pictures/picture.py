@@ -541,8 +541,8 @@ def _text_line(text: str, width: int, style: Style) -> Strip:
     return Strip([Segment(line, style)]).adjust_cell_length(width, style)
 
 
-async def _in_thread(work: Callable[..., _T], *given: object) -> _T:
-    return await asyncio.get_running_loop().run_in_executor(_painter, work, *given)
+async def _in_thread(work: Callable[..., _T], *arguments: object) -> _T:
+    return await asyncio.get_running_loop().run_in_executor(_painter, work, *arguments)
 
 
 def _decode(encoded: str) -> tuple[bytes, PictureFacts]:

@@ -106,11 +106,11 @@ class TerminalAnswers:
         """Return the typed characters, and store the terminal's answers that arrived between them."""
         typed, self._begun = self._begun + typed, ""
         left = _ANSWERS.sub(self._read_answer, typed)
-        begun = _PARTIAL_ANSWER.search(left)
-        if begun is None or time.monotonic() - self._asked > ANSWER_TIMEOUT_S:
+        partial = _PARTIAL_ANSWER.search(left)
+        if partial is None or time.monotonic() - self._asked > ANSWER_TIMEOUT_S:
             return left
-        self._begun = begun.group()
-        return left[: begun.start()]
+        self._begun = partial.group()
+        return left[: partial.start()]
 
     def _read_answer(self, answer: re.Match[str]) -> str:
         if answer["kitty"] is not None:

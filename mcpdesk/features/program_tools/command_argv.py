@@ -90,13 +90,13 @@ def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str
     flag: str | None = None
     is_behind_end = False
     for template in run:
-        given = names_in(template)
-        asked = [name for name in given if name not in fixed]
-        if not asked:
+        names = names_in(template)
+        argument_names = [name for name in names if name not in fixed]
+        if not argument_names:
             argv += [flag] if flag is not None else []
             text = "".join(_fixed_text(part, fixed) for part in template)
             is_behind_end = is_behind_end or text == END_OF_OPTIONS
-            is_flag = is_flag_text(text) and not is_behind_end and not given
+            is_flag = is_flag_text(text) and not is_behind_end and not names
             flag = text if is_flag else None
             argv += [] if is_flag else [text]
             continue

@@ -97,16 +97,16 @@ def expected_files(
     files: list[ExpectedFile] = []
     for template in produces:
         chosen = template[0] if is_own(template) else None
-        given = [name for name in names_in(template) if name not in fixed]
-        for name in given:
+        names = [name for name in names_in(template) if name not in fixed]
+        for name in names:
             if Placeholder(name) != chosen:
                 _check_part(name, values.get(name))
         for text, pattern in _filled(template, values, fixed):
             if ".." in text.split("/"):
                 raise BadArgument(names_in(template)[0], f"{text!r} leaves its folder")
             each = folders.folder / text
-            if given:
-                _check_length(given[0], each)
+            if names:
+                _check_length(names[0], each)
             if not _is_outside(each, folders):
                 each.parent.mkdir(parents=True, exist_ok=True)
             folder = glob.escape(str(folders.folder))
@@ -116,42 +116,44 @@ def expected_files(
 
 
 def claim_files(
-    asked: Sequence[ExpectedFile], folders: OutputFolders, made: CreatedFiles
+    expected: Sequence[ExpectedFile], folders: OutputFolders, created: CreatedFiles
 ) -> tuple[Path, ...]:
     """Reserve the files below `output_dirs`, and create folders for them.
 
     Raises: BadArgument if a file exists that no program of the server made.
     """
     files: list[Path] = []
-    for each in asked:
+    for each in expected:
         if not _is_outside(each.path, folders):
             continue
         try:
-            files += made.claim([each.path, *matching_files(each)], folders.allowed)
+            files += created.claim([each.path, *matching_files(each)], folders.allowed)
         except (NotOwnFile, OSError) as error:
-            made.release(files)
+            created.release(files)
             why = f"{str(each.path)!r}: {error.strerror}" if isinstance(error, OSError) else str(error)
             raise BadArgument(each.argument, f"{why}; choose another name") from None
     return tuple(files)
 
 
-def release_files(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: CreatedFiles) -> None:
+def release_files(expected: Sequence[ExpectedFile], own: tuple[Path, ...], created: CreatedFiles) -> None:
     """End the reservation of files after the program has ended."""
     if own:
-        made.release(own, [path for each in asked for path in matching_files(each)])
+        created.release(own, [path for each in expected for path in matching_files(each)])
 
 
-def matching_files(asked: ExpectedFile) -> list[Path]:
+def matching_files(expected: ExpectedFile) -> list[Path]:
     """Return the existing files that match a pattern."""
-    return [Path(each) for each in sorted(glob.glob(asked.pattern))[:MAX_MATCHES]] if asked.pattern else []
+    return (
+        [Path(each) for each in sorted(glob.glob(expected.pattern))[:MAX_MATCHES]] if expected.pattern else []
+    )
 
 
-def made_files(asked: Sequence[ExpectedFile], folders: OutputFolders) -> tuple[list[Path], list[str]]:
+def made_files(expected: Sequence[ExpectedFile], folders: OutputFolders) -> tuple[list[Path], list[str]]:
     """Return the files that exist, and remarks on files that are missing or in a forbidden folder."""
     roots = [each.resolve() for each in (folders.folder, folders.output, *folders.allowed)]
     files: dict[Path, None] = {}
     remarks = []
-    for each in asked:
+    for each in expected:
         for real in (one.resolve() for one in (matching_files(each) if each.pattern else [each.path])):
             if not real.is_file():
                 remarks.append(f"{real} was not written")

@@ -130,16 +130,16 @@ class CommandEntry:
     @property
     def name(self) -> str:
         """Name of the tool. If stage or command is missing, position of the entry in the list."""
-        given = self._given if isinstance(self._given, dict) else {}
-        parts = [given.get(key) for key in ("stage", "command")]
+        options = self._given if isinstance(self._given, dict) else {}
+        parts = [options.get(key) for key in ("stage", "command")]
         texts = [part for part in parts if isinstance(part, str) and part]
         return "-".join(texts)[:MAX_NAME_LENGTH] if len(texts) == 2 else f"commands[{self._index}]"
 
     @property
     def required_variables(self) -> list[str]:
         """Names of the environment variables that the entry requires, even if it has errors."""
-        given = self._given.get("requires_env") if isinstance(self._given, dict) else None
-        return [name for name in given if isinstance(name, str)] if isinstance(given, list) else []
+        names = self._given.get("requires_env") if isinstance(self._given, dict) else None
+        return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
     def source(self, *trail: Step) -> str:
         """Return the location of the entry, or of a value in it, such as `mcp.json:12`."""
@@ -202,10 +202,10 @@ class CommandEntry:
 
     def _check_names(self, command: Command) -> None:
         for key in ("stage", "command"):
-            given = getattr(command, key)
-            if not PART.fullmatch(given):
+            names = getattr(command, key)
+            if not PART.fullmatch(names):
                 allowed = "letters, digits, '_', '-' and '.'"
-                raise self._mistake(f"{given!r} is not allowed; allowed: {allowed}", key)
+                raise self._mistake(f"{names!r} is not allowed; allowed: {allowed}", key)
         if len(f"{command.stage}-{command.command}") > MAX_NAME_LENGTH:
             raise self._mistake(f"the tool's name has more than {MAX_NAME_LENGTH} characters", "command")
         for hint, value in command.annotations.items():
@@ -218,12 +218,12 @@ class CommandEntry:
             raise self._mistake(f"must be from 1 to {MAX_MS}, not {command.timeout_ms}", "timeout_ms")
 
     def _schema(self, command: Command) -> dict[str, Any]:
-        given = command.parameters
-        if "type" in given and given["type"] != "object":
+        parameters = command.parameters
+        if "type" in parameters and parameters["type"] != "object":
             raise self._mistake(
                 'must contain "type": "object", because arguments are an object', "parameters", "type"
             )
-        properties = given.get("properties", {})
+        properties = parameters.get("properties", {})
         if not isinstance(properties, dict):
             raise self._mistake("must be an object", "parameters", "properties")
         for name in properties:
@@ -231,8 +231,8 @@ class CommandEntry:
                 message = f"{name!r} is a built-in placeholder; rename the parameter"
                 raise self._mistake(message, "parameters", "properties", name)
         # Unknown arguments are rejected. They have no placeholder, so they could not reach the program.
-        schema = {"type": "object", "properties": properties, "additionalProperties": False} | given
-        if given:
+        schema = {"type": "object", "properties": properties, "additionalProperties": False} | parameters
+        if parameters:
             try:
                 compile_schema(schema)
             except SchemaError as error:
@@ -384,10 +384,10 @@ class CommandRun:
             argv, files = await asyncio.to_thread(self._prepare, arguments, folders)
             if not folders.allowed:
                 return await self._run(argv, files, folders, context)
-            made = context.hosted.made_files
+            created = context.hosted.made_files
             async with _held(
-                lambda: claim_files(files, folders, made),
-                lambda own: release_files(files, own, made),
+                lambda: claim_files(files, folders, created),
+                lambda own: release_files(files, own, created),
             ):
                 return await self._run(argv, files, folders, context)
 
@@ -445,25 +445,25 @@ class CommandRun:
         except OSError as error:
             message = f"{argv[0]} could not be started in {folders.folder}: {error.strerror}"
             raise HandlerError(message) from error
-        made, notes = await asyncio.to_thread(made_files, files, folders)
+        paths, notes = await asyncio.to_thread(made_files, files, folders)
         if context.feed is not None:
-            for path in made:
+            for path in paths:
                 context.feed.produced(path)
         failed = ended.timed_out or ended.exit_code != 0
         notes = [*end_remarks(ended, output, limit_s * 1000), *(f"[{each}]" for each in notes if not failed)]
-        return await self._result(ended, output, made, notes, failed, most)
+        return await self._result(ended, output, paths, notes, failed, most)
 
     async def _result(
-        self, ended: ProgramEnd, output: Reports, made: list[Path], notes: list[str], failed: bool, most: int
+        self, ended: ProgramEnd, output: Reports, paths: list[Path], notes: list[str], failed: bool, most: int
     ) -> ToolResult[dict[str, Any]]:
         command = self._ready.command
-        report = report_end(ended, output, [*(f"[wrote {path}]" for path in made), *notes], most)
-        pictures = await asyncio.to_thread(_pictures, made)
+        report = report_end(ended, output, [*(f"[wrote {path}]" for path in paths), *notes], most)
+        pictures = await asyncio.to_thread(_pictures, paths)
         named: dict[str, Any] = {
             "status": "error" if failed else "ok",
             "stage": command.stage,
             "command": command.command,
-            "output_files": [str(path) for path in made],
+            "output_files": [str(path) for path in paths],
         }
         if output.file is not None:
             named["output_file"] = str(output.file)
@@ -475,8 +475,8 @@ class CommandRun:
         allowed = {*USUAL_VARIABLES, *command.environment, *command.requires_env}
         client = context.client_environment
         ours: Mapping[str, str] = os.environ if client is None else client
-        given = {name: value for name, value in ours.items() if name in allowed or name.startswith("LC_")}
-        return OWN_VARIABLES | given | context.trace.environment()
+        variables = {name: value for name, value in ours.items() if name in allowed or name.startswith("LC_")}
+        return OWN_VARIABLES | variables | context.trace.environment()
 
 
 class _Reporter:
@@ -539,10 +539,10 @@ async def _held(acquire: Callable[[], T], release: Callable[[T], None]) -> Async
             await asyncio.to_thread(release, taking.result())
 
 
-def _pictures(made: list[Path]) -> list[content.Block]:
+def _pictures(paths: list[Path]) -> list[content.Block]:
     """Return the pictures to include in a result."""
     pictures: list[content.Block] = []
-    for path in made:
+    for path in paths:
         with contextlib.suppress(OSError):
             if len(pictures) < MAX_PICTURES and path.stat().st_size <= PICTURE_BYTES:
                 data = path.read_bytes()

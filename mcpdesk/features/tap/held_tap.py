@@ -203,12 +203,12 @@ class HeldTap:
             self._release(numbers, message, await self.interceptor.one_way(TAPPED, message))
             return
         came = time()
-        request, given = await self.interceptor.request(TAPPED, message)
+        request, answer = await self.interceptor.request(TAPPED, message)
         if request is not None:
             self._await_answer(identifier, request, came)
         self._release(numbers, message, request)
-        if given is not None:
-            self._send(relay.TO_CLIENT, 0, codec.encode(given) + b"\n")
+        if answer is not None:
+            self._send(relay.TO_CLIENT, 0, codec.encode(answer) + b"\n")
 
     def _await_answer(self, identifier: Id, request: JSONObject, came: float) -> None:
         if (removed := self._requests.add(identifier, (request, came))) is not None:
@@ -248,15 +248,15 @@ class HeldTap:
     async def _answered(self, numbers: Numbers, message: JSONObject, data: bytes) -> None:
         """Hold an answer of the server until the notifications about its request are decided."""
         identifier = message.get("id")
-        asked = self._requests.take(identifier) if is_id(identifier) else None
-        if asked is None:
+        request = self._requests.take(identifier) if is_id(identifier) else None
+        if request is None:
             self._send_command(numbers, relay.PASS)
             return
-        self._forget_token(asked[0])
+        self._forget_token(request[0])
         if (before := self._last.get(identifier)) is not None and not before.done():
             await asyncio.wait({before})
         try:
-            passed = await self.interceptor.answer(TAPPED, *asked, message)
+            passed = await self.interceptor.answer(TAPPED, *request, message)
         except AnswerCut:
             self._send_command(numbers, relay.CUT, data[: len(data) // 2])
             return

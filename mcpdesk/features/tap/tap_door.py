@@ -83,9 +83,9 @@ class TapControl:
         try:
             while True:
                 data = await reader.readexactly(length(await reader.readexactly(PREFIX_BYTES)))
-                asked = _of_screen.decode(data)
-                if isinstance(asked, Ask):
-                    self._send(writer, await self._execute(asked))
+                screen_request = _of_screen.decode(data)
+                if isinstance(screen_request, Ask):
+                    self._send(writer, await self._execute(screen_request))
                 else:
                     self._screens.add(writer)
                     for state in self._states():

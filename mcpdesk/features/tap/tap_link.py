@@ -104,21 +104,21 @@ class TapLink(CaptureLink):
         return self._ask("do", intent)
 
     def _ask(self, method: str, *arguments: object) -> Future[Any]:
-        done = promise()
+        future = promise()
         with self._lock:
             number = next(self._ids)
             message = framed(Ask(number, method, pack(arguments)))
             is_silent = self._unsent_bytes + len(message) > MAX_UNSENT_BYTES and self._unsent_bytes > 0
             if self._is_open and not is_silent:
-                self._pending[number] = method, done
+                self._pending[number] = method, future
                 self._unsent_bytes += len(message)
                 self._unsent.put(message)
-                return done
+                return future
         if is_silent:
-            done.set_exception(ValueError("the tap does not answer"))
+            future.set_exception(ValueError("the tap does not answer"))
         else:
-            done.set_result(False)
-        return done
+            future.set_result(False)
+        return future
 
     def _write(self) -> None:
         """Send requests. This runs on a separate thread, because it blocks while the tap does not read."""
@@ -136,10 +136,10 @@ class TapLink(CaptureLink):
                 self._on_message(_of_tap.decode(read_message(door.read)))
         with self._lock:
             self._is_open, self._parts = False, {}
-            asked, self._pending = self._pending, {}
+            pending, self._pending = self._pending, {}
         self._unsent.put(b"")
-        for _, done in asked.values():
-            done.set_result(False)
+        for _, future in pending.values():
+            future.set_result(False)
 
     def _on_message(self, news: FromTap) -> None:
         if isinstance(news, State) and (kind := FEATURE_PARTS.get(news.part)) is not None:
@@ -148,8 +148,8 @@ class TapLink(CaptureLink):
             for notice in _news.decode(news.value):
                 self._add(notice.text, Severity.INFO)
         elif news.id in self._pending:
-            method, done = self._pending.pop(news.id)
+            method, future = self._pending.pop(news.id)
             if news.error:
-                done.set_exception(ValueError(news.error))
+                future.set_exception(ValueError(news.error))
             else:
-                done.set_result(METHODS[method].result.decode(news.value))
+                future.set_result(METHODS[method].result.decode(news.value))

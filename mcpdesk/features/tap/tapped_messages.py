@@ -55,12 +55,12 @@ class TappedMessages:
     def _by_lines(self, data: bytes) -> Iterator[TappedMessage]:
         """Add bytes to a long line. Yield each line that ends in these bytes as a message."""
         line = self._long_line
-        *ends, begun = data.split(b"\n")
+        *ends, rest = data.split(b"\n")
         for piece in ends:
             line.add(piece)
             if line.size:
                 yield line.finish()
-        line.add(begun)
+        line.add(rest)
 
     def _cut(self, message: bytes) -> TappedMessage:
         size = len(message)

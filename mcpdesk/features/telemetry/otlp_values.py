@@ -112,10 +112,10 @@ class Collector:
 
     def __init__(self, endpoint: str, headers: str) -> None:
         base = endpoint.rstrip("/")
-        given = read_headers(headers)
+        header_pairs = read_headers(headers)
         self._resource = _resource()
-        self._spans = OTLPSpanExporter(f"{base}/v1/traces", headers=given, timeout=TIMEOUT_S)
-        self._metrics = OTLPMetricExporter(f"{base}/v1/metrics", headers=given, timeout=TIMEOUT_S)
+        self._spans = OTLPSpanExporter(f"{base}/v1/traces", headers=header_pairs, timeout=TIMEOUT_S)
+        self._metrics = OTLPMetricExporter(f"{base}/v1/metrics", headers=header_pairs, timeout=TIMEOUT_S)
         self._factory = SpanFactory(self._resource)
         self._durations = Durations()
         self._began = time_ns()
@@ -255,8 +255,8 @@ class SpanFactory:
                 self._question(record)
             else:
                 self._work(record)
-        made, self._ended.spans = self._ended.spans, []
-        return made
+        spans, self._ended.spans = self._ended.spans, []
+        return spans
 
     def _call(self, record: CallRecord) -> None:
         span = record.span
@@ -358,8 +358,8 @@ def _context(trace_id: int, span_id: int, state: str = "", *, is_remote: bool = 
     """Return the context in which a span is created: that of its parent, or an empty one."""
     if not span_id:
         return Context()
-    held = TraceState.from_header([state]) if state else None
-    parent = SpanContext(trace_id, span_id, is_remote, TraceFlags(TraceFlags.SAMPLED), held)
+    trace_state = TraceState.from_header([state]) if state else None
+    parent = SpanContext(trace_id, span_id, is_remote, TraceFlags(TraceFlags.SAMPLED), trace_state)
     return set_span_in_context(NonRecordingSpan(parent), Context())
 
 

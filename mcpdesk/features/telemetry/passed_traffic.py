@@ -74,7 +74,7 @@ class PassedTraffic(ExchangeWatch):
         self,
         span: Callable[[object, Mapping[str, str] | None], CallSpan],
         put: Callable[[CallRecord], None],
-        asked: Callable[[AskedQuestion], None],
+        on_question: Callable[[AskedQuestion], None],
         target: Callable[[str, str, Mapping[str, object]], str],
     ) -> None:
         """`span` creates the span of a request from its metadata and headers.
@@ -82,7 +82,7 @@ class PassedTraffic(ExchangeWatch):
         `target` returns the name or URI in a request, given server, method and parameters, if the server
         offers it.
         """
-        self._span, self._put, self._on_question, self._target = span, put, asked, target
+        self._span, self._put, self._on_question, self._target = span, put, on_question, target
         self._calls: dict[_PassedCall, None] = {}
         """Running requests, oldest first."""
         self._questions = RequestTable[tuple[int, Id], _Waiting](MAX_TRACED_REQUESTS)
@@ -170,8 +170,8 @@ class PassedTraffic(ExchangeWatch):
             self.ended_unread(call, 0)
         for _, waiting in self._questions.take_all(lambda key, _: key[0] == connection):
             self._close(waiting, UNANSWERED_REASONS)
-        for _, asked in self._rounds.take_all(lambda key, _: key[0] == connection):
-            self._abandon(asked)
+        for _, questions in self._rounds.take_all(lambda key, _: key[0] == connection):
+            self._abandon(questions)
 
     def _begun(
         self,
@@ -183,9 +183,9 @@ class PassedTraffic(ExchangeWatch):
     ) -> _PassedCall:
         params, method = params_of(message), canonical(message["method"])
         method = method if method in METHODS else OTHER
-        given = headers or {}
+        header_values = headers or {}
         self._continued(info, params)
-        revision = given.get(REVISION) or info.revision
+        revision = header_values.get(REVISION) or info.revision
         span = self._span(params.get("_meta"), headers)
         record = CallRecord(
             info.server,
@@ -194,7 +194,7 @@ class PassedTraffic(ExchangeWatch):
             message["id"],
             revision if revision in BY_NAME else OTHER,
             info.transport,
-            given.get(SESSION, ""),
+            header_values.get(SESSION, ""),
             replace(span, handler_id=span.span_id),  # without a handler, questions are children of the call
             time_ns(),
             0,
@@ -242,12 +242,12 @@ class PassedTraffic(ExchangeWatch):
         """Trace the questions in a result until the client sends a request with `state`."""
         if not isinstance(state, str):
             return
-        asked = {
+        questions = {
             key: self._question(call.record.server, each["method"], call)
             for key, each in requests.items()
             if isinstance(each, dict) and str(each.get("method")) in QUESTIONS
         }
-        self._abandon(self._rounds.add((call.connection, state), asked) or {})
+        self._abandon(self._rounds.add((call.connection, state), questions) or {})
 
     def _continued(self, info: ConnectionInfo, params: Mapping[str, Any]) -> None:
         """End the questions that a request answers."""
@@ -258,16 +258,16 @@ class PassedTraffic(ExchangeWatch):
             answer = answers.get(key) if isinstance(answers, dict) else None
             self._close(waiting, UNANSWERED_REASONS if answer is None else _outcome({"result": answer}))
 
-    def _abandon(self, asked: dict[str, _Waiting]) -> None:
-        for waiting in asked.values():
+    def _abandon(self, questions: dict[str, _Waiting]) -> None:
+        for waiting in questions.values():
             self._close(waiting, UNANSWERED_REASONS)
 
     def _close(self, waiting: _Waiting | None, outcome: str) -> None:
         if waiting is not None:
-            asked = waiting.asked
-            asked.outcome, asked.ended = outcome, monotonic()
-            asked.has_failed = outcome in (UNANSWERED_REASONS, REFUSED, WITHDRAWN)
-            self._on_question(asked)
+            questions = waiting.asked
+            questions.outcome, questions.ended = outcome, monotonic()
+            questions.has_failed = outcome in (UNANSWERED_REASONS, REFUSED, WITHDRAWN)
+            self._on_question(questions)
 
 
 def _outcome(answer: JSONObject) -> str:

@@ -121,7 +121,7 @@ class Telemetry(HostPart, CallWatch):
     ) -> None:
         """Record a request that was answered without a handler."""
         params = message.get("params")
-        given = params if isinstance(params, dict) else {}
+        members = params if isinstance(params, dict) else {}
         named = canonical(message["method"])
         method = named if named in METHODS else OTHER
         now = monotonic()
@@ -130,12 +130,12 @@ class Telemetry(HostPart, CallWatch):
             CallRecord(
                 server.name,
                 method,
-                _target(server, method, given),
+                _target(server, method, members),
                 message["id"],
                 terms.revision.name,
                 transport,
                 (headers or {}).get("mcp-session-id", ""),
-                self._span(given.get("_meta"), headers),
+                self._span(members.get("_meta"), headers),
                 _unix(began, offset),
                 _unix(now, offset),
                 code=code,

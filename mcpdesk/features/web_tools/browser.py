@@ -266,7 +266,7 @@ class Proxy:
         except OSError:
             writer.write(UNREACHABLE)
             return
-        asked: Callable[[], None] = partial(self._waiting.add, writer)
+        on_request: Callable[[], None] = partial(self._waiting.add, writer)
         answered: Callable[[], None] = partial(self._waiting.discard, writer)
 
         def left() -> None:
@@ -276,10 +276,10 @@ class Proxy:
             if is_tunnel:
                 writer.write(CONNECTED)
             else:
-                asked()
+                on_request()
                 far_writer.write(_passed_on(method, authority.path, authority.query, rest))
             await asyncio.gather(
-                self._pass(reader, far_writer, asked if is_tunnel else None, left),
+                self._pass(reader, far_writer, on_request if is_tunnel else None, left),
                 self._pass(far_reader, writer, answered if is_tunnel else None, answered),
             )
         finally:

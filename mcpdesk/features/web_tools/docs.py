@@ -164,18 +164,18 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
     if fetched.is_cut:
         what += f" (of which the first {size:,} bytes were read)"
     if form == "pdf":
-        made = await converted("pdf-text", fetched.body, ctx.environment, what)
-        pages = made.facts["pages"]
+        conversion = await converted("pdf-text", fetched.body, ctx.environment, what)
+        pages = conversion.facts["pages"]
         note = f"PDF, {pages} page{'s' if pages != 1 else ''}"
-        if not made.data.strip():
+        if not conversion.data.strip():
             note += "; it has no text: its pages may be pictures"
         document = replace(
             _document(fetched, "text"),
-            title=made.facts["title"],
+            title=conversion.facts["title"],
             note=note,
-            truncated=fetched.is_cut or made.facts["is_cut"],
+            truncated=fetched.is_cut or conversion.facts["is_cut"],
         )
-        return await _result(document, made.data.decode(), ctx)
+        return await _result(document, conversion.data.decode(), ctx)
     body = fetched.body
     if form == "heic":
         body, kind = (await converted("heic", body, ctx.environment, what)).data, "image/png"

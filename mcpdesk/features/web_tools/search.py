@@ -93,8 +93,8 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
     urls = dict(each.split("=", 1) for each in settings.get("search_urls", ()))
     timeout_s = settings.get("search_timeout_ms", 8000) / 1000
     names = _engines(settings.get("search_engines") or (*DEFAULT_ENGINES, *urls))
-    asked = await asyncio.gather(*(_ask(name, wanted, urls.get(name, ""), timeout_s) for name in names))
-    return _result(wanted, [status for status, _ in asked], {s.engine: hits for s, hits in asked if hits})
+    answers = await asyncio.gather(*(_ask(name, wanted, urls.get(name, ""), timeout_s) for name in names))
+    return _result(wanted, [status for status, _ in answers], {s.engine: hits for s, hits in answers if hits})
 
 
 def _engines(names: Sequence[str]) -> Iterable[str]:
@@ -123,14 +123,14 @@ async def _ask(engine: str, query: str, url: str, timeout_s: float) -> tuple[Ask
     return Asked(engine, status, len(hits), took_ms, reason), hits
 
 
-def _result(query: str, asked: list[Asked], lists: dict[str, list[Hit]]) -> ToolResult[Results]:
+def _result(query: str, answers: list[Asked], lists: dict[str, list[Hit]]) -> ToolResult[Results]:
     pages = tuple(merge(lists)[:MAX_PAGES])
-    body = Results(query, pages, tuple(asked))
-    has_failed = all(each.status in ("timeout", "failed") for each in asked)
+    body = Results(query, pages, tuple(answers))
+    has_failed = all(each.status in ("timeout", "failed") for each in answers)
     lines = [_lines(number, page) for number, page in enumerate(pages, 1)]
     if not pages:
         lines = ["Every engine failed:" if has_failed else f"Nothing was found for {query!r}."]
-    troubled = [each for each in asked if each.reason]
+    troubled = [each for each in answers if each.reason]
     if troubled:
         lines += ["", "Engines without an answer:", *(f"- {each.engine}: {each.reason}" for each in troubled)]
     return ToolResult((content.text("\n".join(lines)),), body, is_error=has_failed)
@@ -273,8 +273,8 @@ def interface_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> S
     """
 
     async def search(query: str, base: str, timeout_s: float) -> list[Hit]:
-        asked = {name: value.replace(QUERY, query) for name, value in parameters.items()}
-        body = await _get(at(base, url), asked, timeout_s)
+        query_parameters = {name: value.replace(QUERY, query) for name, value in parameters.items()}
+        body = await _get(at(base, url), query_parameters, timeout_s)
         try:
             return parse(body)[:MAX_HITS]
         except (ValueError, TypeError, KeyError, AttributeError, SyntaxError) as error:

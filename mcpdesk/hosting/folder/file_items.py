@@ -122,13 +122,13 @@ def without_duplicates(files: Iterable[FileItems]) -> FileItems:
     reason names both source lines.
     """
     merged = FileItems()
-    seen: dict[tuple[str, str], Item] = {}
+    first_items: dict[tuple[str, str], Item] = {}
     for file in files:
         merged.broken += file.broken
         merged.remarks += file.remarks
         for item in file.items:
             key = kind_of(item), name_of(item)
-            first = seen.setdefault(key, item)
+            first = first_items.setdefault(key, item)
             if first is item:
                 merged.items.append(item)
                 continue

@@ -101,12 +101,12 @@ def refusals(folder: Path, manifest: Manifest) -> Iterator[str]:
     Raises: DeskUserError for an env file that cannot be read.
     """
     for name, value in manifest.settings.items():
-        given = GivenValue(BY_NAME[name], value, FILE)
-        if refusal := _refusal(given):
+        setting_value = GivenValue(BY_NAME[name], value, FILE)
+        if refusal := _refusal(setting_value):
             yield f"{manifest.source('settings', name)}: settings.{name}: {refusal}"
-    for given in env_file_settings(folder):
-        if refusal := _refusal(given):
-            location, _, variable = given.origin.partition(" ")
+    for setting_value in env_file_settings(folder):
+        if refusal := _refusal(setting_value):
+            location, _, variable = setting_value.origin.partition(" ")
             yield f"{location}: {variable}: {refusal}"
     for name, _, location in read_env_files(folder):
         if not is_setting(name) and not may_set_variable(name):
@@ -114,14 +114,14 @@ def refusals(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{location}: {name}: {refusal}"
 
 
-def _refusal(given: GivenValue) -> str:
-    setting = given.setting
+def _refusal(setting_value: GivenValue) -> str:
+    setting = setting_value.setting
     if setting.folder is FolderUse.TIGHTEN:
-        loose = [item for item in converted(given) if is_allow_policy(item)]
+        loose = [item for item in converted(setting_value) if is_allow_policy(item)]
         value = ", ".join(map(repr, loose))
         reason = "a server folder may make a policy stricter, not looser" if loose else ""
     else:
-        value = quoted(setting, given.value)
+        value = quoted(setting, setting_value.value)
         reason = "a server folder may not set it" if setting.folder is FolderUse.NOT else ""
     return f"{value} is ignored: {reason}. {_how_to_set(setting)}" if reason else ""
 

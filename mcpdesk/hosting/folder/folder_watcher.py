@@ -47,18 +47,18 @@ class FolderWatcher:
 
         Raises: OSError.
         """
-        seen = set[tuple[int, int]]()
+        known_folders = set[tuple[int, int]]()
         for path, folders, _ in os.walk(self._folder, followlinks=True):
             try:
                 status = os.stat(path)
             except FileNotFoundError:  # removed in the meantime
                 continue
-            if (status.st_dev, status.st_ino) in seen:  # a link to a parent folder, or a second link
+            if (status.st_dev, status.st_ino) in known_folders:  # a link to a parent folder, or a second link
                 folders.clear()
                 continue
-            seen.add((status.st_dev, status.st_ino))
+            known_folders.add((status.st_dev, status.st_ino))
             folders[:] = [name for name in folders if name not in self._ignored]
-            if len(seen) > MAX_FOLDERS:
+            if len(known_folders) > MAX_FOLDERS:
                 raise OSError(f"more than {MAX_FOLDERS:,} folders")
             if self._libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) < 0:
                 number = ctypes.get_errno()

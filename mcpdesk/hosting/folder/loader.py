@@ -475,11 +475,13 @@ def _needed(note: Note, file: ModuleFile) -> tuple[str, ...]:
     """Return the environment variables that an item requires."""
     if note.kind != "handler":
         return note.requires_env
-    given = vars(file.module).get("REQUIRES_ENV", ())
-    names = (given,) if isinstance(given, str) else given
+    variable_names = vars(file.module).get("REQUIRES_ENV", ())
+    names = (variable_names,) if isinstance(variable_names, str) else variable_names
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         location = f"{file.path}:{file.line_of('REQUIRES_ENV')}"
-        raise RegistrationError(f"REQUIRES_ENV must be a name or a list of names, not {given!r}", location)
+        raise RegistrationError(
+            f"REQUIRES_ENV must be a name or a list of names, not {variable_names!r}", location
+        )
     return tuple(names)
 
 

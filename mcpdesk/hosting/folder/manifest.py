@@ -83,8 +83,8 @@ class Auth(ManifestPart):
     @property
     def audiences(self) -> frozenset[str]:
         """Accepted audiences of a token. The default is the server's own URI."""
-        given = self.jwt.audience if self.jwt is not None else ""
-        named = [given] if isinstance(given, str) else given
+        audience = self.jwt.audience if self.jwt is not None else ""
+        named = [audience] if isinstance(audience, str) else audience
         return frozenset(each for each in named if each) or frozenset(
             [self.resource] if self.resource else []
         )
@@ -270,8 +270,8 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
 
 def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
     refuse = partial(_mistake, text, path)
-    for trail, given, known in _parts(data):
-        for key in given:
+    for trail, part, known in _parts(data):
+        for key in part:
             if key not in known:
                 hint = suggestion(key, known, f"allowed: {', '.join(known)}")
                 if not trail and key in settings.BY_NAME:
@@ -352,9 +352,9 @@ def _parts(data: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], dict[str, A
         inner += [(("modes", name), mode, _names(Mode)) for name, mode in modes.items()]
     if isinstance(icons, list):
         inner += [(("icons", index), icon, _names(Icon)) for index, icon in enumerate(icons)]
-    for trail, given, known in inner:
-        if isinstance(given, dict):
-            yield trail, given, known
+    for trail, part, known in inner:
+        if isinstance(part, dict):
+            yield trail, part, known
 
 
 def suggestion(name: str, candidates: Iterable[str], otherwise: str = "") -> str:
@@ -527,12 +527,12 @@ def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
     at = _skip(text, start + 1)
     index = 0
     while text[at : at + 1] not in ("}", "]", ""):
-        begun: int = at
+        first: int = at
         step: Step = index
         if kind == "{":
             step, at = decoder.raw_decode(text, at)
             at = _skip(text, _skip(text, at) + 1)  # after the colon
-        yield _Member(step, begun, at)
+        yield _Member(step, first, at)
         _, at = decoder.raw_decode(text, at)
         at = _skip(text, at)
         if text[at : at + 1] == ",":

@@ -233,9 +233,9 @@ def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) ->
     )
 
 
-def _scopes(given: Any) -> tuple[str, ...]:
+def _scopes(value: Any) -> tuple[str, ...]:
     scopes = (
-        (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list | tuple) else (given,)
+        (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else (value,)
     )
     if not all(isinstance(each, str) for each in scopes):
         raise RegistrationError("SCOPES must be a text or a list of texts")
@@ -286,8 +286,8 @@ def typed_resource(
     wants_uri = _check_variables(signature, template, location)
 
     async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
-        given = {**variables, "uri": uri} if wants_uri else variables
-        return await _call(awaited, signature, given, context)
+        values = {**variables, "uri": uri} if wants_uri else variables
+        return await _call(awaited, signature, values, context)
 
     fields: dict[str, Any] = {
         "name": note.name or dashed(function.__name__),
@@ -341,9 +341,9 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
         for key, schema in properties.items()
     )
 
-    async def render(given: dict[str, str], context: Context) -> Any:
-        check_arguments(name, arguments, given)
-        return await _call(awaited, signature, given, context)
+    async def render(values: dict[str, str], context: Context) -> Any:
+        check_arguments(name, arguments, values)
+        return await _call(awaited, signature, values, context)
 
     return Prompt(
         name=name,
@@ -364,16 +364,16 @@ def _closed_sets(properties: Mapping[str, dict[str, Any]]) -> dict[str, Complete
     }
 
 
-def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Mapping[str, Any]) -> None:
+def check_arguments(name: str, arguments: tuple[PromptArgument, ...], values: Mapping[str, Any]) -> None:
     """Reject missing and unknown arguments of a prompt.
 
     Raises: RemoteProtocolError (-32602) with the names of these arguments.
     """
-    missing = [each.name for each in arguments if each.required and each.name not in given]
+    missing = [each.name for each in arguments if each.required and each.name not in values]
     if missing:
         raise invalid_params(f"Prompt {name} lacks the required argument {', '.join(missing)}")
     known = [each.name for each in arguments]
-    for key, value in given.items():
+    for key, value in values.items():
         if key not in known:
             allowed = f"allowed: {', '.join(known)}" if known else "it takes none"
             raise invalid_params(f"Prompt {name} does not know the argument {key}; {allowed}")
@@ -384,7 +384,7 @@ def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Map
 async def _call(
     function: Callable[..., Awaitable[Any]],
     signature: CallSignature,
-    given: Mapping[str, str],
+    values: Mapping[str, str],
     context: Context,
 ) -> Any:
     """Call a function with texts as arguments.
@@ -392,7 +392,7 @@ async def _call(
     Conversion errors and `fail()` become errors for the caller. MissingCapability is raised unchanged.
     """
     try:
-        return await function(**signature.bind(given, context))
+        return await function(**signature.bind(values, context))
     except MissingCapability:
         raise
     except HandlerError as error:
@@ -402,17 +402,17 @@ async def _call(
 SHAPE = "a list of texts, or a function of (value), (value, arguments) or (value, arguments, ctx)"
 
 
-def completers(given: Mapping[str, Any], names: Iterable[str], location: str) -> dict[str, Completer]:
+def completers(functions: Mapping[str, Any], names: Iterable[str], location: str) -> dict[str, Completer]:
     """Create a completer for each argument named in `complete`.
 
     Raises: RegistrationError for an unknown argument, or a value that is neither a list nor a function.
     """
     known = list(names)
-    for name in given:
+    for name in functions:
         if name not in known:
             allowed = f"its arguments: {', '.join(known)}" if known else "it has no arguments"
             raise RegistrationError(f"complete names {name!r}, which is not an argument; {allowed}", location)
-    return {name: _completer(name, source, location) for name, source in given.items()}
+    return {name: _completer(name, source, location) for name, source in functions.items()}
 
 
 def choice_completer(choices: Iterable[str]) -> Completer:
@@ -452,9 +452,9 @@ def _called(name: str, function: Callable[..., Any], location: str) -> Completer
 
     awaited = awaitable(function)
 
-    async def suggest(typed: str, given: dict[str, str], context: Context) -> Iterable[str]:
+    async def suggest(typed: str, call_arguments: dict[str, str], context: Context) -> Iterable[str]:
         try:
-            values = await awaited(*(typed, given, context)[:wanted])
+            values = await awaited(*(typed, call_arguments, context)[:wanted])
         except HandlerError as error:
             raise invalid_params(error.message, error.data) from error
         return [values] if isinstance(values, str) else values or ()

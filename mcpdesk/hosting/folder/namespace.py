@@ -113,11 +113,11 @@ class Namespace:
     def imported_files(self, path: Path) -> Iterator[SourceFile]:
         """Yield the files that a file imports, directly or indirectly."""
         by_path = {source.path: source for source in self.sources.values()}
-        waiting, seen = [path], {path}
+        waiting, known_files = [path], {path}
         while waiting:
             source = by_path.get(waiting.pop())
-            for needed in sorted(source.depends - seen) if source else ():
-                seen.add(needed)
+            for needed in sorted(source.depends - known_files) if source else ():
+                known_files.add(needed)
                 waiting.append(needed)
                 if needed in by_path:
                     yield by_path[needed]

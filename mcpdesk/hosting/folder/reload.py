@@ -199,7 +199,7 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
         poll_delay_ms=POLL_MS,
     )
     # The stream sets up the watch before it first waits. This callback runs when it waits.
-    begun = asyncio.get_running_loop().call_soon(on_change, frozenset({folder}))
+    first_change = asyncio.get_running_loop().call_soon(on_change, frozenset({folder}))
     try:
         async for changes in stream:
             if (Change.deleted, str(folder)) in changes or not await asyncio.to_thread(folder.is_dir):
@@ -214,7 +214,7 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
                     watcher.close()
                     watcher = None
     finally:
-        begun.cancel()
+        first_change.cancel()
         if watcher is not None:
             watcher.close()
 

@@ -172,10 +172,10 @@ def _field_defaults(
     """
     factories: dict[str, Callable[[], Any]] = {}
     for name, parameter in parameters.items():
-        given = [parameter.default, *split(hints.get(name))[1]]
-        if given[0] is not NOT_GIVEN and not is_field(given[0]):
+        values = [parameter.default, *split(hints.get(name))[1]]
+        if values[0] is not NOT_GIVEN and not is_field(values[0]):
             continue
-        makers = (field_default(each) for each in given if is_field(each))
+        makers = (field_default(each) for each in values if is_field(each))
         if (make := next((each for each in makers if each is not None), None)) is not None:
             factories[name] = make
     return factories

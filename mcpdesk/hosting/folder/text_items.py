@@ -89,15 +89,15 @@ def _resource(path: Path, folder: Path, name: str, location: str) -> Resource:
 
 
 def _annotations(fields: dict[str, Any], location: str) -> dict[str, Any]:
-    given = mapping_of(fields, "annotations", location)
-    if given:
+    values = mapping_of(fields, "annotations", location)
+    if values:
         from mcpdesk.protocol.catalogue.annotations import check_annotations
 
         try:
-            check_annotations(given)
+            check_annotations(values)
         except ValueError as error:
             raise RegistrationError(str(error), f"{location}:1") from None
-    return given
+    return values
 
 
 def _reader(path: Path, folder: Path, mime_type: str) -> Callable[..., Any]:
@@ -129,9 +129,9 @@ def _prompt(document: TextDocument, name: str, location: str, remarks: list[str]
         arguments = tuple(PromptArgument(each, required=True) for each in used)
     _remark(document, name, location, used, arguments, remarks)
 
-    async def render(given: dict[str, str], _context: Context) -> str:
-        check_arguments(name, arguments, given)
-        values = {each.name: "" for each in arguments} | given
+    async def render(front_matter: dict[str, str], _context: Context) -> str:
+        check_arguments(name, arguments, front_matter)
+        values = {each.name: "" for each in arguments} | front_matter
         return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), document.body).strip()
 
     mark = digest(document.body.encode())
@@ -147,39 +147,39 @@ def _prompt(document: TextDocument, name: str, location: str, remarks: list[str]
     )
 
 
-def _arguments(given: Any, location: str) -> list[PromptArgument]:
-    if not isinstance(given, list):
+def _arguments(value: Any, location: str) -> list[PromptArgument]:
+    if not isinstance(value, list):
         raise RegistrationError("arguments in the front matter must be a list", f"{location}:1")
-    arguments = [_argument({"name": each} if isinstance(each, str) else each, location) for each in given]
+    arguments = [_argument({"name": each} if isinstance(each, str) else each, location) for each in value]
     names = [each.name for each in arguments]
     if len(set(names)) < len(names):
         raise RegistrationError("the front matter declares an argument twice", f"{location}:1")
     return arguments
 
 
-def _argument(given: Any, location: str) -> PromptArgument:
-    if not isinstance(given, dict) or not given.get("name"):
+def _argument(value: Any, location: str) -> PromptArgument:
+    if not isinstance(value, dict) or not value.get("name"):
         raise RegistrationError("each argument needs a name, like - name: topic", f"{location}:1")
-    for key in given:
+    for key in value:
         if key not in ARGUMENT_KEYS:
             raise RegistrationError(
                 f"unknown key {key!r} of an argument; allowed: {', '.join(ARGUMENT_KEYS)}", f"{location}:1"
             )
-    required = given.get("required", False)
+    required = value.get("required", False)
     if not isinstance(required, bool):
         raise RegistrationError("required of an argument must be true or false", f"{location}:1")
     return PromptArgument(
-        text_of(given, "name", location),
-        text_of(given, "description", location),
-        text_of(given, "title", location),
+        text_of(value, "name", location),
+        text_of(value, "description", location),
+        text_of(value, "title", location),
         required,
     )
 
 
-def _choices(given: Any, location: str) -> dict[str, Completer]:
+def _choices(value: Any, location: str) -> dict[str, Completer]:
     """Return a completer for each argument for which the front matter lists the values."""
     chosen: dict[str, Completer] = {}
-    for argument in given:
+    for argument in value:
         choices = argument.get("choices") if isinstance(argument, dict) else None
         if choices is None:
             continue

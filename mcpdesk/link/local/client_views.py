@@ -29,10 +29,11 @@ class PassedRow(NamedTuple):
     """Unix time of the last message, or None while a request is being handled."""
 
 
-def hosted_views(endpoint: HostedEndpoint, seen: Mapping[int, float | None]) -> list[ClientView]:
+def hosted_views(endpoint: HostedEndpoint, last_seen: Mapping[int, float | None]) -> list[ClientView]:
     """Return the rows of a hosted server, for connected clients and those that left recently.
 
-    `seen` has the last activity of each client whose session remains without a connection: a Unix time in
+    `last_seen` has the last activity of each client whose session remains without a connection: a Unix time
+    in
     seconds, or None while the client is connected.
     """
 
@@ -47,7 +48,7 @@ def hosted_views(endpoint: HostedEndpoint, seen: Mapping[int, float | None]) -> 
     for dialogue in sorted(endpoint.dialogues.values(), key=_number):
         client = summary_of(dialogue)
         running = sum(call.method != LISTEN for call in dialogue.conversation.running)
-        views.append(former.row(client, seen.get(client.connection), running))
+        views.append(former.row(client, last_seen.get(client.connection), running))
     return [*views, *former.rest()]
 
 
@@ -57,9 +58,9 @@ def passed_views(
     """Return the rows of pass-through servers, for connected clients and those that left recently."""
     rows = {server: _FormerRows(server, former) for server, former in former_by_server.items()}
     views = []
-    for server, client, seen in sorted(connected, key=lambda each: each.client.connection):
+    for server, client, last_seen in sorted(connected, key=lambda each: each.client.connection):
         of_server = rows.setdefault(server, _FormerRows(server, FormerClients()))
-        views.append(of_server.row(client, seen))
+        views.append(of_server.row(client, last_seen))
     return [*views, *(view for of_server in rows.values() for view in of_server.rest())]
 
 
@@ -86,13 +87,13 @@ class _FormerRows:
         self._former: dict[ClientKey, ClientSummary] = {each.key: each for each in former.clients()}
         self._dropped = former.dropped
 
-    def row(self, client: ClientSummary, seen: float | None, running: int = 0) -> ClientView:
+    def row(self, client: ClientSummary, last_seen: float | None, running: int = 0) -> ClientView:
         """Return the row of an open connection.
 
-        `seen` is the Unix time of its last message, or None while it is connected.
+        `last_seen` is the Unix time of its last message, or None while it is connected.
         """
         earlier = None if client.key.transport == "memory" else self._former.pop(client.key, None)
-        return self._view(client.after(earlier), seen, running)
+        return self._view(client.after(earlier), last_seen, running)
 
     def rest(self) -> list[ClientView]:
         """Return the rows of clients that left.
@@ -105,7 +106,7 @@ class _FormerRows:
             left.append(self._dropped)
         return [self._view(each, each.closed) for each in left]
 
-    def _view(self, client: ClientSummary, seen: float | None, running: int = 0) -> ClientView:
+    def _view(self, client: ClientSummary, last_seen: float | None, running: int = 0) -> ClientView:
         durations = sorted(client.durations)
         return ClientView(
             connection=client.connection,
@@ -121,7 +122,7 @@ class _FormerRows:
             tools=self._tools(client),
             mode=client.key.mode,
             caller=client.key.caller,
-            seen=seen,
+            seen=last_seen,
             left=client.closed,
             running=running,
             connections=client.connections,

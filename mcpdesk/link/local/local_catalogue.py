@@ -221,47 +221,49 @@ class LocalServers(ServerFacet):
 
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
         """Return the file that the person must trust before `add_server` uses it."""
-        done: Future[UntrustedFile | None] = promise()
+        future: Future[UntrustedFile | None] = promise()
 
         async def read() -> None:
             try:
-                done.set_result(await asyncio.to_thread(self._host.read_untrusted, text, self._host.settings))
+                future.set_result(
+                    await asyncio.to_thread(self._host.read_untrusted, text, self._host.settings)
+                )
             except Exception as error:  # reported through the future
-                done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
+                future.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
                 raise
 
         self._host.call_soon(lambda: self._host.start_chore(read()))
-        return done
+        return future
 
     def server_offers(self) -> Future[tuple[ServerOffer, ...]]:
         """Return the servers of the working folder and of client configurations."""
-        done: Future[tuple[ServerOffer, ...]] = promise()
+        future: Future[tuple[ServerOffer, ...]] = promise()
 
         async def read() -> None:
             from mcpdesk.link.local.server_offers import server_offers
 
             try:
-                done.set_result(await asyncio.to_thread(server_offers))
+                future.set_result(await asyncio.to_thread(server_offers))
             except Exception as error:  # reported through the future
-                done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
+                future.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
                 raise
 
         self._host.call_soon(lambda: self._host.start_chore(read()))
-        return done
+        return future
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         """Add a server. `text` is written as on the command line."""
-        done: Future[tuple[str, ...]] = promise()
-        self._host.call_soon(lambda: self._host.start_chore(self._add(text, agreed, done)))
-        return done
+        future: Future[tuple[str, ...]] = promise()
+        self._host.call_soon(lambda: self._host.start_chore(self._add(text, agreed, future)))
+        return future
 
-    async def _add(self, text: str, agreed: str, done: Future[tuple[str, ...]]) -> None:
+    async def _add(self, text: str, agreed: str, future: Future[tuple[str, ...]]) -> None:
         try:
-            done.set_result(await self._host.add(text, agreed))
+            future.set_result(await self._host.add(text, agreed))
         except DeskError as error:
-            done.set_exception(ValueError(f"{error} {getattr(error, 'hint', '')}".strip()))
+            future.set_exception(ValueError(f"{error} {getattr(error, 'hint', '')}".strip()))
         except Exception as error:  # reported through the future
-            done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
+            future.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
             raise
 
     def remove_server(self, server: str) -> None:

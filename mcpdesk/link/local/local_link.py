@@ -69,11 +69,11 @@ class LocalClients(ClientFacet):
         now = time.monotonic()
         if len(self._clients) < MANY_CLIENTS or now - self._looked > CACHE_S:
             http = self._host.http
-            seen = {} if http is None else http.last_seen()
+            last_seen = {} if http is None else http.last_seen()
             views = [
                 view
                 for endpoint in list(self._host.by_name.values())
-                for view in hosted_views(endpoint, seen)
+                for view in hosted_views(endpoint, last_seen)
             ]
             if http is not None:
                 passed = (
@@ -154,9 +154,11 @@ class LocalClients(ClientFacet):
                 yield ParkedOperation(one.call.method, _name(one.call), asks)
 
 
-def _running(call: Call, asked: Sequence[object], where: str) -> RunningCall:
+def _running(call: Call, question_keys: Sequence[object], where: str) -> RunningCall:
     elapsed_s = time.monotonic() - call.started
-    return RunningCall(call.method, _name(call), elapsed_s, asked.count(call), call.id, where, call.started)
+    return RunningCall(
+        call.method, _name(call), elapsed_s, question_keys.count(call), call.id, where, call.started
+    )
 
 
 def _name(call: Call) -> str:
@@ -247,22 +249,22 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def set_log_level(self, server: str, level: str) -> Future[bool]:
         """Request log messages of this level and above from a server."""
-        upstream, done = self._host.upstreams.get(server), promise()
+        upstream, future = self._host.upstreams.get(server), promise()
         try:
             target = self._hosted(server).server if upstream is None else upstream
         except DeskUserError as error:
-            done.set_exception(ValueError(str(error)))
-            return done
+            future.set_exception(ValueError(str(error)))
+            return future
 
         async def ask() -> None:
             try:
                 await target.set_log_level(level)
-                done.set_result(True)
+                future.set_result(True)
             except CallError as error:
-                done.set_exception(ValueError(str(error)))
+                future.set_exception(ValueError(str(error)))
 
         self._host.call_soon(lambda: self._host.start_chore(ask()))
-        return done
+        return future
 
     def choose_roots(self, texts: list[str]) -> Future[bool]:
         """Set the folders that the desk offers to servers as roots."""
@@ -438,43 +440,43 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def _ask_core(self, function: Callable[[], Result]) -> Future[Result]:
         """Run a function on the core's loop. The future gets its result or exception."""
-        done: Future[Result] = Future()
+        future: Future[Result] = Future()
 
         def run() -> None:
-            if not done.set_running_or_notify_cancel():
+            if not future.set_running_or_notify_cancel():
                 return
             try:
                 result = function()
             except ValueError as error:
-                done.set_exception(error)
+                future.set_exception(error)
             except Exception as error:
                 # A bug. The loop logs it, and the caller gets it from the future.
-                done.set_exception(error)
+                future.set_exception(error)
                 raise
             else:
-                done.set_result(result)
+                future.set_result(result)
 
         self._host.call_soon(run)
-        return done
+        return future
 
     def _let_core(self, work: Callable[[], Coroutine[Any, Any, bool]]) -> Future[bool]:
         """Run a coroutine on the core's loop. The future gets its result or exception."""
-        done: Future[bool] = Future()
+        future: Future[bool] = Future()
 
         async def run() -> None:
             try:
-                done.set_result(await work())
+                future.set_result(await work())
             except Exception as error:
-                done.set_exception(error)
+                future.set_exception(error)
                 if not isinstance(error, ValueError | DeskError):
                     raise  # a bug: the loop logs it
 
         def start() -> None:
-            if done.set_running_or_notify_cancel():
+            if future.set_running_or_notify_cancel():
                 self._host.start_chore(run())
 
         self._host.call_soon(start)
-        return done
+        return future
 
     def _attend(self, count: int) -> None:
         self._present += count

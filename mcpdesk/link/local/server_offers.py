@@ -20,11 +20,11 @@ MAX_OFFERS = 500
 
 def server_offers() -> tuple[ServerOffer, ...]:
     """Return the servers of the working folder, then those of client configurations. Blocks."""
-    found = discover()
+    discovery = discover()
     offers = [
         *_here(Path.cwd()),
-        *map(_offer, found.servers),
-        *_problems(found),
+        *map(_offer, discovery.servers),
+        *_problems(discovery),
     ]
     return tuple(offers[:MAX_OFFERS])
 
@@ -48,13 +48,13 @@ def _here(folder: Path) -> Iterator[ServerOffer]:
         yield ServerOffer(".", f"{folder.name or folder}/", "server folder with tools", runs_code=True)
 
 
-def _offer(found: FoundServer) -> ServerOffer:
-    note = f"{found.transport}, {found.address}"
-    return ServerOffer(shlex.quote(found.target), found.target, note, found.server.problem)
+def _offer(server: FoundServer) -> ServerOffer:
+    note = f"{server.transport}, {server.address}"
+    return ServerOffer(shlex.quote(server.target), server.target, note, server.server.problem)
 
 
-def _problems(found: FoundServers) -> Iterator[ServerOffer]:
-    for problem in found.problems:
+def _problems(discovery: FoundServers) -> Iterator[ServerOffer]:
+    for problem in discovery.problems:
         home = Path.home()
         is_inside = problem.path.is_relative_to(home)
         path = Path("~", problem.path.relative_to(home)) if is_inside else problem.path

@@ -14,36 +14,36 @@ HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 AUDIENCE = ("user", "assistant")
 
 
-def check_hints(given: Mapping[str, Any]) -> None:
+def check_hints(hints: Mapping[str, Any]) -> None:
     """Check the annotations of a tool. Raises: ValueError for the first invalid one."""
     for name in HINTS:
-        if not isinstance(given.get(name, True), bool):
-            raise _unfit(name, "true or false", given[name])
-    if not isinstance(given.get("title", ""), str):
-        raise _unfit("title", "a text", given["title"])
+        if not isinstance(hints.get(name, True), bool):
+            raise _unfit(name, "true or false", hints[name])
+    if not isinstance(hints.get("title", ""), str):
+        raise _unfit("title", "a text", hints["title"])
 
 
-def check_annotations(given: Any) -> None:
+def check_annotations(value: Any) -> None:
     """Check the annotations of a resource or of content. Raises: ValueError with the fault."""
-    if not isinstance(given, Mapping):
-        raise ValueError(f"annotations are an object, not {_shown(given)}")
-    audience = given.get("audience", [])
+    if not isinstance(value, Mapping):
+        raise ValueError(f"annotations are an object, not {_shown(value)}")
+    audience = value.get("audience", [])
     if not isinstance(audience, list | tuple) or not all(each in AUDIENCE for each in audience):
         raise _unfit("audience", f"a list of {' and '.join(AUDIENCE)}", audience)
-    priority = given.get("priority", 0)
+    priority = value.get("priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int | float) or not 0 <= priority <= 1:
         raise _unfit("priority", "a number from 0 to 1", priority)
-    modified = given.get("lastModified", "")
+    modified = value.get("lastModified", "")
     if not isinstance(modified, str) and not hasattr(modified, "isoformat"):
         raise _unfit("lastModified", "a date and time", modified)
 
 
-def _unfit(name: str, allowed: str, given: object) -> ValueError:
-    return ValueError(f"annotations: {name} is {allowed}, not {_shown(given)}")
+def _unfit(name: str, allowed: str, value: object) -> ValueError:
+    return ValueError(f"annotations: {name} is {allowed}, not {_shown(value)}")
 
 
-def _shown(given: object) -> str:
-    return repr(given)[:80]
+def _shown(value: object) -> str:
+    return repr(value)[:80]
 
 
 ICON_SCHEMES = ("https", "data", "http")

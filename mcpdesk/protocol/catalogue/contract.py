@@ -138,10 +138,10 @@ def _verdict(is_breaking: bool) -> ContractVerdict:
 
 def _of_prompt(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a prompt as a schema."""
-    given = [one for one in definition.get("arguments") or () if isinstance(one, dict) and "name" in one]
+    arguments = [one for one in definition.get("arguments") or () if isinstance(one, dict) and "name" in one]
     return {
-        "properties": {one["name"]: {"description": one.get("description", "")} for one in given},
-        "required": [one["name"] for one in given if one.get("required")],
+        "properties": {one["name"]: {"description": one.get("description", "")} for one in arguments},
+        "required": [one["name"] for one in arguments if one.get("required")],
     }
 
 
@@ -284,8 +284,8 @@ def _choices(root: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:
 
     An alternative with several types is split by type.
     """
-    given = schema.get(ANY_OF)
-    each = [_resolved(root, one) for one in given] if isinstance(given, list) else [schema]
+    alternatives = schema.get(ANY_OF)
+    each = [_resolved(root, one) for one in alternatives] if isinstance(alternatives, list) else [schema]
     bare = [_without(one, (*_TEXT_KEYWORDS, "default")) for one in each if isinstance(one, Mapping)]
     return [one | {"type": kind} if "type" in one else one for one in bare for kind in _kinds(one)]
 

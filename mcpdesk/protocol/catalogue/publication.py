@@ -123,10 +123,10 @@ def bundle_manifest(
     `tools` has the name and description of each tool. `start` is the member `server` of the manifest, without
     the environment variables.
     """
-    asked = list(variables)
+    variable_names = list(variables)
     config: JSONObject = start["mcp_config"]
-    if asked:
-        config = config | {"env": {name: f"${{user_config.{name.lower()}}}" for name, _ in asked}}
+    if variable_names:
+        config = config | {"env": {name: f"${{user_config.{name.lower()}}}" for name, _ in variable_names}}
     repository = {"type": "git", "url": server.repository} if server.repository else {}
     return _filled(
         {
@@ -152,7 +152,7 @@ def bundle_manifest(
                     "description": meaning,
                     "sensitive": True,
                 }
-                for name, meaning in asked
+                for name, meaning in variable_names
             },
         }
     )

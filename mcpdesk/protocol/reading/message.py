@@ -93,13 +93,13 @@ def is_answer(message: Any) -> bool:
     return "result" in message or "error" in message
 
 
-def same_id(given: Any, identifier: Id) -> bool:
+def same_id(answer_id: Any, identifier: Id) -> bool:
     """Return True if a response's id matches a request's id, even in another type: `"1"`, `1.0`, `"1.0"`."""
-    if isinstance(given, bool) or not isinstance(given, str | int | float):
+    if isinstance(answer_id, bool) or not isinstance(answer_id, str | int | float):
         return False
-    if type(given) is type(identifier):
-        return given == identifier
-    return _as_number(given) is not None and _as_number(given) == _as_number(identifier)
+    if type(answer_id) is type(identifier):
+        return answer_id == identifier
+    return _as_number(answer_id) is not None and _as_number(answer_id) == _as_number(identifier)
 
 
 def _as_number(value: str | int | float) -> int | float | None:
@@ -108,9 +108,9 @@ def _as_number(value: str | int | float) -> int | float | None:
     return (float(value) if "." in value else int(value)) if _NUMBER_ID.fullmatch(value) else None
 
 
-def id_remark(given: Any, identifier: Id) -> Remark:
+def id_remark(answer_id: Any, identifier: Id) -> Remark:
     """Return the remark on a response id whose type differs from that of the request."""
-    theirs, ours = _shown(given), _shown(identifier)
+    theirs, ours = _shown(answer_id), _shown(identifier)
     remark = f"the response has the id {theirs}, the request {ours}"
     return Remark(RemarkKind.ID_TYPE, remark)
 

@@ -246,9 +246,9 @@ class CaptureFile:
     def _open_part(self, path: Path) -> None:
         """Create the next part on disk."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        done, self._handle = self._handle, private_files.create(path)
+        old_handle, self._handle = self._handle, private_files.create(path)
         private_files.hold(self._handle)
-        os.close(done)
+        os.close(old_handle)
         self._written = 0
         # Added only now: until the file is created, a file with this name may belong to another program.
         self.places.parts.append(path)

@@ -80,11 +80,11 @@ class CaptureEncoder:
 
     def _encode_frames(self, segment: Segment, start: int, stop: int) -> None:
         entries = segment.between(start, stop)
-        held = held_bytes(entries)
-        self._store.ring.account(start, held + FRAME_COST * len(entries))
+        size = held_bytes(entries)
+        self._store.ring.account(start, size + FRAME_COST * len(entries))
         if self.file is not None:
             self._report_loss(start, self.file)
-            if segment.is_whole and held <= self._group_bytes:
+            if segment.is_whole and size <= self._group_bytes:
                 groups = at_once(entries, segment.doubtful)
             else:
                 groups = one_by_one(entries, segment.doubtful, self._store.waiting)

@@ -186,10 +186,12 @@ def _key(identifier: _Maybe) -> _Maybe:
 
 def _strict(message: _Message) -> Head:
     """Return the head of a message whose members all have valid types."""
-    given = message.id
-    identifier = None if isinstance(given, msgspec.UnsetType) else given
+    message_id = message.id
+    identifier = None if isinstance(message_id, msgspec.UnsetType) else message_id
     if message.method is not None:
-        return _calling(message.method, message.params or _Params(), identifier, given is not msgspec.UNSET)
+        return _calling(
+            message.method, message.params or _Params(), identifier, message_id is not msgspec.UNSET
+        )
     if not isinstance(message.error, msgspec.UnsetType):
         return Head(ExchangeKind.RESPONSE, _key(identifier), failed=True, code=_code(message.error))
     if isinstance(message.result, msgspec.UnsetType):

@@ -49,8 +49,8 @@ def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]
     spans, until = list[PhaseSpan](), exchange.started
     end = exchange.started + max(0.0, exchange.elapsed(now))
     if exchange.rounds == 1:
-        answer, held = _response(index, exchange), _held(index, exchange)
-        return list(_split(answer, until, end, exchange.waiting(now), held))
+        answer, held_times = _response(index, exchange), _held(index, exchange)
+        return list(_split(answer, until, end, exchange.waiting(now), held_times))
     rounds = [exchange, *map(index.exchange, exchange.parts)]
     for one in [one for one in rounds if is_round(one, exchange)]:
         if one.started > until:
@@ -69,8 +69,8 @@ def _held(index: Index, one: Exchange) -> tuple[float, float]:
     marks = index.marks_of(one)
     if one.direction is Direction.IN and any(mark.is_end for mark in marks):
         return inf, 0.0
-    asked = sum(mark.held for mark in marks if mark.direction is Direction.IN)
-    return asked, sum(mark.held for mark in marks) - asked
+    request_held_s = sum(mark.held for mark in marks if mark.direction is Direction.IN)
+    return request_held_s, sum(mark.held for mark in marks) - request_held_s
 
 
 def _response(index: Index, one: Exchange) -> Frame | None:
@@ -78,14 +78,14 @@ def _response(index: Index, one: Exchange) -> Frame | None:
 
 
 def _split(
-    answer: Frame | None, started: float, ended: float, waited: float, held: tuple[float, float]
+    answer: Frame | None, started: float, ended: float, waited: float, held_times: tuple[float, float]
 ) -> Iterator[PhaseSpan]:
     """Yield the phases between two times. If no phases were measured, only waiting times are known."""
     took = max(0.0, ended - started)
     phases = None if answer is None else answer.phases
     if phases is None:
         waited = min(waited, took)
-        before = min(held[0], took - waited)
+        before = min(held_times[0], took - waited)
         known = [
             (PhaseKind.HELD, before),
             (PhaseKind.SERVER, took - waited - before),
@@ -105,7 +105,7 @@ def _split(
         share = min(1.0, left / total) if total else 1.0
         measured = [(kind, seconds * share) for kind, seconds in measured]
         queue = max(0.0, left - total)
-        before, after = min(held[0], queue), min(held[1], write)
+        before, after = min(held_times[0], queue), min(held_times[1], write)
         known = [
             (PhaseKind.HELD, before),
             (PhaseKind.QUEUE, queue - before),

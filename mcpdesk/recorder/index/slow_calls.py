@@ -62,9 +62,9 @@ class SlowCallDetector:
         return elapsed > limit
 
     def _limit(self, label: int, total: int) -> float:
-        counts, seen = self._counts[label].copy(), 0
+        counts, count_so_far = self._counts[label].copy(), 0
         for step in sorted(counts):
-            seen += counts[step]
-            if seen >= _NORMAL_SHARE * total:
+            count_so_far += counts[step]
+            if count_so_far >= _NORMAL_SHARE * total:
                 return max(_MIN_SLOW_S, float(2 ** (1 + (step + 1) / _STEPS_PER_DOUBLING)))
         return inf

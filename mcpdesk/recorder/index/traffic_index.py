@@ -347,7 +347,7 @@ class Index:
         if exchange.id is None:  # a client's message starts on arrival, a server's on release
             one_way_marks = self._marks_of_key(exchange.connection, exchange.method)
             waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in one_way_marks)
-            return [mark for mark, held in waits if abs(mark.at - held - exchange.started) < _CLOSE_S]
+            return [mark for mark, held_s in waits if abs(mark.at - held_s - exchange.started) < _CLOSE_S]
         # A client may use an id again after its request has ended.
         ended = inf if exchange.ended is None else exchange.ended + _CLOSE_S
         marks = self._marks_of_key(exchange.connection, exchange.id)

@@ -277,9 +277,10 @@ class View:
             folded = [row for row in judged if under[row] != NO_ROW]
             self._add_rows(self._matcher.keep(folded))
             judged = [row for row in judged if row not in set(folded)] if folded else judged
-        seen = self._rows
+        old_rows = self._rows
         together = [
-            (line, [row for row in rows if row < seen]) for line, rows in self._operations.with_parts(judged)
+            (line, [row for row in rows if row < old_rows])
+            for line, rows in self._operations.with_parts(judged)
         ]
         if self.raw:
             together = [(row, [row]) for _, rows in together for row in rows]
@@ -439,8 +440,8 @@ class Matcher:
 
         def keep(rows: Rows) -> Rows:
             now = time()
-            asked = [row for row in rows if KINDS[table.kind[row]] is ExchangeKind.REQUEST]
-            return [row for row in asked if holds(elapsed(operation_of.get(row, row), now), bound)]
+            request_rows = [row for row in rows if KINDS[table.kind[row]] is ExchangeKind.REQUEST]
+            return [row for row in request_rows if holds(elapsed(operation_of.get(row, row), now), bound)]
 
         return keep
 

@@ -246,11 +246,11 @@ class TodoPanel(Section[TodoRow]):
     def detail_of(self, row: TodoRow) -> tuple[str, Content]:
         task, step = row
         title = f"task {task.own_id} of {one_line(task.server, 30)}{on_core(task.core)}"
-        text, done = task.name, task.completed
+        text, is_done = task.name, task.completed
         if step is not None:
-            title, text, done = f"{title}, step {step.id}", step.text, step.completed
+            title, text, is_done = f"{title}, step {step.id}", step.text, step.completed
         facts = [f"begun at {clock(task.created)[:8]}", f"{task.done} of {len(task.steps)} steps done"]
-        facts.append("open" if done is None else f"completed at {clock(done)[:8]}")
+        facts.append("open" if is_done is None else f"completed at {clock(is_done)[:8]}")
         about = Content.styled(" · ".join(facts), "$text-muted")
         return title, Content("\n\n").join([Content.styled(clean(text), "bold"), about])
 
@@ -390,11 +390,11 @@ class PlanPanel(Section[PlanView]):
         from textual.widgets import Markdown  # slow to import, and rarely needed
 
         detail = self.query_one(Detail)
-        made = detail.query(Markdown)
-        for markdown in made:
+        widgets = detail.query(Markdown)
+        for markdown in widgets:
             markdown.display = bool(text)
             markdown.update(text)
-        if text and not made:
+        if text and not widgets:
             detail.mount(Markdown(text, open_links=False))
         detail.query(Static).first().display = not text
 

@@ -70,13 +70,13 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)
 
 
-def keeps(held: Any, value: Any) -> bool:
-    """Return True if `held` contains everything in `value`. `held` may have more members."""
-    if isinstance(value, dict) and isinstance(held, dict):
-        return all(key in held and keeps(held[key], item) for key, item in value.items())
-    if isinstance(value, list) and isinstance(held, list):
-        return len(value) == len(held) and all(map(keeps, held, value))
-    return same(held, value)
+def keeps(form_value: Any, value: Any) -> bool:
+    """Return True if `form_value` contains everything in `value`. `form_value` may have more members."""
+    if isinstance(value, dict) and isinstance(form_value, dict):
+        return all(key in form_value and keeps(form_value[key], item) for key, item in value.items())
+    if isinstance(value, list) and isinstance(form_value, list):
+        return len(value) == len(form_value) and all(map(keeps, form_value, value))
+    return same(form_value, value)
 
 
 def json_problem(text: str) -> str:

@@ -145,9 +145,9 @@ class Outline:
     def more(self, index: int) -> None:
         """Replace a `MORE` row by the next slice of children."""
         parent = self.rows[self.parent(index)]
-        done = self._shown[parent.path]
-        self._shown[parent.path] = done + SLICE_ROWS
-        self.rows[index : index + 1] = self._children(parent, done)
+        shown_count = self._shown[parent.path]
+        self._shown[parent.path] = shown_count + SLICE_ROWS
+        self.rows[index : index + 1] = self._children(parent, shown_count)
 
     def open_below(self, index: int, limit: int = 2000) -> None:
         """Unfold a row and everything in it, until about `limit` rows were added."""

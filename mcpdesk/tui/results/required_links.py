@@ -39,8 +39,12 @@ class RequiredLink(NamedTuple):
 def required_links(error: dict[str, Any]) -> list[RequiredLink]:
     """Return the links in the data of an error. Empty for other errors, and if the data are invalid."""
     data = error.get("data")
-    asked = data.get("elicitations") if error.get("code") == URL_REQUIRED and isinstance(data, dict) else None
-    items = [each for each in asked if isinstance(each, dict)] if isinstance(asked, list) else []
+    elicitations = (
+        data.get("elicitations") if error.get("code") == URL_REQUIRED and isinstance(data, dict) else None
+    )
+    items = (
+        [each for each in elicitations if isinstance(each, dict)] if isinstance(elicitations, list) else []
+    )
     return [
         RequiredLink(each["url"], each["message"] if isinstance(each.get("message"), str) else "")
         for each in items

@@ -85,9 +85,9 @@ class DeskHeader(PartLine):
         now, due = time.time(), view.work.next_callback
         left = "" if due is None else countdown(due - now)
         peers = presences(view.clients, now)
-        seen = (view, server, tuple(rates), waiting, left, peers, of_features, tuple(down))
-        if seen != self._seen:
-            self._seen = seen
+        shown_state = (view, server, tuple(rates), waiting, left, peers, of_features, tuple(down))
+        if shown_state != self._seen:
+            self._seen = shown_state
             shown = next((one for one in view.servers if one.name == server), None)
             state = [*_status_parts(view, shown), *_traffic(peers, rates), *of_features]
             state += _work(view.work, left, waiting)

@@ -523,13 +523,15 @@ class MainScreen(Screen[None]):
         from mcpdesk.tui.widgets.choice_box import TabStrip
 
         targets = [widget for widget in self.focus_chain if widget.is_on_screen]
-        seen: list[tuple[Widget | TabTarget, Region]] = [
+        jump_targets: list[tuple[Widget | TabTarget, Region]] = [
             (widget, self.find_widget(widget).visible_region) for widget in targets
         ]
         for strip in (self.pane or self).query(TabStrip):
             if strip.is_on_screen and not strip.can_focus:
-                seen += [(TabTarget(strip, at), region) for at, region in enumerate(strip.title_regions())]
-        chosen = await self.app.push_screen_wait(JumpScreen([each for each in seen if each[1]]))
+                jump_targets += [
+                    (TabTarget(strip, at), region) for at, region in enumerate(strip.title_regions())
+                ]
+        chosen = await self.app.push_screen_wait(JumpScreen([each for each in jump_targets if each[1]]))
         if isinstance(chosen, TabTarget):
             chosen.strip.pick(chosen.at)
         elif isinstance(chosen, Widget):

@@ -100,11 +100,11 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
     JumpScreen:ansi .letter { background: ansi_yellow; color: ansi_black; }
     """
 
-    def __init__(self, seen: Sequence[tuple[Widget | TabTarget, Region]]) -> None:
-        """Create the dialog. `seen` are widgets and tabs with their visible regions."""
+    def __init__(self, jump_targets: Sequence[tuple[Widget | TabTarget, Region]]) -> None:
+        """Create the dialog. `jump_targets` are widgets and tabs with their visible regions."""
         super().__init__()
-        self.targets = {letter: widget for letter, (widget, _) in zip(LETTERS, seen, strict=False)}
-        self._offsets = [region.offset for _, region in seen]
+        self.targets = {letter: widget for letter, (widget, _) in zip(LETTERS, jump_targets, strict=False)}
+        self._offsets = [region.offset for _, region in jump_targets]
 
     def compose(self) -> ComposeResult:
         """Compose a letter at the top left of each target."""

@@ -161,8 +161,8 @@ class PaletteSearch:
         """
         least = Match.INSIDE if self._best is Match.INSIDE else Match.DESCRIBED
         groups = {}
-        for name, found in self._found.items():
-            if good := sorted((each for each in found if each[0] >= least), key=lambda pair: -pair[0]):
+        for name, matches in self._found.items():
+            if good := sorted((each for each in matches if each[0] >= least), key=lambda pair: -pair[0]):
                 groups[name] = good
         lines: list[Choice] = []
         for name in sorted(groups, key=lambda name: (-groups[name][0][0], self._order[name])):
@@ -194,8 +194,8 @@ def _match(text: _Text, typed: str, words: Sequence[str]) -> Match:
     """Return the best match of a text. `typed` are the typed words with spaces around them."""
     if typed in text.names:
         return Match.EXACT
-    begun = typed[:-1]
-    if any(each.startswith(begun) for each in text.names):
+    earlier_words = typed[:-1]
+    if any(each.startswith(earlier_words) for each in text.names):
         return Match.START
     if all(f" {word}" in text.named for word in words):
         return Match.WORDS

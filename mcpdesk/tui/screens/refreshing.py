@@ -83,9 +83,9 @@ class WaitingQuestions:
     def update(self, view: CoreView) -> None:
         """Read the questions if they have changed."""
         if view.questions_version != self._version:
-            asked = self._link.questions()
+            questions = self._link.questions()
             self._version = view.questions_version
-            self.waiting = tuple(one for one in asked if one.state is QuestionState.WAITING)
+            self.waiting = tuple(one for one in questions if one.state is QuestionState.WAITING)
 
 
 class ScreenRefresher:

@@ -89,8 +89,8 @@ def _where(server: ServerView) -> Iterator[Content]:
 
 def _capabilities(capabilities: dict[str, object]) -> Iterator[str]:
     """Yield lines such as `tools: listChanged`, and a separate line per extension."""
-    for name, given in capabilities.items():
-        more = given if isinstance(given, dict) else {}
+    for name, options in capabilities.items():
+        more = options if isinstance(options, dict) else {}
         if name == "extensions":
             yield from (f"extension {clean(str(each))}" for each in more)
         else:

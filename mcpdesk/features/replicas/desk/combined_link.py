@@ -342,11 +342,11 @@ class CombinedLink(Link):
 
     def questions(self) -> tuple[Question, ...]:
         """Return the questions of all replicas."""
-        own, seen = list[Question](), list[Question]()
+        own, questions = list[Question](), list[Question]()
         for member in self._members:
             for one in member.copy.questions():
-                (own if one.core == member.copy.label else seen).append(one)
-        return self._question_numbers.merged(own, seen)
+                (own if one.core == member.copy.label else questions).append(one)
+        return self._question_numbers.merged(own, questions)
 
     def grants(self) -> tuple[GrantView, ...]:
         """Return the approvals of all replicas without duplicates."""
@@ -361,12 +361,12 @@ class CombinedLink(Link):
     def usage(self) -> Mapping[str, JobUse]:
         """Return resource usage of running programs. Replicas that do not answer in time are left out."""
         refuse_on_event_loop()
-        asked = {copy: copy.ask_usage() for copy in self._living()}
-        wait(asked.values(), WAIT_S)
+        futures = {copy: copy.ask_usage() for copy in self._living()}
+        wait(futures.values(), WAIT_S)
         usages = dict[str, JobUse]()
-        for copy, done in asked.items():
-            if done.done() and done.exception() is None:
-                usages |= copy.known_uses(done.result())
+        for copy, future in futures.items():
+            if future.done() and future.exception() is None:
+                usages |= copy.known_uses(future.result())
         return usages
 
     def callbacks(self) -> tuple[CallbackView, ...]:
@@ -424,14 +424,14 @@ class CombinedLink(Link):
         if intent.for_one_core:
             able = [copy for copy in living if intent.is_possible(copy)]
             living = (able or living)[:1]
-        done = all_of([copy.do(intent) for copy in living], intent.combined)
+        future = all_of([copy.do(intent) for copy in living], intent.combined)
 
-        def remember(done: Future[PartResult]) -> None:
-            if done.exception() is None and intent.key is not None:
+        def remember(future: Future[PartResult]) -> None:
+            if future.exception() is None and intent.key is not None:
                 self._wanted[intent.key] = intent
 
-        done.add_done_callback(remember)
-        return done
+        future.add_done_callback(remember)
+        return future
 
     # Log
 

@@ -12,13 +12,13 @@ from mcpdesk.link.link import promise
 Result = TypeVar("Result")
 
 
-def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
+def all_of(futures: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
     """Return one future for several futures.
 
     Its result is the merged result. It fails if any of them fails.
     """
-    combined, left, lock = promise(), len(asked), threading.Lock()
-    if not asked:
+    combined, left, lock = promise(), len(futures), threading.Lock()
+    if not futures:
         combined.set_exception(ValueError("no replica is available"))
 
     def count(_: Future[Result]) -> None:
@@ -27,12 +27,12 @@ def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]
             left -= 1
             if left:
                 return
-        errors = [error for each in asked if (error := each.exception()) is not None]
+        errors = [error for each in futures if (error := each.exception()) is not None]
         if errors:
             combined.set_exception(errors[0])
         else:
-            combined.set_result(merge([each.result() for each in asked]))
+            combined.set_result(merge([each.result() for each in futures]))
 
-    for each in asked:
+    for each in futures:
         each.add_done_callback(count)
     return combined

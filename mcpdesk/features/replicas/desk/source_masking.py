@@ -43,12 +43,12 @@ class SourceMask:
                     remarks=tuple(map(_remark, message.remarks)),
                 )
             case State():
-                given = msgspec.msgpack.decode(message.value)
-                value = _texts(given)
+                decoded = msgspec.msgpack.decode(message.value)
+                value = _texts(decoded)
                 if (kind := FEATURE_PARTS.get(message.part)) is not None:
-                    value = msgspec.convert(given, kind).as_masked(msgspec.convert(value, kind))
+                    value = msgspec.convert(decoded, kind).as_masked(msgspec.convert(value, kind))
                 elif message.part == _QUESTIONS:
-                    value = _questions(given, value)
+                    value = _questions(decoded, value)
                 return replace(message, value=pack(value))
             case Reply():
                 return replace(message, value=pack(_texts(msgspec.msgpack.decode(message.value))))

@@ -447,9 +447,9 @@ async def _cancellable(work: Awaitable[T]) -> T:
     moment when the awaited work is done.
     """
     task = asyncio.current_task()
-    asked = task.cancelling() if task is not None else 0
+    cancel_count = task.cancelling() if task is not None else 0
     result = await work
-    if task is not None and task.cancelling() > asked:
+    if task is not None and task.cancelling() > cancel_count:
         raise asyncio.CancelledError
     return result
 

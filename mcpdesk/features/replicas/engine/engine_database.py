@@ -174,10 +174,10 @@ class EngineDatabase:
         self._connection = connection
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
-        (done,) = connection.execute("PRAGMA user_version").fetchone()
-        if done > len(self._migrations):
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(self._migrations):
             raise StorageError(f"{self.label} was written by a newer mcpdesk: update this replica")
-        for script in self._migrations[done:]:
+        for script in self._migrations[version:]:
             connection.executescript(script)
         connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
 

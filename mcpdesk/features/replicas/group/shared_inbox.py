@@ -379,11 +379,11 @@ def _in_own_words(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:
     return tuple(_in_words_of(*each) for each in zip(pages, ended.pages, ended.answers, strict=False))
 
 
-def _in_words_of(page: Page, seen: Page, answer: Answer) -> Answer:
+def _in_words_of(page: Page, shown_page: Page, answer: Answer) -> Answer:
     own = [option.label for option in page.options]
-    labels = dict(zip((option.label for option in seen.options), own, strict=False))
+    labels = dict(zip((option.label for option in shown_page.options), own, strict=False))
     labels |= {label: label for label in own}  # other replicas may show fewer options
-    is_default = answer.other == seen.default.other
+    is_default = answer.other == shown_page.default.other
     return Answer(
         tuple(labels.get(each, each) for each in answer.selected),
         page.default.other if is_default else answer.other,

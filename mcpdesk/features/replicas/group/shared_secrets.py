@@ -74,15 +74,15 @@ class SharedSecrets:
             )
         except EngineUnavailable:
             return
-        made = [(float(age), secret) for secret, age in zip(stored[::2], stored[1::2], strict=True)]
+        secrets_by_age = [(float(age), secret) for secret, age in zip(stored[::2], stored[1::2], strict=True)]
         # Other replicas may not know a new secret yet. It is accepted but does not sign.
-        settled = [secret for age, secret in made if age <= float(now) - SIGNING_DELAY_S]
-        fresh = [secret for age, secret in made if age > float(now) - SIGNING_DELAY_S]
+        settled = [secret for age, secret in secrets_by_age if age <= float(now) - SIGNING_DELAY_S]
+        fresh = [secret for age, secret in secrets_by_age if age > float(now) - SIGNING_DELAY_S]
         self.signing_keys = (*settled, *fresh)
 
     async def _created_or_stored(self, name: str) -> str:
         key = self._engine.key(name)
-        made = secrets.token_urlsafe(KEY_BYTES)
-        await self._engine.run(lambda client: client.set(key, made, nx=True))
+        new_key = secrets.token_urlsafe(KEY_BYTES)
+        await self._engine.run(lambda client: client.set(key, new_key, nx=True))
         secret = await self._engine.run(lambda client: client.get(key))
         return (secret or b"").decode()
