@@ -17,7 +17,7 @@ from tests.support.echo_pipe import EchoPipe
 async def test_calls_under_way_finish_before_the_pipe_closes() -> None:
     written: list[bytes] = []
     pipe = EchoPipe(None, "unix", "")
-    pipe.send = written.append
+    pipe.send_bytes = written.append
     pipe.feed(b"wait\n")
     finish_task = asyncio.create_task(finish_calls(cast(Pipe, pipe), 5.0))
     await pipe.ended.wait()

@@ -43,6 +43,7 @@ from mcpdesk.transports.http.responses import (
 )
 from mcpdesk.transports.http.session_streams import NOTHING_KEPT, stream_events
 from mcpdesk.transports.http.sessions.http_sessions import HttpSession, HttpSessions
+from mcpdesk.transports.http.sessions.kept_sessions import KeptSessions
 from mcpdesk.transports.http.sessions.session_outlet import SessionOutlet
 from mcpdesk.transports.http.sessions.session_records import FOLDER, SessionRecords
 
@@ -74,14 +75,14 @@ class McpRoutes:
         """
         self._site = site
         self._pulse = StreamKeepAlive()
-        rules = site.rules
-        folder, ttl_s = site.state_dir, rules.session_ttl_s
-        is_kept = folder is not None and site.shared is None
-        records = SessionRecords(folder / FOLDER, ttl_s) if is_kept and folder is not None else None
-        key = lambda: site.rules.api_key  # noqa: E731
-        self.sessions = HttpSessions(ttl_s, rules.max_sessions, rules.resume_bytes, records, key)
+        rules, folder = site.rules, site.state_dir
+        self.sessions = HttpSessions(rules.session_ttl_s, rules.max_sessions, rules.resume_bytes)
         self.other_processes = find_other_processes(self.sessions)
-        self.sessions.sharing = self.other_processes
+        if self.other_processes is not None:
+            self.sessions.store = self.other_processes
+        elif folder is not None and site.shared is None:
+            records = SessionRecords(folder / FOLDER, rules.session_ttl_s)
+            self.sessions.store = KeptSessions(self.sessions, records, lambda: site.rules.api_key)
 
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -166,8 +167,7 @@ class McpRoutes:
             session = await self._session(request, head_of(request).session or "", endpoint, caller or OPEN)
             if session is None:
                 return plain_error(404, "No such session")
-            if self.other_processes is not None:
-                await self.other_processes.end(session)
+            await self.sessions.store.end(session)
         except StorageError as error:
             return try_again(error)
         self.sessions.end(session, "the client ended the session")
@@ -211,9 +211,7 @@ class McpRoutes:
         session = self.sessions.get(identifier, endpoint.key, caller)
         if session is not None:
             return session
-        if self.other_processes is not None:
-            return await self.other_processes.join(identifier, endpoint, peer_of(request), caller)
-        return await self.sessions.resume(identifier, endpoint, peer_of(request), caller)
+        return await self.sessions.store.join(identifier, endpoint, peer_of(request), caller)
 
     def _sessionless(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
@@ -309,21 +307,15 @@ class McpRoutes:
 
     async def _settle(self, session: HttpSession, outlet: PostOutlet, message: Any) -> None:
         """Keep a session that has begun, or write what the client changed. Raises: StorageError."""
-        other_processes = self.other_processes
         if session.is_kept:
-            if (
-                other_processes is not None
-                and isinstance(message, dict)
-                and message.get("method") in SESSION_METHODS
-            ):
-                await other_processes.write(session)
+            if isinstance(message, dict) and message.get("method") in SESSION_METHODS:
+                await self.sessions.store.write(session)
         elif session.dialogue.is_open:
-            if other_processes is not None:
-                try:
-                    await other_processes.publish(session)
-                except StorageError:
-                    session.close("it could not be shared")
-                    raise
+            try:
+                await self.sessions.store.publish(session)
+            except StorageError:
+                session.close("it could not be shared")
+                raise
             self.sessions.add(session)
             outlet.headers[SESSION_HEADER] = session.id
         else:

@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.transports.http.sessions.http_sessions import HttpSession, SessionSharing
+from mcpdesk.transports.http.sessions.http_sessions import HttpSession, SessionStore
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from mcpdesk.auth.principal import Principal
-    from mcpdesk.transports.http.site import Endpoint
 
 
-class OtherProcesses(SessionSharing):
+class OtherProcesses(SessionStore, ABC):
     """Access to sessions, jobs and streams that other processes may have.
 
     A request that only one process can answer is forwarded to that process, its owner. Ordinary calls, and
     requests that any process can answer, do not use this class.
     """
 
+    is_shared = True
     mark: str
     """Identity of this process. The ids that this process creates contain it."""
-
-    @abstractmethod
-    async def join(
-        self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
-    ) -> HttpSession | None:
-        """Return a session of another process, which this process then serves, too, or None if the session
-        does not belong to `caller`.
-
-        Raises: StorageError.
-        """
-
-    @abstractmethod
-    async def publish(self, session: HttpSession) -> None:
-        """Share a session after its handshake succeeded. Raises: StorageError."""
-
-    @abstractmethod
-    async def write(self, session: HttpSession) -> None:
-        """Store the changes of a session. Raises: StorageError."""
-
-    @abstractmethod
-    async def end(self, session: HttpSession) -> None:
-        """End a session in all processes. Raises: StorageError."""
 
     @abstractmethod
     async def answer(

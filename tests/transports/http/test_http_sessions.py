@@ -21,8 +21,9 @@ from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import StorageError
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.sessions import http_sessions, session_records
+from mcpdesk.transports.http.sessions import http_sessions, kept_sessions, session_records
 from mcpdesk.transports.http.sessions.http_sessions import HttpSession, HttpSessions
+from mcpdesk.transports.http.sessions.kept_sessions import KeptSessions
 from mcpdesk.transports.http.sessions.session_records import SessionRecord, SessionRecords, hashed, seal
 from tests.support.blocking import blocking_calls
 from tests.support.patience import WITHIN_S, until, within
@@ -280,18 +281,19 @@ async def test_a_session_stays_with_its_process_as_long_as_that_lives(tmp_path: 
 async def test_only_so_many_sessions_are_looked_up_on_disk_at_once(
     tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_sessions, "MAX_RESUMING", 2)
+    monkeypatch.setattr(kept_sessions, "MAX_RESUMING", 2)
     records, may_end = opened(tmp_path), threading.Event()
     monkeypatch.setattr(records, "may_have", lambda *_: not may_end.wait(WITHIN_S))
-    kept = HttpSessions(ttl_s=60, records=records)
+    sessions = HttpSessions(ttl_s=60)
+    kept = sessions.store = KeptSessions(sessions, records)
     endpoint, caller = Peer().endpoint, Principal("open")
     try:
-        looking = [asyncio.create_task(kept.resume(f"{n:048x}", endpoint, "t", caller)) for n in (1, 2, 2)]
+        looking = [asyncio.create_task(kept.join(f"{n:048x}", endpoint, "t", caller)) for n in (1, 2, 2)]
         await asyncio.sleep(0)  # until each of them looks
         with pytest.raises(StorageError, match="2 sessions are already being looked up on disk"):
-            await kept.resume(f"{3:048x}", endpoint, "t", caller)
+            await kept.join(f"{3:048x}", endpoint, "t", caller)
     finally:
         may_end.set()
     assert await asyncio.gather(*looking) == [None] * 3
-    assert await kept.resume(f"{3:048x}", endpoint, "t", caller) is None
-    kept.close()
+    assert await kept.join(f"{3:048x}", endpoint, "t", caller) is None
+    sessions.close()

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +100,14 @@ class SharedCopies(OtherProcesses):
         session.dialogue.catch_up(written.state)
         session.shared = written
 
-    def is_changed(self, session: HttpSession) -> bool:
+    def write_changed(self, used: Iterable[HttpSession]) -> Iterable[HttpSession]:
+        """Write the sessions that were changed or used."""
+        for session in used:
+            if self._is_changed(session):
+                self.start_chore(self._write_quietly(session))
+        return ()
+
+    def _is_changed(self, session: HttpSession) -> bool:
         """Return True if a session has changed since it was written, or was written long ago."""
         known = session.shared
         if known is None:
@@ -120,10 +127,6 @@ class SharedCopies(OtherProcesses):
         """Schedule the end of a session on all replicas."""
         if session.shared is not None:
             self.start_chore(self._end_quietly(session.shared.id))
-
-    def write_soon(self, session: HttpSession) -> None:
-        """Schedule a write of a session that was used or changed."""
-        self.start_chore(self._write_quietly(session))
 
     def expire_soon(self, session: HttpSession) -> None:
         """Schedule `expire` for a session that was not used here for long."""
