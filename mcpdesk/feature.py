@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.link.feature_part import FeaturePart
     from mcpdesk.link.link import Link
-    from mcpdesk.link.values import CoreView
+    from mcpdesk.link.values import CatalogueItem, CoreView
     from mcpdesk.protocol.catalogue.contract import Definitions
-    from mcpdesk.protocol.jsonrpc import Id
+    from mcpdesk.protocol.jsonrpc import Id, JSONObject
     from mcpdesk.recorder.archive import Archive
     from mcpdesk.recorder.exchange_text import Logged
     from mcpdesk.recorder.index.traffic_index import Index
@@ -229,10 +229,22 @@ class ScreenAction(NamedTuple):
     run: Callable[..., object]
     """Function that is called with the widget that implements the scope of the action."""
     is_available: Callable[[CoreView], bool]
+    applies: Callable[[Any], bool] = lambda widget: True
+    """Function that returns False if the action is impossible for the selection of the widget. Another action
+    of the widget may then have the same key. Only the workbench calls this function.
+    """
     is_offered_everywhere: bool = False
     """True if the palette also offers the action on other screens. The screen of the action is then shown
     first.
     """
+
+
+class ItemMark(NamedTuple):
+    """Mark of a catalogue item of the screen."""
+
+    word: str
+    """Text for the header of the item."""
+    glyph: str
 
 
 class ScreenSigns(NamedTuple):
@@ -255,6 +267,8 @@ class Feature:
     """Commands by name."""
     builtin_tools: ClassVar[Mapping[str, BuiltinTool]] = MappingProxyType({})
     """Built-in tools by the name in `builtins` of `mcp.json`."""
+    client_extensions: ClassVar[Mapping[str, JSONObject]] = MappingProxyType({})
+    """Extensions of MCP that a core declares to servers as their client: settings by id."""
     pytest_plugins: ClassVar[Sequence[str]] = ()
     """Modules that are plugins for pytest."""
 
@@ -374,6 +388,10 @@ class Feature:
     def screen_actions(self) -> Sequence[ScreenAction]:
         """Keys of the screen with their actions."""
         return ()
+
+    def item_mark(self, item: CatalogueItem) -> ItemMark | None:
+        """Return the mark of a catalogue item, or None if the item has none. Called for every drawn line."""
+        return None
 
     def screen_signs(self, link: Link) -> ScreenSigns:
         """Signs of the feature's state on the screen. Called at every refresh."""

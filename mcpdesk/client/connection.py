@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -18,7 +19,14 @@ from mcpdesk.client.answer_checks import checked_result, question_fault
 from mcpdesk.client.answers.connection_faults import CONNECTION_BROKE
 from mcpdesk.client.answers.refusal_words import newest_named, repaired_error
 from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send, answer_alone
-from mcpdesk.client.negotiation import Agreement, agreement_from, discovered, is_contradiction
+from mcpdesk.client.negotiation import (
+    Agreement,
+    agreement_from,
+    declared_capabilities,
+    discovered,
+    is_contradiction,
+    with_capabilities,
+)
 from mcpdesk.client.published_skills import PublishedSkills
 from mcpdesk.client.timing import BackgroundMessages, CallDeadline, RenewalPace
 from mcpdesk.client.transport import (
@@ -52,12 +60,6 @@ Questions: TypeAlias = Mapping[str, AnswerQuestion]
 """Handlers of the questions that the server may ask now, by method."""
 LISTS: JSONObject = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 """Filter of a stateless subscription to changes of all lists."""
-_CAPABILITIES: dict[str, JSONObject] = {
-    "elicitation/create": {"elicitation": {"form": {}, "url": {}}},
-    "sampling/createMessage": {"sampling": {}},
-    "roots/list": {"roots": {}},
-}
-"""Capability that a client declares to answer a question, by method."""
 
 
 class ServerConnection:
@@ -79,10 +81,12 @@ class ServerConnection:
         agreement: Agreement | None = None,
         log_level: str | None = None,
         is_required_task: Callable[[str], bool] | None = None,
+        extensions: Mapping[str, JSONObject] = MappingProxyType({}),
     ) -> None:
         """`identity` is the name and version sent to the server.
 
-        `questions` returns the handlers of questions.
+        `questions` returns the handlers of questions. `extensions` has the settings of the extensions to
+        declare, by id.
 
         If `revision` is given, no newer revision is tried. `agreement` is the result of an earlier
         negotiation. `log_level` requests log messages. `is_required_task` returns True for tools that only
@@ -91,6 +95,7 @@ class ServerConnection:
         self._transport = transport
         self._identity = dict(identity)
         self._questions = questions
+        self._extensions = extensions
         self._revision = revision
         self._agreement = agreement
         self._log_level = log_level
@@ -424,13 +429,7 @@ class ServerConnection:
             self.remark(Remark(RemarkKind.SESSION, text), handshake)
 
     def _capabilities(self, has_changes: bool = False) -> JSONObject:
-        """Return the capabilities to declare. With `has_changes`, include announcements of changed roots."""
-        declared: JSONObject = {}
-        for method in self._questions():
-            declared |= _CAPABILITIES[method]
-        if has_changes and "roots" in declared:
-            declared["roots"] = {"listChanged": True}
-        return declared
+        return declared_capabilities(self._questions(), self._extensions, has_changes=has_changes)
 
     # requests
 
@@ -506,10 +505,8 @@ class ServerConnection:
             meta = request_meta(revision, self._identity, self._log_level)
             capabilities = meta_data.get(CAPABILITIES_KEY) if isinstance(meta_data, dict) else None
             more = capabilities if isinstance(capabilities, dict) else {}
-            meta_data = {
-                **(meta_data or {}),
-                CAPABILITIES_KEY: self._capabilities() | step.capabilities | more,
-            }
+            declared = with_capabilities(with_capabilities(self._capabilities(), step.capabilities), more)
+            meta_data = {**(meta_data or {}), CAPABILITIES_KEY: declared}
         if observer is not None and step.method != "subscriptions/listen":  # a subscription has no progress
             meta["progressToken"] = identifier
         if meta:

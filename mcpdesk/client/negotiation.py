@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -23,6 +23,37 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _WITH_HANDSHAKE = sorted(
     (each for each in BY_NAME.values() if not each.is_stateless), key=lambda each: each.name
 )
+
+
+_CAPABILITIES: dict[str, JSONObject] = {
+    "elicitation/create": {"elicitation": {"form": {}, "url": {}}},
+    "sampling/createMessage": {"sampling": {}},
+    "roots/list": {"roots": {}},
+}
+"""Capability that a client declares to answer a question, by method."""
+
+
+def declared_capabilities(
+    questions: Iterable[str], extensions: Mapping[str, JSONObject], *, has_changes: bool = False
+) -> JSONObject:
+    """Return the capabilities of a client that answers these questions and has these extensions.
+
+    With `has_changes`, include announcements of changed roots.
+    """
+    declared: JSONObject = {"extensions": dict(extensions)} if extensions else {}
+    for method in questions:
+        declared |= _CAPABILITIES[method]
+    if has_changes and "roots" in declared:
+        declared["roots"] = {"listChanged": True}
+    return declared
+
+
+def with_capabilities(declared: JSONObject, more: JSONObject) -> JSONObject:
+    """Return capabilities with others added. Extensions of both are kept."""
+    both, extensions = declared | more, (declared.get("extensions"), more.get("extensions"))
+    if isinstance(extensions[0], dict) and isinstance(extensions[1], dict):
+        both["extensions"] = extensions[0] | extensions[1]
+    return both
 
 
 class Agreement(Struct, frozen=True):

@@ -17,6 +17,7 @@ from mcpdesk.feature_table import FEATURES
 
 if TYPE_CHECKING:
     from mcpdesk.feature import Feature
+    from mcpdesk.protocol.jsonrpc import JSONObject
 
 T = TypeVar("T")
 VARIABLE = "MCPDESK_DISABLED_FEATURES"
@@ -35,6 +36,12 @@ def features_with(member: str) -> Iterator[Feature]:
     for name, members in FEATURES.items():
         if member in members and name not in disabled and _is_installed(name):
             yield _feature(name)
+
+
+def client_extensions() -> dict[str, JSONObject]:
+    """Return the extensions of MCP that a core declares to servers as their client: settings by id."""
+    features = features_with("client_extensions")
+    return {name: settings for each in features for name, settings in each.client_extensions.items()}
 
 
 def required(candidates: Iterable[T | None], problem: str) -> T:

@@ -456,6 +456,9 @@ class Host:
                 self.counted,
                 self.operator,
                 self._sign_in,
+                self.by_name,
+                self.recording,
+                lambda: self.interceptor,
             )
         )
         self.services.watch, self.watch = self.parts.call_watch, self.parts.exchange_watch

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from mcpdesk.auth.operator import Operator
+    from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.journal import Journal
     from mcpdesk.jobs.programs import Program
     from mcpdesk.link.feature_part import FeaturePart, Intent
+    from mcpdesk.recorder.capture.recording import Recording
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
+    from mcpdesk.recorder.interceptor import Interceptor
     from mcpdesk.server.calls.call_observer import CallWatch
     from mcpdesk.settings import Settings
     from mcpdesk.transports.metric import Figure
@@ -32,6 +35,11 @@ class StartedCore(NamedTuple):
     """Function that returns the maker of sign-in links, or None if no browser can sign in over TCP. For any
     thread.
     """
+    endpoints: Mapping[str, HostedEndpoint]
+    """Hosted servers, by name."""
+    recording: Recording
+    interceptor: Callable[[], Interceptor]
+    """Function that returns the interceptor of messages."""
 
 
 class HostPart:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from mcpdesk.features import client_extensions
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.calls.services import Services
@@ -220,6 +221,7 @@ class HostedUpstreams:
             self._agreed,
             self._restarted,
             self._watch,
+            client_extensions(),
         )
 
     def _keep_line(self, level: str, source: str, text: str, server: str, at: float | None = None) -> None:

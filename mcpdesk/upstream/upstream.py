@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
@@ -151,6 +152,8 @@ class UpstreamSite(NamedTuple):
     """Function that is called with the name of a server that restarts."""
     watch: Callable[[], ExchangeWatch | None] = lambda: None
     """Function that returns the observer of requests, or None."""
+    extensions: Mapping[str, JSONObject] = MappingProxyType({})
+    """Extensions of MCP to declare: settings by id."""
 
 
 class Upstream:
@@ -327,6 +330,7 @@ class Upstream:
             questions=site.questions(plan.name),
             revision=revision,
             log_level=self.log_level,
+            extensions=site.extensions,
         )
         self.connection.listeners.append(self._on_notification)
         self._steps = []

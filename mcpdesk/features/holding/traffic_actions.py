@@ -112,6 +112,10 @@ def _is_available(view: CoreView) -> bool:
     return bool(view.servers) or view.can_intercept
 
 
+def _selects_tool(pane: WorkbenchPane) -> bool:
+    return pane.item is not None and pane.item.kind == "tool"
+
+
 # fmt: off
 ACTIONS = (
     ScreenAction(
@@ -128,7 +132,7 @@ ACTIONS = (
             footer=False, scope="workbench", group="Workbench"),
         "workbench.back", "Hold the next call of this tool",
         "breakpoint intercept pause stop once change modify debug",
-        hold_next, _is_available,
+        hold_next, _is_available, _selects_tool,
     ),
     ScreenAction(
         Action("mock", "", "mock",

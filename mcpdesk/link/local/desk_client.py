@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
 from typing import Any
 
 from mcpdesk.client.connection import ServerConnection
@@ -168,9 +169,21 @@ class HostedDesk(DeskClient):
     """In-memory connection of the desk to a server of this process."""
 
     def __init__(
-        self, endpoint: HostedEndpoint, run: Run, roots: Roots = tuple, revision: Revision = LATEST
+        self,
+        endpoint: HostedEndpoint,
+        run: Run,
+        roots: Roots = tuple,
+        revision: Revision = LATEST,
+        *,
+        peer: str = "desk",
+        extensions: Mapping[str, JSONObject] = MappingProxyType({}),
     ) -> None:
+        """Open a connection for `run`. `extensions` has the extensions of MCP to declare: settings by id.
+
+        Policies of the server apply to the calls of a `peer` that is not the desk itself.
+        """
         self.endpoint = endpoint
+        self._peer = peer
         self._channel: FrameChannel
         transport = InMemory(self._connect, endpoint.name, before_send=self._check_token)
         self.token = HeldToken(lambda: endpoint.access, self._channel.dialogue.identify, run)
@@ -183,11 +196,12 @@ class HostedDesk(DeskClient):
         )
         connection = ServerConnection(
             transport,
-            IDENTITY,
+            IDENTITY | {"name": peer},
             questions=answers.offered,
             revision=revision,
             log_level=LEVEL,
             is_required_task=self._is_required_task,
+            extensions=extensions,
         )
         super().__init__(connection, self._channel.connection, run)
         self._closing: asyncio.Task[None] | None = None
@@ -199,7 +213,7 @@ class HostedDesk(DeskClient):
         self._closing = asyncio.get_running_loop().create_task(self.server.close())
 
     def _connect(self, write: Write) -> FrameChannel:
-        self._channel = self.endpoint.channel("memory", "desk", write)
+        self._channel = self.endpoint.channel("memory", self._peer, write)
         return self._channel
 
     def _check_token(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from mcpdesk.client.credentials import credential_headers
 from mcpdesk.errors import CallError, DeskError, DeskUserError
+from mcpdesk.features import client_extensions
 from mcpdesk.hosting.channel import HostedDialogue
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.host import Host
@@ -419,7 +420,9 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             desk = self._desks.get(server)
             if not isinstance(desk, HostedDesk) or desk.endpoint is not endpoint:
                 revision = BY_NAME[self._host.settings.desk_revision]
-                desk = HostedDesk(endpoint, self._host.call_soon, self._roots, revision)
+                desk = HostedDesk(
+                    endpoint, self._host.call_soon, self._roots, revision, extensions=client_extensions()
+                )
                 self._desks[server] = desk
             return desk
 

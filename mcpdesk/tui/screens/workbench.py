@@ -434,8 +434,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         if action == "filter":
             return bool(self.server)
         if (of_feature := FEATURE_ACTIONS.get(f"workbench.{action}")) is not None:
-            is_tool = self.item is not None and self.item.kind is ItemKind.TOOL
-            return is_tool and of_feature.is_available(self.link.view())
+            return of_feature.is_available(self.link.view()) and of_feature.applies(self)
         return self.draft is not None or self._opening is not None
 
     async def action_toggle_json(self) -> None:

@@ -16,6 +16,7 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.widgets import Input
 
+from mcpdesk.features import features_with
 from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
 from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
@@ -63,7 +64,12 @@ def badges(item: CatalogueItem) -> list[Badge]:
     if item.policy in _POLICIES:
         origin = f" ({item.policy_origin})" if item.policy_origin else ""
         labels.insert(0, Badge(f"{item.policy}{origin}", *_POLICIES[item.policy]))
-    return labels
+    return labels + _feature_badges(item)
+
+
+def _feature_badges(item: CatalogueItem) -> list[Badge]:
+    marks = (feature.item_mark(item) for feature in features_with("item_mark"))
+    return [Badge(mark.word, mark.glyph, "lines--muted") for mark in marks if mark is not None]
 
 
 def items_in_mode(mode: ModeView | None, items: Sequence[CatalogueItem]) -> list[CatalogueItem]:
