@@ -46,7 +46,7 @@ GRAMMAR = {
     "y": "copy copy_value copy_link",
     "w": "save export",
     "ctrl+n": "add add_item",
-    "o": "pager page_result open_link",
+    "o": "pager page_result open_link open_app",
     "e": "edit edit_arguments",
     "r": "again replay fire restart start",
     "x": "cancel kill end decline disconnect remove stop",

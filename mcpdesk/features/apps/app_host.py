@@ -1,0 +1,138 @@
+"""Apps of one core: opens them, and ends those whose page was closed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mcpdesk.features.apps.app_resource import is_app_uri
+from mcpdesk.features.apps.open_apps import AppView, CloseApps, EndCall, OpenApp, OpenApps
+from mcpdesk.hosting.host_part import HostPart
+
+if TYPE_CHECKING:
+    from mcpdesk.features.apps.app_pages import AppPages
+    from mcpdesk.features.apps.app_session import AppSession
+    from mcpdesk.hosting.host_part import StartedCore
+    from mcpdesk.link.feature_part import Intent
+
+MAX_APPS = 8
+"""Maximum number of open apps of a core."""
+MAX_CALL_BYTES = 16 << 20
+"""Maximum total size in bytes of the arguments and the result that an app gets."""
+UNUSED_S = 60.0
+"""Seconds after which an app ends if its page was not opened, or was closed and not loaded again."""
+_log = logging.getLogger(__name__)
+
+
+class AppHost(HostPart):
+    """Opens apps at the request of a front end."""
+
+    def __init__(self, core: StartedCore) -> None:
+        self._core = core
+        self._apps: tuple[AppSession, ...] = ()
+        self._pages: AppPages | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def link_part(self) -> OpenApps:
+        """Servers, and open apps."""
+        servers = (*tuple(self._core.endpoints), *tuple(self._core.upstreams))
+        return OpenApps(servers, tuple(AppView(each.server, each.uri, each.opened) for each in self._apps))
+
+    def do(self, intent: Intent[Any]) -> str | bool | int:
+        """Open an app, give it a result, or close all apps. Raises: ValueError."""
+        match intent:
+            case OpenApp():
+                return self._open(intent)
+            case EndCall(url, result, reason):
+                session = self._pages.session(url) if self._pages is not None else None
+                if session is None:
+                    return False
+                if len(result) > MAX_CALL_BYTES:
+                    result, reason = "", f"the result has more than {MAX_CALL_BYTES >> 20} MiB"
+                session.end_call(_parsed(result), reason or ("" if result else "the call has no result"))
+                return True
+            case _:
+                assert isinstance(intent, CloseApps)
+                count = len(self._apps)
+                for each in self._apps:
+                    self._begin(self._close(each, "closed at the desk"))
+                return count
+
+    async def stop(self) -> None:
+        """End all apps and their pages."""
+        await asyncio.gather(*(each.close("the desk ends") for each in self._apps), return_exceptions=True)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._pages is not None:
+            await self._pages.close()
+
+    def _open(self, intent: OpenApp) -> str:
+        from mcpdesk.features.apps.app_pages import AppPages
+        from mcpdesk.features.apps.app_session import AppSession, ToolRun
+        from mcpdesk.features.apps.server_access import access_to
+
+        if not is_app_uri(intent.uri):
+            raise ValueError(f"{intent.uri[:200]} is not the URI of an app; it must begin with ui://")
+        if len(self._apps) >= MAX_APPS:
+            raise ValueError(f"{MAX_APPS} apps are already open; close the page of one")
+        if len(intent.arguments) + len(intent.result) > MAX_CALL_BYTES:
+            raise ValueError(f"The call has more than {MAX_CALL_BYTES >> 20} MiB")
+        name = intent.tool or intent.uri.removeprefix("ui://")
+        access = access_to(self._core, intent.server, f"app {name}"[:80])
+        run = ToolRun(intent.tool, _parsed(intent.arguments), _parsed(intent.result))
+        core = self._core
+        session = AppSession(
+            intent.server, intent.uri, run, access, core.recording, core.interceptor, core.journal
+        )
+        if self._pages is None:
+            try:
+                listening = (socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0)))
+            except OSError as error:
+                raise ValueError(f"The page cannot be served: {error.strerror}") from None
+            self._pages = AppPages(*listening, self._left, self._closed_by_person)
+            self._begin(self._pages.start())
+        self._apps = (*self._apps, session)
+        self._begin(session.load())
+        self._left(session)
+        return self._pages.add(session)
+
+    def _left(self, session: AppSession) -> None:
+        """End an app if no page uses it for a while. An app that was closed ends at once."""
+        asyncio.get_running_loop().call_later(UNUSED_S, partial(self._end_if_unused, session))
+
+    def _end_if_unused(self, session: AppSession) -> None:
+        if session in self._apps and session.link is None:
+            self._begin(self._close(session, "its page was closed"))
+
+    def _closed_by_person(self, session: AppSession) -> None:
+        self._begin(self._close(session, "closed by the person"))
+
+    async def _close(self, session: AppSession, reason: str) -> None:
+        if session in self._apps:
+            self._apps = tuple(each for each in self._apps if each is not session)
+            if self._pages is not None:
+                self._pages.remove(session)
+            await session.close(reason)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            _log.exception("an app failed")
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    value = json.loads(text) if text else None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,525 @@
+"""Conversation between one open app and this program, which is its host.
+
+The app sends messages through its page. Each message is recorded, and passes the interceptor of the core, so
+that it can be held, mocked and given faults like a message of any other client. Must be used on the core's
+loop. Source: MCP Apps 2026-01-26, Communication Protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mcpdesk.errors import AnswerCut, SessionLost
+from mcpdesk.features.apps.app_resource import AppPage, app_page, is_for_apps
+from mcpdesk.features.apps.page_link import DISPLAY_MODES, PageFacts, PageLink
+from mcpdesk.hosting.channel import next_connection
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, is_id
+from mcpdesk.protocol.methods import LOG_LEVELS
+from mcpdesk.recorder.record import ConnectionInfo, Direction
+from mcpdesk.version import __version__
+
+if TYPE_CHECKING:
+    from mcpdesk.features.apps.server_access import ServerAccess
+    from mcpdesk.hosting.journal import Journal
+    from mcpdesk.recorder.interceptor import Interceptor
+    from mcpdesk.recorder.record import Recorder
+
+REVISION: Final = "2026-01-26"
+REFUSED: Final = -32_000
+"""Code of the error for a request that the host refuses."""
+MAX_CALLS = 32
+"""Maximum number of running requests of one app."""
+MAX_RATE = 200
+"""Maximum number of messages of an app per second. Further messages wait."""
+MAX_TEXT_LENGTH = 10_000
+"""Maximum length in characters of a text that is logged, or shown on the page."""
+MAX_LINK_LENGTH = 2_048
+MAX_SIDE = 20_000
+"""Maximum width and height in pixels that an app may ask for."""
+TEARDOWN_S = 2.0
+"""Seconds to wait for the app's response before its page ends."""
+RESERVED: Final = "ui/notifications/sandbox-"
+"""Beginning of the methods between the host and the sandbox. Apps never receive them."""
+_log = logging.getLogger(__name__)
+
+
+class ToolRun(Struct, frozen=True):
+    """Call of the tool whose result an app shows."""
+
+    tool: str = ""
+    arguments: JSONObject | None = None
+    """Arguments, or None if the tool was not called."""
+    result: JSONObject | None = None
+    """Result, or None if the call has not ended, or has no result."""
+    cancelled: str = ""
+    """Reason why the call has no result."""
+
+
+class AppSession:
+    """One open app."""
+
+    def __init__(
+        self,
+        server: str,
+        uri: str,
+        run: ToolRun,
+        access: ServerAccess,
+        recorder: Recorder,
+        interceptor: Callable[[], Interceptor],
+        journal: Journal,
+    ) -> None:
+        """`interceptor` returns the interceptor of the core's messages."""
+        self.server, self.uri, self.run = server, uri, run
+        self.opened = time.time()
+        self.page: AppPage | None = None
+        self.failure = ""
+        """Reason why the app cannot be shown."""
+        self.loaded = asyncio.Event()
+        """Set when `page` or `failure` is known."""
+        self.link: PageLink | None = None
+        """Connection of the open page, or None."""
+        self.connection = next_connection()
+        self.model_context: JSONObject = {}
+        """Latest context for a model that the app sent."""
+        self._access = access
+        self._recorder = recorder
+        self._interceptor = interceptor
+        self._journal = journal
+        self._facts = PageFacts()
+        self._capabilities: JSONObject = {}
+        self._is_started = self._is_ready = False
+        """True after `ui/initialize`, and after `ui/notifications/initialized`."""
+        self._sent_input = self._sent_outcome = False
+        self._mode = DISPLAY_MODES[0]
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: dict[object, asyncio.Task[None]] = {}
+        """Running requests of the app, by id."""
+        self._agreed: set[str] = set()
+        """Tools that the person allowed this app to call."""
+        self._teardown: asyncio.Future[None] | None = None
+        self._second, self._count = 0, 0
+        self._info = ConnectionInfo(self.connection, server, "app", self.name, REVISION, self.opened)
+        recorder.connect(self._info)
+
+    @property
+    def name(self) -> str:
+        """Name of the app as a peer in Traffic."""
+        return f"app {self.run.tool or self.uri.removeprefix('ui://')}"[:80]
+
+    async def load(self) -> None:
+        """Read the page of the app from its server."""
+        try:
+            response = await self._access.request("resources/read", {"uri": self.uri})
+            if "error" in response:
+                raise ValueError(f"The server cannot return {self.uri}: {response['error'].get('message')}")
+            self.page = app_page(self.uri, response["result"])
+            policy = self.page.policy
+            allowed = ", ".join(policy.outside) or "no other origin"
+            self._report("info", f"opened {self.uri}; the policy allows {allowed}")
+            if policy.refused:
+                self._report("warning", f"{self.uri} must not use {', '.join(policy.refused)}")
+        except ValueError as error:
+            self.failure = str(error)[:MAX_TEXT_LENGTH]
+            self._report("warning", self.failure)
+        except Exception as error:  # the page must show a reason
+            _log.exception("an app cannot be loaded")
+            self.failure = f"mcpdesk has a bug: {error!r}"
+        self.loaded.set()
+
+    def attach(self, link: PageLink, facts: PageFacts) -> None:
+        """Use a page that was opened or loaded again. The app starts again in it."""
+        self.link, self._facts = link, facts
+        self._restart()
+
+    def detach(self, link: PageLink) -> None:
+        """Note that a page has disconnected."""
+        if self.link is link:
+            self.link = None
+            self._restart()
+            self._interceptor().forget(self.connection)
+
+    def end_call(self, result: JSONObject | None, cancelled: str) -> None:
+        """Give the app the result of the call that was running when it was opened."""
+        if self.run.arguments is not None and self.run.result is None and not self.run.cancelled:
+            self.run = replace(self.run, result=result, cancelled=cancelled)
+            self._begin(self._send_call())
+
+    def change_facts(self, facts: PageFacts) -> None:
+        """Note a change of the page, such as its theme or its size."""
+        before, self._facts = self._facts, facts
+        changed = {
+            key: value
+            for key, value in self._context(facts).items()
+            if self._context(before).get(key) != value
+        }
+        if changed and self._is_ready:
+            self._begin(self._notify("ui/notifications/host-context-changed", changed))
+
+    def choose_mode(self, mode: str) -> None:
+        """Change the display mode at the person's request, if the app supports the mode."""
+        if self._set_mode(mode):
+            self._begin(self._notify("ui/notifications/host-context-changed", self._display()))
+
+    async def close(self, reason: str) -> None:
+        """Ask the app to end, wait for a moment, and end its page."""
+        if self._is_ready and self.link is not None:
+            self._teardown = asyncio.get_running_loop().create_future()
+            await self._deliver(codec.request("host-teardown", "ui/resource-teardown", {"reason": reason}))
+            try:
+                await asyncio.wait_for(self._teardown, TEARDOWN_S)
+            except TimeoutError:
+                self._report("info", f"{self.uri} did not answer ui/resource-teardown")
+        if self.link is not None:
+            await self.link.end(reason)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._access.close()
+        self._interceptor().forget(self.connection)
+        self._recorder.connect(replace(self._info, closed=time.time()))
+
+    # messages of the app
+
+    async def receive(self, message: Any) -> None:
+        """Handle a message of the app or of its sandbox."""
+        await self._slow_down()
+        data = codec.encode(message)
+        self._recorder.frame(self.connection, Direction.IN, data, is_json=True)
+        method, identifier = (
+            (message.get(key) for key in ("method", "id")) if isinstance(message, dict) else (0, 0)
+        )
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            return
+        if isinstance(method, str) and is_id(identifier):
+            if len(self._running) >= MAX_CALLS or identifier in self._running:
+                await self._deliver(
+                    _error(identifier, REFUSED, f"at most {MAX_CALLS} requests may run, with different ids")
+                )
+                return
+            task = self._begin(self._answer(message))
+            self._running[identifier] = task
+            task.add_done_callback(lambda _: self._running.pop(identifier, None))
+        elif isinstance(method, str) and "id" not in message:
+            self._begin(self._notified(message))
+        elif identifier == "host-teardown" and self._teardown is not None and not self._teardown.done():
+            self._teardown.set_result(None)
+
+    async def _slow_down(self) -> None:
+        """Wait until the next second if the app sent too many messages in this one."""
+        now = time.monotonic()
+        if int(now) != self._second:
+            self._second, self._count = int(now), 0
+        self._count += 1
+        if self._count > MAX_RATE:
+            await asyncio.sleep(self._second + 1 - now)
+
+    async def _answer(self, message: JSONObject) -> None:
+        interceptor, came = self._interceptor(), time.time()
+        request: JSONObject | None = message
+        answer: JSONObject | None = None
+        try:
+            if interceptor.is_active:
+                request, answer = await interceptor.request(self.connection, message)
+            if request is not None and answer is None:
+                answer = await self._handled(request)
+                if interceptor.is_active:
+                    answer = await interceptor.answer(self.connection, request, came, answer)
+        except (SessionLost, AnswerCut):  # a fault rule: the page starts again without an answer
+            answer = None
+            if self.link is not None:
+                await self.link.end("a fault rule cut the connection")
+        if answer is not None:
+            await self._deliver(codec.encode(answer))
+
+    async def _handled(self, request: JSONObject) -> JSONObject:
+        """Return the response to a request."""
+        identifier, method = request["id"], request["method"]
+        params = request.get("params", {})
+        handler = _REQUESTS.get(method)
+        if handler is None:
+            return _error_of(identifier, ErrorCode.METHOD_NOT_FOUND, f"the host has no method {method[:80]}")
+        if not isinstance(params, dict):
+            return _error_of(identifier, ErrorCode.INVALID_PARAMS, "params must be an object")
+        if not self._is_started and method not in ("ui/initialize", "ping"):
+            return _error_of(identifier, ErrorCode.INVALID_REQUEST, "ui/initialize must be the first request")
+        try:
+            outcome = await handler(self, params)
+        except _Refused as refused:
+            return _error_of(identifier, refused.code, str(refused))
+        except ValueError as error:
+            return _error_of(identifier, REFUSED, str(error))
+        return {"jsonrpc": "2.0", "id": identifier, **outcome}
+
+    async def _notified(self, message: JSONObject) -> None:
+        interceptor = self._interceptor()
+        passed: JSONObject | None = message
+        if interceptor.is_active and not message["method"].startswith(RESERVED):
+            passed = await interceptor.one_way(self.connection, message)
+        if passed is None:
+            return
+        method, params = passed["method"], passed.get("params", {})
+        params = params if isinstance(params, dict) else {}
+        match method:
+            case "ui/notifications/sandbox-proxy-ready":
+                self._restart()
+                await self._send_page()
+            case "ui/notifications/initialized" if self._is_started:
+                self._is_ready = True
+                await self._send_call()
+            case "ui/notifications/size-changed" if self.link is not None:
+                await self.link.resize(_side(params.get("width")), _side(params.get("height")))
+            case "notifications/message":
+                level, data = params.get("level"), params.get("data")
+                text = data if isinstance(data, str) else codec.encode(data).decode()
+                self._report(str(level) if level in LOG_LEVELS else "info", text[:MAX_TEXT_LENGTH])
+            case "notifications/cancelled":
+                task = self._running.get(params.get("requestId")) if is_id(params.get("requestId")) else None
+                if task is not None:
+                    task.cancel()
+
+    # requests
+
+    async def _initialize(self, params: JSONObject) -> JSONObject:
+        await self.loaded.wait()
+        if self.page is None:
+            raise _Refused(REFUSED, self.failure)
+        self._restart()
+        self._is_started = True
+        capabilities = params.get("appCapabilities")
+        self._capabilities = capabilities if isinstance(capabilities, dict) else {}
+        policy = self.page.policy
+        return {
+            "result": {
+                "protocolVersion": REVISION,
+                "hostInfo": {"name": "mcpdesk", "version": __version__},
+                "hostCapabilities": {
+                    "openLinks": {},
+                    "serverTools": {},
+                    "serverResources": {},
+                    "logging": {},
+                    "sandbox": {"permissions": policy.granted, "csp": policy.csp},
+                },
+                "hostContext": self._context(self._facts) | self._tool_info(),
+            }
+        }
+
+    async def _ping(self, params: JSONObject) -> JSONObject:
+        return {"result": {}}
+
+    async def _call_tool(self, params: JSONObject) -> JSONObject:
+        """Call a tool of the app's own server, if the tool is visible to apps."""
+        name, arguments = params.get("name"), params.get("arguments", {})
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise _Refused(ErrorCode.INVALID_PARAMS, "name must be a string, and arguments an object")
+        definition = self._access.definition(name)
+        if definition is None:
+            raise _Refused(ErrorCode.INVALID_PARAMS, f"{self.server} has no tool {name[:80]}")
+        if not is_for_apps(definition):
+            raise _Refused(REFUSED, f"apps must not call {name[:80]}: its visibility lacks app")
+        annotations = definition.get("annotations")
+        is_read_only = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
+        if self._access.needs_consent and not is_read_only and name not in self._agreed:
+            await self._ask(
+                f"The app wants to call the tool {name} of {self.server}.",
+                "Allow for this app",
+                codec.encode(arguments).decode(),
+            )
+            self._agreed.add(name)
+        return await self._access.request("tools/call", {"name": name, "arguments": arguments})
+
+    async def _read_resource(self, params: JSONObject) -> JSONObject:
+        uri = params.get("uri")
+        if not isinstance(uri, str):
+            raise _Refused(ErrorCode.INVALID_PARAMS, "uri must be a string")
+        return await self._access.request("resources/read", {"uri": uri})
+
+    async def _open_link(self, params: JSONObject) -> JSONObject:
+        url = params.get("url")
+        if not isinstance(url, str) or not _is_web_link(url):
+            raise _Refused(REFUSED, "Invalid URL: only http and https links are opened")
+        await self._ask("The app wants to open this link in a new tab.", "Open the link", url, link=url)
+        return {"result": {}}
+
+    async def _message(self, params: JSONObject) -> JSONObject:
+        """Show a message to the person, because this program has no conversation with a model."""
+        content = params.get("content")
+        blocks = content if isinstance(content, list) else [content]
+        if params.get("role") != "user" or not all(isinstance(each, dict) for each in blocks):
+            raise _Refused(REFUSED, "Invalid message format")
+        texts = (str(each.get("text", f"({each.get('type')})")) for each in blocks if isinstance(each, dict))
+        await self._note("Message to the conversation", "\n".join(texts))
+        return {"result": {}}
+
+    async def _update_context(self, params: JSONObject) -> JSONObject:
+        content, structured = params.get("content"), params.get("structuredContent")
+        if not isinstance(content, list | None) or not isinstance(structured, dict | None):
+            raise _Refused(REFUSED, "Invalid content format")
+        self.model_context = {key: params[key] for key in ("content", "structuredContent") if key in params}
+        await self._note("Context for the model", codec.encode(self.model_context).decode())
+        return {"result": {}}
+
+    async def _change_mode(self, params: JSONObject) -> JSONObject:
+        if self._set_mode(str(params.get("mode"))):
+            self._begin(self._notify("ui/notifications/host-context-changed", self._display()))
+        return {"result": {"mode": self._mode}}
+
+    # messages of the host
+
+    async def _send_page(self) -> None:
+        """Send the page of the app to the sandbox."""
+        if self.page is not None:
+            policy = self.page.policy
+            params = {"html": self.page.html, "csp": policy.csp, "permissions": policy.granted}
+            await self._deliver(codec.notification("ui/notifications/sandbox-resource-ready", params))
+
+    async def _send_call(self) -> None:
+        """Send the arguments and the outcome of the tool call, each once."""
+        run = self.run
+        if not self._is_ready or run.arguments is None:
+            return
+        if not self._sent_input:
+            self._sent_input = True
+            await self._notify("ui/notifications/tool-input", {"arguments": run.arguments})
+        if self._sent_outcome or (run.result is None and not run.cancelled):
+            return
+        self._sent_outcome = True
+        if run.result is not None:
+            await self._notify("ui/notifications/tool-result", run.result)
+        else:
+            await self._notify("ui/notifications/tool-cancelled", {"reason": run.cancelled})
+
+    async def _notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification to the app, unless it is not ready or the interceptor drops it."""
+        data: bytes | None = codec.notification(method, dict(params))
+        interceptor = self._interceptor()
+        if interceptor.is_active and data is not None:
+            data = await interceptor.sent(self.connection, data, _ignore)
+        if data is not None and self._is_ready:
+            await self._deliver(data)
+
+    async def _deliver(self, data: bytes) -> None:
+        """Record a message and send it to the page."""
+        if self.link is not None:
+            self._recorder.frame(self.connection, Direction.OUT, data, is_json=True)
+            await self.link.deliver(data)
+
+    # state
+
+    def _restart(self) -> None:
+        """Forget the app in the page, because it starts again."""
+        self._is_started = self._is_ready = self._sent_input = self._sent_outcome = False
+        self._capabilities, self._mode = {}, DISPLAY_MODES[0]
+
+    def _set_mode(self, mode: str) -> bool:
+        """Change the display mode. Return False if the host or the app does not support it."""
+        supported = self._capabilities.get("availableDisplayModes")
+        if mode == self._mode or mode not in DISPLAY_MODES or self.link is None:
+            return False
+        if isinstance(supported, list) and mode not in supported:
+            return False
+        self._mode = mode
+        self._begin(self.link.show_mode(mode))
+        return True
+
+    def _display(self) -> JSONObject:
+        return {"displayMode": self._mode, "containerDimensions": self._facts.container(self._mode)}
+
+    def _context(self, facts: PageFacts) -> JSONObject:
+        return {
+            "theme": facts.theme,
+            "displayMode": self._mode,
+            "availableDisplayModes": list(DISPLAY_MODES),
+            "containerDimensions": facts.container(self._mode),
+            "locale": facts.locale,
+            "timeZone": facts.time_zone,
+            "userAgent": f"mcpdesk/{__version__}",
+            "platform": "web",
+            "deviceCapabilities": {"touch": facts.touch, "hover": facts.hover},
+        }
+
+    def _tool_info(self) -> JSONObject:
+        definition = self._access.definition(self.run.tool) if self.run.tool else None
+        return {} if definition is None else {"toolInfo": {"tool": dict(definition)}}
+
+    async def _ask(self, text: str, agree: str, detail: str, link: str = "") -> None:
+        """Ask the person on the page. Raises: ValueError if the person declines or the page is closed."""
+        if self.link is None or not await self.link.ask(text, agree, detail[:MAX_TEXT_LENGTH], link):
+            raise ValueError("The person declined")
+
+    async def _note(self, title: str, text: str) -> None:
+        if self.link is not None:
+            await self.link.note(title, text[:MAX_TEXT_LENGTH])
+
+    def _report(self, level: str, text: str) -> None:
+        self._journal.log(level, "app", text, "", self.server)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except ConnectionError:
+            pass  # the page was closed
+        except Exception:
+            _log.exception("a message of an app was not handled")
+
+
+class _Refused(Exception):
+    """Refusal of a request, with the code of its error."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+_REQUESTS: Final[Mapping[str, Callable[[AppSession, JSONObject], Coroutine[Any, Any, JSONObject]]]] = {
+    "ui/initialize": AppSession._initialize,
+    "ping": AppSession._ping,
+    "tools/call": AppSession._call_tool,
+    "resources/read": AppSession._read_resource,
+    "ui/open-link": AppSession._open_link,
+    "ui/message": AppSession._message,
+    "ui/update-model-context": AppSession._update_context,
+    "ui/request-display-mode": AppSession._change_mode,
+}
+
+
+async def _ignore(answer: JSONObject) -> None:
+    """Ignore the answer to a notification."""
+
+
+def _error_of(identifier: Any, code: int, text: str) -> JSONObject:
+    return {"jsonrpc": "2.0", "id": identifier, "error": {"code": int(code), "message": text}}
+
+
+def _error(identifier: Any, code: int, text: str) -> bytes:
+    return codec.encode(_error_of(identifier, code, text))
+
+
+def _is_web_link(url: str) -> bool:
+    if len(url) > MAX_LINK_LENGTH or not url.isprintable() or " " in url:
+        return False
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+
+
+def _side(value: Any) -> int | None:
+    """Return a width or height in pixels, or None if the app gave none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    return max(0, min(int(value), MAX_SIDE)) if is_number and abs(value) < 1e9 else None

@@ -1,0 +1,140 @@
+"use strict";
+// The page of the host. It passes messages between the sandbox and the core, which decides about all of them.
+
+const MAX_NOTES = 50;
+const KEPT_MS = 100;
+const one = id => document.getElementById(id);
+const socket = new WebSocket(`ws://${location.host}${location.pathname}socket`);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+let frame = null;
+let origin = "";
+let isOver = false;
+let timer = 0;
+
+const send = message => {
+  if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
+};
+
+const facts = () => ({
+  theme: dark.matches ? "dark" : "light",
+  locale: navigator.language,
+  timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  width: Math.max(0, Math.round(one("app").clientWidth)),
+  height: Math.max(0, Math.round(innerHeight - one("app").getBoundingClientRect().top)),
+  touch: matchMedia("(any-pointer: coarse)").matches,
+  hover: matchMedia("(any-hover: hover)").matches,
+});
+
+const changed = () => {
+  clearTimeout(timer);
+  timer = setTimeout(() => send({facts: facts()}), KEPT_MS);
+};
+
+const element = (name, text, kind = "") => {
+  const made = document.createElement(name);
+  made.textContent = text;
+  if (kind) made.className = kind;
+  return made;
+};
+
+const say = text => {
+  frame?.remove();
+  frame = null;
+  one("app").replaceChildren(Object.assign(element("p", text), {id: "state"}));
+  one("mode").hidden = true;
+};
+
+const handlers = {
+  view(message) {
+    frame?.contentWindow.postMessage(message, origin);
+  },
+
+  show(state) {
+    document.title = `${state.name} · ${state.server}`;
+    one("name").textContent = state.name;
+    one("about").textContent = `${state.uri} of ${state.server}, in a sandbox`;
+    if (state.failure) return say(state.failure);
+    const warnings = [];
+    if (state.outside.length) warnings.push(`It may use ${state.outside.join(", ")}.`);
+    if (state.permissions.length) warnings.push(`It may ask for ${state.permissions.join(", ")}.`);
+    if (state.refused.length) warnings.push(`It must not use ${state.refused.join(", ")}.`);
+    one("warning").textContent = warnings.join(" ");
+    one("warning").hidden = !warnings.length;
+    one("app").classList.toggle("border", state.border);
+    origin = new URL(state.frame).origin;
+    frame = document.createElement("iframe");
+    frame.title = state.name;
+    frame.setAttribute("sandbox", "allow-scripts allow-same-origin allow-forms");
+    frame.allow = state.allow;
+    frame.referrerPolicy = "no-referrer";
+    frame.src = state.frame;
+    one("app").replaceChildren(frame);
+    one("mode").hidden = false;
+    changed();
+  },
+
+  size({width, height}) {
+    if (!frame) return;
+    if (height !== null) frame.style.height = `${height}px`;
+    if (width !== null) frame.style.width = `min(100%, ${width}px)`;
+  },
+
+  mode(mode) {
+    document.body.classList.toggle("fullscreen", mode === "fullscreen");
+    one("mode").textContent = mode === "fullscreen" ? "Show in the page" : "Fill the window";
+    changed();
+  },
+
+  ask({number, text, agree, detail, link}) {
+    const question = element("div", "", "question");
+    question.dataset.number = number;
+    const answer = agreed => {
+      if (agreed && link) open(link, "_blank", "noopener,noreferrer");
+      send({answer: {number, agreed}});
+      question.remove();
+    };
+    const yes = element("button", agree, "agree");
+    const no = element("button", "Decline");
+    yes.addEventListener("click", event => event.isTrusted && answer(true));
+    no.addEventListener("click", () => answer(false));
+    question.append(element("p", text), element("pre", detail), yes, no);
+    one("questions").append(question);
+  },
+
+  withdraw(number) {
+    document.querySelector(`.question[data-number="${Number(number)}"]`)?.remove();
+  },
+
+  note({title, text}) {
+    const list = one("notes").querySelector("ol");
+    list.append(element("li", `${title}\n${text}`));
+    while (list.children.length > MAX_NOTES) list.firstChild.remove();
+    one("notes").hidden = false;
+  },
+
+  end(reason) {
+    isOver = true;
+    one("questions").replaceChildren();
+    one("close").hidden = true;
+    document.body.classList.remove("fullscreen");
+    say(`The app has ended: ${reason}.`);
+  },
+};
+
+addEventListener("message", event => {
+  // The app itself has no origin, and is not the window of the frame. Only the sandbox may speak.
+  if (frame && event.source === frame.contentWindow && event.origin === origin) send({view: event.data});
+});
+socket.addEventListener("open", () => send({hello: facts()}));
+socket.addEventListener("message", event => {
+  const message = JSON.parse(event.data);
+  for (const [kind, value] of Object.entries(message)) handlers[kind]?.(value);
+});
+socket.addEventListener("close", () => {
+  if (!isOver) handlers.end("the desk is no longer connected");
+});
+dark.addEventListener("change", changed);
+addEventListener("resize", changed);
+one("close").addEventListener("click", () => send({close: true}));
+one("mode").addEventListener("click", () =>
+  send({mode: document.body.classList.contains("fullscreen") ? "inline" : "fullscreen"}));

@@ -1,0 +1,109 @@
+"""Key of the workbench that opens the app of the selected tool or resource."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual import work
+
+from mcpdesk.feature import ScreenAction
+from mcpdesk.features.apps.app_resource import app_uri
+from mcpdesk.features.apps.open_apps import CloseApps, EndCall, OpenApp
+from mcpdesk.tui.action import Action
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from mcpdesk.link.link import Link
+    from mcpdesk.link.values import CallOutcome, CoreView
+    from mcpdesk.tui.screens.main_screen import MainScreen
+    from mcpdesk.tui.screens.workbench import WorkbenchPane
+    from mcpdesk.tui.workbench.drafts import Draft
+
+
+@work
+async def open_app(pane: WorkbenchPane) -> None:
+    """Open the app of the selected item in the browser, with the latest call of a tool."""
+    from mcpdesk.protocol import codec
+    from mcpdesk.tui.forms.question_text import open_link
+
+    draft = pane.draft
+    if draft is None or not (uri := _uri(draft)):
+        return
+    tool = draft.item.name if draft.item.kind == "tool" else ""
+    arguments = result = ""
+    if tool and (draft.call is not None or draft.outcome is not None):
+        given = draft.arguments if isinstance(draft.arguments, dict) else {}
+        arguments = codec.encode(given).decode()
+        if draft.call is None and draft.outcome is not None and draft.outcome.result is not None:
+            result = codec.encode(draft.outcome.result).decode()
+    link, call, outcome = draft.link, draft.call, draft.outcome
+    try:
+        url = await asyncio.wrap_future(link.do(OpenApp(draft.server, uri, tool, arguments, result)))
+    except ValueError as error:
+        pane.notify(str(error), severity="warning", markup=False)
+        return
+    if call is not None:
+        call.outcome.add_done_callback(partial(_end_call, link, url))
+    elif outcome is not None and arguments and not result:
+        link.do(EndCall(url, "", _reason(outcome)))
+    await open_link(pane.app, url, f"open {url} yourself")
+
+
+@work
+async def close_apps(main: MainScreen) -> None:
+    """Close all open apps."""
+    closed = await asyncio.wrap_future(main.link.do(CloseApps()))
+    main.notify(f"Closed {closed} app{'s' * (closed != 1)}.", markup=False)
+
+
+def _end_call(link: Link, url: str, ended: Future[CallOutcome]) -> None:
+    """Give the outcome of a call to the app. Called on any thread."""
+    from mcpdesk.protocol import codec
+
+    outcome = ended.result()
+    result = "" if outcome.result is None else codec.encode(outcome.result).decode()
+    link.do(EndCall(url, result, "" if result else _reason(outcome)))
+
+
+def _reason(outcome: CallOutcome) -> str:
+    if outcome.cancelled:
+        return "cancelled at the desk"
+    return str((outcome.error or {}).get("message", "the call failed"))
+
+
+def _uri(draft: Draft) -> str:
+    return app_uri(draft.item.kind, draft.item.name, draft.item.definition)
+
+
+def _applies(pane: WorkbenchPane) -> bool:
+    return pane.draft is not None and bool(_uri(pane.draft))
+
+
+def _is_available(view: CoreView) -> bool:
+    """Return True unless the view shows a capture, which has no server."""
+    return bool(view.servers)
+
+
+# fmt: off
+ACTIONS = (
+    ScreenAction(
+        Action("open_app", "o", "open the app",
+            "Open the app of the tool or resource in the browser, in a sandbox, with the latest call.",
+            footer=False, wide=True, scope="workbench", group="Workbench"),
+        "workbench.page_result", "Open the app of this item in the browser",
+        "mcp apps ui interface html widget sandbox page",
+        open_app, _is_available, _applies,
+    ),
+    ScreenAction(
+        Action("close_apps", "", "close all apps",
+            "End all apps that are open in the browser.",
+            footer=False, wide=True, scope="main", group="Server"),
+        "main.servers", "Close all apps in the browser",
+        "mcp apps ui end stop",
+        close_apps, _is_available,
+    ),
+)
+# fmt: on
