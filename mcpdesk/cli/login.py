@@ -78,9 +78,9 @@ def login_command(target: str, account: str, trust: bool, timeout_s: float, **fl
     reach = Reach(account=account_name(account), login=given_login(flags), trusts_files=trust)
     from mcpdesk.client.oauth.browser_login import log_in
 
-    server = _server_at(target, reach)
+    server = server_at(target, reach)
     url, account, options = server.url, reach.account or server.account, login_options(server, reach)
-    store = _store(account)
+    store = token_store(account)
     try:
         grant = asyncio.run(
             log_in(
@@ -109,9 +109,9 @@ def logout_command(target: str, account: str, trust: bool) -> None:
 
     TARGET is a URL, or a server with a URL in the configuration of a client, such as `cursor:github`.
     """
-    server = _server_at(target, Reach(trusts_files=trust))
+    server = server_at(target, Reach(trusts_files=trust))
     url, account = server.url, account or server.account
-    store, account_text = _store(account), f" of the account {account}" if account else ""
+    store, account_text = token_store(account), f" of the account {account}" if account else ""
     store.check()
     if store.grant(url) is None:
         raise DeskUserError(f"No token{account_text} for {url}.", f"Tokens are in {store.where}.")
@@ -126,7 +126,7 @@ def logout_command(target: str, account: str, trust: bool) -> None:
     print_text(f"The token{account_text} for {url} was {'revoked and ' if is_revoked else ''}forgotten.")
 
 
-def _server_at(target: str, reach: Reach) -> UrlTarget:
+def server_at(target: str, reach: Reach) -> UrlTarget:
     """Return the URL that a target names, with the options of its entry. Raises: DeskUserError for any other
     server, because only a URL has a login.
     """
@@ -143,7 +143,8 @@ def _is_in_file(target: str) -> bool:
     return is_config_file(str(split_target(target)[0]))
 
 
-def _store(account: str) -> StoredGrants:
+def token_store(account: str) -> StoredGrants:
+    """Return the token store of an account, or of the default account."""
     from mcpdesk.client.oauth.stored_grants import open_grants
     from mcpdesk.settings import resolve
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 import orjson
@@ -13,12 +13,12 @@ from aiohttp import web
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.testing.authorization_server import (
     AuthorizationServer,
-    Document,
     IssuedToken,
     TokenRefused,
     is_verified,
 )
 
+Document: TypeAlias = dict[str, Any]
 Change = Callable[[Document], Any]
 
 

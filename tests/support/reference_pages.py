@@ -422,6 +422,13 @@ def doctor_schema() -> str:
     return report_schema(report, report.Report, "Report of mcpdesk doctor")
 
 
+def login_schema() -> str:
+    """JSON Schema of the report of `mcpdesk doctor --login`."""
+    from mcpdesk.features.doctor import login_report
+
+    return report_schema(login_report, login_report.LoginReport, "Report of mcpdesk doctor --login")
+
+
 def ps_schema() -> str:
     """JSON Schema of the list of `mcpdesk ps`."""
     from mcpdesk.features.open_connections import report
@@ -485,6 +492,7 @@ def llms_text() -> str:
 PAGES = {
     "client-bench.schema.json": bench_schema,
     "doctor.schema.json": doctor_schema,
+    "doctor-login.schema.json": login_schema,
     "ps.schema.json": ps_schema,
     "metrics.md": metrics_page,
     "known-clients.md": clients_page,

@@ -209,6 +209,20 @@ class Authorizer:
             await asyncio.to_thread(self._store.store, self._url, new)
             return new
 
+    async def renew(self, requests: Requester, challenge: Challenge) -> OAuthGrant:
+        """Renew the stored token now, even if it is valid, and return the new one.
+
+        Raises: AuthorizationError if no refresh token is stored, or the authorization server refuses.
+        """
+        async with self._renewing, self._store.renewal(self._url):
+            grant = await self._grant()
+            if grant is None or not grant.refresh_token:
+                raise AuthorizationError("no refresh token is stored")
+            await self._refresh(grant, challenge, requests)
+            renewed = await self._grant()
+        assert renewed is not None
+        return renewed
+
     async def revoke(self, requests: Requester, challenge: Challenge) -> bool:
         """Revoke the stored token at the server. Return False if the server does not support revocation.
 

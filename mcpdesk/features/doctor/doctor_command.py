@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.printing import OK, TOOL_ERROR, USAGE, print_json, print_message, print_text
-from mcpdesk.cli.reach import agreement, ask_input
+from mcpdesk.cli.reach import account_name, agreement, ask_input, given_login, login_flags
 from mcpdesk.features.doctor.checkup import TIMEOUT_S, CheckupPlan, check_up
 from mcpdesk.features.doctor.report import CheckState, Report
 from mcpdesk.features.doctor.report_text import report_lines
 from mcpdesk.features.doctor.selection import no_input, only_trusted, selected
 from mcpdesk.transports.clean_terminal import is_terminal
-from mcpdesk.upstream.target_transport import Reach
+from mcpdesk.upstream.target_transport import Reach, login_options
 
 DOCTOR_EXAMPLES = """\b
 Examples:
@@ -24,9 +26,11 @@ Examples:
   mcpdesk doctor cursor: claude-code:github
   mcpdesk doctor .mcp.json --json
   mcpdesk doctor --trust --max-tokens 20000 --timeout 60
+  mcpdesk doctor --login cursor:github         each step of the login at one server
+  mcpdesk doctor --login https://example.com/mcp --browser
 
-Exit codes: 0 no errors, 1 a server failed or has an unsafe setting, or a file is broken,
-2 invalid command, or the file of a TARGET is not trusted.
+Exit codes: 0 no errors, 1 a server failed or has an unsafe setting, a file is broken, or the login does
+not work, 2 invalid command, or the file of a TARGET is not trusted.
 """
 
 
@@ -59,6 +63,18 @@ Exit codes: 0 no errors, 1 a server failed or has an unsafe setting, or a file i
 @click.option(
     "--trust", is_flag=True, help="Start the servers of all files without asking whether you trust them."
 )
+@click.option(
+    "--login",
+    "login_target",
+    metavar="TARGET",
+    shell_complete=completion.target,
+    help="Check only the login at this server, step by step. TARGET is a URL or a server such as "
+    "cursor:github.",
+)
+@click.option("--account", default="", metavar="NAME", help="With --login: name of the login.")
+@click.option("--renew", is_flag=True, help="With --login: renew the token, even if it is valid.")
+@click.option("--browser", is_flag=True, help="With --login: log in with a browser, if a person is needed.")
+@login_flags(is_hidden=True)
 def doctor_command(
     targets: tuple[str, ...],
     as_json: bool,
@@ -66,6 +82,11 @@ def doctor_command(
     locks: Path | None,
     max_tokens: int | None,
     trust: bool,
+    login_target: str | None,
+    account: str,
+    renew: bool,
+    browser: bool,
+    **flags: Any,
 ) -> int:
     """Check the servers in the configuration files of all known clients on this machine: start each, at most
     eight at once, and print how long it takes to start, its protocol revision, the size of its definitions,
@@ -79,7 +100,18 @@ def doctor_command(
 
     Servers of a file that you have not trusted are listed, but not started. If you name a TARGET in a
     terminal, the command asks whether you trust its file.
+
+    With --login, the command checks only the login at one server: discovery, registration, authorization,
+    token and refresh, each with the rules that it follows or breaks. It opens no browser unless you use
+    --browser, and registers no client without a login.
     """
+    if login_target is not None:
+        if targets or locks or max_tokens is not None:
+            raise click.UsageError("--login cannot be combined with other targets, --locks or --max-tokens.")
+        reach = Reach(account=account_name(account), login=given_login(flags), trusts_files=trust)
+        return _check_login(login_target, reach, renews=renew, opens_browser=browser, as_json=as_json)
+    if account or renew or browser or any(flags.values()):
+        raise click.UsageError("--account, --renew, --browser and login options need --login.")
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
@@ -103,6 +135,25 @@ def doctor_command(
     if not report.ok:
         return TOOL_ERROR
     return USAGE if targets and _is_refused(report) else OK
+
+
+def _check_login(target: str, reach: Reach, *, renews: bool, opens_browser: bool, as_json: bool) -> int:
+    """Check the login at one server. Return the exit code."""
+    from mcpdesk.cli.login import server_at, show_address, token_store
+    from mcpdesk.features.doctor.login_check import LoginPlan, check_login
+    from mcpdesk.features.doctor.login_text import login_lines
+
+    server = server_at(target, reach)
+    account = reach.account or server.account
+    show = show_address if opens_browser else None
+    options, store = login_options(server, reach), token_store(account)
+    plan = LoginPlan(target, server.url, options, store, renews, show, account=account)
+    report = asyncio.run(check_login(plan))
+    if as_json:
+        print_json(msgspec.to_builtins(report))
+    else:
+        print_text("\n".join(login_lines(report)))
+    return OK if report.ok else TOOL_ERROR
 
 
 def _is_refused(report: Report) -> bool:
