@@ -321,7 +321,7 @@ class Feature:
         """
         return None
 
-    def link_to_cores(self, named: Sequence[str]) -> AttachedLink | None:
+    def link_to_cores(self, names: Sequence[str]) -> AttachedLink | None:
         """Return a link to the cores of this machine that have these names or process ids.
 
         Raises: DeskUserError.

@@ -136,10 +136,10 @@ class Operator:
     def revoke_all(self) -> int:
         """End all sessions, and invalidate all unused links. Return the number of sessions that ended."""
         with self._lock:
-            ended = sum(self._clock() <= each.until for each in self._sessions.values())
+            count = sum(self._clock() <= each.until for each in self._sessions.values())
             self._sessions.clear()
             self._links.clear()
-        return ended
+        return count
 
     def _use_link(self, word: str) -> bool:
         with self._lock:

@@ -239,8 +239,8 @@ class Verifier:
             raise Rejected("it is from another issuer")
         if terms.audiences:
             audience = claims.get("aud")
-            named = audience if isinstance(audience, list) else [audience]
-            if not any(isinstance(each, str) and each in terms.audiences for each in named):
+            audiences = audience if isinstance(audience, list) else [audience]
+            if not any(isinstance(each, str) and each in terms.audiences for each in audiences):
                 raise Rejected("it is for another audience")
         return begins - terms.leeway_s, expires + terms.leeway_s
 

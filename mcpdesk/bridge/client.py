@@ -100,8 +100,8 @@ class Client:
 
     async def close(self) -> None:
         """Close the connections, and the session if the server has one. A later request connects again."""
-        opened, self._opened, self._connection = self._opened, AsyncExitStack(), None
-        await opened.aclose()
+        stack, self._opened, self._connection = self._opened, AsyncExitStack(), None
+        await stack.aclose()
 
     async def connect(self, timeout_s: float | None = None) -> Mapping[str, Any]:
         """Connect to the server and return its description.

@@ -311,8 +311,8 @@ def _modern(schema: Any, depth: int) -> Any:
 def _definitions(schema: Mapping[str, Any], fresh: dict[str, Any], depth: int) -> None:
     older = _mapping(schema.get("definitions"))
     if older:
-        named = {name: _modern(each, depth + 1) for name, each in older.items()}
-        fresh["$defs"] = named | fresh.get("$defs", {})
+        definitions = {name: _modern(each, depth + 1) for name, each in older.items()}
+        fresh["$defs"] = definitions | fresh.get("$defs", {})
     reference = fresh.get("$ref")
     if reference is None:
         return

@@ -678,5 +678,5 @@ def read_answer(page: Page, line: str) -> Answer | None:
     parts = line.replace(",", " ").split()
     if all(part in by_number for part in parts):
         return Answer(tuple(dict.fromkeys(by_number[part] for part in parts)))
-    named = next((label for label in labels if label.casefold() == line.casefold()), None)
-    return Answer((named,)) if named is not None else Answer((), line)
+    matching_label = next((label for label in labels if label.casefold() == line.casefold()), None)
+    return Answer((matching_label,)) if matching_label is not None else Answer((), line)

@@ -205,12 +205,12 @@ def with_command(arguments: list[str]) -> list[str]:
 
 def _with_module(arguments: list[str]) -> list[str]:
     """Replace `-m MODULE`, as the first words or after a command, by the target `module:MODULE`."""
-    place = 1 if arguments[:1] and arguments[0] in COMMANDS else 0
-    if arguments[place : place + 1] != ["-m"] or "_MCPDESK_COMPLETE" in os.environ:
+    index = 1 if arguments[:1] and arguments[0] in COMMANDS else 0
+    if arguments[index : index + 1] != ["-m"] or "_MCPDESK_COMPLETE" in os.environ:
         return arguments
-    if arguments[place + 1 : place + 2] in ([], ["--"]):
+    if arguments[index + 1 : index + 2] in ([], ["--"]):
         raise DeskUserError("A module must follow -m.", "Example: mcpdesk -m package.server:app.")
-    return [*arguments[:place], MODULE + arguments[place + 1], *arguments[place + 2 :]]
+    return [*arguments[:index], MODULE + arguments[index + 1], *arguments[index + 2 :]]
 
 
 def _is_path(word: str) -> bool:

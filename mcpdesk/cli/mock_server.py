@@ -151,12 +151,12 @@ def _key(request: JSONObject) -> bytes:
 
 def _version(request: JSONObject) -> str:
     """Return the protocol revision of a stateless request. Empty for other requests."""
-    named = meta_of(request).get(VERSION_KEY) if is_stateless(request) else None
-    return named if isinstance(named, str) else ""
+    version = meta_of(request).get(VERSION_KEY) if is_stateless(request) else None
+    return version if isinstance(version, str) else ""
 
 
 def _name(request: JSONObject) -> tuple[str, str]:
     """Return the method of a request, and the name of its tool, resource or prompt."""
     known, params = METHODS.get(request["method"]), request.get("params")
-    named = params.get(known.routing_field, "") if known and isinstance(params, dict) else ""
-    return request["method"], str(named)
+    name = params.get(known.routing_field, "") if known and isinstance(params, dict) else ""
+    return request["method"], str(name)

@@ -164,8 +164,8 @@ def stdio_command(folder: str, mode: str, alone: bool, mock: Path | None, server
 
     folder_path = server_folder(folder)
     if alone:
-        ended = lone_core.run(folder_path, mode, is_alone=True)
-        return ended if isinstance(ended, int) else 0
+        exit_code = lone_core.run(folder_path, mode, is_alone=True)
+        return exit_code if isinstance(exit_code, int) else 0
     return pump.serve(
         str(folder_path), mode, lambda client_state: lone_core.run(folder_path, mode, client_state)
     )
@@ -329,8 +329,8 @@ def _running(host: Host) -> str:
 
     calls = sum(len(dialogue.conversation.running) for dialogue in _dialogues(host))
     jobs = sum(job.status is TaskStatus.WORKING for job in host.services.jobs.snapshot())
-    counted = ((calls, "call"), (jobs, "job"))
-    return " and ".join(f"{number} {word}{'s' * (number > 1)}" for number, word in counted if number)
+    counts = ((calls, "call"), (jobs, "job"))
+    return " and ".join(f"{number} {word}{'s' * (number > 1)}" for number, word in counts if number)
 
 
 def greeting(host: Host) -> list[str]:
@@ -342,8 +342,8 @@ def greeting(host: Host) -> list[str]:
     lines += [f"passing {name} through at {host.url(name)}" for name in host.passed]
     others = [name for name in host.upstreams if name not in host.passed]
     lines += [f"{name} is not served to clients; `mcpdesk attach` shows it" for name in others]
-    named = [*urls.values(), *map(host.url, host.passed)]
-    address = next(iter(named), "").partition("/mcp/")[0]
+    urls_of_servers = [*urls.values(), *map(host.url, host.passed)]
+    address = next(iter(urls_of_servers), "").partition("/mcp/")[0]
     if address.startswith("http") and host.http is not None and host.http.has_sign_in:
         lines += [f"a browser shows it at {address}/", *_how_to_sign_in(host, host.http)]
     if host.shared is not None:

@@ -87,8 +87,8 @@ def _config_file(client: str) -> Path:
 
     `client` may also be the path of a file.
     """
-    wanted = config_places(client, Path.home(), Path.cwd(), os.environ)
-    existing = [path for path in wanted if path.is_file()]
+    candidates = config_places(client, Path.home(), Path.cwd(), os.environ)
+    existing = [path for path in candidates if path.is_file()]
     if len(existing) > 1:
         existing = [path for path in existing if sections(parsed(path, read_text(path)))] or existing
-    return (existing or wanted)[0].resolve()
+    return (existing or candidates)[0].resolve()

@@ -451,11 +451,11 @@ class ServerConnection:
             await self._replace_session(used)
             return await self._exchange(step, call)
 
-    async def _replace_session(self, lost: Agreement | None) -> None:
-        """Open a new session, unless this was already done after `lost` was agreed."""
+    async def _replace_session(self, old_agreement: Agreement | None) -> None:
+        """Open a new session, unless a session was already opened after `old_agreement`."""
         async with self._opening:
-            if self._agreement is lost:
-                self._agreement = await self._agreed(lost)
+            if self._agreement is old_agreement:
+                self._agreement = await self._agreed(old_agreement)
                 self._flows.revision = self._agreement.revision
                 for notify in self.on_new_session:
                     notify()

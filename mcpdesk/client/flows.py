@@ -220,9 +220,9 @@ class RequestFlows:
         if response.error is not None:
             return response
         task = response.value().get("task")
-        named = _named(task if isinstance(task, dict) else {})
-        result = _rounds(call, Send("tasks/result", named))
-        return await _cancelling(call, result, Send("tasks/cancel", named))
+        task_named = _named(task if isinstance(task, dict) else {})
+        result = _rounds(call, Send("tasks/result", task_named))
+        return await _cancelling(call, result, Send("tasks/cancel", task_named))
 
     async def _extension_task(self, call: ClientCall, params: JSONObject) -> ServerResponse:
         """Call a tool as a task of the extension and poll until the task ends."""
@@ -230,16 +230,16 @@ class RequestFlows:
         if response.error is not None or response.value().get("resultType") != "task":
             return response
         created = response.value()
-        named = _named(created)
-        cancel = Send("tasks/cancel", named, capabilities=TASKS)
-        return await _cancelling(call, _followed(call, created, named), cancel)
+        task_named = _named(created)
+        cancel = Send("tasks/cancel", task_named, capabilities=TASKS)
+        return await _cancelling(call, _followed(call, created, task_named), cancel)
 
 
 async def _rounds(call: ClientCall, request: Send) -> ServerResponse:
     """Send a request, and send it again with answers as long as its result contains questions."""
-    sent = request
+    round_request = request
     for _ in range(MAX_ROUNDS):
-        response = await call.send(sent)
+        response = await call.send(round_request)
         result = response.result
         if result is None or result.get("resultType") != "input_required":
             return response
@@ -247,7 +247,7 @@ async def _rounds(call: ClientCall, request: Send) -> ServerResponse:
         if not answers:
             await asyncio.sleep(PAUSE_S)
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
-        sent = replace(request, params=request.params | {"inputResponses": answers} | state)
+        round_request = replace(request, params=request.params | {"inputResponses": answers} | state)
     raise InvalidAnswer(f"{request.method}: it asked {MAX_ROUNDS} times, which is the limit")
 
 

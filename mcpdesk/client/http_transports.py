@@ -135,9 +135,9 @@ class HttpRequests:
         framer, identifier = EventFramer(self._max_bytes), message.get("id")
         reply = ServerReply()
         broke: HttpError | InvalidAnswer | None = None
-        sent, data = POST_HEADERS | dict(headers), codec.encode(message)
+        request_headers, data = POST_HEADERS | dict(headers), codec.encode(message)
         try:
-            async with self.answered("POST", sent, data, follows=True) as answer:
+            async with self.answered("POST", request_headers, data, follows=True) as answer:
                 reply = await self._read(answer, identifier, receive, framer)
         except HttpError as error:
             if error.status or not framer.last_id or is_stateless(message):
@@ -171,8 +171,8 @@ class HttpRequests:
 
     async def deliver(self, data: bytes, headers: Mapping[str, str], url: str) -> ServerReply:
         """Post a message whose answer arrives on another stream. Raises: HttpError."""
-        sent = POST_HEADERS | dict(headers)
-        async with self.answered("POST", sent, data, url, follows=True) as answer:
+        request_headers = POST_HEADERS | dict(headers)
+        async with self.answered("POST", request_headers, data, url, follows=True) as answer:
             return await self._read(answer, None, None, EventFramer(self._max_bytes))
 
     async def delete(self, headers: Mapping[str, str]) -> None:
@@ -184,11 +184,11 @@ class HttpRequests:
         self,
         headers: Mapping[str, str] | None = None,
         framer: EventFramer | None = None,
-        opened: Callable[[], None] = lambda: None,
+        on_open: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Event]:
         """Yield the events of the server's stream until it ends.
 
-        `framer` has the position for resuming a stream. `opened` is called once the stream has started.
+        `framer` has the position for resuming a stream. `on_open` is called once the stream has started.
 
         Raises: HttpError if the server does not start a stream; InvalidAnswer for an event that is too large.
         """
@@ -198,7 +198,7 @@ class HttpRequests:
             if answer.status != 200 or answer.content_type != EVENT_STREAM:
                 body = excerpt(await answer.content.read(MAX_EXCERPT_LENGTH)) if answer.status >= 400 else ""
                 raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status, body=body)
-            opened()
+            on_open()
             async for piece in answer.content.iter_any():
                 for event in framed(framer, piece):
                     yield event
@@ -420,9 +420,9 @@ class StreamableHttp(ClientTransport):
         reply = await self._requests.post(request, {**used, **headers}, receive)
         if SESSION in used and is_lost_session(reply.status, reply.reason):
             failure = reply.failure()
-            gone = SessionGone(failure.message, status=reply.status, body=failure.body)
-            gone.reply = reply
-            raise gone
+            session_error = SessionGone(failure.message, status=reply.status, body=failure.body)
+            session_error.reply = reply
+            raise session_error
         return reply
 
     async def send(self, message: JSONObject) -> None:
@@ -446,7 +446,7 @@ class StreamableHttp(ClientTransport):
         """Return an HTTP+SSE transport of 2024-11-05 for the same URL."""
         return HttpSse(self._requests)
 
-    async def listen(self, opened: Callable[[], None]) -> None:
+    async def listen(self, on_open: Callable[[], None]) -> None:
         """Receive events from the session's stream, and resume the stream when it ends.
 
         Return if the server offers no stream. Raises: SessionGone if it forgot the session of the stream.
@@ -456,7 +456,7 @@ class StreamableHttp(ClientTransport):
         def begun() -> None:
             nonlocal failures, session
             failures, session = 0, self._session.get(SESSION, "")
-            opened()
+            on_open()
 
         while not self._is_stateless:
             try:
@@ -466,9 +466,9 @@ class StreamableHttp(ClientTransport):
             except HttpError as error:
                 failures += 1
                 if session and is_lost_session(error.status, error.body):
-                    gone = SessionGone(error.message, status=error.status, body=error.body)
-                    gone.has_received = has_received
-                    raise gone from None
+                    session_error = SessionGone(error.message, status=error.status, body=error.body)
+                    session_error.has_received = has_received
+                    raise session_error from None
                 if error.status:
                     return
                 if failures == MAX_FAILURES:

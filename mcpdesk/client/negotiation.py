@@ -117,10 +117,10 @@ def agreement_from(result: JSONObject) -> tuple[Agreement, list[Remark]]:
     version, remarks = result.get("protocolVersion"), list[Remark]()
     revision = BY_NAME.get(version) if isinstance(version, str) else None
     if revision is None or revision.is_stateless:
-        named = "no revision" if version is None else f"the revision {excerpt(str(version))[:40]!r}"
+        revision_text = "no revision" if version is None else f"the revision {excerpt(str(version))[:40]!r}"
         older = [each for each in _WITH_HANDSHAKE if isinstance(version, str) and each.name < version]
         revision = older[-1] if older and _DATE.fullmatch(str(version)) else LATEST_HANDSHAKE
-        fault = f"it answers the handshake with {named}; {revision.name} is used"
+        fault = f"it answers the handshake with {revision_text}; {revision.name} is used"
         remarks.append(Remark(RemarkKind.REVISION, fault))
     if not isinstance(result.get("capabilities", {}), dict):
         fault = f"capabilities is {value_excerpt(result['capabilities'])}; it must be an object"
@@ -145,8 +145,8 @@ def _result(reply: ServerReply) -> JSONObject:
 
 def _versions(reply: ServerReply, result: JSONObject) -> list[str]:
     """Return the revisions that the server lists as supported."""
-    named = result.get("supportedVersions")
+    versions = result.get("supportedVersions")
     if not result:
         data = reply.message["error"].get("data")
-        named = data.get("supported") if isinstance(data, dict) else None
-    return [each[:40] for each in named if isinstance(each, str)] if isinstance(named, list) else []
+        versions = data.get("supported") if isinstance(data, dict) else None
+    return [each[:40] for each in versions if isinstance(each, str)] if isinstance(versions, list) else []

@@ -158,8 +158,8 @@ def _labels(field: JSONObject) -> dict[str, Any]:
     pairs = [(str(each.get("title", each["const"])), each["const"]) for each in titled] or list(
         zip(source.get("enumNames", plain), plain, strict=False)
     )
-    named = dict(pairs)
-    return named if len(named) == len(pairs) else {str(value): value for _, value in pairs}
+    labels = dict(pairs)
+    return labels if len(labels) == len(pairs) else {str(value): value for _, value in pairs}
 
 
 def _meaning(label: str, value: Any) -> str:
@@ -171,8 +171,8 @@ def _default(field: JSONObject, labels: dict[str, Any]) -> Answer:
         return Answer()
     default = field["default"]
     if labels:
-        wanted = default if isinstance(default, list) else [default]
-        return Answer(tuple(label for label, value in labels.items() if value in wanted))
+        values = default if isinstance(default, list) else [default]
+        return Answer(tuple(label for label, value in labels.items() if value in values))
     return Answer(other=str(default))
 
 

@@ -100,11 +100,13 @@ class PublishedSkills:
             if data is None:
                 yield "it is not one text or one binary file"
             elif entry["resources"] != DYNAMIC:
-                listed = next((each for each in entry["resources"] if each["uri"] == uri), None)
-                if listed is None:
+                listed_entry = next((each for each in entry["resources"] if each["uri"] == uri), None)
+                if listed_entry is None:
                     yield f"the skill {entry['uri'].removesuffix(MAIN)} does not list it among its files"
                 else:
-                    yield content_fault(data, listed, entry["frontmatter"] if uri == entry["uri"] else None)
+                    yield content_fault(
+                        data, listed_entry, entry["frontmatter"] if uri == entry["uri"] else None
+                    )
             elif uri == entry["uri"]:
                 yield fields_fault(data, entry["frontmatter"])
 

@@ -87,9 +87,11 @@ def named_revision(reply: ServerReply) -> str:
     header.
     """
     result = reply.message.get("result") if isinstance(reply.message, dict) else None
-    named = result.get("protocolVersion") if isinstance(result, dict) else None
-    is_fit = isinstance(named, str) and named.isascii() and named.isprintable() and len(named) <= 40
-    return str(named).strip() if is_fit else ""
+    revision = result.get("protocolVersion") if isinstance(result, dict) else None
+    is_fit = (
+        isinstance(revision, str) and revision.isascii() and revision.isprintable() and len(revision) <= 40
+    )
+    return str(revision).strip() if is_fit else ""
 
 
 class ServerResponse(Struct, frozen=True):
@@ -172,8 +174,8 @@ class ServerReply(Struct, frozen=True):
         media_type = self.headers.get("content-type", "")
         if self.status == 200 and media_type.startswith("text/event-stream"):
             last = excerpt(self.body)[:MAX_QUOTED_LENGTH]
-            ended = "an event stream that ended without the answer"
-            return f"{ended}; its last event was {last}" if last else ended
+            end_text = "an event stream that ended without the answer"
+            return f"{end_text}; its last event was {last}" if last else end_text
         if not self.body.strip():
             return "an empty answer"
         if self.body.startswith(GZIP):
@@ -274,10 +276,10 @@ class ClientTransport(ABC):
         """Return the transport to try if the server rejects a handshake over this one, or None."""
         return None
 
-    async def listen(self, opened: Callable[[], None]) -> None:
+    async def listen(self, on_open: Callable[[], None]) -> None:
         """Receive messages that belong to no request, until cancelled.
 
-        `opened` is called once the stream has started. Return at once if the transport needs no separate
+        `on_open` is called once the stream has started. Return at once if the transport needs no separate
         stream for these messages.
         """
         return
@@ -307,11 +309,11 @@ def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str])
         return "the answer is not a JSON-RPC message"
     if is_error(message) and message.get("id") is None:
         return ""  # the server could not read our id
-    answered = message.get("id")
-    if answered is None:
+    answer_id = message.get("id")
+    if answer_id is None:
         return f"the answer has no id; the request has {identifier!r}"
-    if not is_id(answered) or answered != identifier:
-        return f"the answer is to request {answered!r}, not to {identifier!r}"
+    if not is_id(answer_id) or answer_id != identifier:
+        return f"the answer is to request {answer_id!r}, not to {identifier!r}"
     if ("result" in message) == ("error" in message):
         return "the answer needs either a result or an error"
     if "error" in message:

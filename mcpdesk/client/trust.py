@@ -101,8 +101,8 @@ class TrustStore:
 
     def is_trusted(self, path: Path, sha256: str) -> bool:
         """Return True if the person agreed to this content of the file."""
-        wanted = (str(path.resolve()), sha256)
-        return any((each.path, each.sha256) == wanted for each in self.read().entries)
+        key = (str(path.resolve()), sha256)
+        return any((each.path, each.sha256) == key for each in self.read().entries)
 
     def trust(self, path: Path, sha256: str) -> None:
         """Store the person's agreement. Raises: DeskUserError if the file cannot be written."""

@@ -51,9 +51,9 @@ def blocking(
     seconds.
     """
     start: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
-    opened: Future[T] = Future()
+    result: Future[T] = Future()
     closed: Future[None] = Future()
-    ended = asyncio.Event()
+    end_event = asyncio.Event()
 
     async def serve() -> None:
         task = asyncio.current_task()
@@ -61,10 +61,10 @@ def blocking(
         start.set_result((asyncio.get_running_loop(), task))
         try:
             async with opening as server:
-                opened.set_result(server)
-                await ended.wait()
+                result.set_result(server)
+                await end_event.wait()
         except BaseException as error:  # the waiting thread raises this error
-            (closed if opened.done() else opened).set_exception(error)
+            (closed if result.done() else result).set_exception(error)
         else:
             closed.set_result(None)
 
@@ -72,16 +72,16 @@ def blocking(
     thread.start()
     loop, task = start.result()
     try:
-        server = opened.result(limit_s)
+        server = result.result(limit_s)
     except BaseException:  # including KeyboardInterrupt
-        if not opened.done():
+        if not result.done():
             loop.call_soon_threadsafe(task.cancel)
         thread.join(END_S)
         raise
     try:
         yield Blocking(server, loop)
     finally:
-        loop.call_soon_threadsafe(ended.set)
+        loop.call_soon_threadsafe(end_event.set)
         thread.join(END_S)
     if closed.done():
         closed.result()

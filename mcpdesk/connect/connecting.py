@@ -117,5 +117,5 @@ async def _elsewhere(
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
-    place = ClientPlace(settings.state_dir, settings.api_key_header)
-    yield target_transport(target, reach, place, on_log), None
+    client_place = ClientPlace(settings.state_dir, settings.api_key_header)
+    yield target_transport(target, reach, client_place, on_log), None

@@ -51,21 +51,21 @@ class FolderVariables:
 
     def read(self) -> Variables:
         """Read the env files. May be called on any thread. Raises: DeskUserError for an invalid line."""
-        wanted = {}
+        variables = {}
         for name, value, location in read_env_files(self._folder):
             if not NAME.fullmatch(name) or "\0" in value:
                 message = f"{location}: {name!r} is not a variable name."
                 raise DeskUserError(message, "A name has letters, digits and '_'.")
             if not is_setting(name) and may_set_variable(name):
-                wanted[name] = value
-        return wanted
+                variables[name] = value
+        return variables
 
-    def put(self, wanted: Variables) -> None:
+    def put(self, variables: Variables) -> None:
         """Add these variables to the environment, and remove variables that only an earlier call added."""
-        for name in self._given - wanted.keys():
+        for name in self._given - variables.keys():
             self._environment.pop(name, None)
-        self._given &= wanted.keys()
-        for name, value in wanted.items():
+        self._given &= variables.keys()
+        for name, value in variables.items():
             if name in self._given or name not in self._environment:
                 self._environment[name] = value
                 self._given.add(name)

@@ -392,8 +392,10 @@ class Host:
         """Remove a server: disconnect its clients and end its jobs. Its recorded traffic is kept."""
         async with self._names.of(name):
             if (upstream := self.upstreams.pop(name, None)) is not None:
-                passed = self.passed.pop(name, None)
-                await asyncio.gather(upstream.close(), *([] if passed is None else [passed.close()]))
+                passed_server = self.passed.pop(name, None)
+                await asyncio.gather(
+                    upstream.close(), *([] if passed_server is None else [passed_server.close()])
+                )
             elif name in self.folders:
                 await self._remove_folder(name)
             else:
@@ -532,7 +534,7 @@ class Host:
         if self.http is not None:
             await self.http.close()
         await asyncio.gather(*(upstream.close() for upstream in self.upstreams.values()))
-        await asyncio.gather(*(passed.close() for passed in self.passed.values()))
+        await asyncio.gather(*(passed_server.close() for passed_server in self.passed.values()))
         for endpoint in self.by_name.values():
             for dialogue in list(endpoint.dialogues.values()):
                 dialogue.close("the core stops")
@@ -610,8 +612,8 @@ class Host:
     def _unknown_tools(self) -> list[str]:
         """Return warnings about approvals that name a tool that no server has."""
         known = frozenset[str]().union(*(hosted.tools for hosted in self.folders.values()))
-        named = policies_of(self.settings.approvals).keys()
-        return [f"approvals: {no_tool(name, known)}" for name in named if name not in known]
+        tool_names = policies_of(self.settings.approvals).keys()
+        return [f"approvals: {no_tool(name, known)}" for name in tool_names if name not in known]
 
     async def _listen(self) -> None:
         from mcpdesk.hosting.hosted_jobs import HostedJobs

@@ -155,7 +155,7 @@ class HostedFolder:
         """Read the folder, serve what changed, and report it. Only one call may run at a time."""
         began = time.perf_counter()
         self._put_variables(await asyncio.to_thread(self._read_variables, self.folder))
-        name, warnings, lost = self.server.name, self.warnings, self.modes.lost
+        name, warnings, lost_tools = self.server.name, self.warnings, self.modes.lost
         try:
             reading, agreed = await asyncio.to_thread(self._read)
             if self._waits_for:
@@ -186,7 +186,7 @@ class HostedFolder:
         for helper in self.server.helpers:
             if helper not in helpers:
                 self._journal.notify(f"{name}: {helper}", Severity.INFO, "logs")
-        for mode in sorted(self.modes.lost - lost):
+        for mode in sorted(self.modes.lost - lost_tools):
             message = f"the mode {mode} no longer exists; clients that use it now receive no tools"
             self._journal.notify(f"{name}: {message}", Severity.WARNING)
         known = {_without_location(warning) for warning in warnings}
@@ -373,12 +373,12 @@ class HostedFolder:
     @property
     def variables(self) -> dict[str, str]:
         """Environment variables that items require. Each is mapped to a file that requires it."""
-        needed = {
+        variable_names = {
             variable: path.relative_to(self.folder).as_posix()
             for path, file in self._loaded.files.items()
             for variable in file.asked
         }
-        return dict(sorted(needed.items()))
+        return dict(sorted(variable_names.items()))
 
     async def wake(self) -> None:
         """Restore the state of a previous run."""

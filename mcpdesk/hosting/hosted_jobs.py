@@ -179,9 +179,9 @@ class HostedJob:
     async def manifest(self) -> bytes:
         """Encode a list of the files that the job made. Reads the files."""
         job = self._job
-        listed = [await self._listed(file) for file in job.files]
+        file_entries = [await self._listed(file) for file in job.files]
         body: JSONObject = {"job_id": job.id, "status": state_of(job), "tool": job.tool}
-        body |= {"files": listed, "total_bytes": sum(file.size for file in job.files)}
+        body |= {"files": file_entries, "total_bytes": sum(file.size for file in job.files)}
         return codec.encode(body)
 
     async def download(self, name: str = "") -> Download | None:
@@ -243,14 +243,14 @@ class RecordedJob(HostedJob):
 
 
 async def _on_thread(
-    work: Callable[[], T], unwanted: Callable[[T], None], ended: Callable[[], None] = lambda: None
+    work: Callable[[], T], unwanted: Callable[[T], None], on_end: Callable[[], None] = lambda: None
 ) -> T:
     """Run work on a thread. If the caller is cancelled first, call `unwanted` with the result.
 
-    `ended` is always called when the work has ended.
+    `on_end` is always called when the work has ended.
     """
     working = asyncio.create_task(asyncio.to_thread(work))
-    working.add_done_callback(lambda _: ended())
+    working.add_done_callback(lambda _: on_end())
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:

@@ -127,13 +127,13 @@ class Journal:
         if cause:
             rest = (where, server, trace, call, at)
             return self._limits.put(cause, lambda more: self.log(level, source, text + more, *rest))
-        cut = text if len(text) <= MAX_LINE_LENGTH else text[:MAX_LINE_LENGTH] + " ..."
+        cut_text = text if len(text) <= MAX_LINE_LENGTH else text[:MAX_LINE_LENGTH] + " ..."
         tool = ""
         if call is not None and self.origin_of is not None:
             origin, tool = self.origin_of(call)
             server = server or origin
         when = time.time() if at is None else at
-        line = LogLine(0, when, level, source, cut, where, server, trace, call, tool)
+        line = LogLine(0, when, level, source, cut_text, where, server, trace, call, tool)
         self.keep_line(line)
         if call is not None and self.keep_for_call is not None:
             self.keep_for_call(line)

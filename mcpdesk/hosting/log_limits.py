@@ -48,7 +48,7 @@ class LogLimits:
         """
         if not self._causes:
             return
-        due: list[tuple[Write, int]] = []
+        pending_writes: list[tuple[Write, int]] = []
         with self._lock:
             now = self._clock()
             for name, cause in list(self._causes.items()):
@@ -57,9 +57,9 @@ class LogLimits:
                 if cause.write is None:
                     del self._causes[name]
                     continue
-                due.append((cause.write, cause.count))
+                pending_writes.append((cause.write, cause.count))
                 cause.until, cause.count, cause.write = now + SECOND_S, 0, None
-        for write, count in due:
+        for write, count in pending_writes:
             write("" if count == 1 else f" ({count} times in {SECOND_S:g} s)")
 
 

@@ -38,15 +38,15 @@ def problem(page: Page, answer: Answer) -> str:
         return f"free text is limited to {MAX_TEXT_LENGTH} characters"
     if page.link:
         return link_problem(page.link)
-    written = answer.other.strip()
-    chosen = len(answer.selected) + bool(written)
+    text = answer.other.strip()
+    chosen = len(answer.selected) + bool(text)
     if chosen == 0:
         return _missing(page) if page.is_required else ""
     if chosen > 1 and not page.multi_select:
         return "only one choice is possible"
-    if written and not page.own_words:
+    if text and not page.own_words:
         return "only the given options can be chosen"
-    return out_of_bounds(page.rules, chosen if page.multi_select else written or None)
+    return out_of_bounds(page.rules, chosen if page.multi_select else text or None)
 
 
 def _missing(page: Page) -> str:

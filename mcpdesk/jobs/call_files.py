@@ -133,14 +133,14 @@ class CreatedFiles:
         Raises: NotOwnFile.
         """
         shared = [root for root in roots if _is_shared(root)]
-        wanted = tuple(dict.fromkeys(paths))
+        unique_paths = tuple(dict.fromkeys(paths))
         with self._lock:
-            for path in wanted:
+            for path in unique_paths:
                 self._check(path, shared)
-            for path in wanted:
+            for path in unique_paths:
                 self._make_folders(path.parent)
-            self._used.update(wanted)
-        return wanted
+            self._used.update(unique_paths)
+        return unique_paths
 
     def release(self, claimed: Collection[Path], more: Iterable[Path] = ()) -> None:
         """Mark the existing files among `claimed` and `more` as created by this server.

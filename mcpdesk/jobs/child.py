@@ -272,9 +272,9 @@ class KeeperChild:
             raise
         self.pid, self.keeper = map(int, first[1:].split())
 
-    def on_end(self, ended: Callable[[], None]) -> None:
+    def on_end(self, callback: Callable[[], None]) -> None:
         """Call a function once the program has ended."""
-        self._ended = ended
+        self._ended = callback
         asyncio.get_running_loop().add_reader(self._control.fileno(), self._reported)
         self._on_data(b"")
 
@@ -336,13 +336,13 @@ class DirectChild:
         """Exit code, negative for a signal, or None while it runs."""
         return self._popen.poll()
 
-    def on_end(self, ended: Callable[[], None]) -> None:
+    def on_end(self, callback: Callable[[], None]) -> None:
         """Call a function once the program has ended."""
         loop = asyncio.get_running_loop()
 
         def wait() -> None:
             self._popen.wait()
-            call_soon_safely(loop, ended)
+            call_soon_safely(loop, callback)
 
         Thread(target=wait, name="program", daemon=True).start()
 

@@ -192,7 +192,7 @@ class CallFeed:
     def since(self, cursor: Cursor = START) -> FeedUpdate:
         """Return the output after a reader's cursor."""
         with self._lock:
-            stdout, lost = self._stdout.since(cursor.stdout)
+            stdout, lost_length = self._stdout.since(cursor.stdout)
             stderr, lost_too = self._stderr.since(cursor.stderr)
             return FeedUpdate(
                 Cursor(self._stdout.size, self._stderr.size, self._steps, len(self._files)),
@@ -200,7 +200,7 @@ class CallFeed:
                 stderr,
                 self._progress if self._steps > cursor.progress else None,
                 tuple(self._files[cursor.files :]),
-                (lost, lost_too),
+                (lost_length, lost_too),
             )
 
     def written(self, after: int) -> tuple[str, int, int]:
@@ -209,8 +209,8 @@ class CallFeed:
         Positions count characters. If text after `after` was dropped, the start is later than `after`.
         """
         with self._lock:
-            text, lost = self._both.since(max(0, after))
-            return text, max(0, after) + lost, self._both.size
+            text, lost_length = self._both.since(max(0, after))
+            return text, max(0, after) + lost_length, self._both.size
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function after every change. Call the returned function to stop that."""
@@ -244,8 +244,8 @@ def _ending(tail: _Tail, most: int) -> str:
     text = tail.end()
     if tail.size <= min(most, len(text)):
         return text
-    room = max(0, most - len(OMISSION_NOTE))
-    return f"{OMISSION_NOTE}{text[max(0, len(text) - room) :]}"
+    max_length = max(0, most - len(OMISSION_NOTE))
+    return f"{OMISSION_NOTE}{text[max(0, len(text) - max_length) :]}"
 
 
 def _sendable(text: str) -> str:

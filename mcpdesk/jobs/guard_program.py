@@ -101,15 +101,15 @@ def clear() -> None:
 
 def collect() -> dict[int, int] | None:
     """Reap ended children. Return their exit codes by process number, or None if no child is left."""
-    ended: dict[int, int] = {}
+    exit_codes: dict[int, int] = {}
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return ended or None
+            return exit_codes or None
         if pid == 0:
-            return ended
-        ended[pid] = os.waitstatus_to_exitcode(status)
+            return exit_codes
+        exit_codes[pid] = os.waitstatus_to_exitcode(status)
 
 
 def has_children() -> bool:
@@ -181,10 +181,10 @@ def serve_programs(requests: int) -> None:
             _close(descriptors)
 
 
-def _kill_orphans(keepers: set[int], ended: dict[int, int]) -> None:
+def _kill_orphans(keepers: set[int], exit_codes: dict[int, int]) -> None:
     """Kill processes that became children of this process because their keeper was killed."""
-    is_ordinary = all(pid in keepers and code == 0 for pid, code in ended.items())
-    keepers.difference_update(ended)
+    is_ordinary = all(pid in keepers and code == 0 for pid, code in exit_codes.items())
+    keepers.difference_update(exit_codes)
     if not is_ordinary:
         spared = {pid for keeper in keepers for pid in (keeper, *descendants(keeper))}
         for pid in set(descendants(os.getpid())) - spared:
@@ -234,10 +234,10 @@ def keep(control: int, stdout: int, stderr: int) -> None:
         if control in wait_for_any([control, signals]):
             clear()  # the core has ended, or has closed the program's socket
         _drain(signals)
-        ended = collect() or {}
+        exit_codes = collect() or {}
         is_empty = adopts and not has_children()
-        if leader in ended:
-            _write(control, f"-{ended[leader]}\n" + "!\n" * is_empty)
+        if leader in exit_codes:
+            _write(control, f"-{exit_codes[leader]}\n" + "!\n" * is_empty)
         elif is_empty:
             _write(control, "!\n")
 

@@ -71,9 +71,9 @@ class Excerpt:
             return
         if not was_cut:
             self._split()
-        room = self._end - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:][-self._end :]
+        free_length = self._end - len(self._head)
+        self._head += data[:free_length]
+        self._tail += data[free_length:][-self._end :]
         if len(self._tail) > 2 * self._end:
             del self._tail[: -self._end]
 
@@ -272,16 +272,16 @@ class Output:
 
     def _write(self, data: bytes) -> None:
         assert self._descriptor is not None
-        if self._budget is not None and (room := self._budget.reserve(len(data))) < len(data):
-            data = data[:room]
+        if self._budget is not None and (reserved_bytes := self._budget.reserve(len(data))) < len(data):
+            data = data[:reserved_bytes]
             self.problem = (
-                f"the file holds the first {self.written + room:,} bytes only: "
+                f"the file holds the first {self.written + reserved_bytes:,} bytes only: "
                 "the outputs of programs exceed outputs_keep_bytes"
             )
         while data:
-            written = os.write(self._descriptor, data)
-            self.written += written
-            data = data[written:]
+            byte_count = os.write(self._descriptor, data)
+            self.written += byte_count
+            data = data[byte_count:]
 
     def _is_file_due(self, size: int) -> bool:
         return self._folder is not None and size > self._given

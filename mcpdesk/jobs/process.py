@@ -326,11 +326,11 @@ class Process:
         GUARD.watch(child.pid)
         self._on_begin()
         yield_task = asyncio.create_task(lower_priority(child.pid)) if self._low_priority else None
-        ended = await self._follow(child, mark, started)
+        program_end = await self._follow(child, mark, started)
         if yield_task is not None:
             yield_task.cancel()
         GUARD.release(child.pid)
-        return ended
+        return program_end
 
     async def _follow(self, child: Child, mark: str, started: float) -> ProgramEnd:
         self._listen(child)
@@ -437,12 +437,12 @@ UNSURE_ORDER = "[stdout and stderr are two pipes: their lines may be out of orde
 """Remark on output of both streams, because pipes have no common clock."""
 
 
-def end_remarks(ended: ProgramEnd, output: Output, timeout_ms: float) -> list[str]:
+def end_remarks(program_end: ProgramEnd, output: Output, timeout_ms: float) -> list[str]:
     """Return lines about the outcome that the output itself does not show."""
     notes = {
-        f"[timed out after {timeout_ms:g} ms and was ended]": ended.timed_out,
-        f"[exit code {ended.exit_code}]": ended.exit_code != 0,
-        f"[{ended.left_over} still running in the background, ended]": ended.left_over > 0,
+        f"[timed out after {timeout_ms:g} ms and was ended]": program_end.timed_out,
+        f"[exit code {program_end.exit_code}]": program_end.exit_code != 0,
+        f"[{program_end.left_over} still running in the background, ended]": program_end.left_over > 0,
         f"[{output.problem}]": bool(output.problem),
         UNSURE_ORDER: output.has_both_streams,
     }
@@ -456,16 +456,16 @@ class ProgramReport(NamedTuple):
     fields: dict[str, Any]
 
 
-def report_end(ended: ProgramEnd, output: Output, notes: Sequence[str], most: int) -> ProgramReport:
+def report_end(program_end: ProgramEnd, output: Output, notes: Sequence[str], most: int) -> ProgramReport:
     """Report a program's outcome and output in a text of at most `most` characters that ends with `notes`."""
-    room = max(0, most - sum(len(note) + 1 for note in notes))
+    max_length = max(0, most - sum(len(note) + 1 for note in notes))
     fields = {
-        "exit_code": ended.exit_code,
-        "duration_ms": round(ended.duration_s * 1000),
+        "exit_code": program_end.exit_code,
+        "duration_ms": round(program_end.duration_s * 1000),
         "stdout": output.stream("stdout", most),
         "stderr": output.stream("stderr", most),
-        "truncated": output.is_longer(room),
-        "timed_out": ended.timed_out,
+        "truncated": output.is_longer(max_length),
+        "timed_out": program_end.timed_out,
     }
-    text = "\n".join([output.text(room).removesuffix("\n") or "(no output)", *notes])
+    text = "\n".join([output.text(max_length).removesuffix("\n") or "(no output)", *notes])
     return ProgramReport(text, fields)

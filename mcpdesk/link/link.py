@@ -126,9 +126,9 @@ class ServerFacet(Facet):
         If the server cannot be added, the future fails with ValueError and one or two sentences for the
         person.
         """
-        refused: Future[tuple[str, ...]] = Future()
-        refused.set_exception(ValueError("No server can be added here."))
-        return refused
+        failure: Future[tuple[str, ...]] = Future()
+        failure.set_exception(ValueError("No server can be added here."))
+        return failure
 
     @intent(Route.WITH_SERVER)
     def remove_server(self, server: str) -> None:
@@ -346,9 +346,9 @@ class FeatureFacet(Facet):
         A result that is False means that the request had no effect, because its item no longer exists. The
         future fails with ValueError for an invalid request, and if the core lacks the feature.
         """
-        refused: Future[PartResult] = Future()
-        refused.set_exception(ValueError(NOT_DONE))
-        return refused
+        failure: Future[PartResult] = Future()
+        failure.set_exception(ValueError(NOT_DONE))
+        return failure
 
 
 class SettingFacet(Facet):

@@ -79,9 +79,9 @@ def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connectio
         connection.settimeout(JOIN_S)
         with connection.makefile("rb") as reader:
             data = read_message(reader.read)
-            joined = _of_screen.decode(data) if data else None
+            join_request = _of_screen.decode(data) if data else None
             connection.sendall(framed(welcome))
-            if not isinstance(joined, Join) or joined.mcpdesk != __version__:
+            if not isinstance(join_request, Join) or join_request.mcpdesk != __version__:
                 return
             connection.settimeout(None)
             screen = AttachedScreen(make_link(), connection)
@@ -176,8 +176,8 @@ class AttachedScreen:
             return 0.0
         if self._news.is_stuck or not self._link.reports_changes:
             return POLL_S
-        due = [each for each in (self._news.slow_due, self._visit.slow_due) if each is not None]
-        return max(0.0, min(due) - time.monotonic()) if due else None
+        due_times = [each for each in (self._news.slow_due, self._visit.slow_due) if each is not None]
+        return max(0.0, min(due_times) - time.monotonic()) if due_times else None
 
     def _send_news(self) -> None:
         # Calls are read first but sent last: a screen looks for the frames of an outcome at once.
@@ -223,8 +223,8 @@ class ScreenSession:
 
     def end(self) -> None:
         """Cancel the calls of the screen, and close the link."""
-        for sent in list(self._calls.values()):
-            sent.call.cancel()
+        for call in list(self._calls.values()):
+            call.call.cancel()
         self._link.close()
 
     @property
@@ -305,8 +305,8 @@ class ScreenSession:
         call.outcome.add_done_callback(lambda _: self._wake())
 
     def _cancel(self, id: int) -> None:
-        if sent := self._calls.get(id):
-            sent.call.cancel()
+        if call := self._calls.get(id):
+            call.call.cancel()
 
     def _look(self, connection: int) -> None:
         self._looked_at = connection, time.monotonic() + DETAIL_TTL_S

@@ -120,7 +120,7 @@ class RemoteLink(CoreCopy):
     async def _live(self, path: str) -> None:
         """Copy one core after another."""
         while not self.room.is_over:
-            ended = "has ended"
+            end_text = "has ended"
             try:
                 self.core, wire = await join(path)
                 await self.follow(wire)
@@ -128,15 +128,15 @@ class RemoteLink(CoreCopy):
                 pass
             except Exception as error:
                 _log.exception("invalid data from a core")
-                ended = f"sent invalid data: {error}"
+                end_text = f"sent invalid data: {error}"
             finally:
-                self.lose(ended, ", and the desk tries to reconnect")
+                self.lose(end_text, ", and the desk tries to reconnect")
             path = await self._found_again()
             self.begin_again(self.core)
 
     async def _found_again(self) -> str:
         """Return the socket of the next core with the same servers. Wait until one exists."""
-        refused = 0
+        refusal_count = 0
         names = {server.name for server in self._view.servers}
         while True:
             await asyncio.sleep(SEARCH_S)
@@ -147,6 +147,6 @@ class RemoteLink(CoreCopy):
                         if welcome.mcpdesk == __version__:
                             self.core = welcome
                             return core.path
-                        if welcome.pid != refused:
-                            refused = welcome.pid
+                        if welcome.pid != refusal_count:
+                            refusal_count = welcome.pid
                             self.notify(other_version(welcome), Severity.WARNING)

@@ -85,9 +85,9 @@ class TrafficCopy(Store):
                 self._remarks_over += 1
         self._left_out[epoch] = max(self._left_out.get(epoch, 0), news.remarks_left_out)
         self.remarks_left_out = self._remarks_over + sum(self._left_out.values())
-        due = self._next.get(epoch, 0)
-        frames = [frame for frame in news.frames if frame.number >= due]
-        missing = frames[0].number - due if frames else 0
+        next_number = self._next.get(epoch, 0)
+        frames = [frame for frame in news.frames if frame.number >= next_number]
+        missing = frames[0].number - next_number if frames else 0
         if missing:
             add_gap(
                 self.gaps, Gap(self.count, missing, news.why or "they were deleted before they could be read")

@@ -268,10 +268,13 @@ def too_large(framer: EventFramer) -> InvalidAnswer:
     return InvalidAnswer(f"the answer has more than {framer.limit} bytes")
 
 
-def type_remark(content_type: str, due: str) -> Remark:
+def type_remark(content_type: str, expected_type: str) -> Remark:
     """Return the remark for an answer with a wrong `Content-Type`."""
     has = f"the Content-Type {excerpt(content_type)[:80]}" if content_type else "no Content-Type"
-    return Remark(RemarkKind.CONTENT_TYPE, f"the answer has {has} instead of {due}; it was read as {due}")
+    return Remark(
+        RemarkKind.CONTENT_TYPE,
+        f"the answer has {has} instead of {expected_type}; it was read as {expected_type}",
+    )
 
 
 async def refusal_text(answer: aiohttp.ClientResponse) -> str:

@@ -85,8 +85,8 @@ def is_challenge(headers: Mapping[str, str]) -> bool:
 
 def newest_named(reason: str, tried: Revision) -> Revision | None:
     """Return the newest handshake revision that a rejection mentions, other than `tried`, or None."""
-    named = set(_DATE.findall(reason)) - {tried.name}
-    known = [each for each in BY_NAME.values() if each.name in named and not each.is_stateless]
+    revisions = set(_DATE.findall(reason)) - {tried.name}
+    known = [each for each in BY_NAME.values() if each.name in revisions and not each.is_stateless]
     return max(known, key=lambda each: each.name, default=None)
 
 

@@ -103,15 +103,15 @@ def _sections(kind: ConfigFormat, document: Any) -> Iterator[Section]:
 
 def _at(document: Any, path: SectionPath) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the values at a path with their keys."""
-    places: list[tuple[tuple[str, ...], Any]] = [((), document)]
+    positions: list[tuple[tuple[str, ...], Any]] = [((), document)]
     for key in path:
-        places = [
+        positions = [
             ((*keys, name), value)
-            for keys, value_there in places
+            for keys, value_there in positions
             if isinstance(value_there, dict)
             for name, value in (value_there.items() if key == "*" else [(key, value_there.get(key))])
         ]
-    yield from places
+    yield from positions
 
 
 def _named(section: Any) -> Iterator[tuple[str, Any]]:
@@ -175,8 +175,8 @@ def _goose(keys: Keys) -> Keys:
         raise OnlyInClient(f"type is {kind!r}: it is built into Goose and cannot be reached")
     names = {"cmd": "command", "envs": "env"}
     entry = {names.get(key, key): value for key, value in keys.items() if key != "env_keys"}
-    if wanted := texts_at(keys, "env_keys"):
-        entry["env"] = {name: f"${{{name}}}" for name in wanted} | pairs_at(entry, "env")
+    if variable_names := texts_at(keys, "env_keys"):
+        entry["env"] = {name: f"${{{name}}}" for name in variable_names} | pairs_at(entry, "env")
     return entry
 
 
@@ -198,14 +198,14 @@ _OPENCODE_VARIABLE = re.compile(r"\{env:([^{}]*)\}")
 _CONTINUE_VARIABLE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([^{}\s]*)\s*\}\}")
 
 
-def _with_variables(value: Any, variable: re.Pattern[str], written: str) -> Any:
+def _with_variables(value: Any, variable: re.Pattern[str], name_pattern: str) -> Any:
     """Return a value with a client's variables rewritten in our syntax."""
     if isinstance(value, str):
-        return variable.sub(written, value)
+        return variable.sub(name_pattern, value)
     if isinstance(value, list):
-        return [_with_variables(each, variable, written) for each in value]
+        return [_with_variables(each, variable, name_pattern) for each in value]
     if isinstance(value, dict):
-        return {name: _with_variables(each, variable, written) for name, each in value.items()}
+        return {name: _with_variables(each, variable, name_pattern) for name, each in value.items()}
     return value
 
 

@@ -98,11 +98,11 @@ def lasting_command(
 
 def temporary_folders(environ: Mapping[str, str]) -> frozenset[Path]:
     """Return the folders whose content may be deleted automatically."""
-    named = [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]
-    named += [
+    names = [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]
+    names += [
         each for name in ("XDG_CACHE_HOME", "UV_CACHE_DIR", "PIP_CACHE_DIR") if (each := environ.get(name))
     ]
-    return frozenset(each for name in named for each in (Path(name).absolute(), Path(name).resolve()))
+    return frozenset(each for name in names for each in (Path(name).absolute(), Path(name).resolve()))
 
 
 def is_temporary(path: Path, temporary: Collection[Path]) -> bool:

@@ -34,9 +34,9 @@ def file_command(path: Path, name: str, packages: Sequence[str]) -> tuple[str, .
     the one of the file's project, the active one, or that of the Python on PATH. Raises: DeskUserError.
     """
     served = (str(RUNNER), str(path), *((name,) if name else ()))
-    needed = [*_dependencies(path), *packages]
-    if needed:
-        return (*_uv_with(needed, path.name), *served)
+    requirements = [*_dependencies(path), *packages]
+    if requirements:
+        return (*_uv_with(requirements, path.name), *served)
     return (*python_of(path.parent), *served)
 
 
@@ -142,12 +142,12 @@ def _poetry_environments(folder: Path) -> Iterator[Path]:
         yield from (each / "virtualenvs").glob(f"*-{suffix}-py*")
 
 
-def _uv_with(needed: Sequence[str], name: str) -> tuple[str, ...]:
+def _uv_with(requirements: Sequence[str], name: str) -> tuple[str, ...]:
     return (
-        uv_for(f"{name} needs {', '.join(needed)}"),
+        uv_for(f"{name} needs {', '.join(requirements)}"),
         "run",
         "--no-project",
-        *[f"--with={each}" for each in needed],
+        *[f"--with={each}" for each in requirements],
     )
 
 

@@ -76,13 +76,13 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
     """
     what = "the protected resource metadata"
     if challenge.metadata_url:
-        places = [checked_endpoint(challenge.metadata_url, "resource_metadata")]
+        metadata_urls = [checked_endpoint(challenge.metadata_url, "resource_metadata")]
     else:
         parts = urlsplit(server_url)
         paths = dict.fromkeys((f"{RESOURCE_PATH}{parts.path.rstrip('/')}", RESOURCE_PATH))
-        places = [_at(server_url, path) for path in paths]
+        metadata_urls = [_at(server_url, path) for path in paths]
     fault: AuthorizationError | None = None
-    for url in places:
+    for url in metadata_urls:
         answer: FetchResult = yield Fetch(what, url, may_break=True)
         if not answer.status:
             fault = fault or _broken(what, url, answer)
@@ -96,7 +96,7 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
     if fault is not None:
         raise fault
     if challenge.metadata_url:
-        text = f"{what} is not where the server says: HTTP {answer.status} at {excerpt(places[0])}"
+        text = f"{what} is not where the server says: HTTP {answer.status} at {excerpt(metadata_urls[0])}"
         raise AuthorizationError(text, "RFC 9728, 5.1")
     return None
 
@@ -109,10 +109,10 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     checked_endpoint(issuer, "the authorization server")
     path = urlsplit(issuer).path.rstrip("/")
     forms = [f"{SERVER_PATH}{path}", f"{OPENID_PATH}{path}"]
-    places = [_at(issuer, form) for form in (forms if not path else [*forms, f"{path}{OPENID_PATH}"])]
+    metadata_urls = [_at(issuer, form) for form in (forms if not path else [*forms, f"{path}{OPENID_PATH}"])]
     what = "the authorization server metadata"
     fault: AuthorizationError | None = None
-    for url in places:
+    for url in metadata_urls:
         answer: FetchResult = yield Fetch(what, url, may_break=True)
         if not answer.status:
             fault = fault or _broken(what, url, answer)
@@ -131,7 +131,9 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
             raise AuthorizationError(f"{what}: HTTP {answer.status} at {excerpt(url)}")
     if fault is not None:
         raise fault
-    raise AuthorizationError(f"{what} was not found: tried {', '.join(map(excerpt, places))}", "RFC 8414, 3")
+    raise AuthorizationError(
+        f"{what} was not found: tried {', '.join(map(excerpt, metadata_urls))}", "RFC 8414, 3"
+    )
 
 
 def _broken(what: str, url: str, answer: FetchResult) -> AuthorizationError:
@@ -168,9 +170,9 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
 
 def _no_login(origin: str, scope: str) -> LoginUnavailable:
     """Return the error for a server that requires tokens but does not state who issues them."""
-    wanted = f"a token with the scope {excerpt(scope)}" if scope else "a token"
+    token_text = f"a token with the scope {excerpt(scope)}" if scope else "a token"
     text = f"no login is available: {origin} publishes no metadata and has nothing at /authorize"
-    advice = f"If it needs {wanted}, its operator has one: use --token-env VAR or --header."
+    advice = f"If it needs {token_text}, its operator has one: use --token-env VAR or --header."
     return LoginUnavailable(text, hint=advice)
 
 

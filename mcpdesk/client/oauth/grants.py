@@ -217,8 +217,8 @@ def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str
 
     If both are empty, return the scopes in the resource metadata.
     """
-    wanted = tuple(challenge.scope.split()) or (() if earlier else resource.scopes)
-    return tuple(dict.fromkeys((*earlier, *wanted)))
+    scopes = tuple(challenge.scope.split()) or (() if earlier else resource.scopes)
+    return tuple(dict.fromkeys((*earlier, *scopes)))
 
 
 def _client(
@@ -461,16 +461,16 @@ def _with_client(
     The form always has the client's id, even if the headers authenticate the client, because Python servers
     use the form to look up the client.
     """
-    form, sent = dict(fields), dict(headers)
+    form, request_headers = dict(fields), dict(headers)
     if client.id:
         form["client_id"] = client.id
     match _authentication(client, server):
         case "client_secret_basic":
             pair = f"{quote_plus(client.id)}:{quote_plus(client.secret)}"
-            sent["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+            request_headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         case "client_secret_post":
             form["client_secret"] = client.secret
-    return form, sent
+    return form, request_headers
 
 
 def _token_fields(what: str, answer: FetchResult) -> dict[str, Any]:

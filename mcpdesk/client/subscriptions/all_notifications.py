@@ -17,15 +17,15 @@ async def follow_notifications(
     connection: ServerConnection,
     uris: Sequence[str],
     on_begin: Callable[[], None],
-    ended: Callable[[str], None],
+    on_end: Callable[[str], None],
     renewed: Callable[[], None],
-    refused: Callable[[str, str], None] = lambda uri, reason: None,
+    on_refusal: Callable[[str, str], None] = lambda uri, reason: None,
 ) -> None:
     """Subscribe to notifications, including updates of these resources.
 
     Return when the server ends the subscription for good. A subscription that ends is renewed, in the
-    handshake era if the server forgot the session: `ended` is called with the reason, and `renewed` when
-    notifications arrive again. `refused` is called with each URI that cannot be subscribed to in
+    handshake era if the server forgot the session: `on_end` is called with the reason, and `renewed` when
+    notifications arrive again. `on_refusal` is called with each URI that cannot be subscribed to in
     a new session, and the reason.
 
     `on_begin` is called once notifications can arrive. Raises: CallError if the server refuses, the
@@ -34,10 +34,10 @@ async def follow_notifications(
     """
     agreement = await connection.open()
     if not agreement.revision.is_stateless:
-        await _follow_sessions(connection, uris, on_begin, ended, renewed, refused)
+        await _follow_sessions(connection, uris, on_begin, on_end, renewed, on_refusal)
         return
-    wanted = {**LISTS, "resourceSubscriptions": list(uris)}
-    subscription = Subscription(connection, wanted, renewed, lambda reason: None, ended=ended)
+    filters = {**LISTS, "resourceSubscriptions": list(uris)}
+    subscription = Subscription(connection, filters, renewed, lambda reason: None, on_end=on_end)
     on_begin()
     await subscription.follow()
     if subscription.failure is not None:
@@ -48,9 +48,9 @@ async def _follow_sessions(
     connection: ServerConnection,
     uris: Sequence[str],
     on_begin: Callable[[], None],
-    ended: Callable[[str], None],
+    on_end: Callable[[str], None],
     renewed: Callable[[], None],
-    refused: Callable[[str, str], None],
+    on_refusal: Callable[[str, str], None],
 ) -> None:
     """Subscribe in the handshake era, and again in each session that replaces a forgotten one."""
     is_new = asyncio.Event()
@@ -64,12 +64,12 @@ async def _follow_sessions(
             try:
                 await connection.result("resources/subscribe", {"uri": uri})
             except RpcError as error:
-                refused(uri, error.message)
+                on_refusal(uri, error.message)
 
     async def renew() -> None:
         while True:
             await is_new.wait()
-            ended(FORGOTTEN)
+            on_end(FORGOTTEN)
             pace = RenewalPace()
             is_new.clear()
             await subscribe_again()

@@ -79,8 +79,8 @@ class ResourceWatch:
 
         A renewed subscription counts as an update of each resource, because updates may have been missed.
         """
-        wanted = {"resourceSubscriptions": uris}
-        subscription = Subscription(self._connection, wanted, self._count_missed, lambda reason: None)
+        filters = {"resourceSubscriptions": uris}
+        subscription = Subscription(self._connection, filters, self._count_missed, lambda reason: None)
         await subscription.follow()
         if self._listen is asyncio.current_task():
             self._listen, self.updates = None, {}

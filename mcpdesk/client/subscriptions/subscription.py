@@ -32,27 +32,27 @@ class Subscription(CallObserver):
     def __init__(
         self,
         connection: ServerConnection,
-        wanted: JSONObject,
+        filters: JSONObject,
         renewed: Callable[[], None],
         log: Callable[[str], None],
         *,
-        ended: Callable[[str], None] = lambda reason: None,
+        on_end: Callable[[str], None] = lambda reason: None,
         renew_s: float | None = None,
         longest_pause_s: float = MAX_PAUSE_S,
     ) -> None:
-        """`wanted` is the filter of notifications.
+        """`filters` select the notifications.
 
-        `renewed` is called when notifications may have been missed. `ended` is called with the reason each
+        `renewed` is called when notifications may have been missed. `on_end` is called with the reason each
         time that the subscription ends and will be renewed. If the subscription is given up, `log` is called
         with the reason. `renew_s` is `RENEW_S` by default.
         """
         self.failure: CallError | None = None
         """Error with which the latest subscription ended, or None if the server ended it."""
         self._connection = connection
-        self._wanted = wanted
+        self._wanted = filters
         self._renewed = renewed
         self._log = log
-        self._ended = ended
+        self._ended = on_end
         self._renew_s = RENEW_S if renew_s is None else renew_s
         self._longest_pause_s = longest_pause_s
         self._failures = 0

@@ -129,11 +129,11 @@ def test_command(
     return _run_all(target, transports, cases_path, only, junit, reach, make_report())
 
 
-def _watched(run: Callable[[], int], places: set[Path]) -> int:
+def _watched(run: Callable[[], int], paths: set[Path]) -> int:
     """Run once, and again whenever a file changes, until ctrl+c."""
     from watchfiles import watch
 
-    existing = [path for path in places if path.exists()]
+    existing = [path for path in paths if path.exists()]
     try:
         while True:
             before = _saved(existing)
@@ -150,9 +150,9 @@ def _watched(run: Callable[[], int], places: set[Path]) -> int:
         return OK
 
 
-def _saved(places: Iterable[Path]) -> dict[str, int]:
+def _saved(paths: Iterable[Path]) -> dict[str, int]:
     """Modification time of each file, by path."""
-    files = [each for path in places for each in ([path] if path.is_file() else path.rglob("*"))]
+    files = [each for path in paths for each in ([path] if path.is_file() else path.rglob("*"))]
     case_paths = [each for each in files if each.suffix != ".pyc" and each.is_file()]
     counts = dict[str, int]()
     for each in case_paths:

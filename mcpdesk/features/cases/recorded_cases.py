@@ -47,15 +47,15 @@ Answered = Callable[[Exchange], list[dict[str, Any]]]
 """Function that returns a person's answers to the questions of a call, in the order of the questions."""
 
 
-def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call: []) -> list[bytes]:
+def cases(index: Index, numbers: Iterable[int], answers_of: Answered = lambda call: []) -> list[bytes]:
     """Return calls as cases in JSON, with secrets masked.
 
     If several calls have the same request, only the last is used, because it shows what the code does now.
-    `answered` returns answers that did not pass over the connection of the call.
+    `answers_of` returns answers that did not pass over the connection of the call.
     """
     case_lines: dict[bytes, bytes] = {}
     for number in recordable(index, numbers):
-        if case := _case(index, index.exchange(number), answered):
+        if case := _case(index, index.exchange(number), answers_of):
             case_key = codec.dumps({key: case[key] for key in case if key != "expect"})
             case_lines.pop(case_key, None)  # so that the case moves to the end: later calls may depend on it
             case_lines[case_key] = json_escaped(
@@ -71,7 +71,7 @@ def case_file(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield b"\n]\n"
 
 
-def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any] | None:
+def _case(index: Index, exchange: Exchange, answers_of: Answered) -> dict[str, Any] | None:
     kind = _KINDS[exchange.method]
     params = _member(_received_request(index, exchange), "params")
     target = params.get("uri" if kind == "resource" else "name")
@@ -84,7 +84,7 @@ def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any
     case: dict[str, Any] = {"name": f"{kind} {target}", kind: target}
     if kind != "resource" and params.get("arguments"):
         case["arguments"] = _with_variables(params["arguments"])
-    if answers := list(_answers(index, exchange)) or answered(exchange):
+    if answers := list(_answers(index, exchange)) or answers_of(exchange):
         case["answers"] = answers
     return case | {"expect": expect}
 

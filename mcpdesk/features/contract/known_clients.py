@@ -241,21 +241,23 @@ def _parameter_name(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
         properties = _input(tool).get("properties")
         names = properties if isinstance(properties, Mapping) else ()
-        if odd := [str(name) for name in names if not re.fullmatch(rule.pattern, str(name))]:
-            yield Fact(f"parameters called {_named(map(repr, odd))}", tool)
+        if bad_names := [str(name) for name in names if not re.fullmatch(rule.pattern, str(name))]:
+            yield Fact(f"parameters called {_named(map(repr, bad_names))}", tool)
 
 
 def _array_items(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
-        odd = [path for path, part in _parts(_input(tool)) if _is_of(part, "array") and "items" not in part]
-        if odd:
-            yield Fact(f"lists without items: {_named(odd)}", tool)
+        bad_paths = [
+            path for path, part in _parts(_input(tool)) if _is_of(part, "array") and "items" not in part
+        ]
+        if bad_paths:
+            yield Fact(f"lists without items: {_named(bad_paths)}", tool)
 
 
 def _reference(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
-        if odd := [path or "the arguments" for path, part in _parts(_input(tool)) if "$ref" in part]:
-            yield Fact(f"its input schema has $ref in {_named(odd)}", tool)
+        if bad_paths := [path or "the arguments" for path, part in _parts(_input(tool)) if "$ref" in part]:
+            yield Fact(f"its input schema has $ref in {_named(bad_paths)}", tool)
 
 
 def _open_object(rule: Rule, offering: Offering) -> Iterator[Fact]:
@@ -362,6 +364,10 @@ def _together(what: str, names: Sequence[str]) -> Iterator[Fact]:
 
 
 def _named(names: Sequence[str] | Iterator[str]) -> str:
-    listed = list(dict.fromkeys(names))
-    more = f" and {len(listed) - MAX_NAMED_PARAMETERS} more" if len(listed) > MAX_NAMED_PARAMETERS else ""
-    return ", ".join(listed[:MAX_NAMED_PARAMETERS]) + more
+    unique_names = list(dict.fromkeys(names))
+    more = (
+        f" and {len(unique_names) - MAX_NAMED_PARAMETERS} more"
+        if len(unique_names) > MAX_NAMED_PARAMETERS
+        else ""
+    )
+    return ", ".join(unique_names[:MAX_NAMED_PARAMETERS]) + more

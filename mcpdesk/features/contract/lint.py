@@ -301,8 +301,8 @@ def _malformed(offer: Offer) -> Iterator[str]:
         yield "its URI has no scheme"
     arguments = definition.get("arguments")
     if offer.kind == "prompt" and arguments is not None:
-        listed = arguments if isinstance(arguments, list) else [None]
-        if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in listed):
+        argument_list = arguments if isinstance(arguments, list) else [None]
+        if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in argument_list):
             yield "arguments must be a list of objects with a name"
 
 
@@ -337,8 +337,10 @@ def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
     yield from _parameter_remarks(
         "without a type", [name for name, part in parameters.items() if not _says_what(part)]
     )
-    odd = [name for name in parameters if not PROPERTY.fullmatch(name.rpartition(".")[2].removesuffix("[]"))]
-    yield from _parameter_remarks("with a name that model APIs reject", odd)
+    bad_names = [
+        name for name in parameters if not PROPERTY.fullmatch(name.rpartition(".")[2].removesuffix("[]"))
+    ]
+    yield from _parameter_remarks("with a name that model APIs reject", bad_names)
     for key in ALTERNATIVES:
         if key in schema:
             yield f"{key} is at the top of the input schema, where model APIs reject it"

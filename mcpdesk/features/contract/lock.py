@@ -125,8 +125,8 @@ def _command(target: str, file: str, packages: Sequence[str]) -> str:
     The value of `--lock` is optional. A separate word is its value only if the word ends in `.lock.json`.
     """
     lock = f" --lock {shlex.quote(file)}" if file.endswith(".lock.json") else f" --lock={shlex.quote(file)}"
-    needed = "".join(f" --with {shlex.quote(each)}" for each in packages)
-    options = f"{needed}{lock if file else ''} --update"
+    with_options = "".join(f" --with {shlex.quote(each)}" for each in packages)
+    options = f"{with_options}{lock if file else ''} --update"
     if target.startswith(COMMAND):
         return f"mcpdesk check{options} -- {target[len(COMMAND) :]}"
     return f"mcpdesk check {shlex.quote(target)}{options}"

@@ -30,8 +30,8 @@ async def open_dashboard(main: MainScreen) -> None:
     chosen = await main.app.push_screen_wait(Menu("Dashboard", choices))
     try:
         if chosen == "revoke":
-            ended = await asyncio.wrap_future(main.link.do(SignOutBrowsers()))
-            main.notify(f"Signed out {ended} browser{'s' * (ended != 1)}.", markup=False)
+            session_count = await asyncio.wrap_future(main.link.do(SignOutBrowsers()))
+            main.notify(f"Signed out {session_count} browser{'s' * (session_count != 1)}.", markup=False)
         elif chosen is not None:
             if not main.link.feature_part(BrowserView).is_served:
                 raise ValueError(NOT_SERVED)

@@ -139,11 +139,11 @@ def _side(index: Index, exchange: Exchange, frame: int | None, schema: Any) -> M
         return None
     value, problem = message(index, exchange, frame, schema)
     text = _text(value)
-    cut = len(text) - MAX_DETAIL_LENGTH
+    cut_length = len(text) - MAX_DETAIL_LENGTH
     http_note = http(index, exchange, frame)
     return {
         "text": text[:MAX_DETAIL_LENGTH],
-        "problem": problem or (f"{cut:,} more characters are not shown" if cut > 0 else ""),
+        "problem": problem or (f"{cut_length:,} more characters are not shown" if cut_length > 0 else ""),
         "http": None
         if http_note is None
         else {"line": http_note[0], "headers": [list(pair) for pair in http_note[1]]},
@@ -202,9 +202,14 @@ def jobs_json(jobs: tuple[JobView, ...]) -> Json:
 
 def callbacks_json(callbacks: tuple[CallbackView, ...]) -> Json:
     """Return scheduled callbacks by due time, then ended ones, latest first."""
-    due = sorted((one for one in callbacks if one.due is not None), key=lambda one: one.due or 0.0)
+    waiting_callbacks = sorted(
+        (one for one in callbacks if one.due is not None), key=lambda one: one.due or 0.0
+    )
     over = sorted((one for one in callbacks if one.due is None), key=lambda one: -(one.last_fired or 0.0))
-    return {"count": len(due), "callbacks": [_callback(each) for each in [*due, *over][:MAX_LINES]]}
+    return {
+        "count": len(waiting_callbacks),
+        "callbacks": [_callback(each) for each in [*waiting_callbacks, *over][:MAX_LINES]],
+    }
 
 
 def statistics_json(statistics: CallStatistics, definitions: Definitions) -> Json:
@@ -223,10 +228,10 @@ def logs_json(lines: Iterable[LogLine]) -> Json:
 def questions_json(questions: tuple[Question, ...]) -> Json:
     """Return waiting questions and recently ended ones."""
     waiting = [each for each in questions if each.state is QuestionState.WAITING]
-    ended = [each for each in questions if each.state is not QuestionState.WAITING]
+    ended_questions = [each for each in questions if each.state is not QuestionState.WAITING]
     return {
         "waiting": [_question(each) for each in waiting],
-        "ended": [_ended(each) for each in ended[:MAX_ENDED_QUESTIONS]],
+        "ended": [_ended(each) for each in ended_questions[:MAX_ENDED_QUESTIONS]],
     }
 
 
@@ -288,8 +293,8 @@ def _line(line: LogLine) -> Json:
     text = mask_text(
         line.text[: 4 * MAX_LOG_LINE_LENGTH]
     )  # masked before it is cut, so that no secret is cut in two
-    cut = text if len(text) <= MAX_LOG_LINE_LENGTH else f"{text[:MAX_LOG_LINE_LENGTH]}…"
-    return _fields(line, "number time level source where server tool core") | {"text": cut}
+    cut_text = text if len(text) <= MAX_LOG_LINE_LENGTH else f"{text[:MAX_LOG_LINE_LENGTH]}…"
+    return _fields(line, "number time level source where server tool core") | {"text": cut_text}
 
 
 def _question(question: Question) -> Json:
@@ -486,12 +491,12 @@ class LinkBoard:
 
     def _statistics(self) -> Any:
         """Return statistics, computed at most once in `COUNT_S` seconds because every call changes them."""
-        counted, cached, now = self._link.traffic.statistics, self._cache.get("statistics"), monotonic()
+        statistics, cached, now = self._link.traffic.statistics, self._cache.get("statistics"), monotonic()
         if cached is not None and now < self._counted + COUNT_S:
             return cached[1]
         self._counted = now
-        key = counted.version, self._costs.version
-        return self._made("statistics", key, lambda: statistics_json(counted, self._costs.now()))
+        key = statistics.version, self._costs.version
+        return self._made("statistics", key, lambda: statistics_json(statistics, self._costs.now()))
 
     def _core(self, view: CoreView) -> Mapping[str, Any]:
         return core_json(view, [self._link.catalogue(server.name) for server in view.servers])
@@ -584,41 +589,41 @@ class DashboardActions:
 
     async def answer(self, body: Any, by: str) -> Verdict:
         """Answer all pages of a question."""
-        wanted = _read(body, AnswerRequest)
-        question = self._question(wanted.question)
+        request = _read(body, AnswerRequest)
+        question = self._question(request.question)
         if question is None or question.state is not QuestionState.WAITING:
             return _too_late(question)
-        pages, answers = question.pages, wanted.answers
+        pages, answers = question.pages, request.answers
         if len(answers) != len(pages):
             return 422, {"error": f"{len(pages)} answers are required, not {len(answers)}"}
         problems = [problem(page, answer) for page, answer in zip(pages, answers, strict=True)]
         if any(problems):
             return 422, {"error": "an answer is invalid", "problems": problems}
-        return await self._settle(wanted.question, self._link.answer(wanted.question, answers, by))
+        return await self._settle(request.question, self._link.answer(request.question, answers, by))
 
     async def decline(self, body: Any, by: str) -> Verdict:
         """Decline a question."""
-        wanted = _read(body, DeclineRequest)
-        reason = wanted.reason.strip()[:MAX_REASON_LENGTH]
-        return await self._settle(wanted.question, self._link.decline(wanted.question, reason, by))
+        request = _read(body, DeclineRequest)
+        reason = request.reason.strip()[:MAX_REASON_LENGTH]
+        return await self._settle(request.question, self._link.decline(request.question, reason, by))
 
     async def dismiss(self, body: Any, by: str) -> Verdict:
         """End a question without an answer."""
-        wanted = _read(body, QuestionArguments)
-        question = self._question(wanted.question)
+        request = _read(body, QuestionArguments)
+        question = self._question(request.question)
         if question is not None and not question.may_cancel:
             return 409, {"error": "this question can only be answered or declined"}
-        return await self._settle(wanted.question, self._link.cancel_question(wanted.question, by))
+        return await self._settle(request.question, self._link.cancel_question(request.question, by))
 
     async def cancel_job(self, body: Any, by: str) -> Verdict:
         """Kill a job and all its descendants."""
-        wanted = _read(body, JobArguments)
-        job = next((each for each in self._link.jobs() if each.id == wanted.job), None)
+        request = _read(body, JobArguments)
+        job = next((each for each in self._link.jobs() if each.id == request.job), None)
         if job is None:
             return 404, {"error": "the job no longer exists"}
         if job.state.is_final:
             return 409, {"error": f"the job has already ended: {job.state.value}"}
-        self._link.kill_job(wanted.job)
+        self._link.kill_job(request.job)
         return DONE_RESPONSE
 
     async def fire_callback(self, body: Any, by: str) -> Verdict:
@@ -631,24 +636,26 @@ class DashboardActions:
 
     async def disconnect(self, body: Any, by: str) -> Verdict:
         """Close the session or the connection of a client."""
-        wanted = _read(body, ClientArguments)
-        known = self._link.client(wanted.connection)
+        request = _read(body, ClientArguments)
+        known = self._link.client(request.connection)
         if known is None or known.has_left:
             return 404, {"error": "the client is no longer connected"}
-        self._link.disconnect(wanted.connection)
+        self._link.disconnect(request.connection)
         return DONE_RESPONSE
 
     def _callback(self, body: Any, do: Callable[[str, int], None]) -> Verdict:
-        wanted = _read(body, CallbackArguments)
+        request = _read(body, CallbackArguments)
         matches = (
-            one for one in self._link.callbacks() if (one.server, one.id) == (wanted.server, wanted.callback)
+            one
+            for one in self._link.callbacks()
+            if (one.server, one.id) == (request.server, request.callback)
         )
         callback = next(matches, None)
         if callback is None:
             return 404, {"error": "the callback no longer exists"}
         if callback.due is None:
             return 409, {"error": "the callback has already ended"}
-        do(wanted.server, wanted.callback)
+        do(request.server, request.callback)
         return DONE_RESPONSE
 
     async def _settle(self, question: int, was_first: Future[bool]) -> Verdict:

@@ -150,7 +150,7 @@ async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict
     plan.on_begin(stop)
     limit = asyncio.Semaphore(MAX_AT_ONCE)
     programs = asyncio.Semaphore(min(MAX_AT_ONCE, PROGRAMS_A_CORE * (os.cpu_count() or 1)))
-    wanted = {
+    targets = {
         each.found.target: (each, each.target)
         for each in subjects
         if isinstance(each.target, UrlTarget | CommandTarget)
@@ -166,10 +166,10 @@ async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict
             except Exception:  # a server must not end the check-up of the others
                 _LOG.exception("a server could not be examined")
                 results[subject.found.target] = Examination("mcpdesk has a bug that this server triggers")
-            plan.on_examined(len(results), len(wanted))
+            plan.on_examined(len(results), len(targets))
 
     async with asyncio.TaskGroup() as group:
-        for subject, target in wanted.values():
+        for subject, target in targets.values():
             group.create_task(run(subject, target))
     return results
 

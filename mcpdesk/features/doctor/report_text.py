@@ -174,7 +174,7 @@ def _summary(report: Report) -> str:
     counts = ", ".join(f"{states[state]} {state.value}" for state in CheckState if states[state])
     unsafe = sum(bool(each.unsafe) for each in report.servers)
     more = f", {unsafe} unsafe" if unsafe else ""
-    cut = " There are more configuration files or servers than are read." if report.is_cut else ""
+    cut_note = " There are more configuration files or servers than are read." if report.is_cut else ""
     if not report.servers:
-        return f"No client on this machine has a server in its configuration.{cut}"
-    return f"{_count(len(report.servers), 'server')}: {counts}{more}. {report.seconds:.1f} s.{cut}"
+        return f"No client on this machine has a server in its configuration.{cut_note}"
+    return f"{_count(len(report.servers), 'server')}: {counts}{more}. {report.seconds:.1f} s.{cut_note}"

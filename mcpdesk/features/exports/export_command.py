@@ -174,10 +174,10 @@ def _export_statistics(file: Path, kind: str, output: Path | None) -> None:
     from mcpdesk.recorder.index.statistics_rows import as_csv, as_json, rows_of
 
     with opened(file) as archive:
-        counted = archive.index.statistics
-        counted.update(float("inf"))
-        definitions = counted.definitions()
-        rows = [row for subject in Subject for row in rows_of(counted, subject, definitions)]
+        statistics = archive.index.statistics
+        statistics.update(float("inf"))
+        definitions = statistics.definitions()
+        rows = [row for subject in Subject for row in rows_of(statistics, subject, definitions)]
     text = as_csv(rows) if kind == "csv" else as_json(rows)
     _write(iter([text.encode()]), output)
 

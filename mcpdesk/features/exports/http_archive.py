@@ -110,8 +110,8 @@ def _har_body(index: Index, exchange: Exchange, frame: int) -> tuple[str, str]:
     return value if isinstance(value, str) else codec.dumps(value, default=str).decode(), problem
 
 
-def _header(headers: Pairs, wanted: str) -> str:
-    return next((value for name, value in headers if name.lower() == wanted), "")
+def _header(headers: Pairs, header_name: str) -> str:
+    return next((value for name, value in headers if name.lower() == header_name), "")
 
 
 def _query(path: str) -> str:

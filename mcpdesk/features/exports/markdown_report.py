@@ -194,12 +194,12 @@ def _gap_row(gap: Gap) -> str:
 def _row(index: Index, exchange: Exchange) -> str:
     took = "" if exchange.ended is None else _ms(exchange.elapsed(0))
     texts = summary(index, exchange)
-    answered = f"→ {_shortened(texts.answered)}" if texts.answered else ""
+    answer_text = f"→ {_shortened(texts.answered)}" if texts.answered else ""
     cells = [
         str(exchange.number),
         moment_of(exchange),
         exchange.peer,
-        " ".join(filter(None, (title_of(exchange), _shortened(texts.asked), answered))),
+        " ".join(filter(None, (title_of(exchange), _shortened(texts.asked), answer_text))),
         "" if exchange.id is None else str(exchange.id),
         exchange.status.value,
         took,

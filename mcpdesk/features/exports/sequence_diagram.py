@@ -80,10 +80,10 @@ def _lines(index: Index, one: Exchange, names: _Participants) -> Iterator[tuple[
     for outcome in held_messages(index, one):
         words = f"the {outcome.side} was held at the desk for {outcome.held_s:.1f} s: {outcome.how}"
         yield one.started + outcome.held_s, f"Note over {client},{server}: {_plain(words)}"
-    sent = [frame for frame in map(index.frame, one.notifications) if frame is not None]
+    notifications = [frame for frame in map(index.frame, one.notifications) if frame is not None]
     for one_way, other, frames in (
-        (asks, asked, [frame for frame in sent if frame.direction is one.direction]),
-        (asked, asks, [frame for frame in sent if frame.direction is not one.direction]),
+        (asks, asked, [frame for frame in notifications if frame.direction is one.direction]),
+        (asked, asks, [frame for frame in notifications if frame.direction is not one.direction]),
     ):
         if frames:
             count = f"{len(frames)} notification{'s' if len(frames) > 1 else ''}"

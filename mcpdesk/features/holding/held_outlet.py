@@ -74,10 +74,10 @@ class HeldLine(MessageLine):
             while self._queue:
                 message = self._first = self._queue.popleft()
                 try:
-                    passed = await self._hold(message) if self._must_hold(message) else message
+                    passed_message = await self._hold(message) if self._must_hold(message) else message
                     self._first = None
-                    if passed is not None:
-                        self._deliver(passed)
+                    if passed_message is not None:
+                        self._deliver(passed_message)
                 except Exception:  # any failure; later messages must still be delivered, in their order
                     _log.exception("a held message could not be delivered")
         finally:

@@ -294,10 +294,10 @@ class Holds(Interceptor):
         principal: Principal | None,
     ) -> Reply:
         """Hold a notification, or the reply to a question, and handle it after a person has released it."""
-        passed = await self._hold_about(connection, message, about)
-        if passed is None:
+        passed_message = await self._hold_about(connection, message, about)
+        if passed_message is None:
             return ACCEPTED
-        answer = plain(passed, outlet, headers, principal)
+        answer = plain(passed_message, outlet, headers, principal)
         return answer if isinstance(answer, tuple) else await answer
 
     async def one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
@@ -521,8 +521,11 @@ class Holds(Interceptor):
         since = time()
         is_late = fault.rule.kind is FaultKind.DELAY
         goes_on = is_late and await self._wait(connection, message.get("id", ""), fault.seconds)
-        marked, how = message if of is None else {"id": of}, f"{message['method']} {fault.description()}"
-        self._mark(connection, marked, how, time() - since, message, {}, is_sent=is_sent)
+        marked_message, how = (
+            message if of is None else {"id": of},
+            f"{message['method']} {fault.description()}",
+        )
+        self._mark(connection, marked_message, how, time() - since, message, {}, is_sent=is_sent)
         self._show(struck=self.view.struck + 1)
         return goes_on
 
@@ -608,9 +611,9 @@ class Holds(Interceptor):
         how = decision.how.value
         if of is not None or what == "tells":
             how = f"{request['method']} {how}"
-        marked = request if of is None else {"id": of}
+        marked_message = request if of is None else {"id": of}
         waited = time() - shown.since
-        self._mark(connection, marked, how, waited, message, decision.message, is_sent=is_sent)
+        self._mark(connection, marked_message, how, waited, message, decision.message, is_sent=is_sent)
         return decision
 
     def _call_of(self, connection: int, request: JSONObject) -> CannedCall:
@@ -655,15 +658,15 @@ class Holds(Interceptor):
 
     def _cancel(self, connection: int, params: Any) -> None:
         """End the wait of a cancelled request, and drop the server's held messages about it."""
-        wanted = params.get("requestId") if isinstance(params, dict) else None
-        if not is_id(wanted):
+        request_id = params.get("requestId") if isinstance(params, dict) else None
+        if not is_id(request_id):
             return
-        self._release(lambda of, identifier: (of, identifier) == (connection, wanted))
-        for line in [each for each, of in self._lines.items() if of == (connection, wanted)]:
+        self._release(lambda of, identifier: (of, identifier) == (connection, request_id))
+        for line in [each for each, of in self._lines.items() if of == (connection, request_id)]:
             line.close()
         for waiting in self._held.values():
             about = waiting.shown.id if waiting.shown.what == "request" else waiting.of
-            if (waiting.shown.connection, about) == (connection, wanted):
+            if (waiting.shown.connection, about) == (connection, request_id):
                 waiting.decide(Decision(Verdict.DROP))
 
     def _matches(

@@ -112,8 +112,8 @@ def _outcomes(node: Node, moment: Moment) -> tuple[bool, bool]:
 
 
 def _among(values: Sequence[str], possible: set[str] | frozenset[str]) -> tuple[bool, bool]:
-    wanted = set(values)
-    return bool(wanted & possible), bool(possible - wanted)
+    allowed_values = set(values)
+    return bool(allowed_values & possible), bool(possible - allowed_values)
 
 
 def _written(leaf: Node) -> str:

@@ -63,7 +63,7 @@ async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
     running = set[asyncio.Task[None]]()
     params = {"name": plan.tool, "arguments": plan.arguments}
 
-    async def call(due: float) -> None:
+    async def call(start_time: float) -> None:
         try:
             async with asyncio.timeout(plan.timeout_s):
                 result = await connection.result("tools/call", params)
@@ -73,7 +73,7 @@ async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
         except CallError as error:
             errors[str(error)[:_ERROR_CHARACTERS]] += 1
             return
-        times.append((perf_counter() - due) * 1000)
+        times.append((perf_counter() - start_time) * 1000)
         if result.get("isError"):
             texts = [str(each.get("text", "")) for each in result.get("content") or ()]
             errors[" ".join(texts)[:_ERROR_CHARACTERS] or "an error of the tool"] += 1
@@ -81,13 +81,13 @@ async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
     began = perf_counter()
     calls = max(1, round(plan.rate * plan.seconds))
     for number in range(calls):
-        due = began + number / plan.rate
-        if (ahead := due - perf_counter()) > 0:
+        start_time = began + number / plan.rate
+        if (ahead := start_time - perf_counter()) > 0:
             await asyncio.sleep(ahead)
         if len(running) >= MAX_IN_FLIGHT:
             errors[f"not sent: {MAX_IN_FLIGHT:,} calls were running"] += 1
             continue
-        task = asyncio.create_task(call(due))
+        task = asyncio.create_task(call(start_time))
         running.add(task)
         task.add_done_callback(running.discard)
     if running:

@@ -313,8 +313,8 @@ class _Reader:
         kind, content_type = kinds[0]
         schema = _mapping(offered[content_type].get("schema"))
         is_required = body.get("required") is True
-        sent = "application/json" if content_type == "*/*" else content_type
-        return ApiBody(kind, sent, schema, _text(body.get("description")), is_required)
+        sent_type = "application/json" if content_type == "*/*" else content_type
+        return ApiBody(kind, sent_type, schema, _text(body.get("description")), is_required)
 
     def keys(self) -> dict[str, ApiKey]:
         """Return the keys of the document that this program supports, by name."""

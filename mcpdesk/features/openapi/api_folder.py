@@ -112,8 +112,8 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
         "resources/about.md": _about(document, left_out),
         "cases/offline.yaml": _cases(document, [case for each in modules.values() for case in each.cases]),
     }
-    needed = [*needs_url, *(variables[key] for key in variables if key in used)]
-    return ApiFolder(files, tuple(tools), tuple(left_out), tuple(dict.fromkeys(needed)))
+    variable_names = [*needs_url, *(variables[key] for key in variables if key in used)]
+    return ApiFolder(files, tuple(tools), tuple(left_out), tuple(dict.fromkeys(variable_names)))
 
 
 class _ToolModule:
@@ -219,8 +219,8 @@ def _decoration(operation: Operation, variables: Sequence[str]) -> list[str]:
             keywords.append("read_only=False")
     names = list(dict.fromkeys(variables))
     if names:
-        listed = quoted(names[0]) if len(names) == 1 else f"({', '.join(map(quoted, names))})"
-        keywords.append(f"requires_env={listed}")
+        names_text = quoted(names[0]) if len(names) == 1 else f"({', '.join(map(quoted, names))})"
+        keywords.append(f"requires_env={names_text}")
     return keywords
 
 

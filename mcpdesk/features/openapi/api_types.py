@@ -50,10 +50,12 @@ class Hint(Struct, frozen=True):
     @property
     def bounded(self) -> str:
         """Type hint including its bounds."""
-        bare = f"Annotated[{self.text}, Meta({', '.join(self.bounds)})]" if self.bounds else self.text
+        annotated_text = (
+            f"Annotated[{self.text}, Meta({', '.join(self.bounds)})]" if self.bounds else self.text
+        )
         if not self.is_nullable or self.kind == "any":
-            return bare
-        return f'{bare[:-1]} | None"' if self.is_forward else f"{bare} | None"
+            return annotated_text
+        return f'{annotated_text[:-1]} | None"' if self.is_forward else f"{annotated_text} | None"
 
     @property
     def is_forward(self) -> bool:
@@ -416,9 +418,10 @@ def docstring(text: str, described: Mapping[str, str], section: str, indent: str
     if not head.endswith((".", "!", "?")):
         head += "."
     paragraphs = [head, *(each for each in re.split(r"\n\s*\n", rest) if each.strip())]
-    room = WIDTH - len(indent)
+    text_width = WIDTH - len(indent)
     first, *others = [
-        "\n".join(textwrap.wrap(one_line(each), room - 3, break_long_words=False)) for each in paragraphs
+        "\n".join(textwrap.wrap(one_line(each), text_width - 3, break_long_words=False))
+        for each in paragraphs
     ]
     parts = [first, *others]
     lines = [
@@ -426,7 +429,7 @@ def docstring(text: str, described: Mapping[str, str], section: str, indent: str
             f"{name}: {one_line(description)}".replace("\\", "\\\\")
             .replace('"""', "'''")[:MAX_DESCRIPTION_LENGTH]
             .rstrip("\\"),
-            room,
+            text_width,
             initial_indent="    ",
             subsequent_indent="        ",
             break_long_words=False,

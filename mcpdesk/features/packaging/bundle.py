@@ -121,8 +121,8 @@ def pack(
     """
     needs_extra = any(BUILTINS[each].libraries for each in builtins if each in BUILTINS)
     program = f"{NAME}[{EXTRA}]" if needs_extra else NAME
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         _add(archive, "manifest.json", json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n")
         _add(archive, ENTRY, _MAIN.format(name=name).encode())
         _add(archive, "pyproject.toml", _project(name, version, [program, *requires]).encode())
@@ -130,7 +130,7 @@ def pack(
         for entry_name, path in sorted(files.items()):
             is_program = bool(path.stat().st_mode & stat.S_IXUSR)
             _add(archive, f"servers/{name}/{entry_name}", path.read_bytes(), is_program)
-    return written.getvalue()
+    return buffer.getvalue()
 
 
 def _project(name: str, version: str, requires: Iterable[str]) -> str:

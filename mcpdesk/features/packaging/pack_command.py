@@ -93,15 +93,15 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     digest = sha256(data).hexdigest()
     where = url or publish.bundle or download_url(publication, file.name)
     entry = registry_entry(publication, where or file.name, digest, variables)
-    listed = file.with_name("server.json")
+    server_file = file.with_name("server.json")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
-        listed.write_text(json.dumps(entry, indent=2, ensure_ascii=False) + "\n")
+        server_file.write_text(json.dumps(entry, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         message = f"{error.filename or file} cannot be written: {error.strerror}."
         raise DeskUserError(message, "See --output.") from None
-    lines = [f"{file}  {len(chosen.files)} files, {len(data)} bytes, SHA-256 {digest}", str(listed)]
+    lines = [f"{file}  {len(chosen.files)} files, {len(data)} bytes, SHA-256 {digest}", str(server_file)]
     lines += ["", "left out", *aligned(chosen.left_out, "  ")] if chosen.left_out else []
     print_text("\n".join(lines))
     if not publish.name:

@@ -45,15 +45,15 @@ def runtime_wheel() -> bytes:
     files[f"{info}/WHEEL"] = _WHEEL.encode()
     files[f"{info}/entry_points.txt"] = _ENTRY_POINTS.encode()
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD").encode()
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name, EPOCH)
             entry.create_system = 3  # Unix, because the file modes are Unix modes
             entry.external_attr = 0o100644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
-    return written.getvalue()
+    return buffer.getvalue()
 
 
 def _package_files(package: Path) -> Iterator[tuple[str, bytes]]:
@@ -88,16 +88,16 @@ def _needed(requires: list[str]) -> Iterator[str]:
     from packaging.utils import canonicalize_name
 
     for text in requires:
-        needed = Requirement(text)
-        if canonicalize_name(needed.name) not in OMITTED_REQUIREMENTS and _is_used(needed):
+        requirement = Requirement(text)
+        if canonicalize_name(requirement.name) not in OMITTED_REQUIREMENTS and _is_used(requirement):
             yield text
 
 
-def _is_used(needed: Requirement) -> bool:
+def _is_used(requirement: Requirement) -> bool:
     """Return True for a requirement of the program itself, or of an extra that a bundle can ask for."""
-    if "extra" not in str(needed.marker or ""):
+    if "extra" not in str(requirement.marker or ""):
         return True
-    return any(f'extra == "{each}"' in str(needed.marker) for each in EXTRAS)
+    return any(f'extra == "{each}"' in str(requirement.marker) for each in EXTRAS)
 
 
 def _record(files: Mapping[str, bytes], own: str) -> str:

@@ -101,8 +101,8 @@ def examine(data: bytes) -> PictureFacts:
         return PictureFacts(str(image.format), width, height, bool(getattr(image, "is_animated", False)))
 
 
-def shrunk(data: bytes, size: tuple[int, int], room: tuple[int, int], background: Colour) -> Image:
-    """Return the first frame, upright and scaled to `size`, at the top left of an image of the size `room`.
+def shrunk(data: bytes, size: tuple[int, int], max_size: tuple[int, int], background: Colour) -> Image:
+    """Return the first frame, upright and scaled to `size`, at the top left of an image of `max_size`.
 
     The colour `background` fills the remaining area and transparent pixels. Raises: PictureError.
     """
@@ -118,7 +118,7 @@ def shrunk(data: bytes, size: tuple[int, int], room: tuple[int, int], background
         upright = ImageOps.exif_transpose(plain) if _orientation(image) > 1 else plain
         grows = max(upright.size) < longest
         method = Image.Resampling.NEAREST if grows else Image.Resampling.BICUBIC
-        canvas = Image.new("RGBA", room, (*background, 255))
+        canvas = Image.new("RGBA", max_size, (*background, 255))
         canvas.alpha_composite(upright.resize(size, method).convert("RGBA"))
         return canvas.convert("RGB")
 
@@ -316,11 +316,11 @@ def transmission(image: Image, number: int, columns: int, rows: int) -> str:
     pieces = [
         payload[start : start + _MAX_PAYLOAD_LENGTH] for start in range(0, len(payload), _MAX_PAYLOAD_LENGTH)
     ]
-    sent = [
+    messages = [
         _message(f"i={number},f=100,q=2,m={int(left > 0)}", piece)
         for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True)
     ]
-    return "".join(sent) + _message(f"a=p,U=1,i={number},c={columns},r={rows},q=2")
+    return "".join(messages) + _message(f"a=p,U=1,i={number},c={columns},r={rows},q=2")
 
 
 def deletion(number: int) -> str:

@@ -435,7 +435,7 @@ class CommandRun:
         try:
             async with reporter:
                 with context.own_limit():
-                    ended = await run(
+                    program_end = await run(
                         argv,
                         folder=folders.folder,
                         environment=self._environment(context),
@@ -449,26 +449,35 @@ class CommandRun:
         if context.feed is not None:
             for path in paths:
                 context.feed.produced(path)
-        failed = ended.timed_out or ended.exit_code != 0
-        notes = [*end_remarks(ended, output, limit_s * 1000), *(f"[{each}]" for each in notes if not failed)]
-        return await self._result(ended, output, paths, notes, failed, most)
+        failed = program_end.timed_out or program_end.exit_code != 0
+        notes = [
+            *end_remarks(program_end, output, limit_s * 1000),
+            *(f"[{each}]" for each in notes if not failed),
+        ]
+        return await self._result(program_end, output, paths, notes, failed, most)
 
     async def _result(
-        self, ended: ProgramEnd, output: Reports, paths: list[Path], notes: list[str], failed: bool, most: int
+        self,
+        program_end: ProgramEnd,
+        output: Reports,
+        paths: list[Path],
+        notes: list[str],
+        failed: bool,
+        most: int,
     ) -> ToolResult[dict[str, Any]]:
         command = self._ready.command
-        report = report_end(ended, output, [*(f"[wrote {path}]" for path in paths), *notes], most)
+        report = report_end(program_end, output, [*(f"[wrote {path}]" for path in paths), *notes], most)
         pictures = await asyncio.to_thread(_pictures, paths)
-        named: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "status": "error" if failed else "ok",
             "stage": command.stage,
             "command": command.command,
             "output_files": [str(path) for path in paths],
         }
         if output.file is not None:
-            named["output_file"] = str(output.file)
+            fields["output_file"] = str(output.file)
         blocks = (content.text(report.text), *pictures)
-        return ToolResult(blocks, named | report.fields, is_error=failed)
+        return ToolResult(blocks, fields | report.fields, is_error=failed)
 
     def _environment(self, context: Context) -> dict[str, str]:
         command = self._ready.command

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class Replicas(Feature):
     """State that machines share, and links to several cores."""
 
-    def link_to_cores(self, named: Sequence[str]) -> AttachedLink:
+    def link_to_cores(self, names: Sequence[str]) -> AttachedLink:
         """Return a link to several cores of this machine."""
         from mcpdesk.features.replicas.desk.attached import link_to_named
 
-        return link_to_named(named)
+        return link_to_named(names)
 
     def link_to_engine(self, url: str) -> AttachedLink:
         """Return a link to all replicas that share an engine."""

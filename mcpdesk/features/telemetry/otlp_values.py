@@ -202,9 +202,11 @@ def read_headers(text: str) -> dict[str, str]:
 
 def _resource() -> Resource:
     """Return the attributes of this process, with `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`."""
-    named = os.environ.get("OTEL_SERVICE_NAME", "") + os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    environment_text = os.environ.get("OTEL_SERVICE_NAME", "") + os.environ.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    )
     attributes = {"service.version": __version__}
-    if "service.name" not in named and not os.environ.get("OTEL_SERVICE_NAME"):
+    if "service.name" not in environment_text and not os.environ.get("OTEL_SERVICE_NAME"):
         attributes["service.name"] = "mcpdesk"
     return Resource.create(attributes)
 

@@ -127,11 +127,11 @@ async def _with_dump(
             url,
         ]
         try:
-            ended = await run(argv, folder=Path(profile), environment=environment, output=output)
+            program_end = await run(argv, folder=Path(profile), environment=environment, output=output)
         except OSError as error:
             raise BrowserError(f"{program} cannot be started: {error.strerror}") from error
-    if ended.exit_code or not output.data.strip():
-        raise BrowserError(f"{program} ended with {ended.exit_code} and showed nothing")
+    if program_end.exit_code or not output.data.strip():
+        raise BrowserError(f"{program} ended with {program_end.exit_code} and showed nothing")
     # The browser cancels pending requests before it returns the page.
     return output.data.decode("utf-8", "replace"), proxy.pending + proxy.abandoned > 0
 
@@ -267,7 +267,7 @@ class Proxy:
             writer.write(UNREACHABLE)
             return
         on_request: Callable[[], None] = partial(self._waiting.add, writer)
-        answered: Callable[[], None] = partial(self._waiting.discard, writer)
+        on_answer: Callable[[], None] = partial(self._waiting.discard, writer)
 
         def left() -> None:
             self.abandoned += writer in self._waiting
@@ -280,29 +280,29 @@ class Proxy:
                 far_writer.write(_passed_on(method, authority.path, authority.query, rest))
             await asyncio.gather(
                 self._pass(reader, far_writer, on_request if is_tunnel else None, left),
-                self._pass(far_reader, writer, answered if is_tunnel else None, answered),
+                self._pass(far_reader, writer, on_answer if is_tunnel else None, on_answer),
             )
         finally:
-            answered()
+            on_answer()
             far_writer.close()
 
     async def _pass(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        passed: Callable[[], None] | None = None,
-        ended: Callable[[], None] | None = None,
+        on_pass: Callable[[], None] | None = None,
+        on_end: Callable[[], None] | None = None,
     ) -> None:
         while data := await reader.read(HEAD_BYTES):
-            if passed is not None:
-                passed()
+            if on_pass is not None:
+                on_pass()
             self._left -= len(data)
             if self._left < 0:
                 return
             writer.write(data)
             await writer.drain()
-        if ended is not None:
-            ended()
+        if on_end is not None:
+            on_end()
         with contextlib.suppress(OSError):
             writer.write_eof()
 

@@ -195,10 +195,10 @@ async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Doc
     notes = [document.note] if document.note else []
     if document.truncated:
         notes.append("the document is larger than the part that was read")
-    room = ctx.hosted.options.output_chars - sum(len(each) + 4 for each in notes)
-    if len(text) > room:
-        room -= NOTES_LENGTH
-        left_out = f"{len(text) - room:,} characters more"
+    max_length = ctx.hosted.options.output_chars - sum(len(each) + 4 for each in notes)
+    if len(text) > max_length:
+        max_length -= NOTES_LENGTH
+        left_out = f"{len(text) - max_length:,} characters more"
         document = replace(document, truncated=True)
         try:
             path = await asyncio.to_thread(stored_text, ctx.hosted.outputs, text, ctx.hosted.output_budget)
@@ -206,7 +206,7 @@ async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Doc
             notes.append(f"{left_out}; the full text is in {path}")
         except OSError as error:
             notes.append(f"{left_out}, which could not be written to a file: {error.strerror}")
-    body = text[:room] or "(no text)"
+    body = text[:max_length] or "(no text)"
     return ToolResult((content.text("\n\n".join([body, *(f"[{each}]" for each in notes)])),), document)
 
 

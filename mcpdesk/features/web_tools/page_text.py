@@ -76,8 +76,8 @@ def _absolute(soup: Any, url: str) -> bool:
 
     Return True if any link changed. Embedded images lose their data, because the data are not readable text.
     """
-    named = soup.find("base", href=True)
-    base = urljoin(url, str(named["href"])) if named is not None else url
+    base_element = soup.find("base", href=True)
+    base = urljoin(url, str(base_element["href"])) if base_element is not None else url
     changed = False
     for attribute in LINKS:
         for each in soup.find_all(attrs={attribute: True}):

@@ -88,13 +88,17 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
     Args:
         query: The search query
     """
-    wanted = stripped_text("query", query, QUERY_LIMIT)
+    search_text = stripped_text("query", query, QUERY_LIMIT)
     settings = ctx.hosted.options.settings
     urls = dict(each.split("=", 1) for each in settings.get("search_urls", ()))
     timeout_s = settings.get("search_timeout_ms", 8000) / 1000
     names = _engines(settings.get("search_engines") or (*DEFAULT_ENGINES, *urls))
-    answers = await asyncio.gather(*(_ask(name, wanted, urls.get(name, ""), timeout_s) for name in names))
-    return _result(wanted, [status for status, _ in answers], {s.engine: hits for s, hits in answers if hits})
+    answers = await asyncio.gather(
+        *(_ask(name, search_text, urls.get(name, ""), timeout_s) for name in names)
+    )
+    return _result(
+        search_text, [status for status, _ in answers], {s.engine: hits for s, hits in answers if hits}
+    )
 
 
 def _engines(names: Sequence[str]) -> Iterable[str]:
@@ -137,9 +141,9 @@ def _result(query: str, answers: list[Asked], lists: dict[str, list[Hit]]) -> To
 
 
 def _lines(number: int, page: FoundPage) -> str:
-    named = ", ".join(page.engines)
+    engine_names = ", ".join(page.engines)
     snippet = f"\n   {page.snippet}" if page.snippet else ""
-    return f"{number}. {page.title}\n   {page.url}  ({named}){snippet}"
+    return f"{number}. {page.title}\n   {page.url}  ({engine_names}){snippet}"
 
 
 SMOOTHING = 60

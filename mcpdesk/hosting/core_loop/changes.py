@@ -77,9 +77,9 @@ class LoopTurns:
 
     def set_awaited(self) -> None:
         """Set the event given to `set_at_next`. Called when a turn begins."""
-        awaited, self.awaited = self.awaited, None
-        if awaited is not None:
-            awaited.set()
+        old_awaited, self.awaited = self.awaited, None
+        if old_awaited is not None:
+            old_awaited.set()
 
 
 class _ObservedSelector(selectors.DefaultSelector):

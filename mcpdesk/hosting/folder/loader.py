@@ -202,8 +202,8 @@ class _Reading(Struct):
     def read_context(self) -> list[str]:
         """Load the hooks of `context.py`, and return problems."""
         folder, loaded = self.loaded.manifest.folder, self.loaded
-        places = (folder / "context.py", folder / "src" / "context.py")
-        path = next((each for each in places if each.is_file()), None)
+        paths = (folder / "context.py", folder / "src" / "context.py")
+        path = next((each for each in paths if each.is_file()), None)
         if path is None:
             return []
         relative = path.relative_to(folder).as_posix()
@@ -368,9 +368,11 @@ def read_module(file: ModuleFile, kind: str) -> FileItems:
     for (function, note), fingerprint in zip(offered, file.fingerprints(functions), strict=True):
         name = _name(note, function, file)
         try:
-            needed = _needed(note, file)
-            items.asked |= {variable: mark_of(file.environment.get(variable, "")) for variable in needed}
-            _check_needed(needed, file)
+            variable_names = _needed(note, file)
+            items.asked |= {
+                variable: mark_of(file.environment.get(variable, "")) for variable in variable_names
+            }
+            _check_needed(variable_names, file)
             item = _builder(note.kind)(file, function, note, name)
             _check_extras(item)
             items.items.append(replace(item, fingerprint=fingerprint))
@@ -485,8 +487,8 @@ def _needed(note: Note, file: ModuleFile) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_needed(needed: tuple[str, ...], file: ModuleFile) -> None:
-    for variable in needed:
+def _check_needed(variable_names: tuple[str, ...], file: ModuleFile) -> None:
+    for variable in variable_names:
         if not file.environment.get(variable):
             raise MissingPrecondition.of_variable(variable)
 

@@ -84,8 +84,8 @@ class Auth(ManifestPart):
     def audiences(self) -> frozenset[str]:
         """Accepted audiences of a token. The default is the server's own URI."""
         audience = self.jwt.audience if self.jwt is not None else ""
-        named = [audience] if isinstance(audience, str) else audience
-        return frozenset(each for each in named if each) or frozenset(
+        audiences = [audience] if isinstance(audience, str) else audience
+        return frozenset(each for each in audiences if each) or frozenset(
             [self.resource] if self.resource else []
         )
 
@@ -443,8 +443,8 @@ def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
     elif unknown is not None:
         fault = f"{unknown!r} is not known; known: {', '.join(ALGORITHMS)}"
     elif unfit and not jwt.jwks_file:
-        wanted = "jwks_file or jwks_url" if jwt.secret_env else "secret_env"
-        fault = f"{', '.join(unfit)} cannot be used without {wanted}"
+        missing_field = "jwks_file or jwks_url" if jwt.secret_env else "secret_env"
+        fault = f"{', '.join(unfit)} cannot be used without {missing_field}"
     if fault:
         raise refuse(fault, "auth", "jwt", "algorithms")
     if jwt.jwks_url and not _is_web(jwt.jwks_url, with_query=True):

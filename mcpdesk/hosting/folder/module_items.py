@@ -116,7 +116,7 @@ def typed_tool(file: ModuleFile | BuiltIn, function: Function, note: Note, name:
     Raises: RegistrationError.
     """
     _check_tool_name(name)
-    awaited = awaitable(function)
+    async_function = awaitable(function)
     if note.timeout_s is not None and note.timeout_s <= 0:
         raise RegistrationError(f"timeout must be more than 0 seconds, not {note.timeout_s}")
     location = file.location(function)
@@ -125,7 +125,7 @@ def typed_tool(file: ModuleFile | BuiltIn, function: Function, note: Note, name:
 
     return Tool(
         name=name,
-        handler=_handler(awaited, signature),
+        handler=_handler(async_function, signature),
         input_schema=signature.input_schema,
         output_schema=signature.output_schema,
         annotations=note.annotations,
@@ -203,18 +203,18 @@ def _compile(what: str, schema: dict[str, Any], location: str) -> None:
 def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) -> Tool:
     """Create a tool from a module that defines `handler(args, context)` and its schemas."""
     _check_tool_name(name)
-    awaited = awaitable(function)
+    async_function = awaitable(function)
     values = vars(file.module)
     input_schema = _schema(file, "INPUT_SCHEMA", values.get("INPUT_SCHEMA", {"type": "object"}))
     output = values.get("OUTPUT_SCHEMA")
-    wanted = len(inspect.signature(function).parameters)
-    if wanted not in (1, 2, 3):
+    parameter_count = len(inspect.signature(function).parameters)
+    if parameter_count not in (1, 2, 3):
         raise RegistrationError("handler takes (args), (args, context) or (args, context, ctx)")
 
     async def call(arguments: dict[str, Any], context: Context) -> Any:
         if context.claims is not None:
             arguments = arguments | {CLAIMS: dict(context.claims)}
-        return await awaited(*(arguments, context.context, context)[:wanted])
+        return await async_function(*(arguments, context.context, context)[:parameter_count])
 
     return Tool(
         name=name,
@@ -272,7 +272,7 @@ def typed_resource(
 
     Raises: RegistrationError.
     """
-    awaited = awaitable(function)
+    async_function = awaitable(function)
     location = file.location(function)
     try:
         template = UriTemplate(note.uri)
@@ -287,7 +287,7 @@ def typed_resource(
 
     async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
         values = {**variables, "uri": uri} if wants_uri else variables
-        return await _call(awaited, signature, values, context)
+        return await _call(async_function, signature, values, context)
 
     fields: dict[str, Any] = {
         "name": note.name or dashed(function.__name__),
@@ -331,7 +331,7 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
 
     Raises: RegistrationError.
     """
-    awaited = awaitable(function)
+    async_function = awaitable(function)
     location = file.location(function)
     signature = read_signature(function, location, with_output=False)
     properties: dict[str, dict[str, Any]] = signature.input_schema["properties"]
@@ -343,7 +343,7 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
 
     async def render(values: dict[str, str], context: Context) -> Any:
         check_arguments(name, arguments, values)
-        return await _call(awaited, signature, values, context)
+        return await _call(async_function, signature, values, context)
 
     return Prompt(
         name=name,
@@ -446,15 +446,15 @@ def _parameters(function: Callable[..., Any]) -> int:
 
 
 def _called(name: str, function: Callable[..., Any], location: str) -> Completer:
-    wanted = _parameters(function)
-    if wanted not in (1, 2, 3):
+    parameters = _parameters(function)
+    if parameters not in (1, 2, 3):
         raise RegistrationError(f"complete[{name!r}] must be {SHAPE}", location)
 
-    awaited = awaitable(function)
+    async_function = awaitable(function)
 
     async def suggest(typed: str, call_arguments: dict[str, str], context: Context) -> Iterable[str]:
         try:
-            values = await awaited(*(typed, call_arguments, context)[:wanted])
+            values = await async_function(*(typed, call_arguments, context)[:parameters])
         except HandlerError as error:
             raise invalid_params(error.message, error.data) from error
         return [values] if isinstance(values, str) else values or ()

@@ -39,8 +39,8 @@ def lack(texts: Iterable[str]) -> str:
     """Return a message about missing requirements, with the command that installs them, or "" if nothing is
     missing. Raises: ValueError for an invalid requirement.
     """
-    needed = [requirement(text) for text in texts]
-    missing = [str(each) for each in needed if not _is_there(each)]
+    requirements = [requirement(text) for text in texts]
+    missing = [str(each) for each in requirements if not _is_there(each)]
     if not missing:
         importlib.invalidate_caches()  # finds packages that were installed in the meantime
         return ""
@@ -80,10 +80,12 @@ def script_requirements(data: bytes) -> list[str]:
     return texts
 
 
-def _is_there(needed: Requirement) -> bool:
-    if needed.marker is not None and not needed.marker.evaluate():
+def _is_there(requirement_of_folder: Requirement) -> bool:
+    if requirement_of_folder.marker is not None and not requirement_of_folder.marker.evaluate():
         return True
     try:
-        return needed.specifier.contains(metadata.version(needed.name), prereleases=True)
+        return requirement_of_folder.specifier.contains(
+            metadata.version(requirement_of_folder.name), prereleases=True
+        )
     except metadata.PackageNotFoundError:
         return False

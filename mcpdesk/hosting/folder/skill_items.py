@@ -99,8 +99,8 @@ def read_skills(bases: Sequence[Path]) -> SkillShelf:
 
 def _line(name: str, description: str) -> str:
     words = " ".join(description.split())
-    cut = words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"
-    return f"- {name}: {cut}" if cut else f"- {name}"
+    cut_text = words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"
+    return f"- {name}: {cut_text}" if cut_text else f"- {name}"
 
 
 def _entry(folder: Path, files: Found, source: str) -> SkillEntry:

@@ -49,16 +49,16 @@ def traffic_figures(
     until = monotonic() + MAX_COUNT_S
     while index.catch_up(SLICE_S) and monotonic() < until:
         sleep(SLICE_PAUSE_S)
-    counted = index.statistics
+    statistics = index.statistics
     tools: dict[tuple[str, str], CallTally] = {}
-    for (server, name), tally in counted.sums(Subject.TOOL).items():
+    for (server, name), tally in statistics.sums(Subject.TOOL).items():
         if name in CALLS:
             continue
         key = (server, name if (server, name) in offered else OTHER)
-        tools.setdefault(key, CallTally(counted.times)).join(tally)
+        tools.setdefault(key, CallTally(statistics.times)).join(tally)
     labelled = [({"server": server, "tool": name}, tally) for (server, name), tally in tools.items()]
-    definitions = {key: tokens for key, tokens in counted.definitions().items() if key in offered}
-    calls = [(key, tally) for key, tally in counted.sums(Subject.METHOD).items() if key[1] in CALLS]
+    definitions = {key: tokens for key, tokens in statistics.definitions().items() if key in offered}
+    calls = [(key, tally) for key, tally in statistics.sums(Subject.METHOD).items() if key[1] in CALLS]
     figures: tuple[tuple[str, FigureKind, str, Iterable[Sample]], ...] = (
         (
             "calls_total",
@@ -283,15 +283,15 @@ def _tool_durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
     known = [each.conversation.latency for each in endpoint.dialogues.values()]
-    ended = [latency for latency in known if latency is not None]
+    latencies = [latency for latency in known if latency is not None]
     name = {"server": endpoint.name}
     together = sorted(
-        [*endpoint.past.latency, *(one for each in islice(reversed(ended), LATEST_PEERS) for one in each)]
+        [*endpoint.past.latency, *(one for each in islice(reversed(latencies), LATEST_PEERS) for one in each)]
     )
     for share in QUANTILES:
         if (value := at(together, share)) is not None:
             yield Sample(value, {**name, "quantile": str(share)})
-    totals = (endpoint.past.latency, *ended)
+    totals = (endpoint.past.latency, *latencies)
     yield Sample(sum(each.total_s for each in totals), name, "_sum")
     yield Sample(sum(each.count for each in totals), name, "_count")
 

@@ -32,13 +32,13 @@ OUTCOMES = {
 
 def upstream_figures(statistics: CallStatistics, upstreams: Mapping[str, Upstream]) -> list[Figure]:
     """Return metrics of upstream servers. Calls of tools that a server does not list are counted together."""
-    listed = {(name, offer.name) for name, each in upstreams.items() for offer in each.status.offers}
+    offered_keys = {(name, offer.name) for name, each in upstreams.items() for offer in each.status.offers}
     tools: dict[tuple[str, str], CallTally] = {}
     servers = {name: CallTally(statistics.times) for name in upstreams}
     errors = Counter[str]()
     for (server, name), tally in statistics.sums(Subject.TOOL).items():
         if server in upstreams and name not in CALLS:
-            key = (server, name if (server, name) in listed else OTHER)
+            key = (server, name if (server, name) in offered_keys else OTHER)
             tools.setdefault(key, CallTally(statistics.times)).join(tally)
     for (server, method), tally in statistics.sums(Subject.METHOD).items():
         if server in upstreams:
@@ -86,10 +86,10 @@ def _items(upstream: Upstream) -> Iterator[Sample]:
 
 
 def _outcomes(key: tuple[str, str], tally: CallTally) -> Iterator[Sample]:
-    counted = dict.fromkeys(OUTCOMES.values(), 0)
+    counts = dict.fromkeys(OUTCOMES.values(), 0)
     for status, outcome in OUTCOMES.items():
-        counted[outcome] += tally.ended_in(status)
-    for outcome, count in counted.items():
+        counts[outcome] += tally.ended_in(status)
+    for outcome, count in counts.items():
         yield Sample(count, {"server": key[0], "tool": key[1], "outcome": outcome})
 
 

@@ -145,12 +145,12 @@ class ModeList:
         offered = {tool.name for tool in tools}
         reasons = {each.name: each.reason for each in tools.unavailable}
         for name, mode in modes.items():
-            named = dict.fromkeys(mode.tools)
-            missing = [each for each in named if each not in offered]
+            tool_names = dict.fromkeys(mode.tools)
+            missing = [each for each in tool_names if each not in offered]
             yield ModeView(
                 name,
                 mode.description,
-                tuple(each for each in named if each in offered),
+                tuple(each for each in tool_names if each in offered),
                 tuple((each, reasons.get(each) or no_tool(each, self.hosted.tools)) for each in missing),
             )
 

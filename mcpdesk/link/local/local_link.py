@@ -168,9 +168,9 @@ def _name(call: Call) -> str:
 
 def _filter(call: Call) -> tuple[str, ...]:
     """Return the notifications and URIs that a listen stream subscribes to."""
-    wanted = call.params.get("notifications") or {}
-    uris = wanted.get("resourceSubscriptions") or ()
-    return (*(key for key, value in wanted.items() if value is True), *uris)
+    filters = call.params.get("notifications") or {}
+    uris = filters.get("resourceSubscriptions") or ()
+    return (*(key for key, value in filters.items() if value is True), *uris)
 
 
 class LocalLink(LocalServers, LocalWork, LocalClients, Link):
@@ -370,13 +370,13 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         # A client over stdio is not interrupted: it continues with a core of its own.
         there = (each for each in self.client_views() if each.transport != "stdio")
         own = (each for each in self._host.inbox.questions() if not each.core)
-        counted = (
+        counts = (
             ("running call", calls),
             ("running job", sum(1 for each in self.jobs() if not each.state.is_final)),
             ("connected client", connected(there, time.time())),
             ("waiting question", sum(1 for each in own if each.state == "waiting")),
         )
-        return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counted if number)
+        return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counts if number)
 
     def attend(self, count: int) -> None:
         """Change the number of viewers by `count`, which may be negative."""

@@ -14,9 +14,9 @@ from mcpdesk.features.replicas.desk.replica_source import ReplicaSource
 from mcpdesk.settings import resolve
 
 
-def link_to_named(named: Sequence[str]) -> AttachedLink:
+def link_to_named(names: Sequence[str]) -> AttachedLink:
     """Return a link to the named cores of this machine. Raises: DeskUserError."""
-    return _attached(LocalReplicas(named))
+    return _attached(LocalReplicas(names))
 
 
 def link_to_replicas(url: str) -> AttachedLink:

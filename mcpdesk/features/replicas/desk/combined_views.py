@@ -86,13 +86,13 @@ def merged_work(living: Sequence[WorkView], former: Sequence[WorkView], versions
 
     `versions` are the versions of the merged jobs, callbacks and task lists.
     """
-    due = [work.next_callback for work in living if work.next_callback is not None]
+    next_callbacks = [work.next_callback for work in living if work.next_callback is not None]
     plans = [plan for work in (*living, *former) for plan in work.plans]
     return WorkView(
         jobs_version=versions[0],
         running_jobs=sum(work.running_jobs for work in living),
         callbacks_version=versions[1],
-        next_callback=min(due, default=None),
+        next_callback=min(next_callbacks, default=None),
         todo_version=versions[2],
         plans=tuple(_distinct(plans, _plan)),
     )
@@ -106,10 +106,10 @@ def merged_questions(own: Iterable[Question], questions: Iterable[Question]) -> 
     """
     every = list(_distinct((*own, *questions), lambda one: one.origin or one.id))
     waiting = [one for one in every if one.state is QuestionState.WAITING]
-    ended = [one for one in every if one.state is not QuestionState.WAITING]
+    ended_questions = [one for one in every if one.state is not QuestionState.WAITING]
     return (
         *sorted(waiting, key=lambda one: one.asked),
-        *sorted(ended, key=lambda one: -(one.ended or one.asked)),
+        *sorted(ended_questions, key=lambda one: -(one.ended or one.asked)),
     )
 
 

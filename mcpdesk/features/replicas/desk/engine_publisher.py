@@ -288,8 +288,8 @@ class _Entries:
     def drain(self) -> Iterator[dict[bytes, bytes]]:
         """Remove the entries that must be written, and yield them with their numbers."""
         self._finish()
-        due, self._due = self._due, []
-        for fields in due:
+        entries, self._due = self._due, []
+        for fields in entries:
             self._number += 1
             yield fields | {NUMBER: b"%d" % self._number}
 

@@ -19,13 +19,13 @@ class LocalReplicas:
     shares_state = False
     reports_ended_replicas = False
 
-    def __init__(self, named: Sequence[str], state: str | None = None) -> None:
-        """`named` has names of servers and process ids.
+    def __init__(self, names: Sequence[str], state: str | None = None) -> None:
+        """`names` has names of servers and process ids.
 
         `state` has the same meaning as in `running_cores`.
         """
-        self.title = ", ".join(named)
-        self._named = named
+        self.title = ", ".join(names)
+        self._named = names
         self._state = state
         self._names: dict[int, str] = {}
         """Display names of the cores, by process id."""

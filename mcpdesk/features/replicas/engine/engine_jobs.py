@@ -131,7 +131,7 @@ class EngineJobTable:
 
     async def write(self, rows: Sequence[JobRow], deleted: Collection[str]) -> set[str]:
         """Implements `JobTable.write`."""
-        refused: set[str] = set()
+        refused_ids: set[str] = set()
         for start in range(0, len(rows), MAX_BATCH_RECORDS):
             part = rows[start : start + MAX_BATCH_RECORDS]
             keys = [self._leases, self._holders, self._running_key(self._replica)]
@@ -139,11 +139,11 @@ class EngineJobTable:
                 keys += [self._job_key(row.id), self._owner_key(row.record.owner)]
             values = [each for row in part for each in _arguments(row)]
             arguments = [self._replica, self._lease_s, self._server, *values, MAX_AGE_S]
-            refused |= {each.decode() for each in await self._engine.script(WRITE, keys, arguments)}
+            refused_ids |= {each.decode() for each in await self._engine.script(WRITE, keys, arguments)}
         if deleted:
             keys = [self._running_key(self._replica), *map(self._job_key, deleted)]
             await self._engine.script(REMOVE, keys, [self._replica, *deleted])
-        return refused
+        return refused_ids
 
     async def rows(self, owner: str) -> list[JobRow]:
         """Implements `JobTable.rows`."""
@@ -151,9 +151,9 @@ class EngineJobTable:
         ids = await self._engine.run(lambda client: client.zrange(index, -MAX_LISTED, -1))
         identifiers = [each.decode() for each in ids]
         rows = await self.find(identifiers) if identifiers else []
-        lost = [each for each, row in zip(identifiers, rows, strict=True) if row is None]
-        if lost:
-            await self._engine.run(lambda client: client.zrem(index, *lost))
+        lost_ids = [each for each, row in zip(identifiers, rows, strict=True) if row is None]
+        if lost_ids:
+            await self._engine.run(lambda client: client.zrem(index, *lost_ids))
         return [row for row in rows if row is not None]
 
     async def claim(self) -> list[JobRow]:

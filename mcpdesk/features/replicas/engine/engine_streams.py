@@ -191,9 +191,9 @@ class EngineStreams:
 
     async def _delete_gone(self) -> None:
         """Delete the streams of sessions that have ended. Raises: EngineUnavailable."""
-        if gone := set(self._gone):
-            await self._engine.run(lambda client: client.delete(*gone))
-            self._gone -= gone
+        if gone_streams := set(self._gone):
+            await self._engine.run(lambda client: client.delete(*gone_streams))
+            self._gone -= gone_streams
 
     async def _write_unknown(self, stream: tuple[str, int]) -> None:
         """Write a `CUT` entry for a stream that this replica does not have. Raises: EngineUnavailable."""

@@ -197,8 +197,8 @@ class HostSharing(SharedCore):
 
     async def describe_folders(self) -> None:
         """Publish the digests of the folders to the other replicas."""
-        places = self._core.folders()
-        digests = {name: await asyncio.to_thread(folder_digest, folder) for name, folder in places.items()}
+        folders = self._core.folders()
+        digests = {name: await asyncio.to_thread(folder_digest, folder) for name, folder in folders.items()}
         await self.group.living.update(folders=digests)
         self._compare_folders_soon()
 

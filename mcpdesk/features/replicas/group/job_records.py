@@ -133,15 +133,15 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         """
         self.write_soon()
         own = {job.id: job for job in self._own_jobs() if not job.is_over}
-        written = await self._shared_table.running()
+        stored_ids = await self._shared_table.running()
         for identifier, job in own.items():
             # The engine lost the record, or another replica took over the job. An attempt to write the job
             # shows which of these happened.
-            if identifier not in written or self._sizes.get(identifier) != _size(job):
+            if identifier not in stored_ids or self._sizes.get(identifier) != _size(job):
                 self.update(job, False)
-        lost = [each for each in written if each not in own and each not in self._changed]
-        lost = [each for each in lost if self._store().by_id(each) is None]
-        for row in await self._shared_table.reclaim(lost):
+        lost_ids = [each for each in stored_ids if each not in own and each not in self._changed]
+        lost_ids = [each for each in lost_ids if self._store().by_id(each) is None]
+        for row in await self._shared_table.reclaim(lost_ids):
             # A job without an earlier holder was refused when it was created, and its client knows that.
             await self._take_over(row, may_repeat=row.record.fence > FIRST_FENCE + 1)
         for row in await self._table.claim() if may_take_over else ():

@@ -189,9 +189,9 @@ class LiveReplicas:
                         info.url,
                     )
         for key in served - others.keys():
-            gone = self.others[key]
-            why = "has ended" if gone.is_ending else "is considered dead, because its lease expired"
-            log.info("%s %s; live replicas: %d", gone.name, why, len(others) + 1)
+            gone_replica = self.others[key]
+            why = "has ended" if gone_replica.is_ending else "is considered dead, because its lease expired"
+            log.info("%s %s; live replicas: %d", gone_replica.name, why, len(others) + 1)
 
 
 def _decoded(encoded: bytes | None) -> ReplicaInfo | None:

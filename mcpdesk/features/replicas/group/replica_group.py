@@ -129,10 +129,10 @@ class ReplicaGroup:
         Raises: TransportError if the replica cannot be reached or dies; ReplicaSilent if no answer begins;
         EngineUnavailable.
         """
-        sent = {**headers, FORWARDED_HEADER: self.id}
+        forwarded_headers = {**headers, FORWARDED_HEADER: self.id}
         async with (
             self._while_alive(replica) as url,
-            self._forwarder.ask(f"{url}{target}", method, sent, body, within_s) as answer,
+            self._forwarder.ask(f"{url}{target}", method, forwarded_headers, body, within_s) as answer,
         ):
             yield answer
 
@@ -144,10 +144,10 @@ class ReplicaGroup:
 
         Raises: TransportError if the WebSocket breaks.
         """
-        sent = {**headers, FORWARDED_HEADER: self.id}
+        forwarded_headers = {**headers, FORWARDED_HEADER: self.id}
         async with (
             self._while_alive(replica) as url,
-            self._forwarder.listen(f"{url}{target}", sent) as texts,
+            self._forwarder.listen(f"{url}{target}", forwarded_headers) as texts,
         ):
             yield texts
 
@@ -198,13 +198,15 @@ class ReplicaGroup:
     @property
     def figures(self) -> list[Figure]:
         """Metrics of the engine and the replicas, for `/metrics`."""
-        status, counted, living = self.engine.status, self.engine.figures, len(self.living.others) + 1
+        status, engine_figures, living = self.engine.status, self.engine.figures, len(self.living.others) + 1
         bounds = (*map(str, BOUNDS), "+Inf")
         took = [
             Sample(count, {"le": bound}, "_bucket")
-            for bound, count in zip(bounds, accumulate(counted.counts), strict=True)
+            for bound, count in zip(bounds, accumulate(engine_figures.counts), strict=True)
         ]
-        refused = [Sample(counted.refused[reason], {"reason": reason}) for reason in EngineRefusal]
+        refusal_samples = [
+            Sample(engine_figures.refused[reason], {"reason": reason}) for reason in EngineRefusal
+        ]
         return [
             Figure(
                 "engine_up",
@@ -222,7 +224,7 @@ class ReplicaGroup:
                 "engine_refused_requests_total",
                 "counter",
                 "Failed requests to the engine, by reason. Requests that could not be sent are included.",
-                refused,
+                refusal_samples,
             ),
             Figure(
                 "engine_request_seconds",
@@ -230,8 +232,8 @@ class ReplicaGroup:
                 "Duration of requests to the engine, including failed ones. Reads that wait are excluded.",
                 [
                     *took,
-                    Sample(sum(counted.counts), {}, "_count"),
-                    Sample(counted.total_s, {}, "_sum"),
+                    Sample(sum(engine_figures.counts), {}, "_count"),
+                    Sample(engine_figures.total_s, {}, "_sum"),
                 ],
             ),
             Figure(

@@ -162,7 +162,9 @@ class OtherReplicas(SharedCopies):
         holder = await replicas.sessions.holder(identifier, position.stream // STREAMS_PER_PROCESS)
         if holder == replicas.id:
             return plain_error(400, NOTHING_KEPT)
-        lost = codec.error_response(marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, REPLICA_LOST))
+        lost_response = codec.error_response(
+            marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, REPLICA_LOST)
+        )
         # If the engine lost its data, no holder is known until the holder reports itself again.
         loop = asyncio.get_running_loop()
         patient_until = loop.time() + RESPONSE_TIMEOUT_S
@@ -170,10 +172,15 @@ class OtherReplicas(SharedCopies):
         def is_held() -> bool:
             return replicas.is_alive(holder) or loop.time() < patient_until
 
-        wanted = {"holder": holder, "stream": position.stream, "after": position.number}
-        ask = partial(replicas.sessions.publish, "wanted", identifier, **wanted)
+        stream_query = {"holder": holder, "stream": position.stream, "after": position.number}
+        ask = partial(replicas.sessions.publish, "wanted", identifier, **stream_query)
         stream = replicas.streams.open(
-            identifier, position, is_held, lost, ask, sends_priming_event=session.events.sends_priming_event
+            identifier,
+            position,
+            is_held,
+            lost_response,
+            ask,
+            sends_priming_event=session.events.sends_priming_event,
         )
         return await stream_events(request, session, caller, stream, position.number)
 

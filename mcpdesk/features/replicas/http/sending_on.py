@@ -132,9 +132,11 @@ def task_of(message: dict[str, Any]) -> str:
     method, params = message["method"], message.get("params")
     if method not in TASK_METHODS or not isinstance(params, dict):
         return ""
-    wanted = params.get("notifications")
-    named = wanted.get("taskIds") if method == LISTEN and isinstance(wanted, dict) else params.get("taskId")
-    task = named[0] if isinstance(named, list) and named else named
+    filters = params.get("notifications")
+    task_ids = (
+        filters.get("taskIds") if method == LISTEN and isinstance(filters, dict) else params.get("taskId")
+    )
+    task = task_ids[0] if isinstance(task_ids, list) and task_ids else task_ids
     return task if isinstance(task, str) else ""
 
 
