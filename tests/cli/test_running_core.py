@@ -146,7 +146,7 @@ def test_alone_a_callback_waits_and_a_program_is_refused_instead_of_ended(mcpdes
     listed = mcpdesk("call", str(folder), "SetCallback", "action=list", "--json")
     [callback] = json.loads(listed.stdout)["structuredContent"]["callbacks"]
     assert callback["fired"] == 0 and "callback" not in listed.stderr
-    assert mcpdesk("call", "http://127.0.0.1:9/mcp", "who", "--alone").returncode == 2
+    assert mcpdesk("call", "http://127.0.0.1:9/mcp", "who", "--alone").returncode == 3
 
 
 @pytest.fixture
