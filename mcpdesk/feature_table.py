@@ -10,6 +10,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "client_bench": frozenset({"commands"}),
     "doctor": frozenset({"commands", "screen_actions"}),
     "dashboard": frozenset({"host_parts", "http_routes", "link_parts", "screen_actions"}),
+    "desk_server": frozenset({"core_options", "http_routes"}),
     "gateway": frozenset({"dialect_paths"}),
     "holding": frozenset({"core_options", "interceptor", "link_parts", "screen_actions", "screen_signs"}),
     "load": frozenset({"commands"}),

@@ -100,7 +100,7 @@ def mock_options(command: Callable[..., int]) -> Callable[..., int]:
     short_help="Serve folders without a screen.",
     common=(
         "http", "socket", "web", "mode", "mock", *(each.name for each in CORE_OPTIONS), "allowed_hosts",
-        "log_format", "trust", "state_dir",
+        "trust", "state_dir",
     ),
 )  # fmt: skip
 @click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completion.target)
@@ -346,6 +346,7 @@ def greeting(host: Host) -> list[str]:
     address = next(iter(urls_of_servers), "").partition("/mcp/")[0]
     if address.startswith("http") and host.http is not None and host.http.has_sign_in:
         lines += [f"a browser shows it at {address}/", *_how_to_sign_in(host, host.http)]
+    lines += host.http.greetings if host.http is not None else []
     if host.shared is not None:
         lines.append(host.shared.greeting)
     if host.protection == "key":

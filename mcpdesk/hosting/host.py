@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -200,6 +200,11 @@ class Host:
     def inbox(self) -> Inbox:
         """Inbox with the questions for a person."""
         return self.services.inbox
+
+    @property
+    def feature_options(self) -> Mapping[str, str]:
+        """Values of the command line options of features, by name."""
+        return self.plan.feature_options
 
     @property
     def state_dir(self) -> Path:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -55,10 +56,19 @@ async def running_desk(
     meet: bool = False,
     waits: bool = False,
     upstreams: Sequence[UpstreamPlan] = (),
+    feature_options: Mapping[str, str] = MappingProxyType({}),
     **flags: object,
 ) -> AsyncIterator[RunningDesk]:
     """Host folders until the block ends. `flags` are settings by name; HTTP listens on any free port."""
-    plan = plan_for(folders, {"port": 0, **flags}, os.environ, http=http, waits=waits, upstreams=upstreams)
+    plan = plan_for(
+        folders,
+        {"port": 0, **flags},
+        os.environ,
+        http=http,
+        waits=waits,
+        upstreams=upstreams,
+        feature_options=feature_options,
+    )
     host = Host(msgspec.structs.replace(plan, watch=watch, meet=meet))
     await asyncio.to_thread(host.load)
     core = CoreThread(host)

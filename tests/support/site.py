@@ -97,6 +97,7 @@ class Served:
         self.watch: ExchangeWatch | None = None
         self.capture = CaptureHealth(True)
         self.operator = Operator()
+        self.feature_options: dict[str, str] = {}
         self.front_end: Callable[[], FrontEnd] | None = None
         self.url = ""
         self.client: aiohttp.ClientSession

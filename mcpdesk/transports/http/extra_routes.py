@@ -22,6 +22,13 @@ class ExtraRoutes:
         """True if the page at `/` accepts links that sign in the operator."""
         return False
 
+    def greeting(self, address: str) -> str:
+        """Return a message of `mcpdesk serve` about these routes, or "".
+
+        `address` is the address of the listener.
+        """
+        return ""
+
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
         """Answer a request. Return None if these routes do not have the path."""
         return None

@@ -202,6 +202,11 @@ class HttpService:
         self._mcp.sessions.release_streams()
 
     @property
+    def greetings(self) -> list[str]:
+        """Messages of `mcpdesk serve` about routes of features."""
+        return [line for each in self._extra if (line := each.greeting(self.address))]
+
+    @property
     def is_left(self) -> bool:
         """True if no client sends requests to this process any longer."""
         return self._listener is None or self._listener.is_quiet

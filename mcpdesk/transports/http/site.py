@@ -160,5 +160,9 @@ class Site(Protocol):
         """Return a function that computes the metrics. Call it on a worker thread."""
 
     @property
+    def feature_options(self) -> Mapping[str, str]:
+        """Values of the command line options of features, by name. An option without a value is empty."""
+
+    @property
     def front_end(self) -> Callable[[], FrontEnd] | None:
         """Function that opens a link for a front end, on any thread. None if the core has no front ends."""

@@ -1,0 +1,190 @@
+"""The desk as an MCP server: who may use it, and what its tools answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from mcpdesk.auth.operator import OPERATOR_HEADER
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.runtime.core_process import offer_link
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.folders import write
+from tests.support.http_client import http_client
+from tests.support.patience import WITHIN_S, in_time
+
+KEY = "the-operators-own-4Z"
+FILES = {
+    "mcp.json": '{"name": "shop", "version": "1"}',
+    "tools/shop.py": '''
+        import asyncio
+        from typing import Annotated
+
+        from mcpdesk import Context, Meta
+
+        async def echo(text: str) -> str:
+            """Say it again."""
+            return text
+
+        async def fail() -> str:
+            """Always fail."""
+            raise ValueError("out of stock")
+
+        async def hush(word: Annotated[str, Meta(extra_json_schema={"writeOnly": True})]) -> str:
+            """Keep a secret."""
+            return "kept"
+
+        async def wait() -> str:
+            await asyncio.sleep(3600)
+            return "late"
+        ''',
+}
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+
+
+@asynccontextmanager
+async def shop(folder: Path, **more: Any) -> AsyncIterator[RunningDesk]:
+    options = {"feature_options": {"desk_server": "yes"}, "operator_key": KEY, "capture": False, **more}
+    async with running_desk(write(folder / "shop", FILES), http=True, **options) as desk:
+        offer_link(desk.host)
+        yield desk
+
+
+def url(desk: RunningDesk) -> str:
+    assert desk.host.http is not None
+    return f"{desk.host.http.address}/desk/mcp"
+
+
+@asynccontextmanager
+async def agent(desk: RunningDesk, revision: str = "2026-07-28") -> AsyncIterator[ServerConnection]:
+    transport = StreamableHttp(url(desk), {OPERATOR_HEADER: KEY})
+    connection = ServerConnection(transport, {"name": "agent", "version": "1"}, revision=BY_NAME[revision])
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def ask(connection: ServerConnection, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """Result of a tool of the desk."""
+    return await in_time(connection.result("tools/call", {"name": tool, "arguments": arguments}))
+
+
+async def read(connection: ServerConnection, tool: str, /, **arguments: Any) -> Any:
+    """Structured content of the result."""
+    result = await ask(connection, tool, **arguments)
+    assert not result.get("isError"), result
+    return result["structuredContent"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_an_agent_finds_the_reason_of_a_failed_call(tmp_path: Path, revision: str) -> None:
+    async with shop(tmp_path) as desk, agent(desk, revision) as connection:
+        (server,) = (await read(connection, "list_servers"))["servers"]
+        assert (server["name"], server["state"], server["counts"]["tool"]) == ("shop", "hosted", 4)
+        tools = (await read(connection, "list_tools", server="shop"))["tools"]
+        assert {each["name"] for each in tools} == {"echo", "fail", "hush", "wait"}
+        assert next(each for each in tools if each["name"] == "echo")["input_schema"]["required"] == ["text"]
+        called = await ask(connection, "call_tool", server="shop", tool="echo", arguments={"text": "tea"})
+        assert called["content"][0]["text"] == "tea"
+        failed = await ask(connection, "call_tool", server="shop", tool="fail")
+        assert failed["isError"] and "out of stock" in failed["content"][0]["text"]
+        (row,) = (await read(connection, "search_traffic", filter="tool:fail"))["exchanges"]
+        assert (row["peer"], row["status"]) == ("desk", "tool-error")
+        exchange = await read(connection, "read_exchange", number=row["number"])
+        assert "out of stock" in json.dumps(exchange["response"])
+        assert exchange["request"]["message"]["params"]["name"] == "fail"
+        rows = (await read(connection, "statistics"))["rows"]
+        assert {each["name"]: each["errors"] for each in rows}["fail"] == 1
+        newest = (await read(connection, "search_traffic", limit=1))["exchanges"][0]["number"]
+        earlier = await read(connection, "search_traffic", before=newest)
+        assert newest not in [each["number"] for each in earlier["exchanges"]] and earlier["exchanges"]
+
+
+@pytest.mark.slow
+async def test_secrets_are_masked_and_the_agent_is_not_recorded(tmp_path: Path) -> None:
+    async with shop(tmp_path) as desk, agent(desk) as connection:
+        await ask(connection, "call_tool", server="shop", tool="hush", arguments={"word": "open-sesame-7"})
+        (row,) = (await read(connection, "search_traffic", filter="tool:hush"))["exchanges"]
+        assert "open-sesame-7" not in json.dumps(
+            await read(connection, "read_exchange", number=row["number"])
+        )
+        found = await read(connection, "search_traffic", filter="search_traffic")
+        assert found["exchanges"] == [] and found["is_complete"]
+        frames = [desk.traffic.frame_bytes(number) for number in range(desk.traffic.frame_count)]
+        assert not any(KEY.encode() in each for each in frames)
+
+
+@pytest.mark.slow
+async def test_mistakes_are_answered_with_what_is_allowed(tmp_path: Path) -> None:
+    async with shop(tmp_path) as desk, agent(desk) as connection:
+        for tool, arguments, words in (
+            ("list_tools", {"server": "bar"}, "Servers: shop"),
+            ("call_tool", {"server": "bar", "tool": "echo"}, "Servers: shop"),
+            ("call_tool", {"server": "shop", "tool": "nothing"}, "nothing"),
+            ("call_tool", {"server": "shop", "tool": "wait", "timeout_s": 0.1}, "was cancelled"),
+            ("search_traffic", {"filter": "status:"}, "needs a value"),
+            ("search_traffic", {"limit": 1000}, "limit"),
+            ("read_exchange", {"number": 10_000}, "does not exist"),
+        ):
+            result = await ask(connection, tool, **arguments)
+            assert result["isError"] and words in result["content"][0]["text"], (tool, result)
+
+
+@pytest.mark.slow
+async def test_only_the_operators_key_opens_the_endpoint(tmp_path: Path) -> None:
+    async with shop(tmp_path, api_key="callers") as desk, http_client() as client:
+
+        async def status(**headers: str) -> tuple[int, str]:
+            named = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
+            answer: aiohttp.ClientResponse = await client.post(url(desk), json=LIST, headers=named)
+            return answer.status, await answer.text()
+
+        missing = await status()
+        assert missing[0] == 403 and "missing operator's key" in missing[1]
+        assert (await status(X_API_Key="callers"))[0] == 403
+        assert "wrong operator's key" in (await status(X_Operator_Key="callers"))[1]
+        allowed = await status(X_Operator_Key=KEY)
+        assert allowed[0] == 200 and "read_exchange" in allowed[1]
+        page = await status(X_Operator_Key=KEY, Origin="http://127.0.0.1:1")
+        assert page[0] == 403
+        put = await client.put(url(desk), headers=HEADERS | {OPERATOR_HEADER: KEY})
+        assert put.status == 405
+
+
+@pytest.mark.slow
+async def test_without_the_option_the_endpoint_does_not_exist(tmp_path: Path) -> None:
+    async with shop(tmp_path, feature_options={}) as desk, http_client() as client:
+        answer = await client.post(url(desk), json=LIST, headers=HEADERS | {OPERATOR_HEADER: KEY})
+        assert answer.status == 404
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_serve_prints_the_address(tmp_path: Path) -> None:
+    folder = write(tmp_path / "shop", FILES)
+    serving = subprocess.Popen(
+        [sys.executable, "-m", "mcpdesk", "serve", str(folder), "--desk", "--port", "0"],
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        assert serving.stderr is not None
+        line = next(each for each in serving.stderr if "/desk/mcp" in each)
+        assert "agents debug these servers at http://127.0.0.1:" in line and OPERATOR_HEADER in line
+    finally:
+        serving.terminate()
+        serving.wait(WITHIN_S)
+        assert serving.stderr is not None
+        serving.stderr.close()
