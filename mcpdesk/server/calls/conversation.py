@@ -170,8 +170,8 @@ class Conversation:
             if headers is None and _is_notification(message):
                 return ACCEPTED
             return self.refused(readable_id(message), error, False)
+        version = "" if headers is None else headers.get("mcp-protocol-version", "")
         if kind is MessageKind.REQUEST:
-            version = "" if headers is None else headers.get("mcp-protocol-version", "")
             is_stateless = stateless.is_stateless(message, version)
             watch, code = self.dispatcher.services.watch, 0
             began = 0.0 if watch is None else time.monotonic()
@@ -191,7 +191,7 @@ class Conversation:
         if kind is MessageKind.NOTIFICATION:
             if not is_expired:
                 self._accept_notification(message, headers)
-        elif stateless.is_stateless(message, _version(headers)):
+        elif stateless.is_stateless(message, version):
             return self.refused(None, invalid("a response is not allowed in the stateless era"), True)
         elif is_expired:
             self.requests.receive({"id": message["id"], "error": _EXPIRED})
@@ -412,7 +412,9 @@ class Conversation:
 
     def _is_plain(self, headers: Mapping[str, str] | None) -> bool:
         """Return True if a batch came over HTTP without a session, in the revision that supports batches."""
-        if headers is None or self.session.is_open or stateless.is_stateless(None, _version(headers)):
+        if headers is None or self.session.is_open:
+            return False
+        if stateless.is_stateless(None, headers.get("mcp-protocol-version", "")):
             return False
         return self.session.terms.revision.has_batches
 
@@ -546,10 +548,6 @@ _END_MESSAGES = {
 """Error message for each reason for which a call was ended while its caller still waits for a response."""
 _EXPIRED: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID_TOKEN}
 """Error that is sent instead of the answer if the client's token has expired."""
-
-
-def _version(headers: Mapping[str, str] | None) -> str:
-    return "" if headers is None else headers.get("mcp-protocol-version", "")
 
 
 def _result(identifier: Id, body: JSONObject) -> Reply:
