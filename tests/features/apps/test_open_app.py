@@ -54,10 +54,16 @@ class PageClient:
     async def ask(self, method: str, params: dict[str, Any], identifier: int = 1) -> dict[str, Any]:
         """Send a request of the app; return its response."""
         await self.send(view={"jsonrpc": "2.0", "id": identifier, "method": method, "params": params})
-        while True:
-            view: dict[str, Any] = await self.next("view")
-            if view.get("id") == identifier and "method" not in view:
-                return view
+        while (view := await self.response()).get("id") != identifier:
+            pass
+        return view
+
+    async def response(self) -> dict[str, Any]:
+        """Next response to a request of the app."""
+        view: dict[str, Any] = {"method": ""}
+        while "method" in view:
+            view = await self.next("view")
+        return view
 
     async def tell(self, method: str) -> None:
         """Send a notification of the app."""
