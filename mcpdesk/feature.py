@@ -231,7 +231,7 @@ class ScreenAction(NamedTuple):
     is_available: Callable[[CoreView], bool]
     applies: Callable[[Any], bool] = lambda widget: True
     """Function that returns False if the action is impossible for the selection of the widget. Another action
-    of the widget may then have the same key. Only the workbench calls this function.
+    of the widget may then have the same key. Only the workbench and Traffic call this function.
     """
     is_offered_everywhere: bool = False
     """True if the palette also offers the action on other screens. The screen of the action is then shown

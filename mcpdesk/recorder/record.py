@@ -121,7 +121,7 @@ class ConnectionInfo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     number: Count
     server: str
     transport: str
-    """`memory`, `http`, `stdio` or `unix`."""
+    """`memory`, `http`, `stdio`, `unix`, or `app` for the app of a server in the browser."""
     peer: str
     """Display name such as `desk` or `claude-code 2.1`. An address until the peer has sent its name."""
     revision: str

@@ -33,8 +33,8 @@ class Apps(Feature):
         return (OpenApps,)
 
     def screen_actions(self) -> Sequence[ScreenAction]:
-        """Return the key of the workbench."""
-        from mcpdesk.features.apps.workbench_actions import ACTIONS
+        """Return the key of the workbench, and the actions of other screens."""
+        from mcpdesk.features.apps.desk_actions import ACTIONS
 
         return ACTIONS
 

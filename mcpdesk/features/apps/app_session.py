@@ -39,7 +39,10 @@ REFUSED: Final = -32_000
 MAX_CALLS = 32
 """Maximum number of running requests of one app."""
 MAX_RATE = 200
-"""Maximum number of messages of an app per second. Further messages wait."""
+"""Maximum number of messages of an app per second. Further messages wait. A message counts once more for
+each full `COUNTED_BYTES`.
+"""
+COUNTED_BYTES = 64 << 10
 MAX_TEXT_LENGTH = 10_000
 """Maximum length in characters of a text that is logged, or shown on the page."""
 MAX_LINK_LENGTH = 2_048
@@ -191,8 +194,8 @@ class AppSession:
 
     async def receive(self, message: Any) -> None:
         """Handle a message of the app or of its sandbox."""
-        await self._slow_down()
         data = codec.encode(message)
+        await self._slow_down(len(data))
         self._recorder.frame(self.connection, Direction.IN, data, is_json=True)
         method, identifier = (
             (message.get(key) for key in ("method", "id")) if isinstance(message, dict) else (0, 0)
@@ -213,12 +216,12 @@ class AppSession:
         elif identifier == "host-teardown" and self._teardown is not None and not self._teardown.done():
             self._teardown.set_result(None)
 
-    async def _slow_down(self) -> None:
-        """Wait until the next second if the app sent too many messages in this one."""
+    async def _slow_down(self, size: int) -> None:
+        """Wait until the next second if the app sent too much in this one. `size` is in bytes."""
         now = time.monotonic()
         if int(now) != self._second:
             self._second, self._count = int(now), 0
-        self._count += 1
+        self._count += 1 + size // COUNTED_BYTES
         if self._count > MAX_RATE:
             await asyncio.sleep(self._second + 1 - now)
 

@@ -18,6 +18,7 @@ from mcpdesk.features.apps import app_host, app_session
 from mcpdesk.features.apps.open_apps import CloseApps, EndCall, OpenApp, OpenApps
 from mcpdesk.tui.screens import workbench
 from tests.features.apps.board_folder import URI, board_folder
+from tests.support.action_menu import choose_action
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.features import needs_feature
 from tests.support.patience import WITHIN_S, in_time, until
@@ -134,6 +135,27 @@ async def test_the_key_opens_the_app_with_the_call_and_else_the_pager(
             await it.pilot.press("escape", "o")
             await it.until(lambda: bool(paged))
             assert "hidden from apps" in paged[0] and len(visited) == 1
+
+
+@pytest.mark.slow
+async def test_a_recorded_call_opens_its_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    visited: list[str] = []
+    monkeypatch.setattr(webbrowser, "get", lambda *_: Window("window"))
+    monkeypatch.setattr(webbrowser, "open", visited.append)
+    async with running_desk(board_folder(tmp_path / "boards")) as desk:
+        await desk.call("boards", "board", team="green")
+        link: Any = desk
+        async with bench(link) as it:
+            await it.pilot.press("2")
+            await it.until(lambda: "tools/call board" in it.shown())
+            await it.pilot.press("G")
+            await choose_action(it.pilot, "open the app of the call")
+            await it.until(lambda: bool(visited))
+            async with page_of(visited[0]) as page:
+                await page.initialize()
+                assert (await page.next("view"))["params"] == {"arguments": {"team": "green"}}
+                result = (await page.next("view"))["params"]
+                assert result["content"][0]["text"] == "board of green, with an app"
 
 
 async def test_messages_of_an_app_are_in_the_traffic_with_its_name(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Key of the workbench that opens the app of the selected tool or resource."""
+"""Key of the workbench that opens the app of the selected item, and other actions for apps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textual import work
 from mcpdesk.feature import ScreenAction
 from mcpdesk.features.apps.app_resource import app_uri
 from mcpdesk.features.apps.open_apps import CloseApps, EndCall, OpenApp
+from mcpdesk.features.apps.traffic_action import open_app_of_call, selects_call_with_app
 from mcpdesk.tui.action import Action
 
 if TYPE_CHECKING:
@@ -96,6 +97,14 @@ ACTIONS = (
         "workbench.page_result", "Open the app of this item in the browser",
         "mcp apps ui interface html widget sandbox page",
         open_app, _is_available, _applies,
+    ),
+    ScreenAction(
+        Action("open_app_of_call", "", "open the app of the call",
+            "Open the app of the called tool in the browser, with the recorded arguments and result.",
+            footer=False, wide=True, scope="traffic", group="Traffic"),
+        "traffic.back", "Open the app of this call in the browser",
+        "mcp apps ui interface html widget sandbox page result",
+        open_app_of_call, _is_available, selects_call_with_app,
     ),
     ScreenAction(
         Action("close_apps", "", "close all apps",
