@@ -521,7 +521,7 @@ def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
 def _waiting_callbacks(host: Host) -> set[int]:
     """Return the ids of a host's callbacks that have not been called yet."""
     state = host.endpoints()[0].server.hosted
-    if state is None or not state.has_made("callbacks"):
+    if state is None or not state.has_created("callbacks"):
         return set()
     return {each.id for each in state.callbacks.snapshot if each.due is not None}
 

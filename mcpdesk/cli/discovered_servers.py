@@ -52,33 +52,33 @@ def trusted_files(discovery: FoundServers, store: TrustStore, trusts_all: bool) 
     return {path for path, sha256 in contents if trusts_all or store.is_trusted(path, sha256)}
 
 
-def _row(server: FoundServer, is_trusted: bool) -> tuple[str, ...]:
-    address = "cannot be used" if server.server.problem else server.address
-    if server.server.is_disabled:
+def _row(entry: FoundServer, is_trusted: bool) -> tuple[str, ...]:
+    address = "cannot be used" if entry.server.problem else entry.address
+    if entry.server.is_disabled:
         address = f"{address} (disabled)"
-    cells = (server.target, server.transport, address, "yes" if is_trusted else "no", _short(server.path))
+    cells = (entry.target, entry.transport, address, "yes" if is_trusted else "no", _home_path(entry.path))
     return tuple(clean(cell, newlines=False) for cell in cells)
 
 
-def _short(path: Path) -> str:
+def _home_path(path: Path) -> str:
     """Return the path relative to the home folder, if it is inside."""
     home = Path.home()
     return f"~{os.sep}{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def server_facts(server: FoundServer, is_trusted: bool) -> dict[str, Any]:
+def server_facts(entry: FoundServer, is_trusted: bool) -> dict[str, Any]:
     """Return the members of a server in the output of `mcpdesk list --json`."""
     return {
-        "target": server.target,
-        "client": server.client,
-        "name": server.server.name,
-        "scope": server.scope,
-        "file": str(server.path),
-        "project": server.server.project,
-        "transport": server.transport,
-        "address": "" if server.server.problem else server.address,
+        "target": entry.target,
+        "client": entry.client,
+        "name": entry.server.name,
+        "scope": entry.scope,
+        "file": str(entry.path),
+        "project": entry.server.project,
+        "transport": entry.transport,
+        "address": "" if entry.server.problem else entry.address,
         "trusted": is_trusted,
-        "disabled": server.server.is_disabled,
-        "problem": server.server.problem,
-        "remarks": list(server.server.remarks),
+        "disabled": entry.server.is_disabled,
+        "problem": entry.server.problem,
+        "remarks": list(entry.server.remarks),
     }

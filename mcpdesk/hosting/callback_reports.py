@@ -42,7 +42,7 @@ class CallbackReports:
     def report_missed(self, subscriber: Subscriber) -> None:
         """Notify a newly connected client of the callbacks that fired while it was disconnected."""
         home = self._folders[subscriber.server].server.hosted
-        if home is not None and home.has_made("callbacks") and subscriber.peer is not None:
+        if home is not None and home.has_created("callbacks") and subscriber.peer is not None:
             self._start_chore(self._send_missed(subscriber, home.callbacks, subscriber.peer()))
 
     async def _send_missed(self, subscriber: Subscriber, callbacks: CallbackTimers, peer: str) -> None:

@@ -223,11 +223,11 @@ class HostedEndpoint:
         Such work is a job, a program, or an operation that waits for a client's answers.
         """
         services, home = self.dispatcher.services, self.server.hosted
-        if home is not None and home.has_made("programs") and home.programs.all():
+        if home is not None and home.has_created("programs") and home.programs.all():
             return True
-        if services.has_made("jobs") and services.jobs.has_unfinished_work:
+        if services.has_created("jobs") and services.jobs.has_unfinished_work:
             return True
-        return services.has_made("rounds") and len(services.rounds) > 0
+        return services.has_created("rounds") and len(services.rounds) > 0
 
     @property
     def publication(self) -> Publication:

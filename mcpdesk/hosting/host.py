@@ -417,11 +417,11 @@ class Host:
         await self.peers.leave(name)
         for connection in list(endpoint.dialogues):
             self.disconnect(connection)
-        if self.services.has_made("jobs"):
+        if self.services.has_created("jobs"):
             self.services.jobs.cancel_all(name, REMOVED)
         await self._kept_jobs.forget(name)
         del self.by_name[name], self.folders[name]
-        if self.services.has_made("jobs"):
+        if self.services.has_created("jobs"):
             self.services.jobs.forget(name)
         await hosted.close()
 

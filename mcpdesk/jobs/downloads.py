@@ -1,5 +1,4 @@
-"""Files produced by a job. They are recorded when the job ends, and can be downloaded as long as they are
-unchanged.
+"""Files produced by a job. The files are recorded when the job ends, and can be downloaded until they change.
 
 A path alone does not identify a file: another job may write the same file later, and a link may lead to any
 file. Files outside the given folders are never opened. These functions block; call them on a worker thread.
@@ -24,11 +23,11 @@ from mcpdesk.errors import ArchiveTooLarge, FileUnavailable
 from mcpdesk.portable_files import NO_FOLLOW, NON_BLOCKING, OPEN_FLAGS
 
 PIECE_BYTES = 1 << 20
-CLOCK_S = 2.0
+MAX_CLOCK_DIFFERENCE_S = 2.0
 """Maximum difference between the clock of the file system and ours, in seconds."""
 
 
-ARCHIVE_BYTES = 4 << 30
+MAX_ARCHIVE_BYTES = 4 << 30
 """Maximum bytes of an archive. If the files of a job are larger, they can only be downloaded one by one."""
 DISK_FULL_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 MIN_ZIP_TIME, MAX_ZIP_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
@@ -67,19 +66,19 @@ def record_files(
     left out, because the job did not produce it.
     """
     files: dict[str, ProducedFile] = {}
-    resolved = [root.resolve() for root in roots]
+    resolved_roots = [root.resolve() for root in roots]
     for path in paths:
         try:
-            descriptor, real = _opened(path, resolved)
+            descriptor, real_path = _open_checked(path, resolved_roots)
         except FileUnavailable:
             continue
         facts = os.fstat(descriptor)
         os.close(descriptor)
-        if facts.st_ctime < since - CLOCK_S:
+        if facts.st_ctime < since - MAX_CLOCK_DIFFERENCE_S:
             continue
         stamp = _stamp(facts)
-        name = _name(real, resolved[0] if resolved else None, files)
-        files[name] = ProducedFile(name, real, stamp[2], stamp)
+        name = _name(real_path, resolved_roots[0] if resolved_roots else None, files)
+        files[name] = ProducedFile(name, real_path, stamp[2], stamp)
     return tuple(files.values())
 
 
@@ -88,7 +87,7 @@ def open_unchanged(file: ProducedFile, roots: Sequence[Path]) -> int:
 
     Raises: FileUnavailable if the file was changed, replaced or removed after the job produced it.
     """
-    descriptor, _ = _opened(file.path, [root.resolve() for root in roots])
+    descriptor, _ = _open_checked(file.path, [root.resolve() for root in roots])
     if _stamp(os.fstat(descriptor)) != file.stamp:
         os.close(descriptor)
         raise FileUnavailable(f"{file.name} was changed after the job made it")
@@ -113,20 +112,20 @@ def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
     return hasher.hexdigest()
 
 
-def _opened(path: Path, resolved: Sequence[Path]) -> tuple[int, Path]:
-    """Open a file and return the descriptor and the resolved path. The checks are made on the open file."""
+def _open_checked(path: Path, resolved_roots: Sequence[Path]) -> tuple[int, Path]:
+    """Open a file in one of the roots, and return the descriptor and the resolved path."""
     try:
-        real = path.resolve(strict=True)
-        if not any(real.is_relative_to(root) for root in resolved):
+        real_path = path.resolve(strict=True)
+        if not any(real_path.is_relative_to(root) for root in resolved_roots):
             raise FileUnavailable(f"{path.name} is outside of the folders whose files may be returned")
         flags = os.O_RDONLY | OPEN_FLAGS | NO_FOLLOW | NON_BLOCKING
-        descriptor = os.open(real, flags)
+        descriptor = os.open(real_path, flags)
     except (OSError, ValueError, RuntimeError) as error:
         raise FileUnavailable(f"{path.name} no longer exists") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise FileUnavailable(f"{path.name} is not a file")
-    return descriptor, real
+    return descriptor, real_path
 
 
 def _stamp(facts: os.stat_result) -> tuple[int, int, int, int]:
@@ -134,14 +133,14 @@ def _stamp(facts: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def _name(path: Path, root: Path | None, used_names: dict[str, ProducedFile]) -> str:
-    inside = root is not None and path.is_relative_to(root)
-    text = path.relative_to(root).as_posix() if inside and root is not None else path.name
+    is_in_root = root is not None and path.is_relative_to(root)
+    text = path.relative_to(root).as_posix() if is_in_root and root is not None else path.name
     name = PurePath(text.encode("utf-8", "replace").decode())
-    chosen, number = name, 1
-    while chosen.as_posix() in used_names and used_names[chosen.as_posix()].path != path:
+    free_name, number = name, 1
+    while free_name.as_posix() in used_names and used_names[free_name.as_posix()].path != path:
         number += 1
-        chosen = name.with_name(f"{name.stem}-{number}{name.suffix}")
-    return chosen.as_posix()
+        free_name = name.with_name(f"{name.stem}-{number}{name.suffix}")
+    return free_name.as_posix()
 
 
 class Download(Struct, frozen=True):
@@ -171,12 +170,12 @@ def archive_download(files: Sequence[ProducedFile], roots: Sequence[Path], name:
     Raises: FileUnavailable, ArchiveTooLarge.
     """
     size = sum(file.size for file in files)
-    if size > ARCHIVE_BYTES:
+    if size > MAX_ARCHIVE_BYTES:
         raise ArchiveTooLarge(
-            f"{len(files)} files of {size} bytes are too large for one archive ({ARCHIVE_BYTES})"
+            f"{len(files)} files of {size} bytes are too large for one archive ({MAX_ARCHIVE_BYTES})"
         )
     try:
-        descriptor, length = _packed(files, roots)
+        descriptor, length = _write_archive(files, roots)
     except OSError as error:
         if error.errno not in DISK_FULL_ERRORS:
             raise
@@ -188,22 +187,22 @@ def archive_download(files: Sequence[ProducedFile], roots: Sequence[Path], name:
     return Download(descriptor, length, f"{name}.zip", "application/zip", tag)
 
 
-def _packed(files: Sequence[ProducedFile], roots: Sequence[Path]) -> tuple[int, int]:
+def _write_archive(files: Sequence[ProducedFile], roots: Sequence[Path]) -> tuple[int, int]:
     """Write the archive to a temporary file. Return its descriptor and size."""
     with tempfile.TemporaryFile() as target:
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for file in files:
-                _pack(packed, file, roots)
+                _add_to_archive(archive, file, roots)
         return os.dup(target.fileno()), target.tell()
 
 
-def _pack(packed: zipfile.ZipFile, file: ProducedFile, roots: Sequence[Path]) -> None:
-    changed = time.gmtime(file.stamp[3] // 10**9)[:6]
-    member = zipfile.ZipInfo(file.name, min(max(changed, MIN_ZIP_TIME), MAX_ZIP_TIME))
+def _add_to_archive(archive: zipfile.ZipFile, file: ProducedFile, roots: Sequence[Path]) -> None:
+    changed_at = time.gmtime(file.stamp[3] // 10**9)[:6]
+    member = zipfile.ZipInfo(file.name, min(max(changed_at, MIN_ZIP_TIME), MAX_ZIP_TIME))
     member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
     with (
         os.fdopen(open_unchanged(file, roots), "rb") as source,
-        packed.open(member, "w", force_zip64=file.size >= 1 << 31) as sink,
+        archive.open(member, "w", force_zip64=file.size >= 1 << 31) as sink,
     ):
         while piece := source.read(PIECE_BYTES):
             sink.write(piece)

@@ -58,10 +58,10 @@ def test_what_was_there_before_was_not_made(home: Path) -> None:
     path = made(home).path
     now = path.stat().st_ctime
     assert downloads.record_files([path], [home], now - 1) != ()
-    assert downloads.record_files([path], [home], now + downloads.CLOCK_S + 0.1) == ()
+    assert downloads.record_files([path], [home], now + downloads.MAX_CLOCK_DIFFERENCE_S + 0.1) == ()
     # A time of change can be set to anything; when that was done cannot.
     os.utime(path, (now + 1e6, now + 1e6))
-    assert downloads.record_files([path], [home], now + downloads.CLOCK_S + 60) == ()
+    assert downloads.record_files([path], [home], now + downloads.MAX_CLOCK_DIFFERENCE_S + 60) == ()
 
 
 def test_folders_and_devices_are_no_files(home: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_file_that_is_gone_spoils_the_archive_and_leaves_nothing_open(tmp_path
 def test_an_archive_that_would_be_too_large_is_not_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloads, "ARCHIVE_BYTES", 10)
+    monkeypatch.setattr(downloads, "MAX_ARCHIVE_BYTES", 10)
     with pytest.raises(ArchiveTooLarge, match="2 files"):
         downloads.archive_download(several_files(tmp_path, "a", "b"), [tmp_path], "job")
 

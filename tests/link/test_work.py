@@ -188,7 +188,7 @@ async def test_a_server_that_keeps_nothing_gets_no_state_file(folder: Path) -> N
             desk.view()
         home = desk.host.folders["own"].server.hosted
         assert home is not None
-        assert not home.has_state and not home.has_made("todo") and not home.has_made("data")
+        assert not home.has_state and not home.has_created("todo") and not home.has_created("data")
 
 
 STEPPING = '''

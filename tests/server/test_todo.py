@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.server.state.server_state import NEWEST_TASKS, Todo
+from mcpdesk.server.state.server_state import MAX_SNAPSHOT_TASKS, Todo
 from mcpdesk.storage import tasks
 from mcpdesk.storage.database import Database
 
@@ -36,11 +36,11 @@ async def test_a_snapshot_is_taken_when_asked_for_and_counts_only_changes(data: 
 
 async def test_only_the_newest_tasks_are_in_it(data: Database) -> None:
     def work(connection: object) -> None:
-        for number in range(NEWEST_TASKS + 5):
+        for number in range(MAX_SNAPSHOT_TASKS + 5):
             tasks.create(connection, f"task {number}")  # type: ignore[arg-type]
 
     await data.run(work)
     todo = Todo(data)
     await todo.refresh()
-    first, last = (task.name for task in todo.snapshot[:: NEWEST_TASKS - 1])
-    assert (first, last) == ("task 5", f"task {NEWEST_TASKS + 4}")
+    first, last = (task.name for task in todo.snapshot[:: MAX_SNAPSHOT_TASKS - 1])
+    assert (first, last) == ("task 5", f"task {MAX_SNAPSHOT_TASKS + 4}")

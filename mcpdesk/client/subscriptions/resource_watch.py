@@ -14,52 +14,57 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 
 
 class ResourceWatch:
-    """Watched resources of one connection. Must be used on its event loop, except for `updates`."""
+    """Watched resources of one connection.
+
+    Use an instance on the event loop of the connection. `updates` may be read on any thread.
+    """
 
     def __init__(self, connection: ServerConnection) -> None:
         self.updates: Mapping[str, int] = {}
         """Number of update notifications by URI.
 
-        The mapping is replaced, never changed, so any thread may read it.
+        An update replaces the mapping and never changes it, so any thread may read it.
         """
         self._connection = connection
-        self._listen: asyncio.Task[None] | None = None
+        self._listen_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        connection.listeners.append(self._notified)
+        connection.listeners.append(self._on_notification)
         connection.on_new_session.append(self._subscribe_again)
 
     def add(self, uri: str) -> None:
         """Start to watch a resource."""
         if uri not in self.updates:
             self.updates = {**self.updates, uri: 0}
-            self._begin(self._ask("resources/subscribe", uri))
+            self._begin(self._send_request("resources/subscribe", uri))
 
     def remove(self, uri: str) -> None:
         """Stop watching a resource."""
         if uri in self.updates:
             self._forget(uri)
-            self._begin(self._ask("resources/unsubscribe", uri))
+            self._begin(self._send_request("resources/unsubscribe", uri))
 
     def close(self) -> None:
         """Stop watching all resources."""
         for task in self._tasks:
             task.cancel()
 
-    def _notified(self, method: str, params: JSONObject) -> None:
+    def _on_notification(self, method: str, params: JSONObject) -> None:
         uri = params.get("uri")
         if method == "notifications/resources/updated" and isinstance(uri, str) and uri in self.updates:
             self.updates = {**self.updates, uri: self.updates[uri] + 1}
 
     def _subscribe_again(self) -> None:
-        """Subscribe in the session that replaces a forgotten one. Updates may have been missed."""
+        """Subscribe again in a new session, and count an update of each resource that may have been
+        missed.
+        """
         for uri in self.updates:
-            self._begin(self._ask("resources/subscribe", uri))
-        self._count_missed()
+            self._begin(self._send_request("resources/subscribe", uri))
+        self._count_missed_updates()
 
-    def _count_missed(self) -> None:
+    def _count_missed_updates(self) -> None:
         self.updates = {uri: count + 1 for uri, count in self.updates.items()}
 
-    async def _ask(self, method: str, uri: str) -> None:
+    async def _send_request(self, method: str, uri: str) -> None:
         agreement = await self._connection.open()
         if not agreement.revision.is_stateless:
             self._connection.listen()
@@ -67,12 +72,12 @@ class ResourceWatch:
                 self._forget(uri)
             return
         # The next subscription opens before the previous one ends, so that no update is missed.
-        last, self._listen = self._listen, None
+        previous_task, self._listen_task = self._listen_task, None
         if self.updates:
-            self._listen = self._begin(self._follow(list(self.updates)))
+            self._listen_task = self._begin(self._follow(list(self.updates)))
             await asyncio.sleep(0)
-        if last is not None:
-            last.cancel()
+        if previous_task is not None:
+            previous_task.cancel()
 
     async def _follow(self, uris: list[str]) -> None:
         """Subscribe until the server refuses, or renewals fail too often. Then stop watching all resources.
@@ -80,10 +85,12 @@ class ResourceWatch:
         A renewed subscription counts as an update of each resource, because updates may have been missed.
         """
         filters = {"resourceSubscriptions": uris}
-        subscription = Subscription(self._connection, filters, self._count_missed, lambda reason: None)
+        subscription = Subscription(
+            self._connection, filters, self._count_missed_updates, lambda reason: None
+        )
         await subscription.follow()
-        if self._listen is asyncio.current_task():
-            self._listen, self.updates = None, {}
+        if self._listen_task is asyncio.current_task():
+            self._listen_task, self.updates = None, {}
 
     async def _succeeds(self, request: Coroutine[Any, Any, ServerResponse]) -> bool:
         try:

@@ -129,8 +129,8 @@ def _load_lines(
             )
     yield from aligned(rows, "  ")
     if facts["phases_ms"]:
-        spent = (f"{kind} {each:.3f} ms" for kind, each in facts["phases_ms"].items())
-        yield f"  on average: {' · '.join(spent)}"
+        phase_times = (f"{kind} {each:.3f} ms" for kind, each in facts["phases_ms"].items())
+        yield f"  on average: {' · '.join(phase_times)}"
     for error, count in facts["errors"].items():
         yield f"  {count:,} times: {clean(error, newlines=False)}"
     if exceeded_ms is not None:

@@ -235,14 +235,14 @@ def _is_used(host: Host) -> bool:
 
     if host.inbox.people or any(endpoint.dialogues for endpoint in host.endpoints()):
         return True
-    jobs = host.services.jobs.snapshot() if host.services.has_made("jobs") else ()
+    jobs = host.services.jobs.snapshot() if host.services.has_created("jobs") else ()
     if any(job.status is TaskStatus.WORKING for job in jobs):
         return True
     states = [endpoint.server.hosted for endpoint in host.endpoints()]
     return any(
         not each.over.is_set()
         for state in states
-        if state is not None and state.has_made("programs")
+        if state is not None and state.has_created("programs")
         for each in state.programs.all()
     )
 

@@ -188,7 +188,7 @@ def counted(
         (
             "answered_rounds_dropped_total",
             "Answered rounds (revision 2026-07-28) and their results that were deleted to limit memory.",
-            services.rounds.answered.dropped if services.has_made("rounds") else 0,
+            services.rounds.answered.dropped if services.has_created("rounds") else 0,
         ),
     ]
     return [
@@ -216,7 +216,7 @@ def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
     programs = Counter(
         program.state
         for state in states
-        if state is not None and state.has_made("programs")
+        if state is not None and state.has_created("programs")
         for program in state.programs.all()
     )
     return Figure(

@@ -77,7 +77,7 @@ class LocalWork(WorkFacet):
         """Return versions and small values. Task lists that another process has changed are reloaded."""
         todo = 0
         for name, state in self._states():
-            if state.has_made("todo"):
+            if state.has_created("todo"):
                 todo += state.todo.version
             self._refresh(name, state)
         return WorkView(
@@ -192,7 +192,7 @@ class LocalWork(WorkFacet):
         """
         for name, hosted in list(self._host.folders.items()):
             state = hosted.server.hosted
-            if state is not None and (not created_path or state.has_made(created_path)):
+            if state is not None and (not created_path or state.has_created(created_path)):
                 yield name, state
 
     def _state(self, server: str) -> ServerState:
@@ -205,7 +205,7 @@ class LocalWork(WorkFacet):
         if server not in self._host.folders or _NUMBER.fullmatch(number) is None:
             return None
         state = self._state(server)
-        return state.programs.get(int(number)) if state.has_made("programs") else None
+        return state.programs.get(int(number)) if state.has_created("programs") else None
 
     def _jobs_version(self) -> int:
         programs = sum(state.programs.version for _, state in self._states("programs"))
@@ -228,7 +228,7 @@ class LocalWork(WorkFacet):
 
     def _refresh(self, name: str, state: ServerState) -> None:
         """Schedule a reload of a server's task lists on the core's loop. Only one reload runs at a time."""
-        is_stale = not state.has_made("todo") or state.todo.is_stale
+        is_stale = not state.has_created("todo") or state.todo.is_stale
         if not is_stale or name in self._refreshing:
             return
         if state.has_state:

@@ -70,29 +70,34 @@ class Handlers:
         )
 
     async def complete(self, call: Call) -> JSONObject:
-        """Return suggestions for an argument. Empty if the argument has no suggestions.
+        """Return suggestions for an argument, without values if the argument has no suggestions.
 
         Raises: RemoteProtocolError (-32602) for an unknown reference or argument, or invalid parameters.
         """
         target = _target(self._server, call.params["ref"])
-        name, typed = call.params["argument"].get("name"), call.params["argument"].get("value")
-        if not isinstance(name, str) or not isinstance(typed, str):
+        name, typed_text = call.params["argument"].get("name"), call.params["argument"].get("value")
+        if not isinstance(name, str) or not isinstance(typed_text, str):
             raise invalid_params("argument needs a name and a value, both strings")
         if name not in target.arguments:
             raise invalid_params(f"{target.name[:120]} has no argument {name[:80]!r}")
-        given = _context_arguments(call) if call.terms.revision.has_completion_context else {}
+        other_arguments = _context_arguments(call) if call.terms.revision.has_completion_context else {}
         completer = target.completers.get(name)
         if completer is None:
             return {"completion": {"values": [], "total": 0, "hasMore": False}}
-        suggestions = self._suggestions(completer, typed, given, target, call)
+        suggestions = self._suggestions(completer, typed_text, other_arguments, target, call)
         return {"completion": await self._limited(suggestions, call)}
 
     async def _suggestions(
-        self, completer: Completer, typed: str, given: dict[str, str], target: _Target, call: Call
+        self,
+        completer: Completer,
+        typed_text: str,
+        other_arguments: dict[str, str],
+        target: _Target,
+        call: Call,
     ) -> JSONObject:
         context = await make_context(self._server, self._services, call, target.name)
         suggestions = await self._invoke(
-            target.is_folder_code, lambda inner: completer(typed, given, inner), context
+            target.is_folder_code, lambda inner: completer(typed_text, other_arguments, inner), context
         )
         return _page(suggestions)
 
@@ -122,11 +127,11 @@ class Handlers:
         )
 
     def _invoke(
-        self, is_folder_code: bool, make: Callable[[Context], Awaitable[T]], context: Context
+        self, is_folder_code: bool, work: Callable[[Context], Awaitable[T]], context: Context
     ) -> Awaitable[T]:
-        from mcpdesk.server.calls.threads.loop_context import invoke  # imported late
+        from mcpdesk.server.calls.threads.loop_context import invoke  # slow to import
 
-        return invoke(self._server, is_folder_code, make, context)
+        return invoke(self._server, is_folder_code, work, context)
 
     async def _limited(self, work: Awaitable[T], call: Call) -> T:
         try:
@@ -138,34 +143,34 @@ class Handlers:
     async def listen(self, call: Call) -> JSONObject:
         """Send notifications of changes until the request ends.
 
-        The acknowledgement leaves out unknown resources. Raises: RemoteProtocolError, also if all resources
+        The acknowledgement lists only known resources. Raises: RemoteProtocolError, also if all resources
         are unknown.
         """
-        asked = call.params["notifications"]
-        possible = {key for kind, (key, _) in LIST_CHANGED.items() if self._offers.announces(kind)}
-        wanted = frozenset(key for key in possible if asked.get(key) is True)
-        uris = asked.get("resourceSubscriptions") or []
+        filters = call.params["notifications"]
+        offered_keys = {key for kind, (key, _) in LIST_CHANGED.items() if self._offers.announces(kind)}
+        list_keys = frozenset(key for key in offered_keys if filters.get(key) is True)
+        uris = filters.get("resourceSubscriptions") or []
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
             raise invalid_params("notifications.resourceSubscriptions must be a list of URIs")
         check_count(len(uris), self._server.limits.subscriptions)
-        known: list[str] = []
+        known_uris: list[str] = []
         for uri in uris:
             check_uri(uri, "notifications.resourceSubscriptions")
             if (resource := find_resource(self._server, uri)) is not None:
-                known.append(resource.uri)
-        watched = await self._tasks.watched(call, asked)
-        honoured: JSONObject = dict.fromkeys(sorted(wanted), True)
-        if known:
-            honoured["resourceSubscriptions"] = known
+                known_uris.append(resource.uri)
+        watched = await self._tasks.watched(call, filters)
+        accepted: JSONObject = dict.fromkeys(sorted(list_keys), True)
+        if known_uris:
+            accepted["resourceSubscriptions"] = known_uris
         if watched:
-            honoured["taskIds"] = [job.id for job in watched]
-        if uris and not honoured:
+            accepted["taskIds"] = [job.id for job in watched]
+        if uris and not accepted:
             raise resource_not_found(uris[0], call.terms.revision)
         tag = {SUBSCRIPTION_KEY: call.id}
-        params = {"_meta": tag, "notifications": honoured}
+        params = {"_meta": tag, "notifications": accepted}
         call.outlet.send(codec.notification("notifications/subscriptions/acknowledged", params))
         server, send = self._server, call.outlet.send
-        subscriber = Subscriber(server.name, send, set(known), wanted, call.id, server.mode)
+        subscriber = Subscriber(server.name, send, set(known_uris), list_keys, call.id, server.mode)
         subscriptions = self._services.subscriptions
         subscriptions.add(subscriber)
         with ExitStack() as stack:
@@ -178,8 +183,8 @@ class Handlers:
             # The specification is inconsistent about what ends the subscription on a shared channel, so both
             # messages are sent. The notification follows the result, because clients treat an earlier
             # cancellation as a failure.
-            over = codec.notification("notifications/cancelled", {"requestId": call.id})
-            asyncio.get_running_loop().call_soon(call.outlet.send, over)
+            end_notification = codec.notification("notifications/cancelled", {"requestId": call.id})
+            asyncio.get_running_loop().call_soon(call.outlet.send, end_notification)
         return {"_meta": tag}
 
 
@@ -208,6 +213,8 @@ def _is_entry(value: object) -> bool:
 
 
 class _Target(NamedTuple):
+    """Prompt or resource template whose arguments are completed."""
+
     name: str
     arguments: tuple[str, ...]
     completers: Mapping[str, Completer]
@@ -261,12 +268,12 @@ def _context_arguments(call: Call) -> dict[str, str]:
     return arguments
 
 
-def _page(values_found: Iterable[str]) -> JSONObject:
-    values = [str(each) for each in islice(values_found, MAX_SUGGESTIONS + 1)]
-    total = len(values_found) if isinstance(values_found, Sized) else len(values)
+def _page(suggestions: Iterable[str]) -> JSONObject:
+    values = [str(each) for each in islice(suggestions, MAX_SUGGESTIONS + 1)]
+    total = len(suggestions) if isinstance(suggestions, Sized) else len(values)
     page: JSONObject = {"values": values[:MAX_SUGGESTIONS], "hasMore": len(values) > MAX_SUGGESTIONS}
     # An iterator may be endless. Only a collection has a known size.
-    return page if page["hasMore"] and not isinstance(values_found, Sized) else page | {"total": total}
+    return page if page["hasMore"] and not isinstance(suggestions, Sized) else page | {"total": total}
 
 
 _FINDERS: dict[str, Callable[[Server, JSONObject], _Target]] = {

@@ -140,7 +140,7 @@ class Services:
         store.mark, store.shared = self.mark, self.shared_ends
         return store
 
-    def has_made(self, part: str) -> bool:
+    def has_created(self, part: str) -> bool:
         """Return True if a service was already created. May be called on any thread."""
         return part in self.__dict__
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from mcpdesk.storage.database import StateData
     from mcpdesk.storage.tasks import Task
 
-BROWSERS = 4
+MAX_BROWSERS = 4
 """Maximum number of browsers that render pages for one server. Each needs hundreds of megabytes."""
-NEWEST_TASKS = 100
+MAX_SNAPSHOT_TASKS = 100
 """Maximum number of tasks in a snapshot of the task lists."""
 PLAN_KEY = "plan:"
 """Prefix of the keys of plans in the state file. The session follows the prefix."""
@@ -49,7 +49,7 @@ prefix.
 """
 MAX_PROGRAMS = 100
 """Maximum number of programs that other processes can see. The newest are kept."""
-COMMAND_CHARS = 500
+MAX_COMMAND_LENGTH = 500
 """Maximum length in characters of a program's command."""
 SESSION = "session:"
 """Prefix of session keys."""
@@ -129,7 +129,9 @@ class Todo:
         from mcpdesk.storage import tasks
 
         self.is_stale = False
-        snapshot = tuple(await self._data.run(lambda connection: tasks.named(connection, "", NEWEST_TASKS)))
+        snapshot = tuple(
+            await self._data.run(lambda connection: tasks.named(connection, "", MAX_SNAPSHOT_TASKS))
+        )
         if snapshot != self.snapshot:
             self.snapshot = snapshot
             self.version += 1
@@ -224,10 +226,10 @@ class ServerState:
 
     async def settle(self) -> None:
         """Read the plans of sessions that continue in this process. Raises: StorageError."""
-        joined = set(self._unread)
+        unread_sessions = set(self._unread)
         if await self.look_for_state():
             await load_plans(self)
-        self._unread -= joined
+        self._unread -= unread_sessions
         self.rules += 1
 
     @property
@@ -326,11 +328,11 @@ class ServerState:
         from mcpdesk.server.state.callback_timers import CallbackTimers
 
         shared = self._shared
-        made = CallbackTimers(self.data) if shared is None else self._shared_timers(shared)
-        made.fires = not self.is_brief
-        made.subscribe(lambda callback, has_fired: self.on_callback(callback, has_fired))
-        made.log_to_clients = lambda level, data: self.log_to_clients(level, data)
-        return made
+        timers = CallbackTimers(self.data) if shared is None else self._shared_timers(shared)
+        timers.fires = not self.is_brief
+        timers.subscribe(lambda callback, has_fired: self.on_callback(callback, has_fired))
+        timers.log_to_clients = lambda level, data: self.log_to_clients(level, data)
+        return timers
 
     def _shared_timers(self, shared: SharedState) -> CallbackTimers:
         from mcpdesk.server.state.callback_timers import CallbackTimers
@@ -339,9 +341,7 @@ class ServerState:
 
     @cached_property
     def programs(self) -> Programs:
-        """Background programs. If the state is shared, the numbers of the programs also identify the
-        process.
-        """
+        """Background programs. With shared state, the number of a program shows which process runs it."""
         from mcpdesk.jobs.programs import Programs
 
         first = 1 if self._shared is None else first_number(self._shared.core.mark)
@@ -353,8 +353,8 @@ class ServerState:
 
     def publish_programs(self) -> None:
         """Inform other processes soon about the programs of this one, if the state is shared."""
-        is_telling = self._publish_task is not None and not self._publish_task.done()
-        if self._shared is not None and not is_telling and not self._is_stopping:
+        is_publishing = self._publish_task is not None and not self._publish_task.done()
+        if self._shared is not None and not is_publishing and not self._is_stopping:
             self._publish_task = asyncio.create_task(self._publish_programs(self._shared.core))
 
     async def _publish_programs(self, core: CoreIdentity) -> None:
@@ -373,7 +373,7 @@ class ServerState:
     @cached_property
     def browsers(self) -> asyncio.Semaphore:
         """Semaphore to hold while a browser renders a page."""
-        return asyncio.Semaphore(BROWSERS)
+        return asyncio.Semaphore(MAX_BROWSERS)
 
     @cached_property
     def todo(self) -> Todo:
@@ -396,7 +396,7 @@ class ServerState:
         """Check on a worker thread whether the state file exists."""
         return self.has_state or await asyncio.to_thread(self.find_state)
 
-    def has_made(self, part: str) -> bool:
+    def has_created(self, part: str) -> bool:
         """Return True if a part was already created. May be called on any thread."""
         return part in self.__dict__
 
@@ -461,9 +461,9 @@ def plan_refusal(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | N
     assert not isinstance(actions, bool)
     if arguments is not None and arguments.get("action") in actions:
         return ""
-    what = f"{tool.name} is not read-only" + (f" except for {', '.join(actions)}" if actions else "")
+    text = f"{tool.name} is not read-only" + (f" except for {', '.join(actions)}" if actions else "")
     return (
-        f"{what}, and plan mode is on (goal: {plan.goal[:200]}). Write the plan with PlanMode, action enter "
+        f"{text}, and plan mode is on (goal: {plan.goal[:200]}). Write the plan with PlanMode, action enter "
         "and the text to add as goal; leave plan mode with action exit."
     )
 
@@ -516,7 +516,7 @@ async def store_programs(state: ServerState, core: CoreIdentity) -> None:
     records = [
         ProgramRecord(
             each.id,
-            each.command[:COMMAND_CHARS],
+            each.command[:MAX_COMMAND_LENGTH],
             each.state.value,
             each.exit_code,
             each.started,

@@ -289,10 +289,10 @@ class Arguments(Vertical):
         matches.
         """
         event.stop()
-        shown = " · ".join(one_line(value, 30) for value in event.values[:MAX_SHOWN_SUGGESTIONS])
-        others = len(event.values) - MAX_SHOWN_SUGGESTIONS
-        more = f" · {others} more" if others > 0 else ""
-        self._show_hint(f"→ takes, F4 lists: {shown}{more}" if shown else "")
+        shown_values = " · ".join(one_line(value, 30) for value in event.values[:MAX_SHOWN_SUGGESTIONS])
+        hidden_count = len(event.values) - MAX_SHOWN_SUGGESTIONS
+        hidden_note = f" · {hidden_count} more" if hidden_count > 0 else ""
+        self._show_hint(f"→ takes, F4 lists: {shown_values}{hidden_note}" if shown_values else "")
 
     @on(TabStrip.Picked)
     async def _tab_picked(self, event: TabStrip.Picked) -> None:
@@ -315,5 +315,5 @@ class Arguments(Vertical):
 def _summary(failures: Sequence[SchemaFailure]) -> str:
     if not failures:
         return ""
-    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-    return f"{path_text(failures[0].path)}: {failures[0].message}{more}"
+    count_note = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    return f"{path_text(failures[0].path)}: {failures[0].message}{count_note}"

@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_list import TrafficList
     from mcpdesk.tui.workbench.item_pane import ItemPane
 
-_SLIM_BELOW = 110
-"""Width in cells below which the catalogue is narrow."""
-_ALONE_S = 0.5
-"""Maximum seconds for which only the catalogue is shown, if it is empty."""
+_MIN_NORMAL_WIDTH = 110
+"""Minimum width in cells of a pane with a catalogue of normal width."""
+_MAX_WAIT_S = 0.5
+"""Maximum seconds to wait for items of the catalogue before the other parts are added."""
 _CURSOR_PAUSE_S = 0.2
-"""If the cursor moves quickly, an item's form is built after the cursor has rested for this many seconds."""
-_READABLE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
+"""Seconds that the cursor must rest after quick moves before the form of an item is built."""
+_READ_AT_ONCE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
 """Kinds of items that Enter reads immediately, because reading changes nothing."""
 
 
@@ -65,7 +65,7 @@ class _Opening:
 
     item: CatalogueItem
     enter: bool = False
-    """True if the focus moves to the item's arguments."""
+    """True if the focus moves to the arguments of the item."""
     arguments: Any = UNSET
     """Arguments to put into the item's form."""
     call: bool = False
@@ -98,11 +98,11 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         self._item_pane: ItemPane | None = None
         self._is_completed = False
         """True if all parts exist or are being added."""
-        self._seen: tuple[int, tuple[ModeView, ...]] | None = None
-        self._pending: Timer | None = None
+        self._shown_versions: tuple[int, tuple[ModeView, ...]] | None = None
+        self._load_timer: Timer | None = None
         self._opening: _Opening | None = None
-        """Item that is about to be shown, or None."""
-        self._moved = 0.0
+        """Item that is about to be shown, with the actions that follow, or None."""
+        self._moved_at = 0.0
         """Monotonic time in seconds of the last cursor move to another item."""
         self._loading = asyncio.Lock()
 
@@ -114,7 +114,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
 
     def on_mount(self) -> None:
         self._drafts.store_at(self.app.history_path)
-        self.set_timer(_ALONE_S, self._complete)
+        self.set_timer(_MAX_WAIT_S, self._complete)
 
     def _complete(self) -> None:
         """Add the parts beside the catalogue, once."""
@@ -129,7 +129,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
 
         pane = ItemPane()
         await self.query_one("#upper").mount(pane)
-        self._item_pane, self._seen = pane, None
+        self._item_pane, self._shown_versions = pane, None
         self.traffic_box.add_list()
         self.refresh_bindings()
         self.show_view(self.link.view())
@@ -154,25 +154,25 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
 
     def open_item(self, kind: ItemKind, name: str) -> None:
         """Open an item of the selected server and focus its arguments."""
-        self._follow(self.link.view())
+        self._update_server(self.link.view())
         if any((one.kind, one.name) == (kind, name) for one in self.link.catalogue(self.server).items):
             self._open(self._selected_item(kind, name), enter=True)
 
     def edit_call(self, kind: ItemKind, name: str, arguments: Any) -> None:
         """Open an item with the arguments of a recorded call, which can be edited and sent."""
-        self._follow(self.link.view())
+        self._update_server(self.link.view())
         self._open(self._selected_item(kind, name), arguments=arguments)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width < _SLIM_BELOW, "-slim")
+        self.set_class(event.size.width < _MIN_NORMAL_WIDTH, "-slim")
         self.set_class(has_room_beside(self), "-broad")
         self.traffic_box.lay_out(event.size, is_column=self.has_class("-broad"))
 
     def show_view(self, view: CoreView) -> None:
         """Update the catalogue and the running calls of the selected server."""
-        self._follow(view)
+        self._update_server(view)
         if self._item_pane is None:
-            if self._seen is not None:
+            if self._shown_versions is not None:
                 self.call_after_refresh(self._complete)
             return
         for draft in self._drafts.finish_calls():
@@ -223,8 +223,8 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         event.stop()
         if event.item == (self._opening.item if self._opening is not None else self.item):
             return
-        before, self._moved = self._moved, time.monotonic()
-        self._open(event.item, soon=self._moved - before < _CURSOR_PAUSE_S)
+        previous_move, self._moved_at = self._moved_at, time.monotonic()
+        self._open(event.item, is_delayed=self._moved_at - previous_move < _CURSOR_PAUSE_S)
 
     @on(CatalogueList.Chosen)
     def _item_chosen(self, event: CatalogueList.Chosen) -> None:
@@ -239,22 +239,22 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         enter: bool = False,
         arguments: Any = UNSET,
         call: bool = False,
-        soon: bool = False,
+        is_delayed: bool = False,
     ) -> None:
         """Show an item. Options of repeated requests for the same item are combined until it is shown."""
-        before = self._opening
-        if before is not None and is_same_item(before.item, item):
-            enter, call = enter or before.enter, call or before.call
-            arguments = before.arguments if arguments is UNSET else arguments
+        earlier = self._opening
+        if earlier is not None and is_same_item(earlier.item, item):
+            enter, call = enter or earlier.enter, call or earlier.call
+            arguments = earlier.arguments if arguments is UNSET else arguments
         self._opening = _Opening(item, enter, arguments, call)
         if self._item_pane is None:
             return
         self.item_pane.expect(item)
         self._show_traffic()
-        if self._pending is not None:
-            self._pending.stop()
-        if soon:
-            self._pending = self.set_timer(_CURSOR_PAUSE_S, self._load)
+        if self._load_timer is not None:
+            self._load_timer.stop()
+        if is_delayed:
+            self._load_timer = self.set_timer(_CURSOR_PAUSE_S, self._load)
         else:
             self._load()
 
@@ -264,31 +264,31 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         react.
         """
         async with self._loading:
-            wanted = self._opening
-            if wanted is None:
+            opening = self._opening
+            if opening is None:
                 return
-            draft = self._drafts.of(self.server, wanted.item)
+            draft = self._drafts.of(self.server, opening.item)
             await self.item_pane.load(draft)
             if draft.notice:
-                self.app.notify(one_line(f"{wanted.item.name}: {draft.notice}"), markup=False)
+                self.app.notify(one_line(f"{opening.item.name}: {draft.notice}"), markup=False)
                 draft.notice = ""
-            if wanted.arguments is not UNSET and self._opening is wanted:
-                await self.arguments.put(wanted.arguments)
-            if self._opening is not wanted:
+            if opening.arguments is not UNSET and self._opening is opening:
+                await self.arguments.put(opening.arguments)
+            if self._opening is not opening:
                 return  # another item was requested in the meantime, or more options for this one
             self._opening = None
             self.refresh_bindings()
-            self._after_opening(wanted)
+            self._carry_out(opening)
 
-    def _after_opening(self, wanted: _Opening) -> None:
+    def _carry_out(self, opening: _Opening) -> None:
         """Move the focus and make the call, as requested."""
-        call = wanted.call
-        to_arguments = wanted.enter or (wanted.arguments is not UNSET and not call)
-        is_nothing_to_enter = to_arguments and not self.arguments.focus_first()
-        if is_nothing_to_enter and wanted.enter:
-            call = call or wanted.item.kind in _READABLE
+        must_call = opening.call
+        must_focus_arguments = opening.enter or (opening.arguments is not UNSET and not must_call)
+        has_no_arguments = must_focus_arguments and not self.arguments.focus_first()
+        if has_no_arguments and opening.enter:
+            must_call = must_call or opening.item.kind in _READ_AT_ONCE
             self.item_pane.result.focus_shown()
-        if call:
+        if must_call:
             self.action_call()
 
     def on_result_view_followed(self, event: ResultView.Followed) -> None:
@@ -312,7 +312,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
             arguments = self.arguments.value()
         except ValueError as error:
             self.arguments.revalidate()
-            self._say_not_sent(error)
+            self._report_not_sent(error)
             return
         failures = draft.failures(arguments)
         if failures and draft.warned_arguments != compact(arguments):
@@ -342,9 +342,9 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         If the result has the focus and no failure has a location, open the text of the result.
         """
         draft, result = self.draft, self.item_pane.result
-        failed = draft is not None and any(line.where for line in draft.logged)
-        if result.has_focus_within and not failed and (shown := result.shown_text()) is not None:
-            edit_text(self.app, *shown)
+        has_location = draft is not None and any(line.where for line in draft.logged)
+        if result.has_focus_within and not has_location and (shown_text := result.shown_text()) is not None:
+            edit_text(self.app, *shown_text)
             return
         location = None if draft is None else draft.location
         if location is None:
@@ -358,10 +358,10 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
 
     def action_page_result(self) -> None:
         """Show the result in the user's pager."""
-        if (shown := self.item_pane.result.shown_text()) is None:
+        if (shown_text := self.item_pane.result.shown_text()) is None:
             self.app.notify("No result yet; ctrl+r calls.", markup=False)
         else:
-            page(self.app, *shown)
+            page(self.app, *shown_text)
 
     async def action_edit_arguments(self) -> None:
         """Edit the arguments in the user's editor. A text that is not JSON is kept, so that it can be
@@ -370,12 +370,12 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         draft = self.draft
         if draft is None:
             return
-        before = json_escaped(pretty(draft.node.value()) if draft.text is None else draft.text)
-        after = edit_text(self.app, before, "arguments.json")
-        if after.strip() == before.strip():
+        old_text = json_escaped(pretty(draft.node.value()) if draft.text is None else draft.text)
+        new_text = edit_text(self.app, old_text, "arguments.json")
+        if new_text.strip() == old_text.strip():
             return
-        draft.text = after
-        if not json_problem(after) and draft.fill_form(json.loads(after)):
+        draft.text = new_text
+        if not json_problem(new_text) and draft.fill_form(json.loads(new_text)):
             draft.text = None
         await self.arguments.load(draft)
         self.arguments.focus_first()
@@ -383,7 +383,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
     def on_arguments_submitted(self, event: Arguments.Submitted) -> None:
         """Focus the Call button after Enter in the last field, or read a resource immediately."""
         event.stop()
-        if self.item is not None and self.item.kind in _READABLE:
+        if self.item is not None and self.item.kind in _READ_AT_ONCE:
             self.action_call()
         else:
             self.item_pane.result.call_button.focus()
@@ -404,14 +404,14 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         if not await speak_older(self.link, server):
             message = f"{server} is not ready with {OLDER_REVISION}: the call was not made"
             self.app.notify(one_line(message), severity="warning", markup=False)
-        elif item is not None and self._shows(server, item):
+        elif item is not None and self._is_shown(server, item):
             self.action_again()
         else:
             self.app.notify(
                 one_line(f"{server} now uses {OLDER_REVISION}; call again with ctrl+r"), markup=False
             )
 
-    def _shows(self, server: str, item: CatalogueItem) -> bool:
+    def _is_shown(self, server: str, item: CatalogueItem) -> bool:
         return server == self.server and self.item is not None and is_same_item(item, self.item)
 
     def action_cancel(self) -> None:
@@ -433,8 +433,8 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
             return not self.catalogue.rows.has_focus
         if action == "filter":
             return bool(self.server)
-        if (of_feature := FEATURE_ACTIONS.get(f"workbench.{action}")) is not None:
-            return of_feature.is_available(self.link.view()) and of_feature.applies(self)
+        if (feature_action := FEATURE_ACTIONS.get(f"workbench.{action}")) is not None:
+            return feature_action.is_available(self.link.view()) and feature_action.applies(self)
         return self.draft is not None or self._opening is not None
 
     async def action_toggle_json(self) -> None:
@@ -543,18 +543,21 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         if self.draft is not None:
             await compare_result(self.app, self.draft)
 
-    def _follow(self, view: CoreView) -> None:
+    def _update_server(self, view: CoreView) -> None:
         if self.app.server != self.server:
-            self.server, self._seen = self.app.server, None
+            self.server, self._shown_versions = self.app.server, None
             self._opening = None
             self.catalogue.filter.value = ""  # the filter was meant for another server
             if not self.server:
                 self.catalogue.rows.load((), ())
             self._empty_item()
-        shown = next((one for one in view.servers if one.name == self.server), None)
-        if shown is not None and (shown.catalogue_version, shown.modes) != self._seen:
-            self._seen = shown.catalogue_version, shown.modes
-            self._load_catalogue(shown)
+        server_view = next((one for one in view.servers if one.name == self.server), None)
+        if (
+            server_view is not None
+            and (server_view.catalogue_version, server_view.modes) != self._shown_versions
+        ):
+            self._shown_versions = server_view.catalogue_version, server_view.modes
+            self._load_catalogue(server_view)
 
     def _empty_item(self) -> None:
         """Remove the open item, because another server was selected."""
@@ -581,9 +584,9 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
             self.item_pane.show_lesson(server)
             self.refresh_bindings()
         target = self._opening.item if self._opening is not None else self.item
-        for fresh in catalogue.items:
-            if target is not None and is_same_item(fresh, target) and fresh != target:
-                self._open(fresh)
+        for new_item in catalogue.items:
+            if target is not None and is_same_item(new_item, target) and new_item != target:
+                self._open(new_item)
 
     def _may_call(self, draft: Draft) -> bool:
         if draft.item.problem and not draft.item.stale:
@@ -603,7 +606,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         try:
             draft.start(arguments)
         except ValueError as error:
-            self._say_not_sent(error)
+            self._report_not_sent(error)
             return
         self.app.main.last_call = time.monotonic()
         draft.warned_arguments = None
@@ -611,7 +614,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         self._show_result()
         self.refresh_bindings()
 
-    def _say_not_sent(self, error: ValueError) -> None:
+    def _report_not_sent(self, error: ValueError) -> None:
         self.app.notify(f"not sent: {one_line(str(error))}", severity="error", markup=False)
 
     @work(group="result")  # one at a time: Textual closes the screen if a removal is cancelled

@@ -301,7 +301,7 @@ async def test_files_outside_of_what_may_be_given_out_are_not(tmp_path: Path) ->
 async def test_a_file_that_was_there_before_is_not_given_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloads, "CLOCK_S", 0.0)
+    monkeypatch.setattr(downloads, "MAX_CLOCK_DIFFERENCE_S", 0.0)
     (tmp_path / "mcpdesk-env.txt").write_text("SECRET=1")
     async with gateway(tmp_path) as gate:
         job = await gate.begin("make-file", {"names": [], "outside": ["mcpdesk-env.txt"]})

@@ -15,7 +15,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.features.web_tools import browser, fetch, page_text
 from mcpdesk.features.web_tools.browser import METHODS, find_browser
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.server_state import BROWSERS, ServerState, ToolOptions
+from mcpdesk.server.state.server_state import MAX_BROWSERS, ServerState, ToolOptions
 from mcpdesk.tools import conversion
 from tests.features.web_tools.pages import PNG, SENTENCE, Site, site
 from tests.tools.support import ToolContext, fields, use
@@ -246,8 +246,10 @@ async def test_no_more_than_a_few_browsers_draw_at_one_time(
     monkeypatch.setattr(browser, "find_spec", lambda name: None)
     monkeypatch.setitem(METHODS, "chromium", draws)
     context = ToolContext(home=ServerState(Path("/nowhere"), Path("/nowhere")))
-    pages = await asyncio.gather(*(use("ReadDocs", context, url=served.base) for _ in range(2 * BROWSERS)))
-    assert [text(page) for page in pages] == ["Drawn"] * 2 * BROWSERS and max(most) <= BROWSERS
+    pages = await asyncio.gather(
+        *(use("ReadDocs", context, url=served.base) for _ in range(2 * MAX_BROWSERS))
+    )
+    assert [text(page) for page in pages] == ["Drawn"] * 2 * MAX_BROWSERS and max(most) <= MAX_BROWSERS
 
 
 async def test_a_browser_that_fails_leaves_what_was_fetched(
