@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,9 @@ from mcpdesk.features.open_connections.sockets import Request, described, descri
 
 if TYPE_CHECKING:
     from mcpdesk.client.transport import ClientTransport
+
+MAX_CONFIG_BYTES = 4 << 20
+"""Maximum size of a file whose content is compared."""
 
 
 def connection_for(target: str, *, has_options: bool) -> OpenConnection | None:
@@ -69,10 +73,20 @@ def target_key(target: str) -> str:
     try:
         path, name = discovered(target) if is_discovered(target) else split_target(target)
         if path.exists():
-            return f"{path.resolve()}:{name}"
+            return f"{path.resolve()}:{name}{_content_mark(path)}"
     except (DeskUserError, OSError):
         return ""
     return f"module {target} in {here}" if module_target(target, here) is not None else ""
+
+
+def _content_mark(path: Path) -> str:
+    """Return a digest of a configuration file, because a changed entry is another server. Otherwise empty.
+
+    Raises: OSError.
+    """
+    if not path.is_file() or path.suffix == ".py" or path.stat().st_size > MAX_CONFIG_BYTES:
+        return ""
+    return f" {hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
 def _transport(name: str) -> ClientTransport:

@@ -86,6 +86,7 @@ class Relay:
         """Running requests, oldest first."""
         self.watched = Counter[str]()
         """Number of commands that watch a resource, by URI."""
+        self._renewal: asyncio.Task[None] | None = None
         self.watch: ResourceWatch | None = None
         """Watched resources of a server of the stateless era, or None."""
 
@@ -170,8 +171,9 @@ class Relay:
                 caller.send(message)
 
     def _status_changed(self) -> None:
-        """Disconnect the commands when the server has ended, because its state is lost."""
-        if not (reason := self.reason):
+        """Disconnect the commands when the server has ended or is restarted, because its state is lost."""
+        is_restarting = self.upstream.status.state is UpstreamState.CONNECTING
+        if not (reason := "it is started again" if is_restarting else self.reason):
             return
         for caller in list(self._callers):
             caller.leave_when_idle(f"{self.name}: {reason}")
@@ -198,8 +200,22 @@ class Relay:
             hint = "`mcpdesk up` with the same target starts it again, without its earlier state."
             raise DeskUserError(f"{self.name}: {self.reason}.", hint, CANNOT_CONNECT)
         connection = self.upstream.connection
+        if self._session_lost not in connection.on_new_session:
+            connection.on_new_session.append(self._session_lost)
         await connection.introduced()
         return connection
+
+    def _session_lost(self) -> None:
+        """Report that a new session replaced a forgotten one, and watch the resources again."""
+        for caller in list(self._callers):
+            caller.notice(f"{self.name}: the server has forgotten the session, so its state may be lost")
+        if self.watched and self.watch is None:
+            self._renewal = asyncio.get_running_loop().create_task(self._watch_again())
+
+    async def _watch_again(self) -> None:
+        for uri in list(self.watched):
+            with suppress(CallError):
+                await self.upstream.connection.result(SUBSCRIBE, {"uri": uri})
 
 
 class _Progress(CallObserver):

@@ -43,6 +43,9 @@ def test_targets_of_the_same_server_have_the_same_key(home: Path) -> None:
         assert target_key(one) == target_key(other) != ""
     keys = [target_key(each) for each in ("cursor:tea", "server.py", "server.py:app", "pot", "https://a")]
     assert len(set(keys)) == 5
+    before = target_key("cursor:tea")
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"tea": {"command": "other"}}}))
+    assert target_key("cursor:tea") not in ("", before), "a changed entry is another server"
     assert target_key("nowhere") == target_key("cursor:coffee") == ""
 
 

@@ -241,6 +241,29 @@ async def test_calls_after_the_end_of_the_program_say_what_to_do(
     assert "mcpdesk up" in refused.value.hint and refused.value.exit_code == 3
 
 
+async def test_a_restart_ends_the_commands_that_only_listen(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with bench.command() as watcher:
+        bench.upstream.status = UpstreamStatus(UpstreamState.CONNECTING)
+        bench.upstream.status_listeners[0]()
+        with pytest.raises(DeskUserError, match="has ended"):
+            await in_time(watcher.wait_until_unsubscribed())
+    assert "started again" in capsys.readouterr().err
+
+
+async def test_a_new_session_is_reported_and_watches_again(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with bench.command() as watcher:
+        await watcher.result("resources/subscribe", {"uri": "tea://pot"})
+        for notify in bench.connection.on_new_session:
+            notify()
+        await until(lambda: bench.kettle.methods().count("resources/subscribe") == 2)
+        await watcher.result("ping")
+    assert "forgotten the session" in capsys.readouterr().err
+
+
 async def test_a_connection_is_idle_only_without_commands_and_other_use() -> None:
     activity, is_used = Activity(), True
     activity.join()
