@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -267,7 +266,7 @@ class CoreCopy(Link):
         """
         silent_s = time.monotonic() - self._last_message
         is_silent = silent_s >= SILENT_S and not self._view.gone
-        return replace(self._view, silent_s=max(1, int(silent_s))) if is_silent else self._view
+        return structs.replace(self._view, silent_s=max(1, int(silent_s))) if is_silent else self._view
 
     @property
     def reports_changes(self) -> bool:
@@ -554,8 +553,12 @@ class CoreCopy(Link):
         self._parts["questions", ""] = tuple(_withdrawn(each, reason) for each in self.questions())
         version = self._view.questions_version + 1
         now = time.time()
-        self.former = tuple(replace(each, left=each.left or now, running=0) for each in self._view.clients)
-        self._view = replace(self._view, gone=reason, clients=(), stuck=None, questions_version=version)
+        self.former = tuple(
+            structs.replace(each, left=each.left or now, running=0) for each in self._view.clients
+        )
+        self._view = structs.replace(
+            self._view, gone=reason, clients=(), stuck=None, questions_version=version
+        )
         self.shown.set()
         self.room.changes.note()
         if is_news:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from msgspec import structs
@@ -36,12 +35,14 @@ class NumberOffset:
     def view(self, view: CoreView) -> CoreView:
         """Return a view with the offset added to its numbers."""
         above, core, work = self._above, self._core, view.work
-        return replace(
+        return structs.replace(
             view,
             servers=tuple(
-                replace(one, catalogue_version=one.catalogue_version + above) for one in view.servers
+                structs.replace(one, catalogue_version=one.catalogue_version + above) for one in view.servers
             ),
-            clients=tuple(replace(one, connection=one.connection + above, core=core) for one in view.clients),
+            clients=tuple(
+                structs.replace(one, connection=one.connection + above, core=core) for one in view.clients
+            ),
             questions_version=view.questions_version + above,
             work=structs.replace(
                 work,
@@ -65,7 +66,7 @@ class NumberOffset:
         return value if raise_it is None else raise_it(self, value)
 
     def _catalogue(self, value: Catalogue) -> Catalogue:
-        return replace(value, version=value.version + self._above)
+        return structs.replace(value, version=value.version + self._above)
 
     def _questions(self, value: tuple[Question, ...]) -> tuple[Question, ...]:
         above = self._above

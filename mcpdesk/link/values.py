@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from mcpdesk.client.trust import UntrustedFile as UntrustedFile
 from mcpdesk.hosting.core_loop.heartbeat import Stuck as Stuck
@@ -32,8 +31,7 @@ class ItemKind(StrEnum):
     SKILL = "skill"
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueItem:
+class CatalogueItem(Struct, frozen=True):
     """Tool, resource, resource template, prompt or skill of a server. It may have failed to load."""
 
     kind: ItemKind
@@ -66,8 +64,7 @@ class CatalogueItem:
     """Wire object in the newest revision: inputSchema, annotations, arguments and so on. Do not change it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(Struct, frozen=True):
     """All items of one server, tools first, in the order of its lists."""
 
     server: str
@@ -76,8 +73,7 @@ class Catalogue:
     items: tuple[CatalogueItem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GrantView:
+class GrantView(Struct, frozen=True):
     """Approval that lets a peer call a tool without asking again."""
 
     server: str
@@ -104,8 +100,7 @@ class Protection(StrEnum):
     """The server does not listen for HTTP."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModeView:
+class ModeView(Struct, frozen=True):
     """Named selection of a server's tools. A client requests it with `?mode=NAME` or `--mode NAME`."""
 
     name: str
@@ -116,8 +111,7 @@ class ModeView:
     """Tools that the mode names but does not offer, each with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamView:
+class UpstreamView(Struct, frozen=True):
     """Metadata of an upstream server."""
 
     location: str
@@ -152,8 +146,7 @@ class ShownCoreState(StrEnum):
     """The core runs another version of mcpdesk, so it cannot be shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCore:
+class ShownCore(Struct, frozen=True):
     """One of several processes or machines with the same servers."""
 
     name: str
@@ -165,8 +158,7 @@ class ShownCore:
     """Reason for the state, or "" while the core is alive."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOffer:
+class ServerOffer(Struct, frozen=True):
     """Server on this machine that can be added. All texts may contain unsafe characters."""
 
     target: str
@@ -180,8 +172,7 @@ class ServerOffer:
     """True if adding it runs code of the working folder without a question about trust in a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerView:
+class ServerView(Struct, frozen=True):
     """A server of the desk, hosted or upstream."""
 
     name: str
@@ -250,8 +241,7 @@ class ToolsSeen(StrEnum):
     STALE = "stale"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionView:
+class SessionView(Struct, frozen=True):
     """HTTP session in a revision with a handshake."""
 
     left_s: float | None
@@ -264,8 +254,7 @@ class SessionView:
     kept_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunningCall:
+class RunningCall(Struct, frozen=True):
     """Request that is being handled."""
 
     method: str
@@ -281,8 +270,7 @@ class RunningCall:
     """Start on the monotonic clock of the core. It distinguishes calls that use the same id one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedOperation:
+class ParkedOperation(Struct, frozen=True):
     """Operation that waits until its client sends answers."""
 
     method: str
@@ -291,8 +279,7 @@ class ParkedOperation:
     """Methods of the requests that the client must answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientDetail:
+class ClientDetail(Struct, frozen=True):
     """Details of a client that are too large for `ClientView`."""
 
     capabilities: dict[str, Any]
@@ -309,8 +296,7 @@ class ClientDetail:
     has_left: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClientView:
+class ClientView(Struct, frozen=True):
     """Client that is connected, has a session, or left recently.
 
     `connection` is the recorder's connection number.
@@ -574,8 +560,7 @@ class WorkView(Struct, frozen=True):
         return any(plan.is_active for plan in self.plans)
 
 
-@dataclass(frozen=True, slots=True)
-class CoreView:
+class CoreView(Struct, frozen=True):
     """Snapshot of a core, without the large lists."""
 
     servers: tuple[ServerView, ...]
@@ -609,8 +594,7 @@ class CoreView:
     """Cores in this view, by name, or an empty tuple if there is only one core."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """Latest progress of a running call."""
 
     progress: float
@@ -618,8 +602,7 @@ class Progress:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
+class CallOutcome(Struct, frozen=True):
     """Result of a call. Exactly one of `result` and `error` is set.
 
     `error` is a JSON-RPC error object. If the call was cancelled, the error reports this.

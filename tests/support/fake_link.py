@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -569,13 +569,17 @@ class FakeLink(Link):
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
         catalogue = self.catalogues[server]
-        items = [replace(item, policy=policy) if item.name == tool else item for item in catalogue.items]
-        self.catalogues[server] = replace(catalogue, version=catalogue.version + 1, items=tuple(items))
+        items = [
+            structs.replace(item, policy=policy) if item.name == tool else item for item in catalogue.items
+        ]
+        self.catalogues[server] = structs.replace(
+            catalogue, version=catalogue.version + 1, items=tuple(items)
+        )
         servers = [
-            replace(one, catalogue_version=one.catalogue_version + (one.name == server))
+            structs.replace(one, catalogue_version=one.catalogue_version + (one.name == server))
             for one in self.core.servers
         ]
-        self.core = replace(self.core, servers=tuple(servers))
+        self.core = structs.replace(self.core, servers=tuple(servers))
 
     def grants(self) -> tuple[GrantView, ...]:
         return self.granted
@@ -624,7 +628,7 @@ class FakeLink(Link):
         work = self.core.work
         versions = {name: getattr(work, name) + 1 for name in ("jobs_version", "callbacks_version")}
         grown = structs.replace(work, **versions, todo_version=work.todo_version + 1)
-        self.core = replace(self.core, work=structs.replace(grown, **changes))
+        self.core = structs.replace(self.core, work=structs.replace(grown, **changes))
 
     def ask(self, *pages: Page) -> Question:
         """Add a waiting question and return it."""
@@ -632,7 +636,7 @@ class FakeLink(Link):
         number = max((question.id for question in self.asked), default=0) + 1
         question = Question(number, "profiles", "claude-code 2.1", "AskUserQuestion", pages, now, now + 600)
         self.asked.append(question)
-        self.core = replace(self.core, questions_version=self.core.questions_version + 1)
+        self.core = structs.replace(self.core, questions_version=self.core.questions_version + 1)
         return question
 
     def _record(self, direction: Direction, message: dict[str, Any] | bytes) -> None:
@@ -645,7 +649,7 @@ class FakeLink(Link):
 
     def _settle(self, number: int, **changes: Any) -> Future[bool]:
         self.asked = [structs.replace(one, **changes) if one.id == number else one for one in self.asked]
-        self.core = replace(self.core, questions_version=self.core.questions_version + 1)
+        self.core = structs.replace(self.core, questions_version=self.core.questions_version + 1)
         done = Future[bool]()
         done.set_result(True)
         return done

@@ -7,13 +7,14 @@ One application is led from screen to screen by keys. Add a screen to `STOPS`, t
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 

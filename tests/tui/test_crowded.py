@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.widget import Widget
 

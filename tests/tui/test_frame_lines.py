@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
 from mcpdesk.link.values import CoreView, Protection, Stuck, UpstreamView

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.link.values import CallOutcome, ServerView, TokenView
 from mcpdesk.tui.workbench.drafts import Drafts

@@ -7,7 +7,6 @@ import logging
 import math
 import subprocess
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -88,10 +87,10 @@ async def test_another_server_is_picked_its_url_copied_and_its_folder_read_again
         assert app.server == "hello" and isinstance(app.screen, MainScreen)
         await pilot.press("f5")
         assert link.reloads == ["hello"]
-        link.core = replace(link.core, servers=link.core.servers[:1])
+        link.core = structs.replace(link.core, servers=link.core.servers[:1])
         app.main.refresher.refresh()
         assert app.server == "profiles"
-        link.core = replace(link.core, servers=())
+        link.core = structs.replace(link.core, servers=())
         app.main.refresher.refresh()
         assert app.server == ""
         await choose_action(pilot, "copy URL")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.link.values import UpstreamView
 from mcpdesk.tui.results.older_revision import OlderRevision, older_revision_offer

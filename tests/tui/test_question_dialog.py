@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from concurrent.futures import Future
 from unittest.mock import patch
 
@@ -447,7 +446,7 @@ async def test_a_question_that_was_skipped_is_offered_again_after_the_next() -> 
 async def test_the_question_of_a_client_that_left_says_so() -> None:
     async with asked(DATABASE) as desk:
         await desk.until(lambda: "claude-code 2.1 asks" in desk.shown())
-        desk.link.core = dataclasses.replace(desk.link.core, clients=())
+        desk.link.core = replace(desk.link.core, clients=())
         await desk.until(lambda: "claude-code 2.1 (has left) asks" in desk.shown())
 
 

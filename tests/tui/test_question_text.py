@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 
 import pytest
@@ -123,13 +122,11 @@ def test_what_is_announced_is_one_line() -> None:
 def test_of_two_clients_of_one_name_the_one_that_asks_counts() -> None:
     asked = replace(ASKED, connection=1)
     first = ClientView(1, "shop", "client", "http", "2025-11-25", NOON, 1, 0)
-    second = dataclasses.replace(first, connection=2)
+    second = replace(first, connection=2)
     assert absence_reason(asked, (first, second), NOON) == ""
     assert absence_reason(asked, (second,), NOON) == "has left"
-    assert (
-        absence_reason(asked, (dataclasses.replace(first, seen=NOON, left=NOON), second), NOON) == "has left"
-    )
-    quiet = dataclasses.replace(first, seen=NOON)
+    assert absence_reason(asked, (replace(first, seen=NOON, left=NOON), second), NOON) == "has left"
+    quiet = replace(first, seen=NOON)
     assert absence_reason(asked, (quiet, second), NOON + QUIET_S) == ""
     assert absence_reason(asked, (quiet, second), NOON + 840) == "quiet 14 min"
     assert absence_reason(replace(asked, core="web-2"), (first, second), NOON) == "", (
@@ -141,7 +138,7 @@ def test_of_two_clients_of_one_name_the_one_that_asks_counts() -> None:
 def test_a_client_that_may_come_back_by_another_connection_is_known_by_its_name() -> None:
     other = ClientView(9, "shop", "client", "http", "2026-07-28", NOON, 1, 0)
     assert absence_reason(ASKED, (other,), NOON) == ""
-    assert absence_reason(ASKED, (dataclasses.replace(other, server="else"),), NOON) == "has left"
+    assert absence_reason(ASKED, (replace(other, server="else"),), NOON) == "has left"
     assert absence_reason(replace(ASKED, peer="desk"), (), NOON) == ""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.link.values import Catalogue, Policy
 from mcpdesk.recorder.exchange_summary import REPLAYED_KEY

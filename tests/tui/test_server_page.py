@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.link.values import Catalogue, UpstreamView
 from mcpdesk.tui.screens.main_screen import PANES

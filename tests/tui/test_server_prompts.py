@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 from textual.widgets import Static
 
 from mcpdesk.client.trust import UntrustedFile

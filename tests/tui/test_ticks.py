@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -42,7 +41,7 @@ async def test_activity_refreshes_what_runs_or_waits_and_ages_in_minutes_once_a_
     link = link_with(job("make", JobState.SUCCEEDED), fired, todo(1, "Ship"), plan(is_active=False))
     ended = link.ask(Page("Done?"))
     link.asked[:] = [structs.replace(ended, state=QuestionState.ANSWERED, ended=now - MINUTES_AGO)]
-    link.core = replace(link.core, questions_version=link.core.questions_version + 1)
+    link.core = structs.replace(link.core, questions_version=link.core.questions_version + 1)
     async with activity(link) as (_, pilot, pane):
 
         async def ticks(name: str) -> float | None:
@@ -60,7 +59,7 @@ async def test_activity_refreshes_what_runs_or_waits_and_ages_in_minutes_once_a_
         await until(lambda: pane.tick_s() is None, pilot)  # its output was read to the end
 
         link.asked[0] = structs.replace(link.asked[0], state=QuestionState.WAITING, ended=None)
-        link.core = replace(link.core, questions_version=link.core.questions_version + 1)
+        link.core = structs.replace(link.core, questions_version=link.core.questions_version + 1)
         link.job_list = [job("sleep")]
         link.callback_list = [callback(1)]
         link.works(plans=(plan(),))
@@ -120,8 +119,10 @@ async def test_statistics_rest_once_all_calls_are_shown() -> None:
 async def test_ages_of_clients_are_drawn_without_a_new_layout() -> None:
     link = quiet_link()
     now = time.time()
-    gone = replace(link.core.clients[0], left=now - MINUTES_AGO, seen=now - MINUTES_AGO, transport="http")
-    link.core = replace(link.core, clients=(gone,))
+    gone = structs.replace(
+        link.core.clients[0], left=now - MINUTES_AGO, seen=now - MINUTES_AGO, transport="http"
+    )
+    link.core = structs.replace(link.core, clients=(gone,))
     link.traffic = Recording(None).index
     link.works(next_callback=None)
     async with running_frame(link) as (app, pilot):
@@ -131,10 +132,10 @@ async def test_ages_of_clients_are_drawn_without_a_new_layout() -> None:
         tick_s = pane.tick_s()
         assert tick_s is not None and 30 < tick_s <= 60
         version = pane.version_of(link.view())
-        link.core = replace(link.core, clients=(replace(gone, opened=gone.opened - 60),))
+        link.core = structs.replace(link.core, clients=(structs.replace(gone, opened=gone.opened - 60),))
         assert pane.version_of(link.view()) == version, "other digits change no width"
-        back = replace(gone, left=None, seen=None)
-        link.core = replace(link.core, clients=(back,))
+        back = structs.replace(gone, left=None, seen=None)
+        link.core = structs.replace(link.core, clients=(back,))
         pane.show_view(link.view())
         tick_s = pane.tick_s()
         assert tick_s is not None and tick_s <= TICK_S, "its session ages by the second"
@@ -145,7 +146,7 @@ async def test_ages_of_clients_are_drawn_without_a_new_layout() -> None:
 def test_only_a_client_heard_of_lately_can_fall_quiet() -> None:
     now = time.time()
     one = quiet_link().core.clients[0]
-    assert replace(one, seen=now - 3, left=None).will_be_quiet(now)
-    assert not replace(one, seen=now - 90, left=None).will_be_quiet(now)
-    assert not replace(one, seen=now - 3, left=now).will_be_quiet(now)
-    assert not replace(one, seen=None, left=None).will_be_quiet(now)
+    assert structs.replace(one, seen=now - 3, left=None).will_be_quiet(now)
+    assert not structs.replace(one, seen=now - 90, left=None).will_be_quiet(now)
+    assert not structs.replace(one, seen=now - 3, left=now).will_be_quiet(now)
+    assert not structs.replace(one, seen=None, left=None).will_be_quiet(now)

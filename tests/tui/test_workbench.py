@@ -3,12 +3,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from textual.widgets import Input, TextArea
 
 from mcpdesk.link.link import Link

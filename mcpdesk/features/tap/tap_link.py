@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
 from itertools import count
 from queue import SimpleQueue
 from socket import SHUT_RDWR, socket
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from mcpdesk.features import features_with
 from mcpdesk.features.tap.taps import tap_of

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.hosting.client_config import Over, ServerAddress, client_config

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -264,7 +263,7 @@ def test_a_server_is_told_with_what_is_broken_and_what_is_too_much_is_counted() 
         CatalogueItem(ItemKind.PROMPT, f"p{number}", "P", "First.\nSecond.")
         for number in range(MAX_ITEMS + 5)
     ]
-    alone = dataclasses.replace(view, servers=(server,))
+    alone = replace(view, servers=(server,))
     (told,) = core_json(alone, [Catalogue(server.name, 1, (broken, *many))])["servers"]
     assert told["counts"] == {
         "tool": 0,

@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
+
+from msgspec.structs import replace
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.replicas.desk.combined_views import (

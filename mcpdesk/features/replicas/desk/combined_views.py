@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, TypeVar
 
@@ -66,7 +65,7 @@ def merged_view(
     stuck = next(((name, view.stuck) for name, view in living if view.stuck is not None), None)
     failing = [f"{name}: {view.capture_failing}" for name, view in living if view.capture_failing]
     is_silent = bool(views) and all(view.silent_s for view in views)
-    return replace(
+    return structs.replace(
         first,
         servers=tuple(servers),
         clients=tuple(sorted(clients, key=lambda client: client.opened)),
