@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import re
 
+from mcpdesk.late_pattern import LatePattern
+
 _ALWAYS = (
     "\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -30,7 +32,7 @@ _HIDDEN = (
 )
 _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS}]|{_HIDDEN}")
 """Unsafe characters except newline and tab, which a caller may want to keep."""
-_UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_ALWAYS}]|{_HIDDEN}")
+_UNSAFE_IN_LINE = LatePattern(f"[\x00-\x1f{_ALWAYS}]|{_HIDDEN}")
 _FIRST_PLACEHOLDER = 0x10_0000
 """Code of the first placeholder. A placeholder is a private-use character, one cell wide, that represents an
 unsafe character. Its code is this number plus the folded code of the unsafe character.
@@ -70,7 +72,7 @@ def _unfolded(code: int) -> int:
 _PLACEHOLDER_CLASS = _placeholders_of(f"\x00-\x1f{_ALWAYS}{_JOINERS}{_PRESENTATION}")
 _PLACEHOLDER = re.compile(f"[{_PLACEHOLDER_CLASS}]")
 _QUOTED_OR_PLACEHOLDER = re.compile(f"{_QUOTE}(.)|[{_PLACEHOLDER_CLASS}]", re.DOTALL)
-_UNDRAWABLE = re.compile(f"{_UNSAFE_IN_LINE.pattern}|[{_PLACEHOLDER_CLASS}]")
+_UNDRAWABLE = LatePattern(f"{_UNSAFE_IN_LINE.pattern}|[{_PLACEHOLDER_CLASS}]")
 _LOOKS_LIKE_PLACEHOLDER = re.compile(f"[{_QUOTE}{_PLACEHOLDER_CLASS}]")
 
 
@@ -138,7 +140,7 @@ def to_field(text: str, *, lines: bool = False) -> str:
 
 def with_placeholders(text: str, *, lines: bool = False) -> str:
     """Return typed or pasted text with unsafe characters as placeholders. Existing placeholders are kept."""
-    return (_UNSAFE if lines else _UNSAFE_IN_LINE).sub(_placeholder, text)
+    return (_UNSAFE if lines else _UNSAFE_IN_LINE.regex).sub(_placeholder, text)
 
 
 def from_field(text: str) -> str:
@@ -152,9 +154,9 @@ def one_cell_each(text: str) -> str:
     Each placeholder is drawn as one visible character. Unsafe characters have no width and are removed.
     Texts must be cleaned before layout; this function is only the last line of defence.
     """
-    if (text.isascii() and text.isprintable()) or _UNDRAWABLE.search(text) is None:
+    if (text.isascii() and text.isprintable()) or _UNDRAWABLE.regex.search(text) is None:
         return text
-    return _UNSAFE_IN_LINE.sub(_narrow, _PLACEHOLDER.sub(_drawn, text))
+    return _UNSAFE_IN_LINE.regex.sub(_narrow, _PLACEHOLDER.sub(_drawn, text))
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 import msgspec
 from msgspec import Struct
 
+from mcpdesk.late_pattern import LatePattern
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import Revision
 
@@ -50,7 +51,7 @@ TASKS = "io.modelcontextprotocol/tasks"
 """Name of the tasks extension of 2026-07-28."""
 ASKABLE = frozenset({"elicitation", "sampling", "roots"})
 _MODES = frozenset({"form", "url"})
-_NO_BACK_CHANNEL = re.compile(
+_NO_BACK_CHANNEL = LatePattern(
     r"back-?channel|server-initiated requests?.{0,80}(?:unavailable|not supported|not available)"
     r"|unavailable on 20\d\d-\d\d-\d\d connections",
     re.I | re.S,
@@ -59,7 +60,7 @@ _NO_BACK_CHANNEL = re.compile(
 
 def wants_older_revision(text: str) -> bool:
     """Return True if a message says that the server cannot ask its client questions in this revision."""
-    return _NO_BACK_CHANNEL.search(text[:4_000]) is not None
+    return _NO_BACK_CHANNEL.regex.search(text[:4_000]) is not None
 
 
 def can_be_asked(terms: Terms) -> bool:
@@ -129,7 +130,7 @@ _INCLUSIVE: dict[str, tuple[str, Callable[[float], int], Callable[[list[float]],
 the bound, and the function that returns the stricter of several bounds."""
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 _WORD = re.compile(r"(?<=[a-z])([A-Z])")
-_SECRET = re.compile(
+_SECRET = LatePattern(
     r"\b(pass ?words?|passwd|pass ?phrases?|credentials?|api ?keys?|(private|secret|access|signing) keys?"
     r"|(access|auth|bearer|refresh|session) tokens?|card number|cvv|cvc)\b|\bsecret$"
 )
@@ -211,7 +212,7 @@ def _is_secret(called: object) -> bool:
     if not isinstance(called, str):
         return False
     words = _WORD.sub(r" \1", called).replace("_", " ").replace("-", " ").lower()
-    return _SECRET.search(words) is not None
+    return _SECRET.regex.search(words) is not None
 
 
 def _field_definition(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:

@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote
 
+from mcpdesk.late_pattern import LatePattern
+
 MASK: Final = "••••"
 
 SECRET_HEADERS: Final = frozenset(
@@ -51,7 +53,7 @@ _HARMLESS = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "n
 
 _URL_SECRET_NAMES = frozenset({"key", "code", "sig", "signature", "auth", "sessionid", "session_id"})
 """Names of URL parameters that contain secrets, although JSON members with these names do not."""
-_PARAMETER = re.compile(
+_PARAMETER = LatePattern(
     r"""(?: [?&;#] | %(?:25)*(?:3f|26|3b|23) | \\u00(?:3f|26|3b|23) )
         (?P<name> (?: [a-z0-9._~+\[\]-] | %(?!(?:25)*3d)[0-9a-f]{2} ){1,120}+ )
         (?: = | %(?:25)*3d | \\u003d )""",
@@ -61,21 +63,21 @@ _PARAMETER = re.compile(
 
 If the URL is itself a value, its separators may be escaped.
 """
-_VALUE = re.compile(
+_VALUE = LatePattern(
     r"""(?: [^&\s"'#;\\<>] | ["'\\<>](?=[a-z0-9]) | ;(?![a-z0-9._~+\[\]%-]{1,120}=) )+""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Value of a URL parameter. A quote or semicolon belongs to the value if more of the value follows."""
 _MAX_DECODINGS = 5
 """Maximum number of times that a name is percent-decoded."""
-_BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
+_BEARER = LatePattern(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
 # Possessive quantifiers, because malicious texts could otherwise cause endless backtracking.
-_JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
-_USERINFO = re.compile(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
-_KEY = re.compile(r"""(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*+:\s*+(\1|(?=[^\s"'\\,;<>{}\[\]]))""")
+_JWT = LatePattern(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
+_USERINFO = LatePattern(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
+_KEY = LatePattern(r"""(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*+:\s*+(\1|(?=[^\s"'\\,;<>{}\[\]]))""")
 """Beginning of a JSON member, up to the value. The value is a string, a number or a plain word."""
-_STRING = re.compile(r'(?:[^"\\]|\\.)*')
-_ASSIGNED = re.compile(
+_STRING = LatePattern(r'(?:[^"\\]|\\.)*')
+_ASSIGNED = LatePattern(
     r"(?<![\w.%-])(?:--(?P<option>[A-Za-z][\w-]{1,60}+)(?:=|[ \t](?!-))|"
     r"(?P<name>[A-Za-z_][\w.-]{1,63}+)(?:=|[ \t]{1,8}=[ \t]{1,8}))"
 )
@@ -83,8 +85,8 @@ _ASSIGNED = re.compile(
 
 `TOKEN=...`, `--password ...`, `api_key = ...`.
 """
-_ASSIGNED_VALUE = re.compile(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
-_TOKEN = re.compile(
+_ASSIGNED_VALUE = LatePattern(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
+_TOKEN = LatePattern(
     r"""\b(?: gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
         | xox[abeoprs]-[A-Za-z0-9-]{10,}+ | (?:AKIA|ASIA)[0-9A-Z]{16}\b | sk-[A-Za-z0-9_-]{32,}+
         | AIza[A-Za-z0-9_-]{35} | npm_[A-Za-z0-9]{36} | hf_[A-Za-z0-9]{30,}+ | pypi-[A-Za-z0-9_-]{40,}+
@@ -94,31 +96,31 @@ _TOKEN = re.compile(
 """Tokens with known prefixes: GitHub, GitLab, Slack, AWS, OpenAI, Anthropic, Google, npm, Stripe and
 others.
 """
-_SIGN = re.compile(
+_SIGN = LatePattern(
     r'[=:"%\\]|--|gh[pousr]_|github_pat_|glpat-|xox|A(?:KI|SI|Iz)|[sr]k[-_]|npm_|hf_|pypi-|eyJ|[Bb](?i:earer|asic)'
 )
 """Beginnings of secrets. Every text with a secret contains at least one of them, and most short texts contain
 none.
 """
 _TAILS = "|".join(sorted({word[-3:] for word in (*_NAMES, *_ENDINGS)} | {"-id"}))
-_COLON = re.compile(rf":(?:(?<=(?:{_TAILS}):)|(?<=(?:{_TAILS})[ \t']:))", re.IGNORECASE)
+_COLON = LatePattern(rf":(?:(?<=(?:{_TAILS}):)|(?<=(?:{_TAILS})[ \t']:))", re.IGNORECASE)
 """Colon after a name that ends like the name of a secret, as in YAML, logs and headers: `password: ...`."""
-_NAME = re.compile(r"(?<![\w.-])[\w.-]++(?=[ \t']?\Z)")
-_GAP = re.compile(r"[ \t]*+(?:(?:token|bearer|basic|digest|apikey)[ \t]+)?", re.IGNORECASE)
+_NAME = LatePattern(r"(?<![\w.-])[\w.-]++(?=[ \t']?\Z)")
+_GAP = LatePattern(r"[ \t]*+(?:(?:token|bearer|basic|digest|apikey)[ \t]+)?", re.IGNORECASE)
 """Text between the colon and the value. The scheme of a token is not masked."""
-_NAMED_VALUE = re.compile(
+_NAMED_VALUE = LatePattern(
     r"""\\*+["'](?![\s,:;)}\]])[^"'\\]++
         | [^\s"'\\,;<>{}\[\]] (?: [^\s"'\\,;<>{}\[\]] | ["'](?=[A-Za-z0-9]) )*+""",
     re.VERBOSE,
 )
-_MORE_COOKIES = re.compile(r"""(?:;[ \t]*[^\s;"'\\]+)*+""")
-_BARE = re.compile(r"""[^\s"'\\,;<>{}\[\]]++""")
+_MORE_COOKIES = LatePattern(r"""(?:;[ \t]*[^\s;"'\\]+)*+""")
+_BARE = LatePattern(r"""[^\s"'\\,;<>{}\[\]]++""")
 _PLAIN_WORDS = frozenset(
     {"str", "string", "int", "integer", "float", "number", "bool", "boolean", "bytes", "any"}
     | {"null", "none", "nil", "undefined", "true", "false", "|", ">"}
 )
 """Words that are not secrets, although they follow the name of a secret in code or schemas."""
-_PRIVATE_KEY = re.compile(
+_PRIVATE_KEY = LatePattern(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
@@ -128,7 +130,7 @@ _PRIVATE_KEY = re.compile(
 
 def holds_token(text: str) -> bool:
     """Return True if a text contains a token with a known prefix or a private key."""
-    return _TOKEN.search(text) is not None or _PRIVATE_KEY.search(text) is not None
+    return _TOKEN.regex.search(text) is not None or _PRIVATE_KEY.regex.search(text) is not None
 
 
 def is_secret(name: str) -> bool:
@@ -166,15 +168,17 @@ def _mask_pair(name: str, value: str, secret: frozenset[str]) -> str:
 
 def mask_text(text: str) -> str:
     """Mask the secrets in a text: tokens, keys in URLs and commands, and JSON members with secret names."""
-    if _SIGN.search(text) is None:
+    if _SIGN.regex.search(text) is None:
         return text
-    text = _PRIVATE_KEY.sub(MASK, text) if "-----BEGIN " in text else text
+    text = _PRIVATE_KEY.regex.sub(MASK, text) if "-----BEGIN " in text else text
     text = _mask_parameters(text) if "=" in text or "%" in text or "\\u00" in text else text
     text = _mask_assigned(text) if "=" in text or "--" in text else text
-    text = _TOKEN.sub(MASK, text)
-    text = _USERINFO.sub(rf"\1{MASK}\2", text) if "://" in text else text
-    text = _BEARER.sub(rf"\1\2{MASK}", text)
-    text = _JWT.sub(lambda match: match[0] if match[1] is None else MASK, text) if "eyJ" in text else text
+    text = _TOKEN.regex.sub(MASK, text)
+    text = _USERINFO.regex.sub(rf"\1{MASK}\2", text) if "://" in text else text
+    text = _BEARER.regex.sub(rf"\1\2{MASK}", text)
+    text = (
+        _JWT.regex.sub(lambda match: match[0] if match[1] is None else MASK, text) if "eyJ" in text else text
+    )
     text = _mask_members(text) if '"' in text else text
     return _mask_named(text) if ":" in text else text
 
@@ -276,10 +280,10 @@ def _below(schema: Any, key: str) -> Any:
 def _mask_parameters(text: str) -> str:
     """Mask the values of secret URL parameters in a text."""
     pieces, at = [], 0
-    for parameter in _PARAMETER.finditer(text):
+    for parameter in _PARAMETER.regex.finditer(text):
         if parameter.start() < at or not _is_secret_parameter(parameter["name"]):
             continue
-        if value := _VALUE.match(text, parameter.end()):
+        if value := _VALUE.regex.match(text, parameter.end()):
             pieces += [text[at : value.start()], MASK]
             at = value.end()
     return "".join([*pieces, text[at:]]) if pieces else text
@@ -288,10 +292,10 @@ def _mask_parameters(text: str) -> str:
 def _mask_assigned(text: str) -> str:
     """Mask values that are assigned to secret names in a text, as in commands and environments."""
     pieces, at = [], 0
-    for match in _ASSIGNED.finditer(text):
+    for match in _ASSIGNED.regex.finditer(text):
         if match.start() < at or not is_secret(match["option"] or match["name"]):
             continue
-        if value := _ASSIGNED_VALUE.match(text, match.end()):
+        if value := _ASSIGNED_VALUE.regex.match(text, match.end()):
             pieces += [text[at : match.end()], MASK]
             at = value.end()
     return "".join([*pieces, text[at:]]) if pieces else text
@@ -300,17 +304,17 @@ def _mask_assigned(text: str) -> str:
 def _mask_named(text: str) -> str:
     """Mask values that follow a secret name and a colon in a text."""
     pieces, at = [], 0
-    for colon in _COLON.finditer(text):
-        name = _NAME.search(text[max(at, colon.start() - _MAX_CACHED_LENGTH) : colon.start()])
+    for colon in _COLON.regex.finditer(text):
+        name = _NAME.regex.search(text[max(at, colon.start() - _MAX_CACHED_LENGTH) : colon.start()])
         if colon.start() < at or name is None or not is_secret(name[0]):
             continue
-        known, gap = name[0].lower(), _GAP.match(text, colon.end())
+        known, gap = name[0].lower(), _GAP.regex.match(text, colon.end())
         if gap is None or not (gap[0] or known in SECRET_HEADERS):
             continue
-        value = _NAMED_VALUE.match(text, gap.end()) or _NAMED_VALUE.match(text, colon.end())
+        value = _NAMED_VALUE.regex.match(text, gap.end()) or _NAMED_VALUE.regex.match(text, colon.end())
         if value is None or _is_plain(value[0]):
             continue
-        more = _MORE_COOKIES.match(text, value.end()) if known.endswith("cookie") else None
+        more = _MORE_COOKIES.regex.match(text, value.end()) if known.endswith("cookie") else None
         pieces += [text[at : value.start()], MASK]
         at = (more or value).end()
     return "".join([*pieces, text[at:]]) if pieces else text
@@ -331,10 +335,10 @@ def _is_secret_parameter(name: str) -> bool:
 def _mask_members(text: str) -> str:
     """Mask strings of secret members in a text, even if JSON is quoted within JSON."""
     pieces, at = [], 0
-    for key in _KEY.finditer(text):
+    for key in _KEY.regex.finditer(text):
         if key.start() < at or not is_secret(key[2]):
             continue
-        bare = None if key[3] else _BARE.match(text, key.end())
+        bare = None if key[3] else _BARE.regex.match(text, key.end())
         if bare is not None and _is_plain(bare[0]):
             continue
         pieces += [text[at : key.end()], MASK]
@@ -347,7 +351,7 @@ def _end_of_string(text: str, start: int, quote: str) -> int:
 
     If the string is not closed, return the end of the text.
     """
-    if quote == '"' and (inside := _STRING.match(text, start)):
+    if quote == '"' and (inside := _STRING.regex.match(text, start)):
         return inside.end()
     end = text.find(quote, start)
     return len(text) if end < 0 else end

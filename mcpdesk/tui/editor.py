@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -14,6 +13,8 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
+from mcpdesk.late_pattern import LatePattern
+
 FALLBACKS = ("nano", "vim", "vi")
 _COLON = frozenset({"hx", "helix", "subl", "zed", "micro"})
 """Editors that expect `FILE:LINE`."""
@@ -22,10 +23,10 @@ _GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
 _PLUS = frozenset({"vi", "vim", "nvim", "nano", "emacs", "emacsclient", "kak", "gedit", "kate", "joe", "mg"})
 """Editors that expect `+LINE FILE`."""
 
-_FRAME = re.compile(r"""File "([^"\n]+)", line (\d+)|((?:/|[A-Za-z]:[\\/])[^\s:│"']*):(\d+) ?in""")
+_FRAME = LatePattern(r"""File "([^"\n]+)", line (\d+)|((?:/|[A-Za-z]:[\\/])[^\s:│"']*):(\d+) ?in""")
 """Pattern for the location of a traceback frame, as Python or the library rich writes it."""
-_BOX_GAP = re.compile(r"\n[ \t]*│[ \t]*│[ \t]*(?=\n)")
-_BOX_FOLD = re.compile(r"[ \t]*│[ \t]*\n[ \t]*│ ")
+_BOX_GAP = LatePattern(r"\n[ \t]*│[ \t]*│[ \t]*(?=\n)")
+_BOX_FOLD = LatePattern(r"[ \t]*│[ \t]*\n[ \t]*│ ")
 _INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 
 
@@ -65,8 +66,8 @@ def traceback_location(text: str, folder: str = "") -> str:
     the last location whose file exists. Empty if no file exists. The library rich draws tracebacks in a box
     and wraps long paths.
     """
-    unfolded = _BOX_FOLD.sub("", _BOX_GAP.sub("\n", text))
-    named = (f"{match[1] or match[3]}:{match[2] or match[4]}" for match in _FRAME.finditer(unfolded))
+    unfolded = _BOX_FOLD.regex.sub("", _BOX_GAP.regex.sub("\n", text))
+    named = (f"{match[1] or match[3]}:{match[2] or match[4]}" for match in _FRAME.regex.finditer(unfolded))
     here = [location for location in dict.fromkeys(named) if source_location(folder, location) is not None]
     own = [location for location in here if not any(part in location for part in _INSTALLED)]
     return (own or here or [""])[-1]

@@ -11,6 +11,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from mcpdesk.late_pattern import LatePattern
+
 QUIET_S = 0.1
 """Seconds without a further line after which an entry is complete."""
 MAX_LINES = 150
@@ -28,13 +30,13 @@ _WORD = "|".join(_LEVELS)
 _UPPER = _WORD.upper()
 _FORMATS = (
     # ERROR:, [ERROR], 12:03:40 ERROR, 2026-11-26T12:03:40Z ERROR
-    re.compile(rf"[\W\d_TZ]*({_UPPER})(?![\w.])"),
+    LatePattern(rf"[\W\d_TZ]*({_UPPER})(?![\w.])"),
     # [error], error: no such file
-    re.compile(rf"[\W\d_TZ]*\[({_WORD})\]|[\W\d_TZ]*({_WORD}):\s", re.IGNORECASE),
+    LatePattern(rf"[\W\d_TZ]*\[({_WORD})\]|[\W\d_TZ]*({_WORD}):\s", re.IGNORECASE),
     # 12:03:40 - my.logger - ERROR - no such file
-    re.compile(rf".{{1,80}}?(?: - | \| |\] )\W?({_UPPER})(?![\w.])"),
+    LatePattern(rf".{{1,80}}?(?: - | \| |\] )\W?({_UPPER})(?![\w.])"),
     # JSON, level=error
-    re.compile(rf'.*?(?:"(?:level|severity)"\s*:\s*"|\blevel=)({_WORD})\b', re.IGNORECASE),
+    LatePattern(rf'.*?(?:"(?:level|severity)"\s*:\s*"|\blevel=)({_WORD})\b', re.IGNORECASE),
 )
 _HARMLESS = ("debug", "info", "notice")
 """Levels of entries that are never followed by a traceback."""
@@ -118,5 +120,5 @@ def level_of(line: str) -> str:
     """Return the level in a line, as a level of the MCP specification, or "" if the line has no level."""
     if _TRACEBACK.match(line):
         return "error"
-    match = next(filter(None, (form.match(line) for form in _FORMATS)), None)
+    match = next(filter(None, (form.regex.match(line) for form in _FORMATS)), None)
     return _LEVELS[next(filter(None, match.groups())).lower()] if match else ""

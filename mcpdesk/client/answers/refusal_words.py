@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from mcpdesk.late_pattern import LatePattern
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 
 MAX_READ_BYTES = 64 << 10
 """Maximum bytes of a body that are searched for an explanation."""
-_TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.I)
-_HEADING = re.compile(r"<h1[^>]{0,200}>([^<]{1,400})", re.I)
-_PAGE = re.compile(r"\s*(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body|title)\b", re.I | re.S)
+_TITLE = LatePattern(r"<title[^>]{0,200}>([^<]{1,400})", re.I)
+_HEADING = LatePattern(r"<h1[^>]{0,200}>([^<]{1,400})", re.I)
+_PAGE = LatePattern(r"\s*(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body|title)\b", re.I | re.S)
 _WORDS = ("message", "error_description", "detail", "title", "error", "errors", "reason", "msg")
 """JSON members that may have the reason of a rejection, most specific first."""
 _MAX_DEPTH = 4
-_DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
-_SESSION = re.compile(
+_DATE = LatePattern(r"\b20\d\d-\d\d-\d\d\b")
+_SESSION = LatePattern(
     r"session.{0,60}(?:not found|not exist|unknown|invalid|expired|missing|terminated|closed|required|gone)"
     r"|(?:no|not|invalid|unknown|missing|expired|bad)\b.{0,30}session"
     r"|server not initialized",
@@ -32,7 +32,7 @@ _SESSION = re.compile(
 def words(body: bytes, media_type: str = "") -> str:
     """Return the reason in a body: from its JSON members, its page title, or else the text."""
     text = body[:MAX_READ_BYTES].decode("utf-8", "replace").removeprefix("\ufeff")
-    if "html" in media_type.lower() or _PAGE.match(text):
+    if "html" in media_type.lower() or _PAGE.regex.match(text):
         return page_words(text)
     if text.lstrip()[:1] in ("{", "["):
         try:
@@ -44,15 +44,19 @@ def words(body: bytes, media_type: str = "") -> str:
 
 def page_words(text: str) -> str:
     """Describe a web page by its title or first heading."""
+    import html
+
     for pattern in (_TITLE, _HEADING):
-        if (match := pattern.search(text)) and (title := html.unescape(match[1]).strip()):
+        if (match := pattern.regex.search(text)) and (title := html.unescape(match[1]).strip()):
             return f"a page for people, {title!r}"
     return "a page for people"
 
 
 def is_page(body: bytes, media_type: str = "") -> bool:
     """Return True if a body is HTML."""
-    return "html" in media_type.lower() or _PAGE.match(body[:4096].decode("utf-8", "replace")) is not None
+    return (
+        "html" in media_type.lower() or _PAGE.regex.match(body[:4096].decode("utf-8", "replace")) is not None
+    )
 
 
 def _member_words(value: Any, depth: int = 0) -> str:
@@ -75,7 +79,7 @@ def is_lost_session(status: int, reason: str) -> bool:
     Such a rejection has status 404 or 410, or another status from 400 to 499 with a `reason` that mentions
     the session.
     """
-    return status in (404, 410) or (400 <= status < 500 and _SESSION.search(reason) is not None)
+    return status in (404, 410) or (400 <= status < 500 and _SESSION.regex.search(reason) is not None)
 
 
 def is_challenge(headers: Mapping[str, str]) -> bool:
@@ -85,7 +89,7 @@ def is_challenge(headers: Mapping[str, str]) -> bool:
 
 def newest_named(reason: str, tried: Revision) -> Revision | None:
     """Return the newest handshake revision that a rejection mentions, other than `tried`, or None."""
-    revisions = set(_DATE.findall(reason)) - {tried.name}
+    revisions = set(_DATE.regex.findall(reason)) - {tried.name}
     known = [each for each in BY_NAME.values() if each.name in revisions and not each.is_stateless]
     return max(known, key=lambda each: each.name, default=None)
 

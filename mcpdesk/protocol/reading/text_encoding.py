@@ -13,7 +13,7 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _ENCODED_SURROGATE = re.compile(rb"(?:\xed[\xa0-\xbf][\x80-\xbf])+")
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
-_NOT_ASCII = re.compile("[\x80-\ud7ff\ue000-\U0010ffff]")
+_NOT_ASCII = re.compile("[^\x00-\x7f\ud800-\udfff]")
 
 
 class DecodedText(Struct, frozen=True):

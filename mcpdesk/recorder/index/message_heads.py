@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from mcpdesk.late_pattern import LatePattern
 from mcpdesk.protocol.catalogue.token_cost import result_tokens
 from mcpdesk.protocol.codec import repeats_key
 from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame
@@ -277,13 +278,13 @@ def _typed_members(value: Any, kind: type[_Part]) -> _Part:
 _FIRST_READ_BYTES = 4 << 10
 """Number of bytes that are read at the beginning of a cut message. The relevant members come first."""
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
-_TOKEN = re.compile(rb"\s*(?:(%b)|([{}\[\]:,])|([-+.\w]+))" % _STRING, re.DOTALL)
+_TOKEN = LatePattern(rb"\s*(?:(%b)|([{}\[\]:,])|([-+.\w]+))" % _STRING, re.DOTALL)
 _FLAT = rb'\{(?:%b|[^{}"])*\}' % _STRING
 _NESTED = rb'\{(?:%b|[^{}"]|%b)*\}' % (_STRING, rb'\{(?:%b|[^{}"]|%b)*\}' % (_STRING, _FLAT))
 _VALUE = rb'(?:%b|[-+.\w]+|%b|\[(?:%b|[^\[\]"])*\])' % (_STRING, _NESTED, _STRING)
 _MEMBERS = rb"((?:\s*,\s*%b\s*:\s*%b)*)\s*\}" % (_STRING, _VALUE)
-_LAST = re.compile(_MEMBERS + rb"\s*\Z", re.DOTALL)
-_LAST_TWO = re.compile(_MEMBERS + _MEMBERS + rb"\s*\Z", re.DOTALL)
+_LAST = LatePattern(_MEMBERS + rb"\s*\Z", re.DOTALL)
+_LAST_TWO = LatePattern(_MEMBERS + _MEMBERS + rb"\s*\Z", re.DOTALL)
 _CLOSERS = {b"{": b"}", b"[": b"]"}
 _decode = msgspec.json.Decoder().decode
 
@@ -299,10 +300,10 @@ def read_cut(beginning: bytes, end: bytes) -> Head:
         return MALFORMED
     holder = message.get(inner)
     if isinstance(holder, dict):
-        if match := _LAST_TWO.search(end):
+        if match := _LAST_TWO.regex.search(end):
             holder.update(_members(match[1]))
             message.update(_members(match[2]))
-    elif match := _LAST.search(end):
+    elif match := _LAST.regex.search(end):
         message.update(_members(match[1]))
     return lenient_head(message)
 
@@ -316,7 +317,7 @@ def _closed(beginning: bytes) -> tuple[bytes, str]:
     names = [""]
     complete, closers = 0, b""
     position, string, is_name = 0, b"", False
-    while (token := _TOKEN.match(beginning, position)) and token.end() < len(beginning):
+    while (token := _TOKEN.regex.match(beginning, position)) and token.end() < len(beginning):
         position = token.end()
         sign = token[2]
         if sign == b":":
