@@ -7,6 +7,8 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.widgets.part_line import LinePart
 
 
-class FeatureCommand(NamedTuple):
+class FeatureCommand(Struct, frozen=True):
     """A command of the command line."""
 
     module: str
@@ -60,7 +62,7 @@ class FeatureCommand(NamedTuple):
     """True if the server of this command may be given as a command line after `--`."""
 
 
-class BuiltinTool(NamedTuple):
+class BuiltinTool(Struct, frozen=True):
     """A tool that a server folder may enable by name."""
 
     module: str
@@ -73,7 +75,7 @@ class BuiltinTool(NamedTuple):
     """
 
 
-class FolderSource(NamedTuple):
+class FolderSource(Struct, frozen=True):
     """Kind of input that `mcpdesk new` converts to a server folder, with its own command line options."""
 
     options: tuple[Callable[[click.decorators.FC], click.decorators.FC], ...]
@@ -85,7 +87,7 @@ class FolderSource(NamedTuple):
     """
 
 
-class LiveCapture(NamedTuple):
+class LiveCapture(Struct, frozen=True):
     """Capture that another process writes."""
 
     pid: int
@@ -98,7 +100,7 @@ class LiveCapture(NamedTuple):
     path: str
 
 
-class AttachedLink(NamedTuple):
+class AttachedLink(Struct, frozen=True):
     """Link to cores of other processes."""
 
     link: Link
@@ -122,7 +124,7 @@ class OpenConnection(NamedTuple):
     """
 
 
-class ServedCore(NamedTuple):
+class ServedCore(Struct, frozen=True):
     """A core whose screen is served to browsers."""
 
     settings: Settings
@@ -133,7 +135,7 @@ class ServedCore(NamedTuple):
     """Environment of programs that the core starts."""
 
 
-class CoreOption(NamedTuple):
+class CoreOption(Struct, frozen=True):
     """Option of the commands that start a core for clients."""
 
     name: str
@@ -154,7 +156,7 @@ class MenuLine(NamedTuple):
     key: str
 
 
-class Exporter(NamedTuple):
+class Exporter(Struct, frozen=True):
     """Format for exchanges that the screen writes to a file."""
 
     name: str
@@ -173,7 +175,7 @@ class Exporter(NamedTuple):
     """Line that writes only the selected exchange."""
 
 
-class ExchangeFacts(NamedTuple):
+class ExchangeFacts(Struct, frozen=True):
     """Facts about an exchange that its messages do not contain."""
 
     logged: Logged
@@ -185,7 +187,7 @@ class ExchangeFacts(NamedTuple):
     """Input schema of the called tool. Values that it marks as secret are masked."""
 
 
-class ExchangeCopy(NamedTuple):
+class ExchangeCopy(Struct, frozen=True):
     """Text of one exchange for the clipboard."""
 
     menu: MenuLine
@@ -194,7 +196,7 @@ class ExchangeCopy(NamedTuple):
     """True if the text is a shell command that repeats the request."""
 
 
-class CaseRecorder(NamedTuple):
+class CaseRecorder(Struct, frozen=True):
     """Format for writing recorded calls as test cases of their servers."""
 
     menu: MenuLine
@@ -216,7 +218,7 @@ class CaseRecorder(NamedTuple):
     """
 
 
-class ScreenAction(NamedTuple):
+class ScreenAction(Struct, frozen=True):
     """Key of a widget of the screen, with the function that it calls."""
 
     action: Action
@@ -247,7 +249,7 @@ class ItemMark(NamedTuple):
     glyph: str
 
 
-class ScreenSigns(NamedTuple):
+class ScreenSigns(Struct, frozen=True):
     """State of a feature, as the screen shows it in several places."""
 
     header: tuple[LinePart, ...] = ()

@@ -7,13 +7,13 @@ with its body, as a server would do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
@@ -287,8 +287,7 @@ class HeaderVerdict(Enum):
     """The header was not checked, or is not used in this request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """Header to show, with secrets masked. `words` is the explanation, or "" if the protocol does not use the
     header.
     """
@@ -299,8 +298,7 @@ class Checked:
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     headers: Mapping[str, str]
     """Headers by name in lower case."""
     method: str

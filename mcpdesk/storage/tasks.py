@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from mcpdesk.storage.facts import MAX_ID, fact, set_fact
 
@@ -20,8 +21,7 @@ STEP_COSTS = 50
 """Number of characters that is added for each step to the length of its text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """Step of a task. `completed` is Unix time in seconds, or None while the step is open."""
 
     id: int
@@ -29,8 +29,7 @@ class Step:
     completed: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """Task with its steps in order of creation."""
 
     id: int

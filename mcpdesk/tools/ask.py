@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from mcpdesk.errors import HandlerError, ProtocolError
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
@@ -22,8 +23,7 @@ STATUS: dict[QuestionState, Status] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """One question and its answer.
 
     Attributes:
@@ -37,8 +37,7 @@ class Answered:
     other: str
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """Outcome of the questions.
 
     Attributes:

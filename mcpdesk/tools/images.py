@@ -6,9 +6,10 @@ import asyncio
 import io
 import stat
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
@@ -40,8 +41,7 @@ ACCEPTED_FORMATS = frozenset({"png", "jpeg", "gif", "webp"})
 """Formats that models accept directly. Other formats are converted to PNG."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """Image in the file, and the returned image.
 
     Attributes:

@@ -6,12 +6,12 @@ import asyncio
 import os
 import re
 import stat
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.portable_files import NO_FOLLOW, NON_BLOCKING, OPEN_FLAGS
@@ -42,8 +42,7 @@ SLUG = re.compile(r"[^a-z0-9]+")
 Action = Literal["enter", "exit", "status", "json", "reset"]
 
 
-@dataclass(frozen=True, slots=True)
-class PlanStatus:
+class PlanStatus(Struct, frozen=True):
     """Current state of plan mode.
 
     Attributes:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.jobs.output import Output, Stream
@@ -41,8 +40,7 @@ PROGRESS_BYTES = 4_000
 """Maximum bytes of recent output in a progress message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Outcome and output of the command.
 
     Attributes:
@@ -182,8 +180,7 @@ MAX_COMMAND_LENGTH = 100
 Status = Literal["running", "succeeded", "failed", "killed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """A background task.
 
     Attributes:
@@ -202,8 +199,7 @@ class Task:
     output_file: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewOutput:
+class NewOutput(Struct, frozen=True):
     """Output of a background task since the last read by this caller.
 
     Attributes:
@@ -215,8 +211,7 @@ class NewOutput:
     truncated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TaskList:
+class TaskList(Struct, frozen=True):
     """All known background tasks, oldest first."""
 
     tasks: tuple[Task, ...]

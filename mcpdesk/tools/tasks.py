@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
@@ -32,8 +33,7 @@ READING = frozenset(("list", "pending"))
 Action = Literal["create", "add", "complete", "list", "pending", "switch"]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step of a task."""
 
     step_id: int
@@ -41,8 +41,7 @@ class Step:
     done: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """A task and its steps."""
 
     task_id: int
@@ -52,8 +51,7 @@ class Task:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
+class Tasks(Struct, frozen=True):
     """Affected tasks.
 
     Attributes:
@@ -64,8 +62,7 @@ class Tasks:
     step_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     query: str
     task_id: int | None
     step_id: int | None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from mcpdesk import private_files
 from mcpdesk.tui.render.safe_text import clean, one_line
@@ -18,8 +19,7 @@ REPORTS_KEPT = 20
 """Maximum number of reports. The oldest reports are deleted."""
 
 
-@dataclass(frozen=True)
-class ScreenPosition:
+class ScreenPosition(Struct, frozen=True):
     """Position of the person on the screen. A restarted screen opens at this position."""
 
     server: str = ""
@@ -32,8 +32,7 @@ class ScreenPosition:
     """Questions that were already opened. They do not open automatically again."""
 
 
-@dataclass(frozen=True)
-class Crash:
+class Crash(Struct, frozen=True):
     """Exception that ended a screen."""
 
     summary: str

@@ -7,14 +7,12 @@ it. `mcpdesk keys` lists all ids.
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 from textual.binding import Binding
 from textual.keys import Keys, format_key
 
@@ -33,8 +31,7 @@ _CHARACTER_NAMES = {",": "comma", " ": "space", "+": "plus"}
 """Characters that separate keys in a binding, or parts of a key, and their names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """A key that the file gives to one action, although another action that can be active too has it.
 
     The other action may also have a sequence of keys that begins with this key. It could then not be typed.
@@ -54,8 +51,7 @@ class Conflict:
         return f"two actions have the key {self.key}: {self.action} and {self.other}"
 
 
-@dataclass(frozen=True, slots=True)
-class Keymap:
+class Keymap(Struct, frozen=True):
     """Contents of the file. Entries that are invalid are left out and reported."""
 
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -109,6 +105,8 @@ def read_keymap(path: Path) -> Keymap:
         return Keymap(problems=(f"{path.name} cannot be read: {error.strerror}",))
     if len(data) > MAX_BYTES:
         return Keymap(problems=(f"{path.name} is larger than {MAX_BYTES:,} bytes and was ignored",))
+    import tomllib
+
     try:
         text = data.decode()
         entries = tomllib.loads(text)
@@ -140,6 +138,8 @@ def _known(name: str) -> str:
     """Return the id of an action. Raises: ValueError with ids that look alike."""
     if name in BY_ID:
         return name
+    import difflib
+
     near = difflib.get_close_matches(name, BY_ID, 1)
     hint = f"did you mean {near[0]!r}?" if near else "`mcpdesk keys` lists all ids"
     raise ValueError(f"no action has the id {name!r}; {hint}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.features.web_tools import page_text
@@ -38,8 +38,7 @@ LATER = " after its network was idle; scripts may write it later: try a longer w
 Format = Literal["text", "html", "markdown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """Properties of the document that was read.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
+
+from msgspec import Struct
 
 NOISE = (
     "script", "style", "noscript", "template", "nav", "header", "footer", "aside", "svg", "iframe",
@@ -25,8 +26,7 @@ MAX_TAGS = 150_000
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 
 
-@dataclass(frozen=True, slots=True)
-class Readable:
+class Readable(Struct, frozen=True):
     """A page's title and its article."""
 
     title: str

@@ -7,17 +7,16 @@ library of the extra `search`.
 from __future__ import annotations
 
 import asyncio
-import html
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import orjson
+from msgspec import Struct
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
@@ -35,8 +34,7 @@ TITLE_LENGTH, SNIPPET_LENGTH = 200, 500
 Status = Literal["ok", "empty", "timeout", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPage:
+class FoundPage(Struct, frozen=True):
     """A page in the results.
 
     Attributes:
@@ -49,8 +47,7 @@ class FoundPage:
     engines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """Outcome of the query to one engine.
 
     Attributes:
@@ -64,8 +61,7 @@ class Asked:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(Struct, frozen=True):
     """Pages, best first, and the outcome of each engine."""
 
     query: str
@@ -220,8 +216,7 @@ class EngineError(Exception):
     """An engine returned no results. The text contains the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """One result of one engine."""
 
     title: str
@@ -312,6 +307,8 @@ async def _get(url: str, parameters: dict[str, str], timeout_s: float) -> bytes:
 
 def plain(text: Any) -> str:
     """Return a text without tags and entities, on one line."""
+    import html  # its table of characters takes a millisecond to load
+
     return " ".join(html.unescape(TAG.sub("", str(text or ""))).split())
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
 
 from mcpdesk.protocol.catalogue.schema_shapes import (
     Schema,
@@ -115,8 +116,7 @@ class FieldKind(Enum):
     JSON = "JSON"
 
 
-@dataclass(frozen=True, slots=True)
-class FormField:
+class FormField(Struct, frozen=True):
     """Constraints of one value. `shape` is its schema with resolved references, `root` the whole schema."""
 
     kind: FieldKind

@@ -6,7 +6,6 @@ import math
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -31,8 +30,7 @@ _BREAK = re.compile(r"[\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-@dataclass(frozen=True, slots=True)
-class PaletteEntry(Choice):
+class PaletteEntry(Choice, frozen=True):
     """Line of the palette."""
 
     group: str = ""
@@ -41,8 +39,7 @@ class PaletteEntry(Choice):
     """Second text that counts as the complete name, such as the title of a tool."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heading(Choice):
+class Heading(Choice, frozen=True):
     """Line above the entries of a group, or below them if some are left out. It cannot be chosen."""
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import Struct
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -59,8 +59,7 @@ _READ_AT_ONCE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
 """Kinds of items that Enter reads immediately, because reading changes nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Opening:
+class _Opening(Struct, frozen=True):
     """Item that is about to be shown, and the actions that follow."""
 
     item: CatalogueItem

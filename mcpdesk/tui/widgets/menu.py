@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual import events, on
 from textual.app import App, ComposeResult
@@ -125,8 +126,7 @@ MAX_LABEL_WIDTH = 46
 """Maximum width in cells of a label before its hint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One line of a menu."""
 
     label: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from textual import events
 from textual.content import Content
 from textual.style import Style
@@ -13,8 +14,7 @@ from textual.widget import Widget
 from mcpdesk.tui.render.safe_text import clean
 
 
-@dataclass(frozen=True, slots=True)
-class LinePart:
+class LinePart(Struct, frozen=True):
     """Piece of a line."""
 
     text: Content

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
@@ -85,8 +86,7 @@ def items_in_mode(mode: ModeView | None, items: Sequence[CatalogueItem]) -> list
     return offered + missing + [item for item in items if item.kind is not ItemKind.TOOL]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(Struct, frozen=True):
     """Heading of a group, with the number of all its items and the number of matching items."""
 
     group: str
@@ -96,16 +96,14 @@ class GroupRow:
     is_open: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ItemRow:
+class ItemRow(Struct, frozen=True):
     """Row of an item. `hits` are the positions in its label that the filter matched."""
 
     item: CatalogueItem
     hits: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemRow:
+class ProblemRow(Struct, frozen=True):
     """Problem of the item above."""
 
     item: CatalogueItem

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from mcpdesk import private_files
 from mcpdesk.protocol import codec
@@ -24,8 +25,7 @@ _MAX_FILE_BYTES = 2 << 20
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PastCall:
+class PastCall(Struct, frozen=True):
     """Call that has ended."""
 
     time: float
