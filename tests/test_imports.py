@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "mcpdesk"
-EVERYWHERE = frozenset({"byte_size", "errors", "plain_text", "portable_files", "private_files", "version"})
+EVERYWHERE = frozenset(
+    {"byte_size", "errors", "late_pattern", "plain_text", "portable_files", "private_files", "version"}
+)
 """Modules of the root that anything may import."""
 
 ALLOWED: dict[str, set[str]] = {
     "byte_size": set(),
     "errors": set(),
+    "late_pattern": set(),
     "plain_text": set(),
     "portable_files": set(),
     "private_files": set(),
@@ -278,3 +281,59 @@ def loaded_by(statement: str) -> set[str]:
 )
 def test_command_loads_only_what_it_needs(statement: str, unwanted: set[str]) -> None:
     assert loaded_by(statement) & unwanted == set()
+
+
+CATALOGUE = """
+import asyncio, os, sys
+from mcpdesk.cli.desk import desk_targets
+from mcpdesk.cli.reach import given_reach
+targets = desk_targets([sys.argv[1]], given_reach({}), agree=lambda file: None)
+from mcpdesk.hosting.core_loop.core_thread import CoreThread
+from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.host_plan import plan_for
+from mcpdesk.link.local.local_link import LocalLink
+from mcpdesk.tui import app
+host = Host(plan_for(targets.folders, {"state_dir": sys.argv[2]}, {}, waits=True))
+link = LocalLink(host)
+host.load()
+(server,) = link.view().servers
+assert link.catalogue(server.name).items, "no catalogue"
+print(*sys.modules)
+"""
+"""Steps of a desk from its start to its first catalogue, without a terminal."""
+LATER = {
+    "mcpdesk.client.child_process",
+    "mcpdesk.client.config_files",
+    "mcpdesk.client.connection",
+    "mcpdesk.client.discovery",
+    "mcpdesk.client.hints",
+    "mcpdesk.client.trust",
+    "mcpdesk.link.local.desk_client",
+    "mcpdesk.protocol.reading.lenient_json",
+    "mcpdesk.protocol.reading.text_encoding",
+    "mcpdesk.transports.http.http_service",
+    "mcpdesk.upstream.upstream",
+    "aiohttp",
+    "email",
+    "html",
+    "importlib.metadata",
+    "jsonschema_rs",
+    "watchfiles",
+    "zipfile",
+}
+"""Modules that a desk on a folder needs after its first catalogue only."""
+
+
+@pytest.mark.process
+def test_first_catalogue_of_a_folder_needs_no_client_and_no_http(tmp_path: Path) -> None:
+    folder = tmp_path / "profiles"
+    (folder / "tools").mkdir(parents=True)
+    (folder / "tools" / "add.py").write_text("def add(a: int, b: int) -> int:\n    return a + b\n")
+    output = subprocess.run(
+        [sys.executable, "-c", CATALOGUE, str(folder), str(tmp_path / "state")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert set(output.stdout.split()) & LATER == set()

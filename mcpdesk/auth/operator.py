@@ -6,7 +6,6 @@ Callers have other keys, with which they can call tools, but can neither answer 
 from __future__ import annotations
 
 import errno
-import hmac
 import logging
 import os
 import threading
@@ -119,6 +118,8 @@ class Operator:
 
         The word is valid only for this purpose.
         """
+        import hmac
+
         return hmac.new(session.page_key.encode(), purpose.encode(), "sha256").hexdigest()
 
     def accepts_ticket(self, cookie: str, ticket: str, purpose: str) -> bool:

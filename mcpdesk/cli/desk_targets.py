@@ -6,20 +6,18 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import click
 from msgspec.structs import replace
 
 from mcpdesk.cli.reach import ask_input, reach_options, server_folder
-from mcpdesk.client.config_files import ConfigFile, is_config_file
+from mcpdesk.client.configs.client_places import is_discovered
 from mcpdesk.client.configs.program_names import plain_name, program_name
-from mcpdesk.client.configs.python_commands import MODULE, module_target
-from mcpdesk.client.configs.servers import InputVariable
-from mcpdesk.client.discovery import is_discovered
 from mcpdesk.client.oauth.login_options import NO_OPTIONS
 from mcpdesk.client.targets import (
+    COMMAND,
     CommandTarget,
     FolderTarget,
     RemoteTarget,
@@ -29,13 +27,18 @@ from mcpdesk.client.targets import (
     configured_targets,
     find_target,
 )
-from mcpdesk.client.trust import Agree, TrustStore, UntrustedFile, UntrustedFileError, untrusted
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import Settings
 from mcpdesk.upstream.target_transport import Reach
-from mcpdesk.upstream.upstream import UpstreamPlan
 
-AskInput = Callable[[InputVariable], str]
+if TYPE_CHECKING:
+    from mcpdesk.client.config_files import ConfigFile
+    from mcpdesk.client.configs.servers import InputVariable
+    from mcpdesk.client.trust import Agree
+    from mcpdesk.client.untrusted_file import UntrustedFile
+    from mcpdesk.upstream.upstream import UpstreamPlan
+
+AskInput = Callable[["InputVariable"], str]
 
 
 class DeskTargets(NamedTuple):
@@ -102,6 +105,8 @@ def _typed(typing: _Typing, targets: tuple[str, ...], reach: Reach) -> DeskTarge
         raise DeskUserError("Missing target: a folder, a URL, a file or `-- COMMAND ARGS`.")
 
     def agree(config: ConfigFile) -> None:
+        from mcpdesk.client.trust import TrustStore, UntrustedFileError, untrusted
+
         store = TrustStore(typing.settings.state_dir)
         is_agreed = reach.trusts_files or typing.settings.trust
         if is_agreed or store.is_trusted(config.path, config.sha256):
@@ -117,6 +122,8 @@ def untrusted_file(text: str, settings: Settings) -> UntrustedFile | None:
     """Return the configuration file in a typed text if the person must first agree to its content. Otherwise
     return None.
     """
+    from mcpdesk.client.trust import UntrustedFileError
+
     try:
         typed_targets(text, (), settings)
     except UntrustedFileError as error:
@@ -146,6 +153,8 @@ def _words(text: str) -> list[str]:
     for before in ("$", "mcpdesk", "desk"):
         words = words[1:] if words[:1] == [before] else words
     if words[:1] == ["-m"] and len(words) > 1:
+        from mcpdesk.client.configs.python_commands import MODULE
+
         words = [MODULE + words[1], *words[2:]]
     if "--" not in words:
         return words
@@ -175,6 +184,8 @@ def desk_targets(
         if isinstance(target, FolderTarget):
             folders.append(target.path)
             continue
+        from mcpdesk.upstream.upstream import UpstreamPlan
+
         used_names = {each.name for each in upstreams} | {each.name for each in folders} | set(others)
         own = (
             reach
@@ -189,6 +200,12 @@ def desk_targets(
 def _named(
     text: str, reach: Reach, ask: AskInput, agree: Agree
 ) -> Iterator[tuple[str, Target | RemoteTarget]]:
+    if "://" not in text and not text.startswith(COMMAND) and Path(text).expanduser().is_dir():
+        folder = server_folder(text)
+        yield folder.name, FolderTarget(folder)
+        return
+    from mcpdesk.client.config_files import is_config_file
+
     if is_config_file(text):
         yield from configured_targets(Path(text).expanduser(), os.environ, ask, agree)
         return
@@ -207,6 +224,9 @@ def server_name(text: str, target: Target) -> str:
         return plain_name(text.partition(":")[2])
     if not isinstance(target, CommandTarget):
         return plain_name(urlsplit(target.url).hostname or "server")
+    from mcpdesk.client.config_files import is_config_file
+    from mcpdesk.client.configs.python_commands import module_target
+
     if not Path(text).exists() and (module := module_target(text, Path.cwd())):
         return plain_name(module[0])
     file = text

@@ -14,7 +14,7 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.printing import CANNOT_CONNECT, print_message, print_text
 from mcpdesk.cli.reach import account_name, agreement, ask_input, given_login, login_flags
 from mcpdesk.client.config_files import is_config_file
-from mcpdesk.client.discovery import is_discovered
+from mcpdesk.client.configs.client_places import is_discovered
 from mcpdesk.client.targets import UrlTarget, client_hint, find_target, split_target
 from mcpdesk.errors import AuthorizationError, CallError, DeskUserError
 from mcpdesk.transports.clean_terminal import is_terminal

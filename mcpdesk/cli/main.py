@@ -5,7 +5,6 @@ The module of a command is imported when it is needed.
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import sys
@@ -17,9 +16,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from mcpdesk.cli.printing import report, report_crash
-from mcpdesk.client.configs.python_commands import MODULE, module_target
-from mcpdesk.client.discovery import is_discovered
-from mcpdesk.client.targets import client_hint, command_text
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.features import features_with
 from mcpdesk.version import __version__
@@ -186,6 +182,8 @@ def with_command(arguments: list[str]) -> list[str]:
     ):
         separator = arguments.index("--")
         argv, others = arguments[separator + 1 :], arguments[1:separator]
+        from mcpdesk.client.targets import command_text
+
         if not argv:
             hint = "Example: mcpdesk -- npx -y SERVER."
             raise DeskUserError("A command must follow `--`.", hint)
@@ -196,6 +194,10 @@ def with_command(arguments: list[str]) -> list[str]:
     if first in COMMANDS or first in ("--help", "-h", "--version"):
         return arguments
     if first and not first.startswith("-") and not _is_path(first):
+        import difflib
+
+        from mcpdesk.client.targets import client_hint
+
         near = difflib.get_close_matches(first, COMMANDS, n=1)
         hint = f"Did you mean `mcpdesk {near[0]}`?" if near else "See `mcpdesk --help`."
         hint = client_hint(first) or hint
@@ -210,15 +212,19 @@ def _with_module(arguments: list[str]) -> list[str]:
         return arguments
     if arguments[index + 1 : index + 2] in ([], ["--"]):
         raise DeskUserError("A module must follow -m.", "Example: mcpdesk -m package.server:app.")
+    from mcpdesk.client.configs.python_commands import MODULE
+
     return [*arguments[:index], MODULE + arguments[index + 1], *arguments[index + 2 :]]
 
 
 def _is_path(word: str) -> bool:
-    is_place = "://" in word or os.sep in word or Path(word).exists() or is_discovered(word)
-    return is_place or module_target(word, Path.cwd()) is not None or _is_open_connection(word)
+    if "://" in word or os.sep in word or Path(word).exists():
+        return True
+    from mcpdesk.client.configs.client_places import is_discovered
+    from mcpdesk.client.configs.python_commands import module_target
 
-
-def _is_open_connection(word: str) -> bool:
+    if is_discovered(word) or module_target(word, Path.cwd()) is not None:
+        return True
     return any(word in each.open_connection_names() for each in features_with("open_connection_names"))
 
 

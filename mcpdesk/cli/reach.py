@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpdesk.cli.printing import CANNOT_CONNECT, exit_code, print_message
-from mcpdesk.client.hints import NO_PROTOCOL, NO_TOKEN, error_hint, hint, scope_words
 from mcpdesk.client.oauth.login_options import LoginOptions, Secret
-from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import (
     AuthorizationError,
     CallError,
@@ -39,7 +37,8 @@ if TYPE_CHECKING:
     from mcpdesk.client.config_files import ConfigFile
     from mcpdesk.client.configs.servers import InputVariable
     from mcpdesk.client.transport import ClientTransport
-    from mcpdesk.client.trust import Agree, UntrustedFile
+    from mcpdesk.client.trust import Agree
+    from mcpdesk.client.untrusted_file import UntrustedFile
     from mcpdesk.feature import OpenConnection
     from mcpdesk.protocol.jsonrpc import Id
     from mcpdesk.protocol.reading.remark import Remark
@@ -321,6 +320,8 @@ class ProgramLines:
         self.count += 1
         if len(self._strays) == MAX_STRAY_LINES:
             return
+        from mcpdesk.client.transport import excerpt
+
         text = excerpt(line)
         self._strays.append(text)
         if self.count > 1 and text not in self._former_strays:
@@ -476,6 +477,8 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
 
     `is_first` is True if the error was caused by the first message to the server.
     """
+    from mcpdesk.client.hints import NO_PROTOCOL, NO_TOKEN, error_hint, hint
+
     if isinstance(error, RpcError):
         advice = _token_hint(error) or error_hint(error.code, error.message, error.data)
         message = str(error) if is_first else error.message
@@ -493,6 +496,8 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
 
 def _token_hint(error: RpcError) -> str:
     """Return a hint how to provide a token, if the server requires one. Empty for other errors."""
+    from mcpdesk.client.hints import scope_words
+
     scope = error.data.get("scope") if isinstance(error.data, dict) else None
     words = scope_words(tuple(scope.split())) if isinstance(scope, str) else ""
     return TOKEN_HINTS.get(error.code, "").format(words)

@@ -127,13 +127,6 @@ def discover(
     return FoundServers(tuple(servers), tuple(problems), files, is_cut)
 
 
-def is_discovered(text: str) -> bool:
-    """Return True if a text has the form `client:server` and is no path and no URL."""
-    client, colon, name = text.partition(":")
-    is_named = bool(colon and name) and not name.startswith("//") and "/" not in client and "\\" not in client
-    return is_named and client in CLIENTS and not Path(text).exists()
-
-
 def discovered(text: str) -> tuple[Path, str]:
     """Return the file and the server for a text of the form `client:server`.
 

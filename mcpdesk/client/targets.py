@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from mcpdesk.client.config_files import ConfigFile, read_config
-from mcpdesk.client.configs.client_places import CLIENTS
-from mcpdesk.client.configs.fastmcp_file import python_command
-from mcpdesk.client.configs.python_commands import file_command, module_command, module_files, module_target
-from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
-from mcpdesk.client.configs.variables import expanded
-from mcpdesk.client.discovery import discovered, is_discovered
+from mcpdesk.client.configs.client_places import CLIENTS, is_discovered
 from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions
-from mcpdesk.client.trust import Agree
 from mcpdesk.errors import DeskUserError
+
+if TYPE_CHECKING:
+    from mcpdesk.client.config_files import ConfigFile
+    from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
+    from mcpdesk.client.trust import Agree
 
 COMMAND = "$ "
 """Prefix of a target that is a command, with its words quoted as in a shell."""
@@ -101,9 +98,23 @@ def find_target(
         return CommandTarget(tuple(shlex.split(text[len(COMMAND) :])))
     if "://" in text:
         return UrlTarget(text, kind="ws" if text.startswith(("ws://", "wss://")) else "")
-    path, name = discovered(text) if is_discovered(text) else split_target(text)
+    if is_discovered(text):
+        from mcpdesk.client.discovery import discovered
+
+        path, name = discovered(text)
+    else:
+        path, name = split_target(text)
     if path.is_dir():
         return FolderTarget(path.resolve())
+    # Not needed for a folder, which a desk or `serve` loads as soon as possible.
+    from mcpdesk.client.config_files import read_config
+    from mcpdesk.client.configs.python_commands import (
+        file_command,
+        module_command,
+        module_files,
+        module_target,
+    )
+
     if not path.exists() and (named := module_target(text, Path.cwd())):
         module, served = named
         command = module_command(module, served, packages, Path.cwd())
@@ -143,6 +154,8 @@ def configured_targets(
 
     Raises: DeskUserError for a file that cannot be read.
     """
+    from mcpdesk.client.config_files import read_config
+
     config = read_config(path)
     agree(config)
     targets: list[tuple[str, RemoteTarget]] = []
@@ -165,6 +178,8 @@ def _target_of(
     ask: Callable[[InputVariable], str],
 ) -> UrlTarget | CommandTarget:
     """Expand an entry of a trusted configuration file. Raises: DeskUserError if the entry cannot be used."""
+    from mcpdesk.client.configs.variables import expanded
+
     try:
         return configured(expanded(server, environ, config.inputs, ask, config.workspace_of(server)), config)
     except (OSError, ValueError, RuntimeError) as error:  # such as an unknown user in `~user`
@@ -176,6 +191,8 @@ def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | Comm
 
     Raises: DeskUserError if the entry cannot be used.
     """
+    from mcpdesk.client.configs.fastmcp_file import python_command
+
     if server.problem:
         raise DeskUserError(f"{server.name}: {server.problem}.")
     if server.url:
@@ -221,6 +238,8 @@ def _url_target(server: ConfiguredServer) -> UrlTarget:
 
 def _check_program(server: ConfiguredServer, folder: Path | None) -> None:
     """Check the command of an entry. Raises: DeskUserError if arguments are part of the program's name."""
+    import shutil
+
     program = server.argv[0]
     words = program.split()
     if len(words) < 2 or shutil.which(program) or (folder or Path()).joinpath(program).exists():
@@ -234,6 +253,8 @@ def _check_program(server: ConfiguredServer, folder: Path | None) -> None:
 
 def client_hint(text: str) -> str:
     """Return a hint if a text looks like `client:server` with a misspelled client. Otherwise empty."""
+    from difflib import get_close_matches
+
     client, colon, name = text.partition(":")
     near = get_close_matches(client, CLIENTS, n=1) if colon and name else []
     return f"Did you mean {near[0]}:{name[:80]}?" if near else ""

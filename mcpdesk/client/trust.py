@@ -20,6 +20,7 @@ from mcpdesk import private_files
 from mcpdesk.client.config_files import ConfigFile
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.client.configs.variables import EDITOR_VARIABLES, variables
+from mcpdesk.client.untrusted_file import UntrustedFile
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.masking import is_secret
 
@@ -49,15 +50,6 @@ class TrustFile(Struct, frozen=True):
     """Oldest first."""
     dropped: int = 0
     """Number of entries dropped because of the limit."""
-
-
-class UntrustedFile(Struct, frozen=True):
-    """File that needs agreement, with the programs, URLs and variables that it names."""
-
-    path: str
-    sha256: str
-    lines: tuple[str, ...]
-    """Commands, URLs and names of variables. May contain unsafe characters."""
 
 
 class UntrustedFileError(DeskUserError):

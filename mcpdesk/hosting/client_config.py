@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from mcpdesk.auth.principal import TOKEN_VARIABLE
-from mcpdesk.client.configs.own_program import own_command
 from mcpdesk.errors import DeskUserError
 
 Over = Literal["stdio", "http", ""]
@@ -55,6 +54,8 @@ class ServerAddress(NamedTuple):
     @property
     def pipe(self) -> list[str]:
         """Command that a client starts for stdio. Raises: DeskUserError if no command starts this program."""
+        from mcpdesk.client.configs.own_program import own_command
+
         command = self.command or own_command()
         if self.program:
             return [*command, "stdio", "--", *self.program]

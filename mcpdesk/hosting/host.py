@@ -46,7 +46,7 @@ from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
     from mcpdesk.client.roots import DeskRoots
-    from mcpdesk.client.trust import UntrustedFile
+    from mcpdesk.client.untrusted_file import UntrustedFile
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.folder.state_peers import FolderPeers
     from mcpdesk.hosting.hosted_jobs import HostedJobs

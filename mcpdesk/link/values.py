@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from mcpdesk.client.trust import UntrustedFile as UntrustedFile
+from mcpdesk.client.untrusted_file import UntrustedFile as UntrustedFile
 from mcpdesk.hosting.core_loop.heartbeat import Stuck as Stuck
 from mcpdesk.hosting.held_token import TokenView as TokenView
 from mcpdesk.hosting.journal import LogLine as LogLine

@@ -92,6 +92,8 @@ METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Log levels in ascending severity."""
+ALL_LOGS = "debug"
+"""Log level at which a server sends every message."""
 
 _DOTTED = {row.name.replace("/", "."): row.name for row in _ROWS if "/" in row.name}
 _ALIASES = _DOTTED | {

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
-from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
-from mcpdesk.errors import CallError, DeskUserError
-from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.errors import DeskUserError
 
 if TYPE_CHECKING:
     from mcpdesk.client.child_process import ProgramCommand, ProgramEnded
+    from mcpdesk.client.transport import ClientTransport
 
 
 LOG_WIDTH = 120
@@ -74,36 +73,13 @@ class ProgramEvents(NamedTuple):
     on_ended: Callable[[ProgramEnded], None] = lambda ended: None
 
 
-class Unusable(ClientTransport):
-    """Transport for a target that cannot be used. All methods raise the reason."""
-
-    def __init__(self, problem: str) -> None:
-        self.target = ""
-        self._problem = problem
-
-    async def open(self, receive: Receive) -> None:
-        """Raise CallError with the reason."""
-        raise CallError(self._problem)
-
-    async def exchange(
-        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
-    ) -> ServerReply:
-        """Raise CallError with the reason."""
-        raise CallError(self._problem)
-
-    async def send(self, message: JSONObject) -> None:
-        """Raise CallError with the reason."""
-        raise CallError(self._problem)
-
-    async def close(self) -> None:
-        """Do nothing, because no connection was opened."""
-
-
 def target_transport(
     target: RemoteTarget, reach: Reach, client_place: ClientPlace, events: ProgramEvents
 ) -> ClientTransport:
     """Return the transport to a server. Raises: DeskUserError for invalid options."""
     if isinstance(target, BrokenTarget):
+        from mcpdesk.upstream.unusable import Unusable
+
         return Unusable(target.problem)
     if isinstance(target, CommandTarget):
         return _program(target, reach, events)

@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.client import config_files, discovery
-from mcpdesk.client.configs.client_places import CLIENTS, client_files, config_places, paths, rows_of
-from mcpdesk.client.discovery import FoundServers, discover, discovered, is_discovered
+from mcpdesk.client.configs.client_places import (
+    CLIENTS,
+    client_files,
+    config_places,
+    is_discovered,
+    paths,
+    rows_of,
+)
+from mcpdesk.client.discovery import FoundServers, discover, discovered
 from mcpdesk.client.targets import CommandTarget, find_target
 from mcpdesk.errors import DeskUserError
 from tests.support.made_up_home import SECRET, make_home

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from textual.widgets import Static
 
-from mcpdesk.client.trust import UntrustedFile
+from mcpdesk.client.untrusted_file import UntrustedFile
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen

@@ -51,6 +51,13 @@ def client_files() -> tuple[ClientFile, ...]:
     return msgspec.json.decode(_DATA.read_bytes(), type=tuple[ClientFile, ...])
 
 
+def is_discovered(text: str) -> bool:
+    """Return True if a text has the form `client:server` and is no path and no URL."""
+    client, colon, name = text.partition(":")
+    is_named = bool(colon and name) and not name.startswith("//") and "/" not in client and "\\" not in client
+    return is_named and client in CLIENTS and not Path(text).exists()
+
+
 def client_named(name: str) -> str:
     """Return the name of a known client. Raises: DeskUserError with similar names."""
     from difflib import get_close_matches

@@ -155,16 +155,17 @@ class LoginOptions(Struct, frozen=True):
         return self._wrong_address()
 
     def _wrong_address(self) -> str:
-        from mcpdesk.client.oauth.values import checked_endpoint
-
         document = urlsplit(self.client_metadata_url)
         if self.client_metadata_url and (document.scheme != "https" or document.path in ("", "/")):
             return "the address of the client's metadata must be an https URL with a path"
         addresses = {"token URL of the identity provider": self.provider_url, "issuer": self.client_issuer}
         for what, url in addresses.items():
+            if not url:
+                continue
+            from mcpdesk.client.oauth.values import checked_endpoint
+
             try:
-                if url:
-                    checked_endpoint(url, f"the {what}")
+                checked_endpoint(url, f"the {what}")
             except AuthorizationError as error:
                 return error.message
         return ""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpdesk.client.config_files import ConfigFile, is_config_file, read_config
-from mcpdesk.client.configs.client_places import CLIENTS
+from mcpdesk.client.configs.client_places import CLIENTS, is_discovered
 from mcpdesk.client.configs.servers import InputVariable
-from mcpdesk.client.discovery import FoundServer, FoundServers, discover, discovered, is_discovered
+from mcpdesk.client.discovery import FoundServer, FoundServers, discover, discovered
 from mcpdesk.client.targets import client_hint, split_target
 from mcpdesk.client.trust import Agree, TrustStore, UntrustedFileError, untrusted
 from mcpdesk.errors import DeskUserError

@@ -13,7 +13,6 @@ from typing import Any
 
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.flows import CallObserver
-from mcpdesk.client.hints import desk_token_hint, missing_token
 from mcpdesk.client.in_memory import InMemory, Write
 from mcpdesk.client.person_answers import PersonAnswers, Roots
 from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
@@ -25,12 +24,11 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.link.values import CallOutcome, Progress
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.methods import ALL_LOGS
 from mcpdesk.protocol.revisions import LATEST, Revision
 from mcpdesk.version import __version__
 
 IDENTITY = {"name": "desk", "version": __version__}
-LEVEL = "debug"
-"""Log level that the desk requests. The lowest level includes all messages."""
 MAX_LOGS = 500
 _LOG = logging.getLogger(__name__)
 
@@ -199,7 +197,7 @@ class HostedDesk(DeskClient):
             IDENTITY | {"name": peer},
             questions=answers.offered,
             revision=revision,
-            log_level=LEVEL,
+            log_level=ALL_LOGS,
             is_required_task=self._is_required_task,
             extensions=extensions,
         )
@@ -242,5 +240,7 @@ def _token_advice(error: CallError) -> str:
     """Return a sentence about the token that a call needs, to append to the error text, or "" if the error
     has another cause.
     """
+    from mcpdesk.client.hints import desk_token_hint, missing_token
+
     missing = missing_token(error) if isinstance(error, HttpError) else None
     return "" if missing is None else f". {desk_token_hint(missing)}"

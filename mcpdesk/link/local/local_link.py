@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, 
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcpdesk.client.credentials import credential_headers
 from mcpdesk.errors import CallError, DeskError, DeskUserError
 from mcpdesk.features import client_extensions
 from mcpdesk.hosting.channel import HostedDialogue
@@ -22,7 +21,6 @@ from mcpdesk.link.feature_part import Intent
 from mcpdesk.link.feature_part import Result as PartResult
 from mcpdesk.link.link import ClientFacet, Link, Part, finished, promise
 from mcpdesk.link.local.client_views import LISTEN, PassedRow, hosted_views, passed_views
-from mcpdesk.link.local.desk_client import LEVEL, DeskCall, DeskClient, HostedDesk
 from mcpdesk.link.local.local_catalogue import LocalServers
 from mcpdesk.link.local.local_work import LocalWork
 from mcpdesk.link.values import (
@@ -42,8 +40,12 @@ from mcpdesk.link.values import (
     connected,
 )
 from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.protocol.methods import ALL_LOGS
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.server.calls.running_call import Call
+
+if TYPE_CHECKING:
+    from mcpdesk.link.local.desk_client import DeskCall, DeskClient, HostedDesk
 
 MANY_CLIENTS = 50
 """If a core has at least this many clients, their views are cached for `CACHE_S` seconds."""
@@ -188,8 +190,10 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self.traffic = host.recording.index
         self._present = 0
         self._shows_others = shows_others
-        self._desks: dict[str, DeskClient] = {}
-        """Connections of the desk itself, by server."""
+        self._hosted_desks: dict[str, HostedDesk] = {}
+        """Connections of the desk itself to hosted servers, by server."""
+        self._upstream_desks: dict[str, DeskClient] = {}
+        """Connections of the desk itself to upstream servers, by server."""
         self._lock = threading.Lock()
         host.on_roots.append(self._notify_roots_changed)
         self.attend(present)
@@ -225,6 +229,8 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         try:
             return self._desk(server).request(method, params)
         except DeskUserError as error:
+            from mcpdesk.link.local.desk_client import DeskCall
+
             call = DeskCall(0, method, params, lambda _: None)
             call.finish({"error": {"code": 0, "message": str(error)}})
             return call
@@ -237,6 +243,8 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def _give_upstream(self, server: str, text: str) -> tuple[str, ...]:
         """Use a token for an upstream server. Raises: ValueError if it cannot be sent in a header."""
+        from mcpdesk.client.credentials import credential_headers
+
         try:
             credential_headers(text, None, "")
         except DeskUserError as error:
@@ -366,7 +374,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def busy(self) -> tuple[str, ...]:
         """Return the work that quitting would interrupt, as phrases."""
-        calls = sum(desk.running for desk in self._desks.values())
+        calls = sum(desk.running for desk in self._all_desks())
         # A client over stdio is not interrupted: it continues with a core of its own.
         there = (each for each in self.client_views() if each.transport != "stdio")
         own = (each for each in self._host.inbox.questions() if not each.core)
@@ -395,18 +403,30 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         if upstream is None:
             return self._hosted(server)
         with self._lock:
-            desk = self._desks.get(server)
+            desk = self._upstream_desks.get(server)
             if desk is None or desk.server is not upstream.connection:
+                from mcpdesk.link.local.desk_client import DeskClient
+
                 desk = DeskClient(upstream.connection, upstream.number, self._host.call_soon)
-                self._desks[server] = desk
+                self._upstream_desks[server] = desk
             return desk
+
+    def _all_desks(self) -> list[DeskClient]:
+        with self._lock:
+            return [*self._hosted_desks.values(), *self._upstream_desks.values()]
 
     def _open_desk(self, server: str) -> DeskClient | None:
         """Return the open connection to a server, or None if it is closed or the server was replaced."""
-        desk, upstream = self._desks.get(server), self._host.upstreams.get(server)
-        if isinstance(desk, HostedDesk):
-            return desk if desk.endpoint is self._host.by_name.get(server) else None
-        return desk if desk is not None and upstream and desk.server is upstream.connection else None
+        upstream = self._host.upstreams.get(server)
+        if upstream is None:
+            return self._open_hosted(server)
+        desk = self._upstream_desks.get(server)
+        return desk if desk is not None and desk.server is upstream.connection else None
+
+    def _open_hosted(self, server: str) -> HostedDesk | None:
+        """Return the open connection to a hosted server, or None."""
+        desk = self._hosted_desks.get(server)
+        return desk if desk is not None and desk.endpoint is self._host.by_name.get(server) else None
 
     def _hosted(self, server: str) -> HostedDesk:
         """Return the connection to a hosted server. Raises: DeskUserError for any other server."""
@@ -417,29 +437,30 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         if endpoint is None:
             raise DeskUserError(f"This desk has no server {server}.")
         with self._lock:
-            desk = self._desks.get(server)
-            if not isinstance(desk, HostedDesk) or desk.endpoint is not endpoint:
+            desk = self._hosted_desks.get(server)
+            if desk is None or desk.endpoint is not endpoint:
+                from mcpdesk.link.local.desk_client import HostedDesk
+
                 revision = BY_NAME[self._host.settings.desk_revision]
                 desk = HostedDesk(
                     endpoint, self._host.call_soon, self._roots, revision, extensions=client_extensions()
                 )
-                self._desks[server] = desk
+                self._hosted_desks[server] = desk
             return desk
 
     def _roots(self) -> list[dict[str, Any]]:
         return self._host.roots.offered(hosted.folder for hosted in list(self._host.folders.values()))
 
     def _notify_roots_changed(self) -> None:
-        for desk in list(self._desks.values()):
-            if isinstance(desk, HostedDesk):
-                self._host.start_chore(desk.server.notify_roots_changed())
+        for desk in list(self._hosted_desks.values()):
+            self._host.start_chore(desk.server.notify_roots_changed())
 
     def _server_views(self) -> Iterator[ServerView]:
         for name in [*self._host.by_name, *self._host.upstreams]:
-            desk = self._open_desk(name)
+            desk, hosted = self._open_desk(name), self._open_hosted(name)
             with suppress(KeyError):  # the server was removed at this moment
-                token = desk.token.view() if isinstance(desk, HostedDesk) else None
-                yield self.server_view(name, token, LEVEL if desk is None else desk.server.log_level)
+                token = None if hosted is None else hosted.token.view()
+                yield self.server_view(name, token, ALL_LOGS if desk is None else desk.server.log_level)
 
     def _ask_core(self, function: Callable[[], Result]) -> Future[Result]:
         """Run a function on the core's loop. The future gets its result or exception."""
@@ -488,7 +509,5 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def _leave(self) -> None:
         self._host.on_roots.remove(self._notify_roots_changed)
         self._attend(-self._present)
-        with self._lock:
-            desks = list(self._desks.values())
-        for desk in desks:
+        for desk in self._all_desks():
             desk.close()

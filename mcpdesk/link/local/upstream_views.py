@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.hosting.client_config import ServerAddress
 from mcpdesk.hosting.host import Host
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind, SchemaFailure, ServerView, UpstreamView
 from mcpdesk.server.schemas.validation import SchemaError, Validator, compile_schema
-from mcpdesk.upstream.upstream import Upstream, UpstreamStatus
+
+if TYPE_CHECKING:
+    from mcpdesk.upstream.upstream import Upstream, UpstreamStatus
 
 
 class SchemaChecks:
@@ -96,6 +97,8 @@ class UpstreamViews:
         if name in self._host.passed and (url := self._host.url(name)):
             rules = self._host.rules
             return ServerAddress(name, "", url, rules.api_key, rules.api_key_header)
+        from mcpdesk.client.targets import CommandTarget, UrlTarget
+
         target = self._host.upstreams[name].plan.target
         if isinstance(target, CommandTarget):
             return ServerAddress(name, "", program=target.argv)

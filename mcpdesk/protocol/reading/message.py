@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -12,9 +12,10 @@ from msgspec import Struct
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
-from mcpdesk.protocol.reading.lenient_json import NotJson, read_values, tokens
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
-from mcpdesk.protocol.reading.text_encoding import decoded_text
+
+if TYPE_CHECKING:
+    from mcpdesk.protocol.reading.lenient_json import NotJson
 
 QUICK_BYTES = 64 << 10
 """Parsing a frame of at most this many bytes takes at most about 30 ms, whatever the frame contains."""
@@ -163,6 +164,9 @@ def _with_all_digits(data: bytes, message: Any) -> Any:
 
 
 def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
+    from mcpdesk.protocol.reading.lenient_json import NotJson, read_values
+    from mcpdesk.protocol.reading.text_encoding import decoded_text
+
     decoded = decoded_text(data)
     text, remarks, start = decoded.text, list(decoded.remarks), 0
     if "\x00" in text:
@@ -259,6 +263,8 @@ def _outer_members(text: str, begin: int) -> dict[str, Id | None]:
 
     The value of `id` is a valid id, or None if the id is unclear. The value of every other key is None.
     """
+    from mcpdesk.protocol.reading.lenient_json import tokens
+
     depth, key, members = 0, "", dict[str, Id | None]()
     is_key = is_repeated = False
     for token in tokens(text, begin):

@@ -27,6 +27,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from typing import Annotated, Any, TypeVar
 
@@ -115,7 +116,13 @@ class _FrameLine(msgspec.Struct, gc=False, omit_defaults=True):
 
 Content = TypeVar("Content")
 
-_decoder = msgspec.json.Decoder(Line)
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Line]:
+    """Return the decoder of lines. It takes a millisecond to create, and only readers need it."""
+    return msgspec.json.Decoder(Line)
+
+
 _encoder = msgspec.json.Encoder()
 _separate = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -285,8 +292,8 @@ def read_line(line: bytes) -> Line:
     at = line.find(_JSON, 0, _HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
     try:
         if at < 0:
-            return _decoder.decode(line)
-        read = _decoder.decode(line[:at] + b"}")
+            return _decoder().decode(line)
+        read = _decoder().decode(line[:at] + b"}")
     except RecursionError:
         raise ValueError("nested too deeply") from None
     read.json = msgspec.Raw(line[at + len(_JSON) : -2])
