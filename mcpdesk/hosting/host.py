@@ -121,6 +121,8 @@ class Host:
         self.on_roots: list[Callable[[], None]] = []
         """Functions to call after the roots changed. The upstream servers are notified separately."""
         self.blocking_code = BlockingCodeWatcher(self.folders, self.journal, self.turns)
+        self.is_loaded = False
+        """True once the folders are read."""
         self.is_draining = False
         """True if the core accepts no new clients and only finishes running calls."""
         self.http: HttpService | None = None
@@ -335,6 +337,7 @@ class Host:
         for warning in (*self._unknown_tools(), *ignored_settings(self.plan.folders[1:])):
             self.journal.log("warning", "settings", warning)
         self._refresh_rules()
+        self.is_loaded = True
 
     def _read_folder(self, folder: Path, late: Callable[[Manifest], list[str]] | None = None) -> HostedFolder:
         settings, policies = separate_policies(self.plan)

@@ -579,6 +579,8 @@ class CoreView(Struct, frozen=True):
     stuck: Stuck | None = None
     questions_version: int = 0
     """Number that increases when a question arrives or ends."""
+    is_loading: bool = False
+    """True until the core has read its folders, before which it has no servers."""
     roots: tuple[str, ...] = ()
     """URIs of the folders that the desk offers to upstream servers as its roots."""
     work: WorkView = field(default_factory=WorkView)

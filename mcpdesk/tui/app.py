@@ -261,7 +261,8 @@ class DeskApp(App[None]):
         """Return True if a form, or a dialog of an action that has started, is about to open."""
         if self.screen is not self.main:
             return not self.screen.is_mounted
-        return getattr(self.main.pane, "holds_keys", False) or any(
+        holds_keys = self.main.awaits_pane or getattr(self.main.pane, "holds_keys", False)
+        return holds_keys or any(
             worker.group == MENU_GROUP or (worker.name.startswith("action_") and worker.group == "default")
             for worker in self.workers
             if not worker.is_finished

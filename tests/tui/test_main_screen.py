@@ -15,6 +15,7 @@ from msgspec import structs
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.css.query import NoMatches
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import ContentSwitcher, Input, Static
 
@@ -23,11 +24,12 @@ from mcpdesk.link.values import CoreView, Severity
 from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_text import QuestionBanner
-from mcpdesk.tui.screens import refreshing
+from mcpdesk.tui.screens import main_screen, refreshing
 from mcpdesk.tui.screens.frame_lines import DeskFooter, DeskTabs
 from mcpdesk.tui.screens.main_screen import MainScreen, Panes
 from mcpdesk.tui.screens.refreshing import RESTING_BEATS, ScreenRefresher
 from tests.support.action_menu import choose_action
+from tests.support.driven import driven
 from tests.support.frame import STUBS, StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import until, within
 
@@ -52,6 +54,36 @@ async def test_panes_are_mounted_at_their_first_visit_and_keep_their_focus() -> 
         await app.main.show_screen("workbench")
         await pilot.pause()
         assert app.focused is field
+
+
+async def test_first_pane_is_mounted_with_the_catalogue_once_the_core_has_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(main_screen, "FIRST_PANE_S", 3600)
+    link = quiet_link()
+    link.core = structs.replace(link.core, is_loading=True)
+    painted: list[bool] = []
+    app = DeskApp(link, panes=STUBS, begin=lambda: painted.append(True))
+    async with driven(app, size=(120, 40)) as pilot:
+        switcher = app.main.query_one(ContentSwitcher)
+        await until(lambda: painted, pilot)
+        app.main.refresher.refresh()
+        await pilot.pause()
+        assert not switcher.children, "a pane without content would be laid out and painted twice"
+        app.post_message(Key("2", "2"))
+        link.core = structs.replace(link.core, is_loading=False)
+        app.main.refresher.refresh()
+        await until(lambda: app.main.shown == "traffic", pilot)
+        assert [child.id for child in switcher.children] == ["workbench", "traffic"], "the key waited"
+        assert not cast(StubPane, switcher.children[0]).seen[0].is_loading
+
+
+async def test_first_pane_does_not_wait_for_a_core_that_loads_slowly() -> None:
+    link = quiet_link()
+    link.core = structs.replace(link.core, is_loading=True)
+    app = DeskApp(link, panes=STUBS)
+    async with driven(app, size=(120, 40)) as pilot:
+        await until(lambda: app.main.shown == "workbench", pilot)
 
 
 @pytest.mark.slow

@@ -211,6 +211,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             capture_failing=host.recording.failing,
             stuck=host.blocking_code.heartbeat.stuck(),
             questions_version=host.inbox.version,
+            is_loading=not host.is_loaded,
             roots=host.roots.uris,
             work=self.work_view(),
         )

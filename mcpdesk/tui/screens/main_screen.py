@@ -7,6 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
@@ -76,6 +77,9 @@ TYPING_PAUSE_S = 1.0
 LEAD_TIME_S = 60.0
 """After a notice about a section of the activity screen, a visit within this many seconds shows this
 section."""
+FIRST_PANE_S = 0.5
+"""Maximum seconds for which the first pane waits until the core has loaded its folders. The pane is then laid
+out and painted once, with its content."""
 KEY_PAUSE_S = 0.4
 """Seconds after a question has closed during which typed keys are ignored. Each typed key extends them."""
 _log = logging.getLogger(__name__)
@@ -128,6 +132,10 @@ class MainScreen(Screen[None]):
         self._last_focus: dict[str, Widget] = {}
         self._key_pause = KeyPause(KEY_PAUSE_S)
         self._has_shown_keys = False
+        self._is_core_loading = False
+        """True while the first pane is not shown because the core has not loaded its folders."""
+        self.awaits_pane = True
+        """True until the first pane is shown. Typed keys wait for it."""
         self._has_server = False
         self.has_clock = False
         """True if the header or the banner shows a text that changes with time."""
@@ -159,13 +167,22 @@ class MainScreen(Screen[None]):
 
     async def _begin(self) -> None:
         self.desk.frame_is_painted()
-        if not self.shown:
-            try:
-                await self.show_screen(self._first)
-            except MountError:
-                return  # the screen closed before it had a pane
+        self._is_core_loading = self.link.view().is_loading
+        if self._is_core_loading:
+            self.set_timer(FIRST_PANE_S, self._show_first_pane)
+        else:
+            await self._show_first_pane()
         self.refresher.refresh()
         self.refresher.start()
+
+    async def _show_first_pane(self) -> None:
+        """Show the first pane, unless a pane is shown because the person clicked on its tab."""
+        self._is_core_loading = False
+        if not self.shown:
+            with suppress(MountError):  # the screen closed before it had a pane
+                await self.show_screen(self._first)
+                self.refresh_pane(self.pane)
+        self.awaits_pane = False
 
     def on_unmount(self) -> None:
         """Stop refreshing."""
@@ -307,6 +324,9 @@ class MainScreen(Screen[None]):
         view = self._steps.run("core", self.link.view)
         if view is None:
             return
+        if self._is_core_loading and not view.is_loading:
+            self._is_core_loading = False
+            self.call_later(self._show_first_pane)
         questions = self.questions
         self._steps.run("questions", lambda: questions.update(view))
         self._steps.run("header", lambda: self.show_header(view, questions.waiting))
