@@ -6,6 +6,7 @@ The plain form of `stdio` is handled in `__main__`, before click is imported.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import time
@@ -196,6 +197,9 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
 
     Raises: DeskError if the core cannot start.
     """
+    # Garbage collection would find nothing here: imported objects and loaded folders are long-lived. The core
+    # enables it when it serves.
+    gc.disable()
     from mcpdesk.auth.operator import kept_in
     from mcpdesk.hosting.core_loop import core_thread
     from mcpdesk.hosting.host import Host
