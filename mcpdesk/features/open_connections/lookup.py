@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpdesk.client.configs.python_commands import module_target
 from mcpdesk.client.configs.client_places import is_discovered
+from mcpdesk.client.configs.python_commands import module_target
 from mcpdesk.client.discovery import discovered
 from mcpdesk.client.targets import COMMAND, split_target
 from mcpdesk.errors import DeskUserError
