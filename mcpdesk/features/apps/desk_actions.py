@@ -93,7 +93,7 @@ ACTIONS = (
     ScreenAction(
         Action("open_app", "o", "open the app",
             "Open the app of the tool or resource in the browser, in a sandbox, with the latest call.",
-            footer=False, wide=True, scope="workbench", group="Workbench"),
+            scope="workbench", group="Workbench"),
         "workbench.page_result", "Open the app of this item in the browser",
         "mcp apps ui interface html widget sandbox page",
         open_app, _is_available, _applies,

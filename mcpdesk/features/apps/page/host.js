@@ -2,7 +2,8 @@
 // The page of the host. It passes messages between the sandbox and the core, which decides about all of them.
 
 const MAX_NOTES = 50;
-const KEPT_MS = 100;
+const SETTLE_MS = 100;
+const REST_MS = 700; // a new question moves the app, so a click that was meant for the app must not agree
 const one = id => document.getElementById(id);
 const socket = new WebSocket(`ws://${location.host}${location.pathname}socket`);
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -27,7 +28,7 @@ const facts = () => ({
 
 const changed = () => {
   clearTimeout(timer);
-  timer = setTimeout(() => send({facts: facts()}), KEPT_MS);
+  timer = setTimeout(() => send({facts: facts()}), SETTLE_MS);
 };
 
 const element = (name, text, kind = "") => {
@@ -95,6 +96,8 @@ const handlers = {
     };
     const yes = element("button", agree, "agree");
     const no = element("button", "Decline");
+    yes.disabled = true;
+    setTimeout(() => { yes.disabled = false; }, REST_MS);
     yes.addEventListener("click", event => event.isTrusted && answer(true));
     no.addEventListener("click", () => answer(false));
     question.append(element("p", text), element("pre", detail), yes, no);
