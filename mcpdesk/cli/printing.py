@@ -59,6 +59,15 @@ MAX_PADDED_CHARS = 60
 _COMMAND = re.compile(r"`(mcpdesk [^`]+)`")
 CRASHED = "mcpdesk: This is a bug in mcpdesk. Please report it with these lines."
 
+LIMIT = click.option(
+    "--limit",
+    "limit",
+    type=click.IntRange(1),
+    metavar="CHARACTERS",
+    help="Cut each text of the result after this number of characters. Default: texts are not cut.",
+)
+"""Option of the commands that print a result."""
+
 
 def print_text(text: str, *, exact: bool = False) -> None:
     """Print text and a line end. On a terminal, control characters are made visible. With `exact`, no line
@@ -101,6 +110,28 @@ def print_json(value: Any) -> None:
     """
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     print_text(json_escaped(json.dumps(value, indent=2, ensure_ascii=not is_terminal)))
+
+
+def cut_text(text: str, limit: int | None) -> str:
+    """Return the beginning of a text, with the number of missing characters. Without a limit, or if the text
+    is shorter, return it unchanged.
+    """
+    if limit is None or len(text) <= limit:
+        return text
+    return f"{text[:limit]}… [{len(text) - limit:,} more characters; omit --limit to get them]"
+
+
+def cut_texts(value: Any, limit: int | None) -> Any:
+    """Return a JSON value in which each string is cut. Keys are not cut."""
+    if limit is None:
+        return value
+    if isinstance(value, str):
+        return cut_text(value, limit)
+    if isinstance(value, list):
+        return [cut_texts(each, limit) for each in value]
+    if isinstance(value, dict):
+        return {key: cut_texts(each, limit) for key, each in value.items()}
+    return value
 
 
 def print_bytes(data: bytes, mime_type: str) -> None:

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.cut_output import LIMIT, cut_text, cut_texts
 from mcpdesk.cli.printing import (
     CANNOT_CONNECT,
+    LIMIT,
     OK,
     PROTOCOL_ERROR,
     TOOL_ERROR,
     aligned,
+    cut_text,
+    cut_texts,
     exit_code,
     print_bytes,
     print_json,

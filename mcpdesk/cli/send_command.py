@@ -7,8 +7,7 @@ import sys
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.cut_output import LIMIT, cut_texts
-from mcpdesk.cli.printing import print_json, print_message
+from mcpdesk.cli.printing import LIMIT, cut_texts, print_json, print_message
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import ALONE, TARGET, TIMEOUT, json_value, with_remarks
 from mcpdesk.errors import DeskUserError

@@ -9,9 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from mcpdesk.cli.cut_output import cut_texts
 from mcpdesk.cli.main import program
-from mcpdesk.cli.printing import next_command
+from mcpdesk.cli.printing import cut_texts, next_command
 from tests.cli.conftest import ROOT, Run
 from tests.support.captures import recorded
 
