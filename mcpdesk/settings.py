@@ -23,7 +23,7 @@ ENV_FILE = "mcpdesk-env.txt"
 ENV_FILES = (ENV_FILE, "scorpiox-env.txt")
 """Env files of a server folder. If both files have the same variable or setting, the first file is used."""
 OWN_PREFIX = "MCPDESK_"
-NEAR = 0.75
+MIN_SIMILARITY = 0.75
 """Minimum similarity to a setting's variable for an unknown variable to be reported as misspelt."""
 HIDDEN = "••••"
 """Text that is shown instead of a secret."""
@@ -560,7 +560,7 @@ def is_setting(variable: str) -> bool:
 def _looks_like_setting(key: str) -> bool:
     import difflib
 
-    return bool(difflib.get_close_matches(key, BY_VARIABLE, n=1, cutoff=NEAR))
+    return bool(difflib.get_close_matches(key, BY_VARIABLE, n=1, cutoff=MIN_SIMILARITY))
 
 
 def _unquoted(value: str) -> str:

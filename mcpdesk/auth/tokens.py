@@ -138,7 +138,7 @@ def _first(claims: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
-MAX_READ = 256
+MAX_CACHED_TOKENS = 256
 """Maximum parsed tokens in the cache. Their signatures are still verified each time."""
 
 
@@ -214,7 +214,7 @@ class Verifier:
             principal = principal_of(token.claims, terms.includes, terms.leeway_s, terms.realm)
         else:
             principal = read.principal
-        if len(self._read) >= MAX_READ:
+        if len(self._read) >= MAX_CACHED_TOKENS:
             self._read.clear()
         self._read[text] = _Read(token, principal, begins, ends, self._source.fresh(), checks)
         return principal

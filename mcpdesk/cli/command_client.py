@@ -76,7 +76,7 @@ WAITS_ON_THE_DESK = (
     "mcpdesk: the question is shown on the desk that hosts this folder: press a there to answer. "
     "With --alone, it is asked here."
 )
-LINE_BYTES = 65_536
+MAX_LINE_BYTES = 65_536
 """Maximum size in bytes of a typed answer."""
 DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
@@ -643,7 +643,7 @@ class TerminalQuestions:
             if question.id not in [each.id for each in self._waiting()]:
                 os.write(2, b"\n")
                 raise TimeoutError
-        data = os.read(self._fd, LINE_BYTES)
+        data = os.read(self._fd, MAX_LINE_BYTES)
         if not data:
             raise AnswerDeclined
         return data.decode("utf-8", "replace")

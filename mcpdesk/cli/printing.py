@@ -52,7 +52,7 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
     (CallError, PROTOCOL_ERROR),
 )
 """Exit code by class of error. The first match is used."""
-MAX_DATA = 4_000
+MAX_DATA_LENGTH = 4_000
 """Maximum number of characters that are printed of a server's error data."""
 MAX_PADDED_CHARS = 60
 """Maximum width of a column of a table, in characters. Longer cells move the rest of their row."""
@@ -199,8 +199,8 @@ def next_command(hint: str) -> str:
 def _error_data(data: Any) -> str:
     """Format the data of an error as indented lines."""
     text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
-    if len(text) > MAX_DATA:
-        text = f"{text[:MAX_DATA]}… (all {len(text):,} characters: --json)"
+    if len(text) > MAX_DATA_LENGTH:
+        text = f"{text[:MAX_DATA_LENGTH]}… (all {len(text):,} characters: --json)"
     return "\n".join(f"  {line}" for line in f"data: {text}".splitlines())
 
 

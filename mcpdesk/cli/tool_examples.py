@@ -19,7 +19,7 @@ from mcpdesk.protocol.catalogue.schema_shapes import Schema, property_shapes
 
 MAX_EXAMPLE_LENGTH = 1_000
 """Maximum number of characters of an example. A longer one has no arguments."""
-SUMMARY_WIDTH = 100
+MAX_SUMMARY_LENGTH = 100
 """Maximum number of characters of a tool's description."""
 PLAIN_KEY = re.compile(r"[^=:\s-][^=:\s]*")
 """Names of arguments that can be written as `key=value`."""
@@ -47,7 +47,7 @@ def print_tools(
             part
             for part in (
                 clean(row["name"], newlines=False),
-                f"  {clean(row['description'], newlines=False)[:SUMMARY_WIDTH]}".rstrip(),
+                f"  {clean(row['description'], newlines=False)[:MAX_SUMMARY_LENGTH]}".rstrip(),
                 f"  {clean(row['example'], newlines=False)}",
             )
             if part.strip()

@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp.typedefs import LooseCookies
 from yarl import URL
 
-from mcpdesk.client.timing import CONNECT_S
+from mcpdesk.client.timing import CONNECT_TIMEOUT_S
 
 MAX_HEADER_BYTES = 64 << 10
 """Maximum bytes of one header of an answer. Content security policies may have over 8 KiB."""
@@ -49,7 +49,7 @@ def connection_pool(
     If `new_socket` is None, aiohttp opens the sockets.
     """
     return aiohttp.ClientSession(
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
         cookie_jar=ServerCookies() if keeps_cookies else aiohttp.DummyCookieJar(),
         connector=aiohttp.TCPConnector(limit=0, socket_factory=new_socket),
         headers={"User-Agent": "mcpdesk-bridge", "Accept-Encoding": "identity"},

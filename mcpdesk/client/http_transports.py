@@ -68,7 +68,7 @@ MAX_REDIRECTS = 5
 MAX_REMARKS = 20
 """Maximum remarks about a login in one reply."""
 MAX_BYTES = 16 << 20
-MAX_METADATA = 256 << 10
+MAX_METADATA_BYTES = 256 << 10
 """Largest authorization metadata document, in bytes."""
 METADATA_S = 20.0
 POST_HEADERS = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
@@ -313,8 +313,8 @@ class HttpRequests:
                 data = bytearray()
                 async for piece in answer.content.iter_chunked(READ_BYTES):
                     data += piece
-                    if len(data) > MAX_METADATA:
-                        raise AuthorizationError(f"{step.what} has more than {MAX_METADATA} bytes")
+                    if len(data) > MAX_METADATA_BYTES:
+                        raise AuthorizationError(f"{step.what} has more than {MAX_METADATA_BYTES} bytes")
                 return FetchResult(answer.status, lower(answer), bytes(data))
 
     async def challenge(self) -> Challenge:

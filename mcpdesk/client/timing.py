@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 from mcpdesk.errors import CallError, CallTimeout, HttpError
 
-CONNECT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
 """Maximum seconds for opening a connection."""
 CLOSE_TIMEOUT_S = 2.0
 """Maximum seconds for ending a session, and for sending a message in the background."""

@@ -20,7 +20,7 @@ from mcpdesk.protocol.revisions import Revision
 
 MAX_EXCERPT_LENGTH = 300
 """Maximum number of characters of an answer that an error quotes."""
-MAX_CHALLENGE = 8 << 10
+MAX_CHALLENGE_LENGTH = 8 << 10
 """Maximum length in characters of a `WWW-Authenticate` header in an error."""
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 REFUSAL_STATUSES = frozenset({401, 403})
@@ -206,7 +206,7 @@ class ServerReply(Struct, frozen=True):
             about = f"{about}: a bot protection in front of the server demands a browser (challenge)"
         if self.status in (429, 503) and (after := excerpt(self.headers.get("retry-after", ""))):
             about = f"{about}; Retry-After: {after}"
-        challenge = clean(self.headers.get("www-authenticate", "")[:MAX_CHALLENGE])
+        challenge = clean(self.headers.get("www-authenticate", "")[:MAX_CHALLENGE_LENGTH])
         return HttpError(about, status=self.status, body=reason, challenge=challenge)
 
 

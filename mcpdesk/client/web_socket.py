@@ -12,7 +12,7 @@ from mcpdesk.client.answers.connection_faults import connection_errors
 from mcpdesk.client.answers.large_frames import OnFrame, hand_on, read_on_thread
 from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
 from mcpdesk.client.http_transports import checked_url
-from mcpdesk.client.timing import CONNECT_S
+from mcpdesk.client.timing import CONNECT_TIMEOUT_S
 from mcpdesk.client.transport import Incoming, Receive, excerpt, without_query
 from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol import codec
@@ -64,7 +64,7 @@ class SocketChannel:
         channel = cls(session, on_data, on_end)
         with connection_errors():
             try:
-                async with asyncio.timeout(CONNECT_S):
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     channel._socket = await channel._session.ws_connect(
                         url,
                         headers=headers,

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
-END_S = 10.0
+END_TIMEOUT_S = 10.0
 """Maximum seconds that the end of a block waits for the thread, because hosted code can block the thread for
 ever.
 """
@@ -76,12 +76,12 @@ def blocking(
     except BaseException:  # including KeyboardInterrupt
         if not result.done():
             loop.call_soon_threadsafe(task.cancel)
-        thread.join(END_S)
+        thread.join(END_TIMEOUT_S)
         raise
     try:
         yield Blocking(server, loop)
     finally:
         loop.call_soon_threadsafe(end_event.set)
-        thread.join(END_S)
+        thread.join(END_TIMEOUT_S)
     if closed.done():
         closed.result()

@@ -24,7 +24,7 @@ Target: TypeAlias = "FolderTarget | RemoteTarget | ClientTransport | Host | Serv
 """A folder or a `Host` to run in this process, a URL, a program to start, a `Server`, or a transport."""
 NO_REACH = Reach()
 SILENT = ProgramEvents(lambda line: None, lambda line: None)
-CLOSE_S = 5.0
+CLOSE_TIMEOUT_S = 5.0
 """Maximum seconds for closing a connection."""
 
 
@@ -64,7 +64,7 @@ async def connect(
             yield connection
         finally:
             with suppress(TimeoutError):  # a slow end must not replace the result or the error of the block
-                async with asyncio.timeout(CLOSE_S):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await connection.close()
 
 
@@ -80,7 +80,7 @@ async def open_within(connection: ServerConnection, limit_s: float) -> None:
         with suppress(
             TimeoutError
         ):  # a program that does not flush its output writes the output when it ends
-            async with asyncio.timeout(CLOSE_S):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await connection.close()
         came = f": {connection.unexpected_bytes}" if connection.unexpected_bytes else ""
         message = f"no answer to {awaited} within {limit_s:g} s{came}"

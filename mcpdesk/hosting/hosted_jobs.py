@@ -32,7 +32,7 @@ NOT_HERE = "the machine that ran the job does not answer, and this one does not 
 
 DIGESTS = 1000
 """Number of file digests that are cached, because computing one takes long."""
-READING = 2
+MAX_OPEN_READS = 2
 """Maximum number of files read at once for digests and archives. Each needs a thread and disk space."""
 
 
@@ -54,7 +54,7 @@ class HostedJobs:
         self._records_of = records_of
         self._endpoints = endpoints
         self._digests: dict[tuple[Path, tuple[int, ...]], str] = {}
-        self._reading = asyncio.Semaphore(READING)
+        self._reading = asyncio.Semaphore(MAX_OPEN_READS)
 
     def find(self, identifier: str, principal: Principal) -> HostedJob | None:
         """Return the job with that id, or None if it does not exist or belongs to another caller."""
@@ -127,7 +127,7 @@ class HostedJobs:
     async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = lambda _: None) -> T:
         """Run work on a thread.
 
-        At most `READING` run at once; cancelled work counts until its thread ends.
+        At most `MAX_OPEN_READS` run at once; cancelled work counts until its thread ends.
         """
         await self._reading.acquire()
         return await _on_thread(work, unwanted, self._reading.release)

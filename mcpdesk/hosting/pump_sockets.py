@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.pipe import OpenPipe, PipeRequest
     from mcpdesk.transports.unix import UnixListener
 
-MAX_NAMED = 8
+MAX_NAMED_TOOLS = 8
 """Maximum number of tools named in one log line."""
 LEAVE_S = 0.5
 """Seconds that pumps are given to move to another server when this core stops or removes their server."""
@@ -95,9 +95,9 @@ def _unlisted(endpoint: HostedEndpoint) -> str:
     if endpoint.access.requires_token:
         return f"{endpoint.name} needs a token: none of it is"
     names = endpoint.server.token_tools
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    more = f" and {len(names) - MAX_NAMED_TOOLS} more" if len(names) > MAX_NAMED_TOOLS else ""
     verb = "is not" if len(names) == 1 else "are not"
-    return f"{', '.join(names[:MAX_NAMED])}{more} {verb}" if names else ""
+    return f"{', '.join(names[:MAX_NAMED_TOOLS])}{more} {verb}" if names else ""
 
 
 class PumpSockets:

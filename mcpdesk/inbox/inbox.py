@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState
 
-MAX_WAITING = 500
+MAX_WAITING_QUESTIONS = 500
 """Maximum number of questions that wait at one time. Further questions are refused, so that a looping client
 cannot fill the memory."""
 
@@ -121,13 +121,14 @@ class Inbox:
     ) -> tuple[int, asyncio.Future[Question]]:
         """Ask a person. The future receives the question in its final state and never fails.
 
-        Raises: ValueError if there are no pages; HandlerError if `MAX_WAITING` questions are waiting already.
+        Raises: ValueError if there are no pages; HandlerError if `MAX_WAITING_QUESTIONS` questions are
+        waiting already.
         """
         if not pages:
             raise ValueError("a question needs at least one page")
-        if len(self._waiting) >= MAX_WAITING:
+        if len(self._waiting) >= MAX_WAITING_QUESTIONS:
             raise HandlerError(
-                f"the inbox is full: {MAX_WAITING} questions are already waiting for an answer"
+                f"the inbox is full: {MAX_WAITING_QUESTIONS} questions are already waiting for an answer"
             )
         loop = asyncio.get_running_loop()
         now, number = self._clock(), next(self._numbers)

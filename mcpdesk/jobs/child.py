@@ -29,7 +29,7 @@ from mcpdesk.jobs.process_table import MARK
 from mcpdesk.jobs.schedule import call_soon_safely
 
 QUIT_S = 5.0
-HAND_OVER_S = 2.0
+HAND_OVER_TIMEOUT_S = 2.0
 """Maximum time that the start of a program waits for a guard that does not answer."""
 HAS_GROUPS = hasattr(os, "killpg")
 """False on Windows. No program can be started there, because its child processes could not be ended."""
@@ -156,7 +156,7 @@ class ProgramGuard:
 
 def _start_keeping(token: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.settimeout(HAND_OVER_S)
+    ours.settimeout(HAND_OVER_TIMEOUT_S)
     with theirs:
         return _run(token, "keep", theirs.fileno()), ours
 

@@ -27,7 +27,7 @@ MAX_SEARCHES = 50
 search.
 """
 PAUSE_S = 0.02
-CLEAR_S = 10.0
+CLEAR_TIMEOUT_S = 10.0
 """Maximum number of seconds for killing descendants. A process that hangs in the kernel never ends."""
 EXITING, KERNEL_THREAD = 0x4, 0x200000
 """Kernel flags PF_EXITING and PF_KTHREAD."""
@@ -89,7 +89,7 @@ def descendants(ancestor: int) -> list[int]:
 
 def clear() -> None:
     """Kill and reap all descendants of this process."""
-    deadline = time.monotonic() + CLEAR_S
+    deadline = time.monotonic() + CLEAR_TIMEOUT_S
     while time.monotonic() < deadline:
         for pid in descendants(os.getpid()):
             with contextlib.suppress(OSError):

@@ -29,7 +29,7 @@ CANCEL_WAIT_S, CANCEL_WAIT_TURNS = 0.2, 3
 """Limits of the wait for cancelled work: at most `CANCEL_WAIT_S` seconds, then `CANCEL_WAIT_TURNS` iterations
 of the event loop."""
 CODE_STILL_RUNS = "stopped waiting: its code still runs"
-MESSAGE_LENGTH = 200
+MAX_MESSAGE_LENGTH = 200
 """Maximum characters of a status message. A longer message is cut."""
 
 
@@ -126,14 +126,14 @@ class Job(TaskView, eq=False, kw_only=True):
         if not self.status.may_become(status):
             return False
         self.status = status
-        self.message = message[:MESSAGE_LENGTH]
+        self.message = message[:MAX_MESSAGE_LENGTH]
         self.touch(now)
         return True
 
     def set_message(self, message: str) -> None:
         """Set the status message without notifying listeners."""
         if not self.is_over:
-            self.message = message[:MESSAGE_LENGTH]
+            self.message = message[:MAX_MESSAGE_LENGTH]
 
     def touch(self, now: float) -> None:
         """Notify the listeners of a change."""

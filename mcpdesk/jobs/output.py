@@ -28,11 +28,11 @@ from mcpdesk.jobs.feed import ProgressReport
 from mcpdesk.jobs.output_budget import OutputBudget
 from mcpdesk.portable_files import OPEN_FLAGS, read_at
 
-WHOLE_BYTES = 1 << 20
+MAX_WHOLE_BYTES = 1 << 20
 """Maximum size in bytes of a stream that is kept completely."""
 END_BYTES = 128 << 10
 """Number of bytes that are kept from the start, and from the end, of a larger stream."""
-NOTE_LENGTH = 50
+MAX_NOTE_LENGTH = 50
 """Maximum length in characters of the line about omitted bytes, without the hint."""
 
 
@@ -41,7 +41,7 @@ class Excerpt:
     Not thread-safe.
     """
 
-    def __init__(self, limit: int = WHOLE_BYTES, end: int = END_BYTES) -> None:
+    def __init__(self, limit: int = MAX_WHOLE_BYTES, end: int = END_BYTES) -> None:
         self.size = 0
         """Total bytes added."""
         self._limit, self._end = limit, end
@@ -89,7 +89,7 @@ class Excerpt:
         tail = _from_the_middle(self._tail[-self._end :]) if self.is_cut else head
         head = head.rstrip("\ufffd") if self.is_cut else head
         if most is not None:
-            half = max(0, (most - NOTE_LENGTH - len(hint)) // 2)
+            half = max(0, (most - MAX_NOTE_LENGTH - len(hint)) // 2)
             head, tail = head[:half], tail[max(0, len(tail) - half) :]
         left_out = self.size - len(head.encode()) - len(tail.encode())
         return f"{head}\n[... {left_out:,} bytes left out{hint} ...]\n{tail}"
@@ -111,11 +111,11 @@ def _from_the_middle(data: bytearray) -> str:
 
 Stream = Literal["stdout", "stderr"]
 
-FILE_BYTES = 1 << 30
+MAX_FILE_BYTES = 1 << 30
 """Maximum size in bytes of an output file, so that a program cannot fill the disk."""
 NEWEST_BYTES, NEWEST_END = 32 << 10, 8 << 10
 """Number of bytes kept in memory if a file contains all output: in total, and from the end of the output."""
-FILES_KEPT = 100
+MAX_FILES = 100
 """Maximum number of output files in a folder; a new file replaces the oldest."""
 
 
@@ -129,7 +129,7 @@ class Output:
         self,
         folder: Path | None = None,
         file: Path | None = None,
-        given: int = WHOLE_BYTES,
+        given: int = MAX_WHOLE_BYTES,
         budget: OutputBudget | None = None,
     ) -> None:
         """`given` is the number of characters that a reader gets. Output with more characters is written to a
@@ -144,7 +144,7 @@ class Output:
         self.problem = ""
         """Reason why `file` is missing or incomplete."""
         self._folder = folder
-        self._given = min(given, WHOLE_BYTES)
+        self._given = min(given, MAX_WHOLE_BYTES)
         self._all = Excerpt() if file is None else Excerpt(NEWEST_BYTES, NEWEST_END)
         self._streams = {"stdout": Excerpt(), "stderr": Excerpt()} if file is None else {}
         self._seen: set[Stream] = set()
@@ -253,11 +253,11 @@ class Output:
                 assert self._folder is not None
                 self._open(_new_path(self._folder))
                 self._write(self._all.head)
-            self._write(data[: FILE_BYTES - size])
+            self._write(data[: MAX_FILE_BYTES - size])
         except OSError as error:
             self.problem = f"the output could not all be written to a file: {error}"
-        if size + len(data) > FILE_BYTES and not self.problem:
-            self.problem = f"the file holds the first {FILE_BYTES:,} bytes only"
+        if size + len(data) > MAX_FILE_BYTES and not self.problem:
+            self.problem = f"the file holds the first {MAX_FILE_BYTES:,} bytes only"
 
     def _open(self, path: Path) -> None:
         self._descriptor = private_files.create(path)
@@ -300,7 +300,7 @@ def stored_text(folder: Path, text: str, budget: OutputBudget | None = None) -> 
 
 def _new_path(folder: Path) -> Path:
     """Return the path of a new file. If there are too many files, the oldest (by name) are deleted."""
-    for path in sorted(folder.glob("output-*.txt"), reverse=True)[FILES_KEPT - 1 :]:
+    for path in sorted(folder.glob("output-*.txt"), reverse=True)[MAX_FILES - 1 :]:
         path.unlink(missing_ok=True)
     return folder / f"output-{time.time_ns()}-{secrets.token_hex(3)}.txt"
 
@@ -422,7 +422,7 @@ class Reports(Output):
         form: str,
         on_text: Callable[[Stream, str], None],
         on_progress: Callable[[ProgressReport], None],
-        given: int = WHOLE_BYTES,
+        given: int = MAX_WHOLE_BYTES,
         budget: OutputBudget | None = None,
     ) -> None:
         super().__init__(folder, given=given, budget=budget)

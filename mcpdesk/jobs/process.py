@@ -35,7 +35,7 @@ from mcpdesk.jobs.schedule import call_soon_safely
 T = TypeVar("T")
 
 REST_PER_PIPE_S = 10e-6
-FLOOD_RATE = 400e6
+MAX_BYTES_PER_S = 400e6
 """Maximum number of bytes per second that are read from all programs together."""
 MIN_PAUSE_S, MAX_REST_S = 0.0005, 0.005
 QUIT_S = 2.0
@@ -66,10 +66,11 @@ class Supervisor:
             self._started_loop().call_soon_threadsafe(function)
 
     def throttle(self, size: int) -> None:
-        """Pause for the time in which `size` bytes may be read at `FLOOD_RATE`. Called on the supervisor's
-        thread.
+        """Pause for the time in which `size` bytes may be read at `MAX_BYTES_PER_S`.
+
+        Called on the supervisor's thread.
         """
-        self._selector.owed_s += size / FLOOD_RATE
+        self._selector.owed_s += size / MAX_BYTES_PER_S
 
     def close(self) -> None:
         """End the thread; programs continue."""
@@ -131,7 +132,7 @@ SUPERVISOR = Supervisor()
 atexit.register(SUPERVISOR.close)
 
 
-NICE = 19
+LOWEST_PRIORITY = 19
 """Lowest priority. With normal priority, Linux would give each session an equal share of the processor."""
 PRIORITY_RETRY_S = 0.11
 """Pause between attempts to lower a priority. Linux allows a user to change sessions only ten times per
@@ -150,7 +151,7 @@ READ_BYTES = 65_536
 TERM_GRACE_S = 2.0
 """Seconds between TERM and KILL."""
 KILL_GRACE_S = 0.5
-KILL_ROUNDS = 10
+MAX_KILLS = 10
 """Maximum number of times that KILL is sent. Once is not enough if processes fork in the meantime."""
 FIRST_LOOK_S, LAST_LOOK_S = 0.002, 0.03
 """First and longest pause between checks whether signalled processes have ended."""
@@ -178,7 +179,7 @@ class FamilyReaper:
         family = Family(mark, keeper)
         first = left = await self._members(leader, family)
         await self._signal(left, signal.SIGTERM, TERM_GRACE_S)
-        for _ in range(KILL_ROUNDS):
+        for _ in range(MAX_KILLS):
             if not left:
                 break
             left = await self._members(leader, family)
@@ -411,7 +412,7 @@ async def lower_priority(leader: int) -> None:
     Used on the supervisor's loop.
     """
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PGRP, leader, NICE)
+        os.setpriority(os.PRIO_PGRP, leader, LOWEST_PRIORITY)
     async with _turn:
         while True:
             if _session_lowered(leader):
@@ -425,7 +426,7 @@ def _session_lowered(leader: int) -> bool:
     Return False if the system requires a later attempt.
     """
     try:
-        Path(f"/proc/{leader}/autogroup").write_text(str(NICE))
+        Path(f"/proc/{leader}/autogroup").write_text(str(LOWEST_PRIORITY))
     except BlockingIOError:
         return False
     except OSError:

@@ -163,7 +163,7 @@ it.
 """
 
 
-MAX_CHECKED = 64
+MAX_CHECKED_PROCESSES = 64
 """Maximum number of processes, started after the leader, that `has_family_ended` checks one by one."""
 NO_SESSION = 0
 """Session of kernel threads, and of processes that entered our container from outside."""
@@ -208,7 +208,7 @@ def has_family_ended(leader: int, mark: str) -> bool:
     Call this only for a program that started so recently that no process number can have been reused.
     """
     started_since = newest_pid() - leader
-    if not 0 <= started_since <= MAX_CHECKED:
+    if not 0 <= started_since <= MAX_CHECKED_PROCESSES:
         return False
     newer = rows(range(leader + 1, leader + started_since + 1)).values()
     return not any(row.session == leader or mark in _marks_of(row) for row in newer)

@@ -20,17 +20,17 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from mcpdesk.jobs.output import NOTE_LENGTH, Output
+from mcpdesk.jobs.output import MAX_NOTE_LENGTH, Output
 from mcpdesk.jobs.output_budget import OutputBudget
 from mcpdesk.jobs.process import SUPERVISOR, Process, ProgramEnd
 from mcpdesk.jobs.process_table import Usage, usage_of
 from mcpdesk.jobs.schedule import call_soon_safely
 
-MAX_RUNNING = 500
+MAX_RUNNING_PROGRAMS = 500
 """Maximum number of programs at a time, so that a looping client cannot exhaust the machine."""
 MAX_ENDED_PROGRAMS = 200
 """Number of ended programs whose output is kept."""
-QUIT_S = 5.0
+CLOSE_TIMEOUT_S = 5.0
 """Maximum time that `close` waits for programs to end."""
 
 
@@ -125,7 +125,7 @@ class Program:
         end = output.size if output.problem else output.written
         if not output.problem and end - start <= most:
             return self.piece(start, most)
-        half = max(0, most - NOTE_LENGTH) // 2
+        half = max(0, most - MAX_NOTE_LENGTH) // 2
         head, tail = self.piece(start, half), ""
         if room := max(0, min(half, end - head.end)):
             if output.problem:  # the file lacks the latest output, part of which is in memory
@@ -189,14 +189,14 @@ class Programs:
         """Start a program and return when it runs. `command` is the text that represents the program on the
         screen.
 
-        Raises: OSError if it cannot be started; RuntimeError if `MAX_RUNNING` programs run already, or if
-        its output file cannot be created.
+        Raises: OSError if it cannot be started; RuntimeError if `MAX_RUNNING_PROGRAMS` programs run already,
+        or if the output file cannot be created.
         """
         if self._is_closed:
             raise RuntimeError("the server stops")
-        if len(self._running) + len(self._openings) >= MAX_RUNNING:
+        if len(self._running) + len(self._openings) >= MAX_RUNNING_PROGRAMS:
             raise RuntimeError(
-                f"{MAX_RUNNING} programs are already running, which is the limit; end one first"
+                f"{MAX_RUNNING_PROGRAMS} programs are already running, which is the limit; end one first"
             )
         number = next(self._numbers)
         is_first = number == self._first
@@ -245,7 +245,7 @@ class Programs:
         for program in running:
             program.process.stop()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(QUIT_S):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 for program in running:
                     await program.over.wait()
         if self._openings:

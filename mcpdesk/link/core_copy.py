@@ -70,12 +70,12 @@ SILENT_S = 3.0
 """Seconds without a message after which a core counts as silent."""
 DETAIL_PERIOD_S = 2.0
 """Seconds between two requests for the details of the client that the screen shows."""
-REPORT_INTERVAL_S = 2.0
+MIN_REPORT_PERIOD_S = 2.0
 """Minimum number of seconds between two log lines about missing frames."""
 PAIR_S, PAIR_REST_S = 0.003, 0.001
 """Seconds of one slice of pairing, and seconds of the pause before a slice."""
 EXCHANGES = 100_000
-UNREAD_BYTES = 16 << 20
+MAX_UNREAD_BYTES = 16 << 20
 """Maximum size in bytes of requests that wait because the core does not read them."""
 _log = logging.getLogger(__name__)
 _of_core: msgspec.msgpack.Decoder[FromCore] = msgspec.msgpack.Decoder(FromCore)
@@ -401,7 +401,7 @@ class CoreCopy(Link):
         wire = self._wire
         if wire is None:
             self._fail(id, f"{self.title} has ended")
-        elif wire.unread > UNREAD_BYTES:
+        elif wire.unread > MAX_UNREAD_BYTES:
             self._fail(id, f"{self.title} does not answer")
             self.room.changes.note()
         else:
@@ -500,9 +500,9 @@ class CoreCopy(Link):
                     call.end(news.outcome)
 
     def _report_missing(self, missing: int) -> None:
-        """Log the number of missing frames, at most once in `REPORT_INTERVAL_S`."""
+        """Log the number of missing frames, at most once in `MIN_REPORT_PERIOD_S`."""
         self._missing += missing
-        if (now := time.monotonic()) - self._reported_missing > REPORT_INTERVAL_S:
+        if (now := time.monotonic()) - self._reported_missing > MIN_REPORT_PERIOD_S:
             left_out = f"{self._missing:,} frames of {self.title} are left out"
             self.journal.log(
                 "warning", "server", f"{left_out}: they arrived faster than this desk reads them"

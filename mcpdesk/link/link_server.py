@@ -46,14 +46,14 @@ from mcpdesk.recorder.index.pairing import needs_all_bytes
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 from mcpdesk.version import __version__
 
-JOIN_S = 10.0
+JOIN_TIMEOUT_S = 10.0
 """Maximum seconds to wait for the `Join` of a visitor."""
 MIN_READ_PERIOD_S = 0.04
 """Minimum number of seconds between two reads of the core, but a request of the screen causes a
 read at once."""
 POLL_S = 0.2
 """Seconds between two reads of a core that is stuck, or that does not report its changes."""
-SLOW_S = 0.5
+MIN_SLOW_PERIOD_S = 0.5
 """Minimum number of seconds between two reads of values that have no version."""
 DETAIL_TTL_S = 5.0
 """Seconds for which a screen receives details of a client after the screen asked for them."""
@@ -67,7 +67,7 @@ MAX_BATCHES = 8
 """Maximum number of batches of frames that are sent before other state is read again."""
 MAX_LOG_LINES = 1_000
 """Maximum number of log lines in one message."""
-MAX_ASKS = 1_000
+MAX_UNANSWERED_REQUESTS = 1_000
 """Maximum number of unanswered requests. If there are more, no further requests are read."""
 _log = logging.getLogger(__name__)
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
@@ -76,7 +76,7 @@ _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromSc
 def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connection: socket) -> None:
     """Serve one visitor until it disconnects. If it attaches, `make_link` creates its link."""
     try:
-        connection.settimeout(JOIN_S)
+        connection.settimeout(JOIN_TIMEOUT_S)
         with connection.makefile("rb") as reader:
             data = read_message(reader.read)
             join_request = _of_screen.decode(data) if data else None
@@ -110,7 +110,7 @@ class AttachedScreen:
         """Set when the core has changed or a request has arrived."""
         self._asked = threading.Event()
         """Set when a message for which the screen waits must be sent."""
-        self._room = threading.Semaphore(MAX_ASKS)
+        self._room = threading.Semaphore(MAX_UNANSWERED_REQUESTS)
         self._visit = ScreenSession(link, self._hurry)
         self._news = CoreUpdates(link, self._send, past=MAX_PAST_FRAMES)
         self._sender = threading.Thread(target=self._send_all, name="attached-screen", daemon=True)
@@ -314,7 +314,7 @@ class ScreenSession:
 
 
 class _ReadInterval:
-    """Minimum interval, `SLOW_S`, between two reads of values that have no version."""
+    """Minimum interval, `MIN_SLOW_PERIOD_S`, between two reads of values that have no version."""
 
     def __init__(self) -> None:
         self.due: float | None = None
@@ -327,7 +327,7 @@ class _ReadInterval:
         if now < self._earliest:
             self.due = self._earliest
             return False
-        self.due, self._earliest = None, now + SLOW_S
+        self.due, self._earliest = None, now + MIN_SLOW_PERIOD_S
         return True
 
     def reset(self) -> None:

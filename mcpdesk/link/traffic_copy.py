@@ -21,9 +21,9 @@ from mcpdesk.link.waiting import is_on_event_loop, result_of
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Store
 from mcpdesk.recorder.record import MAX_CONNECTIONS, MAX_REMARKS, Gap, add_gap, remark_limit
 
-HELD_BYTES = 64 << 20
+MAX_HELD_BYTES = 64 << 20
 """Maximum size in bytes of the frames in memory."""
-FETCHED_BYTES = 64 << 20
+MAX_FETCHED_BYTES = 64 << 20
 """Maximum size in bytes of fetched large frames in memory. The newest frame is always kept."""
 AHEAD_BYTES = 8 << 20
 """Size in bytes of the large frames that a search requests at a time."""
@@ -41,7 +41,7 @@ class TrafficCopy(Store):
 
         It returns None if the core has ended.
         """
-        super().__init__(HELD_BYTES)
+        super().__init__(MAX_HELD_BYTES)
         self.gaps: list[Gap] = []
         self._fetch = fetch
         self._cut: dict[int, tuple[int, int]] = {}
@@ -185,7 +185,7 @@ class TrafficCopy(Store):
                 return
             self._fetched[number] = data
             self._fetched_bytes += len(data)
-            while self._fetched_bytes > FETCHED_BYTES and len(self._fetched) > 1:
+            while self._fetched_bytes > MAX_FETCHED_BYTES and len(self._fetched) > 1:
                 self._fetched_bytes -= len(self._fetched.popitem(last=False)[1])
 
     def _forget_connections(self) -> None:

@@ -143,17 +143,17 @@ def dumps(value: Any, option: int = 0, default: Callable[[Any], Any] | None = No
 def estimated_size(result: JSONObject) -> int:
     """Return the number of characters in the texts of a result, which is close to its encoded size in bytes.
 
-    Values other than texts, and texts nested deeper than `_DEPTH`, are not counted.
+    Values other than texts, and texts nested deeper than `_MAX_DEPTH`, are not counted.
     """
     content = result.get("content")
     if type(content) is list and len(content) == 1 and "structuredContent" not in result:
         text = content[0].get("text")
         if type(text) is str:
             return len(text)
-    return _characters(result, _DEPTH)
+    return _characters(result, _MAX_DEPTH)
 
 
-_DEPTH = 6
+_MAX_DEPTH = 6
 """Maximum number of nesting levels examined. Texts of results are at most five deep."""
 
 

@@ -10,7 +10,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.task_shapes import TaskStatus
 
 EXECUTION_FAILED = -32000
-MESSAGE_LENGTH = 500
+MAX_MESSAGE_LENGTH = 500
 """Maximum number of characters of an error message. The error's data has the full text."""
 
 _STATES = {
@@ -67,7 +67,7 @@ def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProto
         data |= {} if structured is None else {"structuredContent": structured}
         if any(each.get("type") != "text" for each in body["content"]):
             data["content"] = body["content"]
-        first = stderr.strip().partition("\n")[0][:MESSAGE_LENGTH]
+        first = stderr.strip().partition("\n")[0][:MAX_MESSAGE_LENGTH]
         return RemoteProtocolError(EXECUTION_FAILED, first or f"{tool} failed", data)
     how = "timed out and ended with" if structured.get("timed_out") is True else "failed with"
     return RemoteProtocolError(EXECUTION_FAILED, f"{tool} {how} exit code {exit_code}", data)

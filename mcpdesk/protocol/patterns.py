@@ -25,7 +25,7 @@ MAX_BACKTRACKING_PATTERN = 1_000
 """Maximum characters of a pattern with look-around or back references."""
 MAX_PATTERN_BYTES = 4 << 20
 """Maximum bytes of a compiled pattern."""
-MAX_COMPILED = 64
+MAX_COMPILED_PATTERNS = 64
 """Maximum number of compiled patterns in memory."""
 MAX_COST = 1_200_000
 """Maximum total cost of the texts of one value.
@@ -112,7 +112,7 @@ def _linear_engine(tier: Tier) -> jsonschema_rs.RegexOptions:
     return jsonschema_rs.RegexOptions(size_limit=tier.pattern_bytes)
 
 
-@lru_cache(maxsize=MAX_COMPILED)
+@lru_cache(maxsize=MAX_COMPILED_PATTERNS)
 def compiled(source: str) -> Pattern | None:
     """Return a compiled pattern, or None if it is invalid or too large."""
     import jsonschema_rs

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 KEYS = ("traceparent", "tracestate", "baggage")
-MAX_STATE, MAX_BAGGAGE = 512, 8192
+MAX_STATE_LENGTH, MAX_BAGGAGE_LENGTH = 512, 8192
 """Maximum number of characters."""
 _PARENT = re.compile(
     r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?"
@@ -79,9 +79,9 @@ def read_trace(meta: object) -> Trace:
     parent, state, baggage = (_text(meta.get(key)) for key in KEYS)
     if not _is_parent(parent):
         parent = state = ""
-    if not _is_list(state, _STATE_MEMBER, MAX_STATE, 32):
+    if not _is_list(state, _STATE_MEMBER, MAX_STATE_LENGTH, 32):
         state = ""
-    if not _is_list(baggage, _BAGGAGE_MEMBER, MAX_BAGGAGE, 180):
+    if not _is_list(baggage, _BAGGAGE_MEMBER, MAX_BAGGAGE_LENGTH, 180):
         baggage = ""
     return Trace(parent, state, baggage)
 

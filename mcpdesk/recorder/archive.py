@@ -56,7 +56,7 @@ _MAX_GAP_FRAMES: Final = 10_000_000
 """Maximum number of missing frames without a line that reports the gap. If more are missing, a frame number
 must be damaged.
 """
-_LONG_LINE: Final = 256 << 10
+_MAX_WHOLE_LINE_BYTES: Final = 256 << 10
 """Maximum number of bytes of a line that are read at once.
 
 Of a longer line with a JSON frame, only both ends are read.
@@ -159,7 +159,7 @@ class Archive:
     def _long_or_short(self, number: int) -> Frame | None:
         if (size := self._long.get(number)) is None:
             return _numbered(self._places.frame_line(number), number)
-        head = self._places.read(number, 0, _LONG_LINE)
+        head = self._places.read(number, 0, _MAX_WHOLE_LINE_BYTES)
         tail = self._places.read(number, size - END_BYTES - 2, END_BYTES + 2)
         try:
             frame = long_frame(head, tail, size)
@@ -183,7 +183,7 @@ class Archive:
         return read_back(self._places.note_line(number), attrgetter("note"))
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of successive frames, in total at most `MAX_HELD` bytes."""
+        """Return the bytes of successive frames, in total at most `MAX_SEARCH_BYTES` bytes."""
         if self._has_long(start, stop):
             return up_to_most(map(self.frame_bytes, range(start, stop)))
         return up_to_most(map(_bytes_of, self._places.frame_lines(start, stop)))
@@ -232,7 +232,7 @@ class Archive:
         offset, places, lines, at_end = self._offset, self._places, 0, True
         with path.open("rb") as file:
             file.seek(offset)
-            for raw in iter(partial(file.readline, _LONG_LINE), b""):
+            for raw in iter(partial(file.readline, _MAX_WHOLE_LINE_BYTES), b""):
                 if len(places) >= MAX_FRAMES:
                     self.is_cut = True
                     break
@@ -247,7 +247,7 @@ class Archive:
                     self._last = float(plain[2])
                     offset += len(raw)
                     continue
-                is_long = len(raw) == _LONG_LINE and not raw.endswith(b"\n")
+                is_long = len(raw) == _MAX_WHOLE_LINE_BYTES and not raw.endswith(b"\n")
                 size, tail = _rest_of_line(raw, file) if is_long else (len(raw), raw)
                 if grows and not tail.endswith(b"\n"):
                     break
@@ -275,7 +275,7 @@ class Archive:
         incomplete."""
         frames = size = 0
         while frames < count and size < _MAX_RUN_BYTES:
-            raw = file.readline(_LONG_LINE)
+            raw = file.readline(_MAX_WHOLE_LINE_BYTES)
             size += len(raw)
             if not raw.endswith(b"\n"):
                 return frames, size + _rest_of_line(raw, file)[0] - len(raw), bool(raw)
@@ -404,7 +404,7 @@ def _bytes_of(line: bytes | None) -> bytes:
 def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:
     """Read the line that begins with `raw` up to its end. Return its length and its last bytes."""
     size, tail = len(raw), raw
-    while not tail.endswith(b"\n") and (piece := file.readline(_LONG_LINE)):
+    while not tail.endswith(b"\n") and (piece := file.readline(_MAX_WHOLE_LINE_BYTES)):
         size += len(piece)
         tail = tail[-END_BYTES - 2 :] + piece
     return size, tail[-END_BYTES - 2 :]

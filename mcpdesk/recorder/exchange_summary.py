@@ -30,7 +30,7 @@ _TEXT_BEGINNINGS = ('"text":"', '"arguments":', '"result":', '"params":')
 _MAX_KEYS = 4
 _MAX_READ_BYTES = 4 * MAX_TEXT_LENGTH
 """Maximum number of characters in which escapes are replaced."""
-_MAX_NESTED = 3
+_MAX_NESTING = 3
 _ESCAPE = re.compile(r"""\\(["\\nrt])""")
 _ESCAPED = {'"': '"', "\\": "\\"}
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
@@ -296,7 +296,7 @@ def _without_escapes(text: str, *, is_encoded: bool = False) -> str:
 
     `is_encoded` is True if the text itself is JSON. Other texts change only if they contain escaped quotes.
     """
-    for at in range(_MAX_NESTED):
+    for at in range(_MAX_NESTING):
         if '\\"' not in text and not (is_encoded and at == 0):
             break
         text = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], " "), text)

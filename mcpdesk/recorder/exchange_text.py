@@ -20,7 +20,7 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import HoldOutcome, held_messages, message
 from mcpdesk.recorder.record import Direction
 
-MAX_LOGGED = 200
+MAX_LOG_LINES = 200
 """Maximum number of log lines of one call. Only the last ones are written."""
 
 Logged: TypeAlias = Callable[[Exchange], Sequence[CallLogLine]]
@@ -88,8 +88,8 @@ def held_line(outcome: HoldOutcome) -> str:
 
 
 def log_text(index: Index, lines: Sequence[CallLogLine]) -> str:
-    """Return the last `MAX_LOGGED` lines as text, each below a heading with time, level and location."""
-    shown = lines[-MAX_LOGGED:]
+    """Return the last `MAX_LOG_LINES` lines as text, each below a heading with time, level and location."""
+    shown = lines[-MAX_LOG_LINES:]
     left = [f"… {len(lines) - len(shown):,} lines before these"] if len(shown) < len(lines) else []
     blocks = []
     for line in shown:

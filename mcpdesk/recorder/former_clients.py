@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-MAX_FORMER: Final = 20
+MAX_FORMER_CLIENTS: Final = 20
 """Maximum number of former clients that are kept for each server. Others are only included in one total."""
-LATEST_DURATIONS: Final = 64
+MAX_DURATIONS: Final = 64
 """Maximum number of durations that are kept for each former client."""
 
 
@@ -51,7 +51,7 @@ class ClientSummary(Struct, frozen=True):
             self,
             calls=earlier.calls + self.calls,
             errors=earlier.errors + self.errors,
-            durations=(*earlier.durations, *self.durations)[-LATEST_DURATIONS:],
+            durations=(*earlier.durations, *self.durations)[-MAX_DURATIONS:],
             tools_listed=earlier.tools_listed if self.tools_listed is None else self.tools_listed,
             connections=earlier.connections + self.connections,
         )
@@ -73,7 +73,7 @@ class FormerClients:
     def add(self, client: ClientSummary) -> None:
         """Add a connection that has ended."""
         self._by_key[client.key] = client.after(self._by_key.pop(client.key, None))
-        if len(self._by_key) > MAX_FORMER:
+        if len(self._by_key) > MAX_FORMER_CLIENTS:
             oldest = self._by_key.pop(next(iter(self._by_key)))
             self._dropped_count += 1
             plural = "s" if self._dropped_count > 1 else ""

@@ -332,7 +332,7 @@ class Recorder(Protocol):
         """
 
 
-MAX_HELD: Final = 8 << 20
+MAX_SEARCH_BYTES: Final = 8 << 20
 """Maximum size in bytes of frames that are searched together."""
 
 
@@ -372,7 +372,7 @@ class Source(Protocol):
     def data(self, start: int, stop: int) -> list[bytes]:
         """Return the bytes of successive frames. A missing frame has empty bytes.
 
-        The result has at least one frame, and otherwise at most `MAX_HELD` bytes in total.
+        The result has at least one frame, and otherwise at most `MAX_SEARCH_BYTES` bytes in total.
         """
 
     @property
@@ -393,11 +393,11 @@ class Source(Protocol):
 
 
 def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:
-    """Return the first pieces, with a total of at most `MAX_HELD` bytes."""
+    """Return the first pieces, with a total of at most `MAX_SEARCH_BYTES` bytes."""
     size, frames = 0, list[bytes]()
     for piece in pieces:
         frames.append(piece)
         size += len(piece)
-        if size >= MAX_HELD:
+        if size >= MAX_SEARCH_BYTES:
             break
     return frames

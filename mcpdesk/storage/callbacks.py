@@ -15,7 +15,7 @@ MAX_FINISHED_CALLBACKS = 200
 """Maximum finished callbacks that are kept."""
 SETTER = ""
 """Key in the map of notified peers that represents the connection that created the callback."""
-MAX_NOTIFIED = 100
+MAX_NOTIFIED_PEERS = 100
 """Maximum peers remembered for each callback."""
 
 
@@ -76,7 +76,7 @@ def mark_notified(connection: Connection, number: int, peers: Iterable[str]) -> 
     row = connection.execute("SELECT told, fired FROM callbacks WHERE id = ?", (number,)).fetchone()
     if row is not None:
         notified = json.loads(row[0]) | dict.fromkeys(peers, row[1])
-        newest = dict(list(notified.items())[-MAX_NOTIFIED:])
+        newest = dict(list(notified.items())[-MAX_NOTIFIED_PEERS:])
         connection.execute("UPDATE callbacks SET told = ? WHERE id = ?", (json.dumps(newest), number))
 
 

@@ -24,7 +24,7 @@ SERVER_METADATA = "/.well-known/oauth-authorization-server"
 ENDPOINT = "/mcp"
 MAX_RECORDS = 1000
 """Maximum number of clients, of unused codes, and of tokens that are kept. The oldest are deleted."""
-FORM_FIELDS = 100
+MAX_FORM_FIELDS = 100
 """Maximum number of fields in a form."""
 
 
@@ -206,7 +206,7 @@ class AuthorizationServer:
         return self.document("registration", document, 201)
 
     async def _authorize(self, request: web.BaseRequest) -> web.Response:
-        asked: Document = dict(parse_qsl(request.query_string, max_num_fields=FORM_FIELDS))
+        asked: Document = dict(parse_qsl(request.query_string, max_num_fields=MAX_FORM_FIELDS))
         problem = self.redirect_problem(asked)
         if problem:
             return _refusal("invalid_request", problem)
@@ -261,7 +261,7 @@ def _refusal(error: str, description: str) -> web.Response:
 async def _form(request: web.BaseRequest) -> Document:
     text = (await request.read()).decode("utf-8", "replace")
     try:
-        return dict(parse_qsl(text, max_num_fields=FORM_FIELDS))
+        return dict(parse_qsl(text, max_num_fields=MAX_FORM_FIELDS))
     except ValueError:
         return {}
 

@@ -31,7 +31,7 @@ IDENTITY = {"name": "mcpdesk-test", "version": __version__}
 NO_REACH = Reach()
 CONNECT_S = 60.0
 """Time limit for starting a server and connecting to it, unless the setting `connect_timeout_s` is higher."""
-MAX_LOGGED = 200
+MAX_LOG_LINES = 200
 """Maximum number of log lines kept per case; the newest are kept."""
 _TROUBLE = ("warning", "error", "critical")
 _PRINTED = ("print", "stdout", "stderr")
@@ -55,7 +55,7 @@ class ConnectedServer:
         """Run one case. Never raises for errors of the server."""
         self._logged()
         result = await run_case(case, self.connection, self.answers)
-        return CaseResult(case, result.failures, result.duration_ms, tuple(self._logged()[-MAX_LOGGED:]))
+        return CaseResult(case, result.failures, result.duration_ms, tuple(self._logged()[-MAX_LOG_LINES:]))
 
 
 @asynccontextmanager
@@ -136,7 +136,7 @@ class ProgramLog:
     """Callable that returns the newest output of a server program, except protocol messages."""
 
     def __init__(self) -> None:
-        self._lines: deque[str] = deque(maxlen=MAX_LOGGED - 1)
+        self._lines: deque[str] = deque(maxlen=MAX_LOG_LINES - 1)
         self._dropped = 0
 
     def log(self, line: str) -> None:

@@ -20,7 +20,7 @@ from mcpdesk.errors import DeskUserError
 START_S = 30.0
 STOP_S = 10.0
 GRACE_S = 1
-MAX_IDLE = 8
+MAX_IDLE_OBJECTS = 8
 """Maximum number of objects that are still served without a client. If there are more, the objects without a
 client for the longest time are stopped.
 """
@@ -114,7 +114,7 @@ def _release(served: _ServedObject) -> None:
     with _lock:
         served.clients -= 1
         idle = [each for each in _served.values() if not each.clients]
-        for each in idle[: max(0, len(idle) - MAX_IDLE)]:
+        for each in idle[: max(0, len(idle) - MAX_IDLE_OBJECTS)]:
             del _served[id(each.server)]
             each.stop()
 

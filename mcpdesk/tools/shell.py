@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 MAX_MS = 600_000
 MAX_READERS = 1_000
 """Maximum number of callers whose position in the output of a background task is stored."""
-COMMAND_BYTES = 100_000
+MAX_COMMAND_BYTES = 100_000
 """Maximum bytes of a command. Operating systems limit the length of an argument to little more."""
 PROGRESS_EVERY_S = 0.2
-PROGRESS_BYTES = 4_000
+MAX_PROGRESS_BYTES = 4_000
 """Maximum bytes of recent output in a progress message."""
 
 
@@ -105,8 +105,10 @@ async def bash_argv(command: str) -> list[str]:
         raise HandlerError("command: is empty; give a bash command")
     if "\0" in command:
         raise HandlerError("command: must not contain a NUL character")
-    if len(command.encode(errors="replace")) > COMMAND_BYTES:
-        raise HandlerError(f"command: is longer than {COMMAND_BYTES} bytes; put it into a file and run that")
+    if len(command.encode(errors="replace")) > MAX_COMMAND_BYTES:
+        raise HandlerError(
+            f"command: is longer than {MAX_COMMAND_BYTES} bytes; put it into a file and run that"
+        )
     program = await asyncio.to_thread(shutil.which, "bash")
     if program is None:
         raise HandlerError("bash is not installed, or not in PATH")
@@ -153,7 +155,7 @@ async def _report(output: Output, context: Context) -> None:
         output.notify(partial(call_soon_safely, loop, more.set))
         if output.size > reported:
             reported = output.size
-            await context.progress(reported, message=output.end(PROGRESS_BYTES))
+            await context.progress(reported, message=output.end(MAX_PROGRESS_BYTES))
         else:
             await more.wait()
         await asyncio.sleep(PROGRESS_EVERY_S)

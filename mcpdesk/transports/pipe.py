@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-READ_SIZE = 64 << 10
+READ_BYTES = 64 << 10
 """Maximum size in bytes of one read: the capacity of a pipe. Larger buffers are slow to allocate."""
 HIGH_WATER = 8 << 20
 """While the peer has more unread bytes of answers than this, no requests of the peer are read."""

@@ -36,7 +36,7 @@ ALONE = b'{"mcpdesk":"alone"} '
 """Beginning of the line of a desk whose environment differs from the client's. The reason follows it."""
 FOLLOW_MS = 20
 """Milliseconds without data after which the pump parses the copied lines."""
-UNREAD_LINES = 1 << 20
+MAX_UNREAD_BYTES = 1 << 20
 """Maximum size in bytes of copied lines that are not parsed yet."""
 REPLAY_S = 2.0
 """Seconds within which a desk must answer the replayed requests."""
@@ -317,7 +317,7 @@ class Pump:
         self._watch(desk, select.POLLIN * reads_desk | select.POLLOUT * writes_desk)
         self._watch(self._sink, select.POLLOUT * bool(self._to_client.size))
         events = self._poll.poll(FOLLOW_MS if self._passed else None)
-        if not events or self._unread > UNREAD_LINES:
+        if not events or self._unread > MAX_UNREAD_BYTES:
             self._follow_passed()
         for fd, _ in events:
             if fd == desk:

@@ -41,7 +41,7 @@ UNCERTAIN = (
     "Look at what it changed before calling again."
 )
 CALLER_ENDED = "the process that asked has ended"
-PAGES = 100
+MAX_PAGES = 100
 """Maximum number of pages of a tool list that are read."""
 
 
@@ -228,7 +228,7 @@ class Replay:
             hints = tool.get("annotations") or {}
             if hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True:
                 self._repeatable.add(tool.get("name"))
-        if (cursor := result.get("nextCursor")) and self._number < PAGES + len(
+        if (cursor := result.get("nextCursor")) and self._number < MAX_PAGES + len(
             self._client_state.subscriptions
         ):
             self._ask("tools/list", {"cursor": cursor, **self._metadata()})

@@ -18,7 +18,7 @@ from mcpdesk.transports.pipe import (
     GRACE_S,
     HIGH_WATER,
     LOW_WATER,
-    READ_SIZE,
+    READ_BYTES,
     OpenPipe,
     PipeRequest,
     finish_calls,
@@ -198,7 +198,7 @@ class StdioTransport:
         if self._ended.is_set() or not self._may_read.is_set():
             return
         try:
-            data = os.read(self._source, READ_SIZE)
+            data = os.read(self._source, READ_BYTES)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:

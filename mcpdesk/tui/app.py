@@ -63,7 +63,7 @@ NEWS_FRAME = 3
 """Cells of the news row that contain no text."""
 MAX_NEWS_LENGTH = 4_000
 """Maximum length in characters of a news item. The middle of a longer item is cut out."""
-MAX_NEWS = 100
+MAX_NEWS_ITEMS = 100
 """Maximum number of news items that are kept for the news screen."""
 _GRADES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
 """Severities of news, in ascending order."""
@@ -144,7 +144,7 @@ class DeskApp(App[None]):
         self.main = self.main_type(link, functions, panes, position)
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
-        self.news_log = deque[tuple[float, str, str]](maxlen=MAX_NEWS)
+        self.news_log = deque[tuple[float, str, str]](maxlen=MAX_NEWS_ITEMS)
         """Time (Unix seconds), severity and text of recent news."""
         self._news_count = 0
         """Number of news items so far, including those that are no longer kept."""

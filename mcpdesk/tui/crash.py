@@ -15,7 +15,7 @@ from mcpdesk.version import __version__
 
 FOLDER = "crashes"
 """Folder of the reports inside the state folder."""
-REPORTS_KEPT = 20
+MAX_REPORTS = 20
 """Maximum number of reports. The oldest reports are deleted."""
 
 
@@ -61,7 +61,7 @@ class Crash(Struct, frozen=True):
         path = folder / f"{now:%Y%m%d-%H%M%S-%f}.txt"
         try:
             private_files.write(path, clean(about + self.report).encode("utf-8", "replace"))
-            for old in sorted(folder.glob("*.txt"))[:-REPORTS_KEPT]:
+            for old in sorted(folder.glob("*.txt"))[:-MAX_REPORTS]:
                 with suppress(OSError):
                     old.unlink()
         except OSError:

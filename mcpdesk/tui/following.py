@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from mcpdesk.link.link import Link
 
-PERIOD_S = 1 / 20
+MIN_REFRESH_PERIOD_S = 1 / 20
 """Minimum seconds between two refreshes for reported changes."""
 TICK_S = 1.0
 """Seconds between two updates if only clocks change."""
@@ -35,7 +35,7 @@ def follow_core(
 
 
 class _Follower:
-    """Passes reported changes to the screen's thread, at most one every `PERIOD_S` seconds."""
+    """Passes reported changes to the screen's thread, at most one every `MIN_REFRESH_PERIOD_S` seconds."""
 
     def __init__(self, widget: Widget, link: Link, update: Callable[[], object]) -> None:
         self._widget = widget
@@ -56,7 +56,7 @@ class _Follower:
     def _come(self) -> None:
         if not self._widget.is_attached:
             self._remove()
-        elif (rest_s := self._updated + PERIOD_S - time.monotonic()) > 0:
+        elif (rest_s := self._updated + MIN_REFRESH_PERIOD_S - time.monotonic()) > 0:
             # A one-shot timer of Textual never fires if it is due before its task begins.
             self._loop.call_later(rest_s, self._come, context=self._context)
         else:

@@ -33,7 +33,7 @@ MIN_CONTRAST = 4.5
 """Minimum contrast of text and background, as required by WCAG. Text with more contrast is not changed."""
 MARKS = ("block-cursor-blurred-background", "input-selection-background")
 """Background colours of marks, such as a selection. Text of any colour may be on them."""
-_FAIR, _FAINT = 3.0, 2.3
+_MIN_TEXT_CONTRAST, _MIN_DIM_CONTRAST = 3.0, 2.3
 """Minimum contrasts of text on a mark. The first is for text that keeps its colour, the second for dim
 text."""
 _FIELD = 0.08
@@ -124,7 +124,11 @@ def _make_readable(variables: dict[str, str], grounds: Sequence[Color], ink: Col
             grounds[0].blend(colour, share * (1 - step / _CONTRAST_STEPS), alpha=1)
             for step in range(_CONTRAST_STEPS)
         ]
-        read = (one for one in steps if _contrast(ink, one) >= _FAIR and _contrast(dim, one) >= _FAINT)
+        read = (
+            one
+            for one in steps
+            if _contrast(ink, one) >= _MIN_TEXT_CONTRAST and _contrast(dim, one) >= _MIN_DIM_CONTRAST
+        )
         readable = next(read, steps[-1])
         variables[name] = readable.hex
         over = name.replace("background", "foreground")

@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 SESSION = "mcp-session-id"
 MAX_CHANNELS = 32
 """Maximum number of channels of a server. A new channel then replaces the least recently used one."""
-MAX_BATCH = 1_000
+MAX_BATCH_MESSAGES = 1_000
 """Maximum number of messages in a batch."""
 RETIRED_S = 10.0
 """Seconds within which calls on a replaced channel must end."""
@@ -324,8 +324,8 @@ class ChannelPassThrough:
         revision = BY_NAME.get(self._sessions[headers[SESSION]].revision)
         if revision is None or not revision.has_batches:
             raise invalid("batches belong to revision 2025-03-26 only")
-        if not 0 < len(batch) <= MAX_BATCH:
-            raise invalid(f"a batch has between 1 and {MAX_BATCH} messages, not {len(batch)}")
+        if not 0 < len(batch) <= MAX_BATCH_MESSAGES:
+            raise invalid(f"a batch has between 1 and {MAX_BATCH_MESSAGES} messages, not {len(batch)}")
         identifiers = [each["id"] for each in batch if classify(each) is MessageKind.REQUEST]
         if any(each.get("method") == "initialize" for each in batch):
             raise invalid("initialize inside a batch")

@@ -39,7 +39,7 @@ from mcpdesk.upstream.channels import ChannelCallbacks, Channels, ServerChannel
 
 MAX_HELD_BYTES = 256 << 20
 """Maximum number of bytes that wait for a client that reads too slowly."""
-MAX_ASKED = 1_000
+MAX_REMEMBERED_IDS = 1_000
 """Maximum number of request ids that are remembered for each channel."""
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still there\n\n"
@@ -230,7 +230,7 @@ class PassedChannel:
         self.has_ended = False
         """True if no further messages can arrive."""
         self._waiting: dict[Id, Waiting] = {}
-        self._recent = RequestTable[Id, OnUnclaimed](MAX_ASKED)
+        self._recent = RequestTable[Id, OnUnclaimed](MAX_REMEMBERED_IDS)
         """Functions for repeated answers to recent requests."""
         self._tokens: dict[Id, Id] = {}
         """Request ids by progress token."""

@@ -13,7 +13,7 @@ from mcpdesk.protocol.reading.remark import RemarkKind
 async def test_a_second_answer_is_told_from_a_late_one_for_the_latest_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pending_replies, "MAX_ANSWERED", 2)
+    monkeypatch.setattr(pending_replies, "MAX_ANSWERED_REQUESTS", 2)
     replies, came = PendingReplies(), list[Incoming]()
 
     def answer(identifier: int) -> None:

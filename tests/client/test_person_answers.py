@@ -36,7 +36,7 @@ async def test_folders_are_roots() -> None:
 
 
 async def test_a_full_inbox_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inbox_module, "MAX_WAITING", 0)
+    monkeypatch.setattr(inbox_module, "MAX_WAITING_QUESTIONS", 0)
     with pytest.raises(ProtocolError, match="the inbox is full"):
         await answers().elicit(LINK, "")
 

@@ -36,7 +36,7 @@ from tests.upstream.test_upstream import names, upstream
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ACKNOWLEDGED_S", 0.1)
+    monkeypatch.setattr(module, "ACKNOWLEDGEMENT_TIMEOUT_S", 0.1)
     monkeypatch.setattr(module, "RENEW_S", 0.05)
     monkeypatch.setattr(timing, "RENEW_S", 0.05)
 

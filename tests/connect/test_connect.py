@@ -111,7 +111,7 @@ class SlowPipe(UnixPipe):
 
 
 async def test_a_close_that_takes_too_long_does_not_hide_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "CLOSE_S", 0.05)
+    monkeypatch.setattr(connecting, "CLOSE_TIMEOUT_S", 0.05)
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     theirs.close()
     with pytest.raises(CallError, match=HOST_ENDED):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.principal import OPEN
-from mcpdesk.hosting.hosted_jobs import READING, HostedJobs
+from mcpdesk.hosting.hosted_jobs import MAX_OPEN_READS, HostedJobs
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download
 from mcpdesk.jobs.feed import CallFeed
@@ -60,10 +60,10 @@ async def test_a_download_nobody_waits_for_any_more_leaves_nothing_open(
     with pytest.raises(asyncio.CancelledError):
         await asked
     # Its turn lasts as long as the work does.
-    assert jobs._reading._value == (READING if number == 1 else READING - 1)
+    assert jobs._reading._value == (MAX_OPEN_READS if number == 1 else MAX_OPEN_READS - 1)
     go_on.set()
     unwanted = await in_time(made.get())
-    await until(lambda: is_closed(unwanted.descriptor) and jobs._reading._value == READING)
+    await until(lambda: is_closed(unwanted.descriptor) and jobs._reading._value == MAX_OPEN_READS)
     peer.services.jobs.close()
 
 

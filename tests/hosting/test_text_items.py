@@ -104,7 +104,7 @@ async def test_type_decides_between_text_and_bytes(
 async def test_large_file_is_read_whole_without_being_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_items, "SMALL_BYTES", 10)
+    monkeypatch.setattr(text_items, "MAX_COMPARED_BYTES", 10)
     item = resource(tmp_path, "big.txt", "x" * 100)
     assert item.size == 100
     assert await read(item) == "x" * 100

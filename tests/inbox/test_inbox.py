@@ -102,7 +102,7 @@ async def test_listeners_and_version_follow_every_change() -> None:
 
 
 async def test_a_flood_of_questions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_WAITING", 2)
+    monkeypatch.setattr(module, "MAX_WAITING_QUESTIONS", 2)
     inbox = Inbox()
     ask(inbox)
     ask(inbox)

@@ -18,7 +18,7 @@ from mcpdesk.jobs.feed import ProgressReport
 from mcpdesk.jobs.output import (
     END_BYTES,
     MAX_UNFINISHED_BYTES,
-    WHOLE_BYTES,
+    MAX_WHOLE_BYTES,
     Excerpt,
     Output,
     Reports,
@@ -51,25 +51,25 @@ def test_large_output_is_whole_in_a_private_file(tmp_path: Path) -> None:
 
 
 def test_a_file_ends_where_the_limit_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FILE_BYTES", WHOLE_BYTES + 10)
+    monkeypatch.setattr(module, "MAX_FILE_BYTES", MAX_WHOLE_BYTES + 10)
     output = Output(tmp_path)
     for _ in range(4):
-        output.add("stdout", b"x" * (WHOLE_BYTES // 2))
+        output.add("stdout", b"x" * (MAX_WHOLE_BYTES // 2))
     output.close()
-    assert output.file is not None and output.file.stat().st_size == WHOLE_BYTES + 10
+    assert output.file is not None and output.file.stat().st_size == MAX_WHOLE_BYTES + 10
     assert "first 1,048,586 bytes only" in output.problem
 
 
 def test_a_folder_that_cannot_be_written_is_said_and_costs_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     output = Output(tmp_path / "taken")
-    output.add("stdout", b"x" * 2 * WHOLE_BYTES)
+    output.add("stdout", b"x" * 2 * MAX_WHOLE_BYTES)
     output.close()
     assert output.file is None and "could not all be written" in output.problem
     assert output.is_cut
 
 
-def long_output(folder: Path, budget: OutputBudget | None = None, size: int = WHOLE_BYTES + 1) -> Output:
+def long_output(folder: Path, budget: OutputBudget | None = None, size: int = MAX_WHOLE_BYTES + 1) -> Output:
     output = Output(folder, budget=budget)
     output.add("stdout", b"x" * size)
     output.close()
@@ -77,7 +77,7 @@ def long_output(folder: Path, budget: OutputBudget | None = None, size: int = WH
 
 
 def test_old_files_are_removed_if_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FILES_KEPT", 2)
+    monkeypatch.setattr(module, "MAX_FILES", 2)
     kept = [long_output(tmp_path).file for _ in range(4)]
     assert sorted(tmp_path.iterdir()) == kept[2:]
 
@@ -86,7 +86,7 @@ def test_outputs_share_disk_space_and_the_oldest_is_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    budget = OutputBudget(4 * WHOLE_BYTES, (tmp_path,))
+    budget = OutputBudget(4 * MAX_WHOLE_BYTES, (tmp_path,))
     kept = [long_output(tmp_path, budget).file for _ in range(6)]
     assert sorted(tmp_path.iterdir()) == kept[3:]
     removed = [record.getMessage() for record in caplog.records]
@@ -98,26 +98,26 @@ def test_outputs_share_disk_space_and_the_oldest_is_removed(
 
 
 def test_an_output_that_is_written_is_not_removed_and_ends_where_the_space_does(tmp_path: Path) -> None:
-    budget = OutputBudget(3 * WHOLE_BYTES, (tmp_path,))
+    budget = OutputBudget(3 * MAX_WHOLE_BYTES, (tmp_path,))
     growing = Output(file=tmp_path / "program-1.txt", budget=budget)
-    growing.add("stdout", b"a" * 2 * WHOLE_BYTES)
+    growing.add("stdout", b"a" * 2 * MAX_WHOLE_BYTES)
     over = long_output(tmp_path, budget)
-    assert over.file is not None and over.file.stat().st_size == WHOLE_BYTES
+    assert over.file is not None and over.file.stat().st_size == MAX_WHOLE_BYTES
     assert over.problem == (
         "the file holds the first 1,048,576 bytes only: the outputs of programs exceed outputs_keep_bytes"
     )
-    growing.add("stdout", b"b" * 2 * WHOLE_BYTES + b"end")
-    assert not over.file.exists() and growing.written == 3 * WHOLE_BYTES
+    growing.add("stdout", b"b" * 2 * MAX_WHOLE_BYTES + b"end")
+    assert not over.file.exists() and growing.written == 3 * MAX_WHOLE_BYTES
     assert "holds the first 3,145,728 bytes only" in growing.problem and growing.end(4) == "bend"
     growing.remove()
     assert long_output(tmp_path, budget).problem == ""
 
 
 def test_space_that_another_process_uses_counts(tmp_path: Path) -> None:
-    budget = OutputBudget(4 * WHOLE_BYTES, (tmp_path,))
+    budget = OutputBudget(4 * MAX_WHOLE_BYTES, (tmp_path,))
     long_output(tmp_path, budget)
     theirs = tmp_path / "program-theirs.txt"
-    theirs.write_bytes(b"x" * 3 * WHOLE_BYTES)
+    theirs.write_bytes(b"x" * 3 * MAX_WHOLE_BYTES)
     os.utime(theirs, (1, 1))
     newest = long_output(tmp_path, budget)
     assert newest.problem == "" and not theirs.exists()
@@ -163,14 +163,14 @@ def taken(*pieces: bytes) -> Excerpt:
 
 
 def test_a_large_stream_keeps_its_ends_and_says_what_is_missing() -> None:
-    text = taken(b"start" + b"x" * (2 * WHOLE_BYTES), b"finish").text(", see elsewhere")
+    text = taken(b"start" + b"x" * (2 * MAX_WHOLE_BYTES), b"finish").text(", see elsewhere")
     assert text.startswith("start") and text.endswith("finish")
-    left_out = 2 * WHOLE_BYTES + 11 - 2 * END_BYTES
+    left_out = 2 * MAX_WHOLE_BYTES + 11 - 2 * END_BYTES
     assert f"[... {left_out:,} bytes left out, see elsewhere ...]" in text
 
 
 def test_a_cut_never_shows_half_a_character() -> None:
-    text = taken(b"x" + "€".encode() * WHOLE_BYTES + b"yz").text()
+    text = taken(b"x" + "€".encode() * MAX_WHOLE_BYTES + b"yz").text()
     assert "\ufffd" not in text
 
 

@@ -22,7 +22,7 @@ from mcpdesk.jobs import process
 from mcpdesk.jobs.child import GUARD, HAS_GUARD
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import (
-    NICE,
+    LOWEST_PRIORITY,
     TERM_GRACE_S,
     Process,
     ProgramEnd,
@@ -368,9 +368,9 @@ async def test_a_program_its_children_and_its_session_lower_priority() -> None:
     await in_time(lower_priority(process.pid))
     out, _ = await process.communicate(b"\n")
     first, second, *session = out.decode().splitlines()
-    wanted = str(NICE)
+    wanted = str(LOWEST_PRIORITY)
     assert first == second == wanted
-    assert all(line.endswith(f" nice {NICE}") for line in session)
+    assert all(line.endswith(f" nice {LOWEST_PRIORITY}") for line in session)
 
 
 BUSY_AT_THE_END = """

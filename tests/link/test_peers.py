@@ -28,7 +28,7 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
-from mcpdesk.recorder.former_clients import MAX_FORMER
+from mcpdesk.recorder.former_clients import MAX_FORMER_CLIENTS
 from mcpdesk.recorder.index.statistics import CallTally, Subject
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_text import absence_reason
@@ -526,7 +526,7 @@ async def test_rows_of_simultaneous_connections_sum_up_to_all_calls(tmp_path: Pa
 async def test_clients_that_are_not_kept_are_counted_in_one_row(tmp_path: Path) -> None:
     async with met(tmp_path) as found:
         quick = request("tools/call", {"name": "quick", "arguments": {}})
-        for number in range(MAX_FORMER + 3):
+        for number in range(MAX_FORMER_CLIENTS + 3):
             named = OPENING | {"clientInfo": {"name": f"visitor {number}", "version": "1"}}
             async with found.post(request("initialize", named)) as answer:
                 session = {"Mcp_Session_Id": answer.headers["Mcp-Session-Id"]}
@@ -536,7 +536,9 @@ async def test_clients_that_are_not_kept_are_counted_in_one_row(tmp_path: Path) 
                 pass
         await until(lambda: not found.others)
         rows = [each for each in found.desk.view().clients if each.transport != "memory"]
-        assert len(rows) == MAX_FORMER + 1 and sum(each.calls for each in rows) == MAX_FORMER + 3
+        assert (
+            len(rows) == MAX_FORMER_CLIENTS + 1 and sum(each.calls for each in rows) == MAX_FORMER_CLIENTS + 3
+        )
         (others,) = [each for each in rows if not each.transport]
         assert (others.name, others.calls, others.connections) == ("(3 earlier clients)", 3, 3)
         assert title_of(others) == "(3 earlier clients) · own"

@@ -11,7 +11,7 @@ import yaml
 
 from mcpdesk.errors import DeskUserError, RegistrationError
 from mcpdesk.protocol.catalogue.bounded_yaml import (
-    MAX_ALIASED,
+    MAX_ALIASED_VALUES,
     MAX_DEPTH,
     MAX_DIGITS,
     YamlFault,
@@ -69,7 +69,7 @@ def test_a_bomb_is_refused_with_its_file_and_line(
 @pytest.mark.parametrize(
     ("text", "told", "line"),
     [
-        (ALIASES, f"more than {MAX_ALIASED:,} values", 6),
+        (ALIASES, f"more than {MAX_ALIASED_VALUES:,} values", 6),
         ("a: 1\nb: &b\n- *b\n", r"\*b is inside the value", 3),
         ("b: 1\na: " + "[" * 200 + "]" * 200, f"more than {MAX_DEPTH} levels", 2),
         ("a: b\nc: 1" + ":1" * MAX_DIGITS, f"{MAX_DIGITS:,} are allowed", 2),

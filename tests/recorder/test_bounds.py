@@ -100,7 +100,7 @@ def test_connections_that_are_forgotten_wait_until_there_are_too_many(
 def test_bytes_of_frames_are_read_up_to_a_size_and_at_least_one_frame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record, "MAX_HELD", len(CALL) + 1)
+    monkeypatch.setattr(record, "MAX_SEARCH_BYTES", len(CALL) + 1)
     recording = Recording(tmp_path / "c.jsonl")
     recording.start()
     recording.connect(ConnectionInfo(1, "s", "stdio", "c", "2025-06-18", time()))

@@ -164,7 +164,7 @@ def test_frames_recorded_together_are_written_and_kept_as_one_value(tmp_path: Pa
 def test_a_large_frame_waits_whole_as_long_as_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoder, "_MAX_PENDING", 500_000)
+    monkeypatch.setattr(encoder, "_MAX_PENDING_BYTES", 500_000)
     recording = Recording(tmp_path / "a.jsonl")
     large = call(1, "echo", {"text": "x" * 300_000}) + b" needle"
     for _ in range(2):
@@ -250,7 +250,7 @@ def test_a_folder_that_cannot_be_written_leaves_a_recording_in_memory(tmp_path: 
 
 
 def test_nobody_writing_does_not_fill_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
+    monkeypatch.setattr(capture, "_MAX_BACKLOG_BYTES", 1 << 20)
     recording = Recording(None)
     for _ in range(20_000):
         recording.frame(1, IN, b"x" * 500)
@@ -358,7 +358,7 @@ def test_what_the_disk_has_not_taken_stays_in_memory(tmp_path: Path) -> None:
 
 def left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
     """A recording with little room for frames that are not encoded yet."""
-    monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
+    monkeypatch.setattr(capture, "_MAX_BACKLOG_BYTES", 1 << 20)
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()
     return recording
@@ -421,7 +421,7 @@ def test_a_part_that_cannot_be_begun_leaves_a_recording_in_memory(tmp_path: Path
 def test_a_disk_that_is_stuck_holds_no_end_up_and_gets_the_rest_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture, "_END_S", 0.05)
+    monkeypatch.setattr(capture, "_CLOSE_TIMEOUT_S", 0.05)
     write, is_stuck, goes_on = CaptureFile.write, threading.Event(), threading.Event()
 
     def stuck(file: CaptureFile, taken: Taken) -> None:

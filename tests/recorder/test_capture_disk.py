@@ -124,7 +124,7 @@ def test_a_file_that_may_not_grow_goes_on_where_it_stopped_once_it_may(tmp_path:
 def test_frames_left_out_while_the_disk_refused_are_stated_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
+    monkeypatch.setattr(capture, "_MAX_BACKLOG_BYTES", 1 << 20)
     monkeypatch.setattr(capture, "_TURN_BYTES", 1 << 16)
     works_again = refuse(monkeypatch, number)
     recording = Recording(tmp_path / "a.jsonl")
@@ -242,7 +242,7 @@ def test_a_disk_that_refuses_much_is_asked_again_without_haste(
 def test_what_waits_while_the_disk_refuses_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
+    monkeypatch.setattr(capture, "_MAX_BACKLOG_BYTES", 1 << 20)
     monkeypatch.setattr(capture, "_TURN_BYTES", 1 << 16)
     monkeypatch.setattr(capture, "MAX_CONNECTIONS", 100)
     recording = Recording(tmp_path / "a.jsonl", ring_bytes=1 << 20)

@@ -206,7 +206,7 @@ def test_a_name_with_a_number_in_it_is_no_further_part(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_memory_for_positions_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "_FRAMES", 2_000)
+    monkeypatch.setattr(capture, "_MAX_READABLE_FRAMES", 2_000)
     recording = Recording(tmp_path / "a.jsonl", 1 << 20)
     recording.connect(connection(1))
     recording.start()

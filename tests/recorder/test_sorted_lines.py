@@ -34,7 +34,7 @@ NOW = 4e9
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_lines, "_BLOCK_LINES", 16)
-    monkeypatch.setattr(sorted_lines, "_CLOCK_S", 0.0)
+    monkeypatch.setattr(sorted_lines, "_MIN_MOVE_PERIOD_S", 0.0)
     monkeypatch.setattr(sorted_lines, "time", lambda: NOW)
 
 

@@ -311,7 +311,7 @@ async def test_context_variables_are_carried_over() -> None:
 
 
 async def test_when_all_threads_are_in_use_the_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_threads, "QUEUE_S", 0.05)
+    monkeypatch.setattr(worker_threads, "QUEUE_TIMEOUT_S", 0.05)
     pool, go, loop = WorkerThreads(most=2), threading.Event(), asyncio.get_running_loop()
     blocking = [asyncio.create_task(pool.run(ThreadedCall(go.wait, loop))) for _ in range(2)]
     await asyncio.sleep(0)
@@ -322,7 +322,7 @@ async def test_when_all_threads_are_in_use_the_answer_says_so(monkeypatch: pytes
     await asyncio.wait(blocking)
     with pytest.raises(Exception, match="2 of them by functions that still run after their call ended"):
         await pool.run(ThreadedCall(lambda: 1, loop))
-    monkeypatch.setattr(worker_threads, "QUEUE_S", WITHIN_S)
+    monkeypatch.setattr(worker_threads, "QUEUE_TIMEOUT_S", WITHIN_S)
     go.set()
     await until(lambda: not pool._running)
     results = await asyncio.gather(*(pool.run(ThreadedCall(lambda: 7, loop)) for _ in range(20)))

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import programs
-from mcpdesk.jobs.process import NICE
+from mcpdesk.jobs.process import LOWEST_PRIORITY
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState
@@ -158,7 +158,7 @@ async def test_an_unknown_task_is_told_which_there_are(context: ToolContext, nam
 async def test_a_looping_client_does_not_fill_the_machine(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "MAX_RUNNING", 2)
+    monkeypatch.setattr(programs, "MAX_RUNNING_PROGRAMS", 2)
     for _ in range(2):
         await begin(context, "sleep 300")
     with pytest.raises(
@@ -227,7 +227,7 @@ async def test_an_output_that_made_room_for_others_is_said_to_be_removed(context
 async def test_the_newest_of_a_task_whose_file_is_full_can_be_read(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcpdesk.jobs.output.FILE_BYTES", 1 << 20)
+    monkeypatch.setattr("mcpdesk.jobs.output.MAX_FILE_BYTES", 1 << 20)
     number = await begin(context, f"yes | head -c {2 << 20}; echo end; sleep 300")
     await written(context, number, "end")
     piece = await read(context, number)
@@ -273,5 +273,5 @@ async def test_what_runs_in_the_background_gives_way(context: ToolContext) -> No
     await written(context, number, "up")
     gate.write_text("go\n")
     await ended(context, number)
-    assert fields(await read(context, number))["output"] == f"up\n{NICE}\n"
-    assert int(fields(await use("Bash", context, command="nice"))["stdout"]) < NICE
+    assert fields(await read(context, number))["output"] == f"up\n{LOWEST_PRIORITY}\n"
+    assert int(fields(await use("Bash", context, command="nice"))["stdout"]) < LOWEST_PRIORITY

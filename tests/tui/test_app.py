@@ -20,7 +20,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui import app as module
 from mcpdesk.tui.actions import reachable
-from mcpdesk.tui.app import MAX_NEWS, CaptureApp, DeskApp
+from mcpdesk.tui.app import MAX_NEWS_ITEMS, CaptureApp, DeskApp
 from mcpdesk.tui.screens.frame_lines import DeskHeader, DeskTabs
 from mcpdesk.tui.screens.overlays import HelpScreen
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
@@ -303,7 +303,7 @@ async def test_news_have_a_row_of_their_own_above_the_keys(
         await until(lambda: "copied · ! shows 3 more, 1 error" in rows()[at], pilot)
         app.show_all_news([("one", "information", ""), ("grave", "error", ""), ("three", "warning", "")])
         await until(lambda: "grave · ! shows 6 more, 1 error" in rows()[at], pilot)
-        for number in range(MAX_NEWS):
+        for number in range(MAX_NEWS_ITEMS):
             app.notify(f"news {number}", markup=False)
         await pilot.press("exclamation_mark", "end")
         await until(lambda: "7 older messages are no longer stored" in "".join(rows()), pilot)

@@ -21,7 +21,7 @@ from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.screens import log_list
 from mcpdesk.tui.screens.frame_lines import DeskFooter
 from mcpdesk.tui.screens.log_histogram import CLOCK_CELLS, Bar, LogHistogram, bars_of
-from mcpdesk.tui.screens.log_list import MAX_UNFOLDED, LogFilter, LogList, rank
+from mcpdesk.tui.screens.log_list import MAX_UNFOLDED_ROWS, LogFilter, LogList, rank
 from mcpdesk.tui.screens.logs import LogsPane
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
@@ -438,7 +438,7 @@ async def test_of_a_long_error_its_first_lines_and_the_last_are_shown() -> None:
         rows = app.query_one(LogList)
         rows.extend([entry(0, "error", text="\n".join(f"line {n}" for n in range(100)))])
         shown = ["".join(part for part, _ in rows.spans(at, 80)).rstrip() for at in range(rows.row_count)]
-        assert len(shown) == 1 + MAX_UNFOLDED and shown[-3].endswith("│ line 28")
+        assert len(shown) == 1 + MAX_UNFOLDED_ROWS and shown[-3].endswith("│ line 28")
         assert shown[-2].endswith("│ … 70 more lines: enter") and shown[-1].endswith("│ line 99")
 
 

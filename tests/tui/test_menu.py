@@ -82,7 +82,7 @@ async def test_a_confirmation_begins_at_the_safe_choice(keys: tuple[str, ...], e
 
 async def test_caller_sees_what_the_cursor_passes() -> None:
     passed: list[object] = []
-    await chosen("down", "down", "escape", passed=passed.append)
+    await chosen("down", "down", "escape", preview=passed.append)
     assert passed[0] == 1 and passed[-2:] == [2, 3]
     assert await chosen("enter", cursor=2, size=(20, 5)) == 3
 

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.color import Color
 
-from mcpdesk.tui.results.program_output import MAX_LINE, MAX_ROWS, OutputView, plain, spans, wrapped
+from mcpdesk.tui.results.program_output import MAX_LINE_LENGTH, MAX_ROWS, OutputView, plain, spans, wrapped
 from tests.support.widgets import staged
 
 
@@ -153,8 +153,8 @@ async def test_a_progress_bar_is_one_line_and_an_endless_line_is_cut() -> None:
         view.add("\r\nnext\r\n")
         assert view.rows == ["loading 100 %", "next"]
         view.clear()
-        view.add("y" * MAX_LINE * 3)
-        assert len(view.text) == MAX_LINE * 3 + 2
+        view.add("y" * MAX_LINE_LENGTH * 3)
+        assert len(view.text) == MAX_LINE_LENGTH * 3 + 2
 
 
 async def test_nothing_of_a_program_reaches_the_terminal() -> None:

@@ -199,7 +199,7 @@ async def test_an_oauth_challenge_reaches_the_client_and_a_password_prompt_does_
 async def test_a_page_that_never_ends_is_quoted_from_its_beginning(
     is_endless: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay_policy, "QUOTED_S", WITHIN_S if is_endless else 0.01)
+    monkeypatch.setattr(relay_policy, "QUOTE_TIMEOUT_S", WITHIN_S if is_endless else 0.01)
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/html"})
@@ -211,7 +211,7 @@ async def test_a_page_that_never_ends_is_quoted_from_its_beginning(
 
     async with desk_before(answer) as there, there.client.post(there.url, data=CALL, headers=JSON) as got:
         body = orjson.loads(await got.read())["error"]["data"]["body"]
-        assert got.status == 502 and 0 < len(body) <= relay_policy.QUOTED_BYTES
+        assert got.status == 502 and 0 < len(body) <= relay_policy.MAX_QUOTED_BYTES
 
 
 async def test_neither_our_key_nor_what_a_browser_adds_reaches_an_upstream() -> None:

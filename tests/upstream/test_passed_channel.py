@@ -56,7 +56,7 @@ def answer(identifier: int, mark: str = "") -> bytes:
 async def test_second_answers_go_to_the_takers_of_the_latest_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(passed_channel, "MAX_ASKED", 2)
+    monkeypatch.setattr(passed_channel, "MAX_REMEMBERED_IDS", 2)
     server, strays = Server(), list[bytes]()
     takers: dict[int, list[bytes]] = {number: [] for number in (1, 2, 3)}
     channel = PassedChannel("far", strays.append, lambda: None, strays.append)

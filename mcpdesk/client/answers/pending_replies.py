@@ -35,7 +35,7 @@ from mcpdesk.protocol.revisions import Revision
 
 NEVER_SENT = -1
 """Id that no request has."""
-MAX_ANSWERED = 1_000
+MAX_ANSWERED_REQUESTS = 1_000
 """Maximum number of answered requests whose ids are remembered."""
 _members = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -51,7 +51,7 @@ class PendingReplies:
         self._waiting: dict[Id, asyncio.Future[ServerReply]] = {}
         self._latest = 0
         """Id of the latest request. Ids increase from 1."""
-        self._answered = RequestTable[Id, None](MAX_ANSWERED)
+        self._answered = RequestTable[Id, None](MAX_ANSWERED_REQUESTS)
         """Requests that were answered recently."""
 
     async def until_ended(self) -> None:

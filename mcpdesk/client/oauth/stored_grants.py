@@ -28,7 +28,7 @@ MAX_BYTES = 4 << 20
 """Largest token file in bytes."""
 LOCK_FILES = 16
 """Number of lock files for renewals. Several servers may share a lock file."""
-LOCK_S = 90.0
+LOCK_TIMEOUT_S = 90.0
 """Maximum seconds to wait while another process renews a token.
 
 Longer than the requests of a renewal may take.
@@ -96,7 +96,7 @@ class StoredGrants:
         number = sha256(f"{server_url}{self._account}".encode()).digest()[0] % LOCK_FILES
         path = self._lock_folder / f"renewal-{number}.lock"
         with ExitStack() as locks:
-            last = time.monotonic() + LOCK_S
+            last = time.monotonic() + LOCK_TIMEOUT_S
             while True:
                 try:
                     lock = private_files.locked(path, timeout_s=0)

@@ -10,7 +10,7 @@ from mcpdesk.client.flows import CallObserver
 from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol.jsonrpc import JSONObject
 
-ACKNOWLEDGED_S = 1.0
+ACKNOWLEDGEMENT_TIMEOUT_S = 1.0
 """Maximum seconds that work waits for the acknowledgement of the subscription that it needs."""
 RENEW_S = 1.0
 """Pause before an ended subscription is renewed. It doubles while renewals fail."""
@@ -60,13 +60,14 @@ class Subscription(CallObserver):
         self._has_begun = asyncio.Event()
 
     async def begun(self) -> None:
-        """Wait until the server acknowledged or refused the subscription, at most `ACKNOWLEDGED_S`.
+        """Wait until the server acknowledged or refused the subscription, or until
+        `ACKNOWLEDGEMENT_TIMEOUT_S`.
 
         After an acknowledgement, every change of the server's state is reported by a notification. If the
         acknowledgement arrives after the time limit, `renewed` is called.
         """
         try:
-            async with asyncio.timeout(ACKNOWLEDGED_S):
+            async with asyncio.timeout(ACKNOWLEDGEMENT_TIMEOUT_S):
                 await self._has_begun.wait()
         except TimeoutError:
             self._has_begun.set()

@@ -38,7 +38,7 @@ REFUSED: Final = -32_000
 """Code of the error for a request that the host refuses."""
 MAX_CALLS = 32
 """Maximum number of running requests of one app."""
-MAX_RATE = 200
+MAX_MESSAGES_PER_S = 200
 """Maximum number of messages of an app per second. Further messages wait. A message counts once more for
 each full `COUNTED_BYTES`.
 """
@@ -46,7 +46,7 @@ COUNTED_BYTES = 64 << 10
 MAX_TEXT_LENGTH = 10_000
 """Maximum length in characters of a text that is logged, or shown on the page."""
 MAX_LINK_LENGTH = 2_048
-MAX_SIDE = 20_000
+MAX_SIDE_PIXELS = 20_000
 """Maximum width and height in pixels that an app may ask for."""
 TEARDOWN_S = 2.0
 """Seconds to wait for the app's response before its page ends."""
@@ -222,7 +222,7 @@ class AppSession:
         if int(now) != self._second:
             self._second, self._count = int(now), 0
         self._count += 1 + size // COUNTED_BYTES
-        if self._count > MAX_RATE:
+        if self._count > MAX_MESSAGES_PER_S:
             await asyncio.sleep(self._second + 1 - now)
 
     async def _answer(self, message: JSONObject) -> None:
@@ -525,4 +525,4 @@ def _is_web_link(url: str) -> bool:
 def _side(value: Any) -> int | None:
     """Return a width or height in pixels, or None if the app gave none."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
-    return max(0, min(int(value), MAX_SIDE)) if is_number and abs(value) < 1e9 else None
+    return max(0, min(int(value), MAX_SIDE_PIXELS)) if is_number and abs(value) < 1e9 else None

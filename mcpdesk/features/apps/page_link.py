@@ -17,7 +17,7 @@ MAX_QUESTIONS = 4
 """Maximum number of questions that wait on one page. Further ones are declined."""
 MAX_NAME_LENGTH = 64
 """Maximum length in characters of a language or a time zone."""
-MAX_HEIGHT = 20_000
+MAX_HEIGHT_PIXELS = 20_000
 """Maximum height in pixels of an app that is shown in the page."""
 DISPLAY_MODES: Final = ("inline", "fullscreen")
 _NAME = re.compile(r"[A-Za-z0-9_+/-]+")
@@ -38,7 +38,7 @@ class PageFacts(Struct, frozen=True):
         """Return the `containerDimensions` of a display mode."""
         if mode == "fullscreen":
             return {"width": self.width, "height": self.height}
-        return {"width": self.width, "maxHeight": MAX_HEIGHT}
+        return {"width": self.width, "maxHeight": MAX_HEIGHT_PIXELS}
 
 
 def page_facts(given: Any) -> PageFacts:
@@ -53,7 +53,7 @@ def page_facts(given: Any) -> PageFacts:
 
     def side(key: str, otherwise: int) -> int:
         value = values.get(key)
-        return min(max(value, 0), MAX_HEIGHT) if isinstance(value, int) else otherwise
+        return min(max(value, 0), MAX_HEIGHT_PIXELS) if isinstance(value, int) else otherwise
 
     return PageFacts(
         "dark" if values.get("theme") == "dark" else "light",

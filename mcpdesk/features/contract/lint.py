@@ -26,7 +26,7 @@ from mcpdesk.server.schemas.validation import SchemaError, compile_schema, schem
 from mcpdesk.tools import missing_libraries
 from mcpdesk.upstream.offers import Offer
 
-CUT_BYTES = 2048
+MAX_UNCUT_BYTES = 2048
 """Maximum size in bytes of tool descriptions and server instructions in Claude Code, which cuts off longer
 texts."""
 OPENAI_CHARACTERS = 1024
@@ -129,8 +129,8 @@ def _identity(server: Server, manifest: Manifest) -> Iterator[Finding]:
 
 def _extent(instructions: str, tools: int, source: str = "") -> Iterator[Finding]:
     size = len(instructions.encode("utf-8", "replace"))
-    if size > CUT_BYTES:
-        message = f"the instructions have {size} bytes; Claude Code cuts them at {CUT_BYTES}"
+    if size > MAX_UNCUT_BYTES:
+        message = f"the instructions have {size} bytes; Claude Code cuts them at {MAX_UNCUT_BYTES}"
         yield Finding(Level.WARNING, message, source)
     if tools > MANY_TOOLS:
         message = (
@@ -185,7 +185,10 @@ def _tool_findings(
 ) -> Iterator[Finding]:
     for message in (*_tool_name(name, server), *_description(description), *parameter_trouble(schema)):
         yield Finding(Level.WARNING, message, source, f"tool {name}")
-    if len(description) > OPENAI_CHARACTERS and len(description.encode("utf-8", "replace")) <= CUT_BYTES:
+    if (
+        len(description) > OPENAI_CHARACTERS
+        and len(description.encode("utf-8", "replace")) <= MAX_UNCUT_BYTES
+    ):
         message = f"the description has {len(description)} characters; OpenAI's API takes {OPENAI_CHARACTERS}"
         yield Finding(Level.NOTE, message, source, f"tool {name}")
 
@@ -201,8 +204,8 @@ def _description(description: str) -> Iterator[str]:
     size = len(description.encode("utf-8", "replace"))
     if not description.strip():
         yield "has no description, which models need to choose it"
-    elif size > CUT_BYTES:
-        yield f"the description has {size} bytes; Claude Code cuts it at {CUT_BYTES}"
+    elif size > MAX_UNCUT_BYTES:
+        yield f"the description has {size} bytes; Claude Code cuts it at {MAX_UNCUT_BYTES}"
 
 
 def _prompt(prompt: Prompt) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ IDENTITY = {"name": "mcpdesk", "version": __version__}
 KINDS = ("tool", "resource", "template", "prompt", "skill")
 MAX_NAME_LENGTH = 200
 """Maximum number of characters that are printed of a name."""
-MAX_NAMED = 5
+MAX_NAMED_ITEMS = 5
 """Maximum number of items that one difference names."""
 
 
@@ -160,8 +160,8 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
 
 def _named(kind: str, names: Sequence[str], one: str = "", several: str = "s") -> str:
     """Return a kind and the first names. `one` and `several` are the endings of the kind."""
-    shown = ", ".join(map(_plain, names[:MAX_NAMED]))
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    shown = ", ".join(map(_plain, names[:MAX_NAMED_ITEMS]))
+    more = f" and {len(names) - MAX_NAMED_ITEMS} more" if len(names) > MAX_NAMED_ITEMS else ""
     return f"{kind}{several if len(names) > 1 else one} {shown}{more}"
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Site
 
 COOKIE = "mcpdesk-dashboard"
-MAX_BODY = 1 << 20
-MAX_FILTER = 2_000
+MAX_BODY_BYTES = 1 << 20
+MAX_FILTER_LENGTH = 2_000
 """Maximum length of a filter in characters."""
 OLDER_LINES = 200
 """Number of older lines that are sent at a time."""
@@ -184,7 +184,7 @@ class DashboardRoutes:
         if name == "sign-out":
             return self._sign_in.sign_out(request)
         self._sign_in.admit(request)
-        body = await read_json(request, MAX_BODY)
+        body = await read_json(request, MAX_BODY_BYTES)
         if name == "download":
             job = body.get("job") if isinstance(body, dict) else None
             if not isinstance(job, str):
@@ -271,8 +271,8 @@ class DashboardRoutes:
         texts = [state.get(name, "") for name in ("page", "filter", "job")] if isinstance(state, dict) else []
         if not texts or not all(isinstance(text, str) for text in texts):
             return plain_error(400, "page, filter and job must be strings")
-        if len(texts[1]) > MAX_FILTER:
-            return plain_error(422, f"a filter has at most {MAX_FILTER} characters")
+        if len(texts[1]) > MAX_FILTER_LENGTH:
+            return plain_error(422, f"a filter has at most {MAX_FILTER_LENGTH} characters")
         page = updates.pages.get(texts[0])
         if page is None:
             return plain_error(404, "that page is not open")

@@ -72,7 +72,7 @@ MAX_TEXT_LENGTH = 300
 """Maximum length of a description or command in characters. The desk shows the complete text."""
 PAGE_LINES = 200
 """Number of traffic lines on one page."""
-LOOK_TIME_S = 0.06
+MAX_LOOK_S = 0.06
 """Maximum number of seconds that one call of `look` pairs and filters. The next call continues."""
 SLICE_S = 0.004
 MAX_EXACT_INTEGER = 1 << 53
@@ -377,8 +377,8 @@ class LatestExchanges:
         }
 
     def _advance(self) -> None:
-        """Pair and filter frames in slices, up to `LOOK_TIME_S` seconds."""
-        index, until = self._index, perf_counter() + LOOK_TIME_S
+        """Pair and filter frames in slices, up to `MAX_LOOK_S` seconds."""
+        index, until = self._index, perf_counter() + MAX_LOOK_S
         while perf_counter() < until:
             index.catch_up(SLICE_S)
             self._view.advance(SLICE_S)

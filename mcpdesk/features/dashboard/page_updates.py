@@ -27,7 +27,7 @@ READING_PERIOD_S = 0.03
 """Seconds between two updates while older traffic is being read."""
 MAX_PAGES = 32
 """Maximum number of open pages. If one more page opens, the oldest page is closed."""
-MAX_UNREAD = 1 << 20
+MAX_UNREAD_BYTES = 1 << 20
 """Maximum number of bytes that a page has not read.
 
 Beyond it, updates stop, and the page later receives all data again.
@@ -60,7 +60,7 @@ class DashboardPage:
 
     def is_reading_fast(self) -> bool:
         """Return True if the page reads fast enough. Otherwise the page will receive all data again."""
-        if self.stream.queued < MAX_UNREAD:
+        if self.stream.queued < MAX_UNREAD_BYTES:
             return True
         self.knows_core = self.knows_lines = False
         return False

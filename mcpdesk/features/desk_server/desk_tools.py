@@ -34,13 +34,13 @@ from mcpdesk.version import __version__
 
 MAX_LINES = 200
 """Maximum number of exchanges, rows or tools in one result."""
-MAX_TEXT = 60_000
+MAX_TEXT_LENGTH = 60_000
 """Maximum number of characters of one message."""
 MAX_NOTIFICATIONS = 50
 CALL_S = 60
 """Default time limit of a call, in seconds."""
 LONGEST_CALL_S = 600
-PAIR_S = 2.0
+MAX_PAIRING_S = 2.0
 """Maximum seconds for pairing and filtering recorded messages."""
 SLICE_S = 0.004
 INSTRUCTIONS = (
@@ -221,7 +221,7 @@ class DeskTools:
         """Return the exchanges that match a filter. Raises: QueryError for an invalid filter."""
         index = self._link.traffic
         view = View(index, parse(arguments.get("filter", ""), time()))
-        until, is_complete = monotonic() + PAIR_S, False
+        until, is_complete = monotonic() + MAX_PAIRING_S, False
         while not is_complete and monotonic() < until:
             index.catch_up(SLICE_S)
             view.advance(SLICE_S)
@@ -239,7 +239,7 @@ class DeskTools:
     def read_exchange(self, arguments: Mapping[str, Any]) -> Any:
         """Return one exchange. Raises: HandlerError if it does not exist."""
         index, number = self._link.traffic, arguments["number"]
-        index.catch_up(PAIR_S)
+        index.catch_up(MAX_PAIRING_S)
         if not index.table.base <= number < len(index.exchanges):
             raise HandlerError(f"Exchange {number} does not exist, or was removed.")
         exchange = index.exchange(number)
@@ -265,7 +265,7 @@ class DeskTools:
 
     def statistics(self, arguments: Mapping[str, Any]) -> Any:
         """Return statistics of all recorded calls."""
-        index, until = self._link.traffic, monotonic() + PAIR_S
+        index, until = self._link.traffic, monotonic() + MAX_PAIRING_S
         while index.catch_up(SLICE_S) and monotonic() < until:
             pass
         while index.statistics.update(SLICE_S) and monotonic() < until:
@@ -302,9 +302,11 @@ def _message(
         return None
     value, problem = message(index, exchange, frame, schema)
     text = value if isinstance(value, str) else codec.dumps(value, orjson.OPT_NON_STR_KEYS, str).decode()
-    shown: dict[str, Any] = {"message": value if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"}
-    if len(text) > MAX_TEXT:
-        shown["cut"] = f"{len(text) - MAX_TEXT:,} more characters are not shown"
+    shown: dict[str, Any] = {
+        "message": value if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}…"
+    }
+    if len(text) > MAX_TEXT_LENGTH:
+        shown["cut"] = f"{len(text) - MAX_TEXT_LENGTH:,} more characters are not shown"
     if problem:
         shown["problem"] = problem
     if (note := http(index, exchange, frame)) is not None:

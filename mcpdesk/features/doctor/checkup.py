@@ -48,7 +48,7 @@ from mcpdesk.recorder.masking import mask_text
 
 MAX_AT_ONCE = 8
 """Maximum number of servers that are examined at the same time."""
-PROGRAMS_A_CORE = 2
+MAX_PROGRAMS_PER_CORE = 2
 """Maximum number of programs that start at the same time on one core of a machine. With more, programs that
 start slowly would exceed their time limits only because of each other.
 """
@@ -149,7 +149,7 @@ async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict
 
     plan.on_begin(stop)
     limit = asyncio.Semaphore(MAX_AT_ONCE)
-    programs = asyncio.Semaphore(min(MAX_AT_ONCE, PROGRAMS_A_CORE * (os.cpu_count() or 1)))
+    programs = asyncio.Semaphore(min(MAX_AT_ONCE, MAX_PROGRAMS_PER_CORE * (os.cpu_count() or 1)))
     targets = {
         each.found.target: (each, each.target)
         for each in subjects

@@ -9,7 +9,7 @@ import orjson
 
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.protocol import codec
-from mcpdesk.recorder.exchange_text import MAX_LOGGED, Logged, logged_text, nothing_logged
+from mcpdesk.recorder.exchange_text import MAX_LOG_LINES, Logged, logged_text, nothing_logged
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.traffic_index import Index, with_gaps
 from mcpdesk.recorder.masking import mask_text
@@ -75,7 +75,7 @@ def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[
     if lines := logged(exchange):
         record["log"] = [
             {"time": line.time, "level": line.level, "text": logged_text(index, line), "where": line.where}
-            for line in lines[-MAX_LOGGED:]
+            for line in lines[-MAX_LOG_LINES:]
         ]
     if exchange.notifications:
         shown = exchange.notifications[:_MAX_NOTIFICATIONS]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index.query import Node
 
 MAX_RULES = 100
-MAX_DICE = 1_000
+MAX_GENERATORS = 1_000
 """Maximum number of random generators.
 
 Each pair of rule and client has one. The oldest is discarded first.
@@ -148,7 +148,7 @@ class FaultRules:
     def _dice_of(self, line: int, peer: str) -> Random:
         dice = self._dice.get((line, peer))
         if dice is None:
-            if len(self._dice) >= MAX_DICE:
+            if len(self._dice) >= MAX_GENERATORS:
                 del self._dice[next(iter(self._dice))]
             dice = self._dice[line, peer] = Random(f"{self._seed} {line} {peer}")
         return dice

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.recorder.interceptor import MessageLine
 
-MAX_QUEUED = 1_000
+MAX_QUEUED_MESSAGES = 1_000
 """Maximum number of messages in a queue. If the queue is full, a new message overtakes the queued ones."""
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class HeldLine(MessageLine):
         If this message or an earlier one must be held, add it to the queue instead.
         """
         must_queue = self._going is not None or self._must_hold(message)
-        if not must_queue or len(self._queue) >= MAX_QUEUED:
+        if not must_queue or len(self._queue) >= MAX_QUEUED_MESSAGES:
             self._deliver(message)
         else:
             self._queue.append(message)

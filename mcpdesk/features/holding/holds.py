@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from mcpdesk.link.feature_part import Intent
     from mcpdesk.recorder.index.query import Node
 
-MAX_HELD = 100
+MAX_HELD_MESSAGES = 100
 """Maximum number of held messages. Further messages pass."""
 MAX_EDITABLE_BYTES = 256 << 10
 """Maximum characters of a message that can be edited. Longer messages can only be released or dropped."""
 MAX_DELAY_S = 3600.0
-MAX_WAITING = 1_000
+MAX_WAITING_REQUESTS = 1_000
 """Maximum number of requests that a rule delays or leaves unanswered. A further request releases the oldest
 one.
 """
@@ -95,7 +95,7 @@ class Holds(Interceptor):
         self._faults = FaultRules()
         self._disconnect = disconnect
         self._on_view = on_view
-        self._questions = RequestTable[tuple[int, Id], JSONObject](MAX_WAITING)
+        self._questions = RequestTable[tuple[int, Id], JSONObject](MAX_WAITING_REQUESTS)
         """Questions that servers asked while messages were held, by connection and id."""
         self._lines = WeakKeyDictionary[HeldLine, tuple[int, Id | None]]()
         """Queues in use, each with its connection and request."""
@@ -532,7 +532,7 @@ class Holds(Interceptor):
     async def _wait(self, connection: int, identifier: Id | None, seconds: float | None) -> bool:
         """Delay a request, or wait until it is released. Return True if the request must be handled."""
         waiting = asyncio.get_running_loop().create_future()
-        if len(self._waiting) >= MAX_WAITING:
+        if len(self._waiting) >= MAX_WAITING_REQUESTS:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
             if not oldest.done():
@@ -572,7 +572,7 @@ class Holds(Interceptor):
         `message` is the request or its answer. `of` is the id of the request that a server's message is
         about. The decision is recorded with this id.
         """
-        if len(self._held) >= MAX_HELD:
+        if len(self._held) >= MAX_HELD_MESSAGES:
             return Decision(Verdict.PASS)
         number, info = next(self._numbers), self._recording.index.connections.get(connection)
         text = codec.dumps(message, option=orjson.OPT_INDENT_2).decode()

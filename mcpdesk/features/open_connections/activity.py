@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-LONGEST_LOOK_S = 5.0
+MAX_CHECK_PERIOD_S = 5.0
 """Maximum seconds between two checks for use that is not reported, such as an attached screen."""
 
 
@@ -46,4 +46,4 @@ class Activity:
                 self.note()
             if (left_s := limit_s - self.idle_s) <= 0:
                 return
-            await asyncio.sleep(min(left_s, LONGEST_LOOK_S))
+            await asyncio.sleep(min(left_s, MAX_CHECK_PERIOD_S))

@@ -31,7 +31,7 @@ from mcpdesk.upstream.target_transport import Reach
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 NEEDS = "Unix sockets and sessions"
-LONGEST_TARGET = 48
+MAX_TARGET_LENGTH = 48
 """Maximum number of characters of a target in the table."""
 UP_EXAMPLES = """\b
 Examples:
@@ -228,7 +228,7 @@ def _table(connections: Sequence[ConnectionReport]) -> list[str]:
     rows = [("NAME", "STATE", "REVISION", "TOOLS", "PID", "SINCE", "CALLS", "IDLE", "TARGET")]
     for each in connections:
         target = clean(each.target, newlines=False)
-        shown = target if len(target) <= LONGEST_TARGET else f"{target[: LONGEST_TARGET - 1]}…"
+        shown = target if len(target) <= MAX_TARGET_LENGTH else f"{target[: MAX_TARGET_LENGTH - 1]}…"
         tools = "-" if each.tools is None else str(each.tools)
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.since))
         idle = "in use" if each.clients else duration(each.idle_s)

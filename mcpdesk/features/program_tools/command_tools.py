@@ -330,7 +330,7 @@ An entry must list other variables.
 OWN_VARIABLES = {"PYTHONUNBUFFERED": "1"}
 """Variables that make Python programs write progress at once instead of in blocks."""
 PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
-MAX_PICTURES, PICTURE_BYTES = 4, 1 << 20
+MAX_PICTURES, MAX_PICTURE_BYTES = 4, 1 << 20
 """Maximum number of pictures in a result, and maximum size in bytes of each picture."""
 PROGRESS_PERIOD_S = 0.05
 """Minimum seconds between two progress notifications."""
@@ -553,7 +553,7 @@ def _pictures(paths: list[Path]) -> list[content.Block]:
     pictures: list[content.Block] = []
     for path in paths:
         with contextlib.suppress(OSError):
-            if len(pictures) < MAX_PICTURES and path.stat().st_size <= PICTURE_BYTES:
+            if len(pictures) < MAX_PICTURES and path.stat().st_size <= MAX_PICTURE_BYTES:
                 data = path.read_bytes()
                 kind = next((kind for magic, kind in PICTURES.items() if data.startswith(magic)), "")
                 pictures += [content.image(data, kind)] if kind else []

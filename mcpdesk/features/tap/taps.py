@@ -35,7 +35,7 @@ RING_BYTES = 1 << 20
 MAX_RECORDED_BYTES = 64 << 20
 """Maximum number of recorded bytes of a message, whatever the setting is."""
 MAX_OF_A_NAME = 40
-JOIN_S = 10.0
+JOIN_TIMEOUT_S = 10.0
 """Maximum seconds to wait for the first byte of a visitor."""
 MAX_SEARCHED_MESSAGES = 8
 """Number of first messages in each direction that are searched for names and revision."""
@@ -160,7 +160,7 @@ def _wait_for_screens(listener: socket, recording: Recording, reports: int, word
 
     while True:
         visitor, _ = listener.accept()
-        select.select([visitor], [], [], JOIN_S)
+        select.select([visitor], [], [], JOIN_TIMEOUT_S)
         with suppress(OSError):
             if visitor.recv(1, MSG_PEEK | MSG_DONTWAIT):
                 break

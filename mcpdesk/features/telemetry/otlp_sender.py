@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from mcpdesk.features.telemetry.span_records import Delivery, SpanRecord
     from mcpdesk.hosting.journal import Journal
 
-MAX_WAITING = 16_384
+MAX_QUEUED_RECORDS = 16_384
 """Maximum number of records in the queue. Further records are lost."""
 MAX_BATCH_SPANS = 256
 SEND_S = 1.0
 """Seconds between batches."""
 PROCESSOR_SHARE = 4
 """Sending may use this fraction (1/SHARE) of one processor, because calls have priority."""
-FLUSH_S = 2.0
+FLUSH_TIMEOUT_S = 2.0
 """Maximum number of seconds for sending the remaining records at the end."""
 SOURCE = "otel"
 GRPC_PORT = ":4317"
@@ -64,7 +64,7 @@ class OtlpSender:
 
     def put(self, record: SpanRecord) -> None:
         """Queue a finished record."""
-        if len(self._waiting) < MAX_WAITING and not self._is_off:
+        if len(self._waiting) < MAX_QUEUED_RECORDS and not self._is_off:
             self._waiting.append(record)
         else:
             self._overflow += record.spans
@@ -75,7 +75,7 @@ class OtlpSender:
         self._wake_up.set()
 
     def close(self) -> None:
-        """Send the remaining records, for at most `FLUSH_S` seconds.
+        """Send the remaining records, for at most `FLUSH_TIMEOUT_S` seconds.
 
         This blocks, so call it on a worker thread.
         """
@@ -83,7 +83,7 @@ class OtlpSender:
         self._wake_up.set()
         if self._failing and self._collector is not None:
             self._collector.give_up()
-        self._thread.join(FLUSH_S)
+        self._thread.join(FLUSH_TIMEOUT_S)
         left = sum(record.spans for record in self._waiting)
         self._failed += left
         if left and not self._failing:
@@ -103,7 +103,7 @@ class OtlpSender:
             self._wake_up.wait(SEND_S)
             self._wake_up.clear()
             if self._is_closing:
-                ends = min(ends, monotonic() + FLUSH_S)
+                ends = min(ends, monotonic() + FLUSH_TIMEOUT_S)
             self._send(collector, ends)
             if self._is_closing and (not self._waiting or monotonic() >= ends or "traces" in self._failing):
                 break

@@ -439,7 +439,7 @@ class _Tally(Struct):
     most_s: float = 0.0
 
 
-MAX_COUNTED = 2_000
+MAX_COUNTED_COMBINATIONS = 2_000
 """Maximum number of combinations of attributes that are counted separately.
 
 Further ones are counted together.
@@ -467,7 +467,7 @@ class Durations:
             error,
         )
         tally = self._counted.get(key)
-        if tally is None and len(self._counted) >= MAX_COUNTED:
+        if tally is None and len(self._counted) >= MAX_COUNTED_COMBINATIONS:
             key = (record.is_outgoing,)
             tally = self._counted.get(key)
         if tally is None:

@@ -37,9 +37,9 @@ PLACES = (
 )
 TIMEOUT_S = 30.0
 """Time limit in seconds for starting the browser and loading the page, in addition to the requested wait."""
-LOAD_S = 10.0
+LOAD_TIMEOUT_S = 10.0
 """Maximum number of seconds to wait for images and similar content after the page itself."""
-IDLE_S = 5.0
+IDLE_TIMEOUT_S = 5.0
 """Maximum number of seconds until a loaded page must be idle. Idle means half a second without a request."""
 MAX_BYTES = 20 << 20
 NO_PAGE = 'class="neterror"'
@@ -121,8 +121,8 @@ async def _with_dump(
         argv = [
             program,
             *_switches(proxy.url, profile),
-            f"--virtual-time-budget={1000 * IDLE_S + wait_ms:.0f}",  # stops during requests
-            f"--timeout={1000 * (TIMEOUT_S - LOAD_S) + wait_ms:.0f}",  # returns the page as it is
+            f"--virtual-time-budget={1000 * IDLE_TIMEOUT_S + wait_ms:.0f}",  # stops during requests
+            f"--timeout={1000 * (TIMEOUT_S - LOAD_TIMEOUT_S) + wait_ms:.0f}",  # returns the page as it is
             "--dump-dom",
             url,
         ]
@@ -159,8 +159,8 @@ async def _with_playwright(
                 if answer is not None and answer.status >= 400:
                     raise BrowserError(f"the browser was answered with HTTP {answer.status}")
                 with contextlib.suppress(TimeoutError):
-                    await page.wait_for_load_state("load", timeout=1000 * LOAD_S)
-                    await page.wait_for_load_state("networkidle", timeout=1000 * IDLE_S)
+                    await page.wait_for_load_state("load", timeout=1000 * LOAD_TIMEOUT_S)
+                    await page.wait_for_load_state("networkidle", timeout=1000 * IDLE_TIMEOUT_S)
                 await page.wait_for_timeout(wait_ms)
                 html, is_loading = await page.content(), proxy.pending > 0
                 await context.close()
@@ -180,7 +180,7 @@ True if the page was still loading.
 """
 
 HEAD_BYTES = 65_536
-LOADED_BYTES = 100 << 20
+MAX_LOADED_BYTES = 100 << 20
 """Maximum number of bytes that one page may load."""
 CONNECT_S = 10.0
 """Time limit in seconds for connecting to a host, for all its addresses together."""
@@ -216,7 +216,7 @@ class Proxy:
         self._waiting: set[object] = set()
         """Connections on which the page waits for a response, or for the rest of a response."""
         self._private, self._local = private, local
-        self._left = LOADED_BYTES
+        self._left = MAX_LOADED_BYTES
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property

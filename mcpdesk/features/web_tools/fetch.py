@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
 
 MAX_BYTES = 10 << 20
-MAX_HOPS = 10
+MAX_REDIRECTS = 10
 TIMEOUT_S = 20.0
 """Time limit in seconds for a whole document, including redirects."""
 AGENT = "Mozilla/5.0 (compatible; mcpdesk)"
@@ -67,7 +67,7 @@ async def _follow(url: str, private: bool) -> FetchedPage:
     import aiohttp
 
     here, local = url, True
-    for _ in range(MAX_HOPS + 1):
+    for _ in range(MAX_REDIRECTS + 1):
         check_url(here)
         parts = urlsplit(here)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
@@ -86,7 +86,7 @@ async def _follow(url: str, private: bool) -> FetchedPage:
             if isinstance(error, asyncio.TimeoutError):
                 raise
             raise HandlerError(f"url: {here[:500]} cannot be fetched: {_error_text(error)}") from error
-    raise HandlerError(f"url: {url} redirects more than {MAX_HOPS} times")
+    raise HandlerError(f"url: {url} redirects more than {MAX_REDIRECTS} times")
 
 
 async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> FetchedPage:

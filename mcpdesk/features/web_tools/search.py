@@ -259,7 +259,7 @@ def check_page(page: str, hits: list[Hit]) -> None:
 
 
 MAX_BYTES = 4 << 20
-MAX_HITS = 20
+MAX_RESULTS = 20
 AGENT = f"mcpdesk/{__version__}"
 TAG = re.compile(r"<[^>]+>")
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -275,7 +275,7 @@ def interface_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> S
         query_parameters = {name: value.replace(QUERY, query) for name, value in parameters.items()}
         body = await _get(at(base, url), query_parameters, timeout_s)
         try:
-            return parse(body)[:MAX_HITS]
+            return parse(body)[:MAX_RESULTS]
         except (ValueError, TypeError, KeyError, AttributeError, SyntaxError) as error:
             check_page(body.decode(errors="replace"), [])
             raise EngineError(f"its answer cannot be read: {type(error).__name__}") from error

@@ -25,7 +25,7 @@ from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri
 
 MAX_NAMED_SKILLS = 50
 """Maximum number of skills that the description of the tool InvokeSkill names."""
-DESCRIPTION_LENGTH = 200
+MAX_DESCRIPTION_LENGTH = 200
 """Maximum length in characters of a skill's description in the description of InvokeSkill."""
 
 Found = list[tuple[Path, os.stat_result]]
@@ -99,7 +99,9 @@ def read_skills(bases: Sequence[Path]) -> SkillShelf:
 
 def _line(name: str, description: str) -> str:
     words = " ".join(description.split())
-    cut_text = words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"
+    cut_text = (
+        words if len(words) <= MAX_DESCRIPTION_LENGTH else f"{words[: MAX_DESCRIPTION_LENGTH - 1].rstrip()}…"
+    )
     return f"- {name}: {cut_text}" if cut_text else f"- {name}"
 
 

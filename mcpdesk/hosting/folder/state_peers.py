@@ -24,7 +24,7 @@ from mcpdesk.transports.pipe import stop_accepting
 
 WROTE = b"w"
 """Byte that a process sends after it has changed the state files."""
-MAX_UNREAD = 4_096
+MAX_UNREAD_BYTES = 4_096
 """Maximum number of unread bytes for each peer. More bytes are not sent, because one unread byte already
 makes the peer read the files.
 """
@@ -74,7 +74,7 @@ class StatePeers:
     def notify_peers(self) -> None:
         """Notify the other processes that this process has changed the files."""
         for peer in self._peers:
-            if peer.transport.get_write_buffer_size() < MAX_UNREAD:
+            if peer.transport.get_write_buffer_size() < MAX_UNREAD_BYTES:
                 peer.write(WROTE)
 
     async def close(self) -> None:

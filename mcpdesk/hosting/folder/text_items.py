@@ -20,7 +20,7 @@ from mcpdesk.server.offer.resources import Completer, Resource
 
 _log = logging.getLogger(__name__)
 
-SMALL_BYTES = 1 << 20
+MAX_COMPARED_BYTES = 1 << 20
 """Maximum size in bytes of a file whose content is compared to find changes."""
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 WITH_FRONT_MATTER = frozenset({".md", ".markdown", ".mdx", ".txt"})
@@ -65,7 +65,7 @@ def read_prompt_file(path: Path, folder: Path, name: str) -> FileItems:
 
 def _resource(path: Path, folder: Path, name: str, location: str) -> Resource:
     size = path.stat().st_size
-    is_small = size <= SMALL_BYTES
+    is_small = size <= MAX_COMPARED_BYTES
     data = path.read_bytes() if is_small else b""
     text = _text(data) if data else None
     document = TextDocument("") if text is None else _document(path, text, location)

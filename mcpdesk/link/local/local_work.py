@@ -46,7 +46,7 @@ MAX_OUTPUT_BYTES = 1 << 16
 
 A reader that asks for older output gets only the last part.
 """
-PLAN_BYTES = 200_000
+MAX_PLAN_BYTES = 200_000
 """Maximum size in bytes of a plan that is shown."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _STATES = {
@@ -178,7 +178,7 @@ class LocalWork(WorkFacet):
         """Return the text of a session's plan, or None if the session has no plan. Reads a file."""
         state = self._host.folders[server].server.hosted if server in self._host.folders else None
         plan = None if state is None else dict(state.shown_plans).get(session)
-        text = None if plan is None else read_plan(plan, PLAN_BYTES)
+        text = None if plan is None else read_plan(plan, MAX_PLAN_BYTES)
         return None if text is None else text[0].decode(errors="replace")
 
     def end_plan(self, server: str, session: str) -> None:

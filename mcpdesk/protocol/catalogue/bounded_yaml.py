@@ -11,7 +11,7 @@ from typing import Any
 
 MAX_DEPTH = 100
 """Maximum nesting of lists and mappings."""
-MAX_ALIASED = 100_000
+MAX_ALIASED_VALUES = 100_000
 """Maximum number of values that all aliases of a document may expand to."""
 MAX_DIGITS = 1_000
 """Maximum length in characters of a number. YAML 1.1 has base-60 numbers whose value takes long to
@@ -77,8 +77,8 @@ def _check(events: Any, may_alias: bool) -> None:
                     raise YamlFault(f"the alias *{anchor} is inside the value it stands for", line)
                 count += size
                 aliased += size
-                if aliased > MAX_ALIASED:
-                    raise YamlFault(f"its aliases stand for more than {MAX_ALIASED:,} values", line)
+                if aliased > MAX_ALIASED_VALUES:
+                    raise YamlFault(f"its aliases stand for more than {MAX_ALIASED_VALUES:,} values", line)
             case yaml.CollectionStartEvent():
                 open_nodes.append((anchor, count))
                 count += 1

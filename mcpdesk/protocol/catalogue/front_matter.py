@@ -13,7 +13,7 @@ from mcpdesk.protocol.catalogue.yaml_core import core_loader
 if TYPE_CHECKING:
     import yaml
 
-MAX_BLOCK = 64 << 10
+MAX_BLOCK_LENGTH = 64 << 10
 """Maximum number of characters of front matter, because YAML can expand a small text enormously."""
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -68,7 +68,7 @@ def _split(text: str, location: str) -> tuple[str | None, str]:
 
 def _fields(block: str, location: str, loader: type[yaml.SafeLoader]) -> dict[str, Any]:
     try:
-        fields = load_yaml(block, loader, MAX_BLOCK, aliases=False)
+        fields = load_yaml(block, loader, MAX_BLOCK_LENGTH, aliases=False)
     except YamlFault as fault:
         text = f"the front matter cannot be read: {fault}"
         raise RegistrationError(text, f"{location}:{fault.line or 1}") from fault

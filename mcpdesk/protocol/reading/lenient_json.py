@@ -25,7 +25,7 @@ _MAX_NAME_LENGTH = 60
 """Maximum characters of a key in a remark."""
 MAX_TOKENS = 500_000
 """Maximum number of tokens that are examined one by one. Examining a token takes about a microsecond."""
-_MAX_REPEATED = 3
+_MAX_REPEATED_KEYS = 3
 """Maximum number of repeated keys that get a separate remark."""
 _COMMENT = r"(?>//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"
 _TOKEN = re.compile(
@@ -48,7 +48,7 @@ _JSON_WORD = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?
 _KEY_FOLLOWS = re.compile(r"\s*:")
 _OTHER_NUMBER = re.compile(r"-?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,3})?")
 _ESCAPE = re.compile(r'\\x([0-9a-fA-F]{2})|\\(.)|"', re.DOTALL)
-_MAX_NUMBERS = 3
+_MAX_NUMBER_REMARKS = 3
 """Maximum number of remarks on numbers in a notation that JSON does not have."""
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -152,7 +152,7 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
     if _is_deeper(values, MAX_DEPTH):
         raise NotJson("it is nested too deeply", offset(start))
     unclear = [each for each in reader.repeated if not each[1]]
-    for key, is_same in (unclear or reader.repeated)[:_MAX_REPEATED]:
+    for key, is_same in (unclear or reader.repeated)[:_MAX_REPEATED_KEYS]:
         remarks.append(_repeated(key, is_same, text, start, offset))
     if reader.has_not_finite and not any(each.kind is RemarkKind.NUMBER for each in remarks):
         remarks += _numbers(text[start:end], start, offset)
@@ -235,7 +235,7 @@ class _Repairs:
 
     def note_number(self, word: str, name: str, position: int) -> None:
         """Add a remark on a number that JSON does not have."""
-        if sum(each.kind is RemarkKind.NUMBER for each in self.remarks) < _MAX_NUMBERS:
+        if sum(each.kind is RemarkKind.NUMBER for each in self.remarks) < _MAX_NUMBER_REMARKS:
             self.remarks.append(_number(word, name, self._offset(position)))
 
 
@@ -316,7 +316,7 @@ def _numbers(text: str, start: int, offset: Callable[[int], int]) -> list[Remark
         kind, piece = token.lastgroup, token[0]
         if kind == "word" and (piece in _NO_NUMBERS or _is_too_large(piece)):
             remarks.append(_number(piece, name, offset(start + token.start())))
-            if len(remarks) == _MAX_NUMBERS:
+            if len(remarks) == _MAX_NUMBER_REMARKS:
                 break
         if piece == ":":
             name = previous

@@ -59,7 +59,7 @@ _WORDS = ("in", "out")
 _FRAME = b'{"n":'
 _JSON = b',"json":'
 _RUN = b',"run":'
-_HEAD_BYTES = 240
+_MAX_HEAD_BYTES = 240
 """Maximum number of bytes before the frame in a line."""
 MAX_RUN_FRAMES = 4_096
 """Maximum number of frames that one line may announce. The writer uses at most 256."""
@@ -289,7 +289,7 @@ def read_line(line: bytes) -> Line:
 
     Raises: ValueError (msgspec.DecodeError is a subclass) for an incomplete or invalid line.
     """
-    at = line.find(_JSON, 0, _HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
+    at = line.find(_JSON, 0, _MAX_HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
     try:
         if at < 0:
             return _decoder().decode(line)
@@ -317,7 +317,7 @@ def frame_bytes(line: bytes) -> bytes:
 
     Raises: ValueError if the line has no frame.
     """
-    at = line.find(_JSON, 0, _HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
+    at = line.find(_JSON, 0, _MAX_HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
     return line_bytes(read_line(line)) if at < 0 else line[at + len(_JSON) : -2]
 
 
@@ -364,7 +364,7 @@ def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
     return Frame(line.n, line.t, line.c, direction, data, size - start - 2, end, line.phases)
 
 
-GROUP_BYTES = 512 << 10
+MAX_GROUP_BYTES = 512 << 10
 """Maximum size in bytes of frames that are encoded together. Larger groups would delay other threads."""
 
 
@@ -380,7 +380,9 @@ class Group(Struct, gc=False, frozen=True):
 def make_a_run(frames: Sequence[bytes]) -> bool:
     """Return True if these JSON frames can be stored as one value (a run)."""
     joined = b"".join(frames)
-    if len(joined) > MAX_KEPT_BYTES and (len(joined) > GROUP_BYTES or max(map(len, frames)) > MAX_KEPT_BYTES):
+    if len(joined) > MAX_KEPT_BYTES and (
+        len(joined) > MAX_GROUP_BYTES or max(map(len, frames)) > MAX_KEPT_BYTES
+    ):
         return False
     return b"\n" not in joined
 

@@ -33,7 +33,7 @@ MAX_KNOWN_BYTES = 4 << 10
 """Maximum size in bytes of encoded HTTP metadata that is remembered."""
 OBJECT_COST = 3
 """Memory of headers as Python objects, as a multiple of their encoded size."""
-_MAX_PENDING = 64 << 20
+_MAX_PENDING_BYTES = 64 << 20
 """Maximum total size in bytes of large frames that wait to be written.
 
 Above this limit, only the beginning and the end of a further large frame are kept.
@@ -191,4 +191,4 @@ class PendingBodies:
 
     def _is_room(self, size: int) -> bool:
         # Copied, because the writer thread may release entries at the same time.
-        return sum(map(len, list(self._waiting.values()))) + size <= _MAX_PENDING
+        return sum(map(len, list(self._waiting.values()))) + size <= _MAX_PENDING_BYTES

@@ -22,7 +22,7 @@ from msgspec import structs
 
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.capture_file import CaptureFile, PartUnavailable, Taken
-from mcpdesk.recorder.capture.capture_lines import GROUP_BYTES, make_a_run
+from mcpdesk.recorder.capture.capture_lines import MAX_GROUP_BYTES, make_a_run
 from mcpdesk.recorder.capture.encoder import CaptureEncoder, PendingBodies
 from mcpdesk.recorder.capture.retention import UNLIMITED, RemovedFile, Retention, remove_old
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Segment, Store, held_bytes
@@ -62,18 +62,18 @@ If the disk refuses them, later frames stay unencoded, so that they can be dropp
 _PAUSE_S = 0.0025
 _PAUSING_S = 0.05
 """Seconds at the start of a turn during which the writer pauses between segments."""
-_END_S = 5.0
+_CLOSE_TIMEOUT_S = 5.0
 """Maximum number of seconds that `close` waits for the disk."""
 _WRITE_TIMEOUT_S = 2.0
 """Seconds after which a write that has not ended counts as a failure of the disk."""
 _WAKE_BYTES = 4 << 20
 """Size in bytes of waiting frames above which the writer starts at once."""
-_BACKLOG_BYTES = 128 << 20
+_MAX_BACKLOG_BYTES = 128 << 20
 """Maximum size in bytes of frames that wait for the writer.
 
 If more frames wait, the oldest are dropped, and `error` reports this.
 """
-_FRAMES = 500_000
+_MAX_READABLE_FRAMES = 500_000
 """Maximum number of frames that can be read back while the file is written. `mcpdesk open` can read all
 frames.
 """
@@ -81,7 +81,7 @@ _RETENTION_S = 600.0
 """Seconds between two checks for old captures. Each new part causes a check as well."""
 _EXCHANGES = 100_000
 """Number of exchanges that the index keeps at least. The capture file has all exchanges."""
-_MARK_BYTES = 16 << 20
+_MAX_MARK_BYTES = 16 << 20
 """Maximum size in bytes of the decisions about held messages in memory."""
 _MAX_LOGS = 2_000
 """Maximum number of log lines that wait for the file. If the disk is too slow, the oldest are lost."""
@@ -121,7 +121,7 @@ class Recording:
         """Function that is called on the writer thread with each removed file."""
         self._store = Store(ring_bytes)
         self._bodies = PendingBodies(self._store.waiting, body_bytes)
-        group_bytes = min(GROUP_BYTES, (max_file_bytes or GROUP_BYTES << 3) >> 3)
+        group_bytes = min(MAX_GROUP_BYTES, (max_file_bytes or MAX_GROUP_BYTES << 3) >> 3)
         self._encoder = CaptureEncoder(self._store, group_bytes)
         self._secret_headers = secret_headers
         self._segment: Segment
@@ -310,7 +310,7 @@ class Recording:
         with self._lock:
             self._new_marks.append(mark)
             self._mark_bytes += len(mark.was) + len(mark.now) + FRAME_COST
-            if self._mark_bytes <= _MARK_BYTES:
+            if self._mark_bytes <= _MAX_MARK_BYTES:
                 self._store.marks.append(mark)
         self._wake_if_resting()
 
@@ -351,7 +351,7 @@ class Recording:
         self._wake.set()
         self._wake_up.set()
         if self._thread.is_alive():
-            self._thread.join(_END_S)
+            self._thread.join(_CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
             self._is_late = True
             self._ending = f"not all is captured: the disk takes too long ({self.path})"
@@ -368,7 +368,7 @@ class Recording:
         waiting = sum(self._backlog.values())
         if waiting > _WAKE_BYTES:
             self._wake_writer()
-        if waiting > _BACKLOG_BYTES and len(ring.segments) > 1:
+        if waiting > _MAX_BACKLOG_BYTES and len(ring.segments) > 1:
             # The writer is too slow. Drop the oldest frames instead of filling all memory.
             self._backlog.pop(ring.oldest_stop - 1, None)
             ring.drop_oldest()
@@ -465,7 +465,7 @@ class Recording:
         if self._wanted is None:
             return
         try:
-            file = CaptureFile(self._wanted, self._max_file_bytes, time(), _FRAMES)
+            file = CaptureFile(self._wanted, self._max_file_bytes, time(), _MAX_READABLE_FRAMES)
         except OSError as error:
             self.path = None
             self._fail(error)

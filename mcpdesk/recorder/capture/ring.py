@@ -196,7 +196,7 @@ class Store:
         return read_back(self.places.note_line(number), attrgetter("note")) if self.places else None
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of successive frames, at most `MAX_HELD`. Missing frames are empty."""
+        """Return the bytes of successive frames, at most `MAX_SEARCH_BYTES`. Missing frames are empty."""
         segment = self.ring.segment(start)
         if segment is not None and segment.is_whole:
             pieces = segment.data(start, stop)

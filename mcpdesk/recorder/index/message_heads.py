@@ -22,7 +22,7 @@ from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
 _MAX_ID = 1 << 63
 """Integer ids below minus this number, or from twice this number on, cannot be encoded as JSON again."""
-MAX_HEADS = 2_048
+MAX_BATCH_MESSAGES = 2_048
 """Maximum number of messages in a batch. A longer batch is shown as one malformed frame."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -140,7 +140,7 @@ def read_heads(data: bytes) -> list[Head]:
 def _batch(data: bytes) -> list[Head]:
     """Return the heads of an array. Raises: exceptions in `UNREADABLE`."""
     batch = _any.decode(data)
-    return [lenient_head(item) for item in batch] if 0 < len(batch) <= MAX_HEADS else [MALFORMED]
+    return [lenient_head(item) for item in batch] if 0 < len(batch) <= MAX_BATCH_MESSAGES else [MALFORMED]
 
 
 def _lenient(data: bytes) -> list[Head]:
@@ -150,7 +150,7 @@ def _lenient(data: bytes) -> list[Head]:
         if not read.is_response or read.id is None:
             return [MALFORMED]
         return [Head(ExchangeKind.RESPONSE, _key(read.id), is_remarked=True, is_faulty=True)]
-    if not 0 < len(read.messages) <= MAX_HEADS:
+    if not 0 < len(read.messages) <= MAX_BATCH_MESSAGES:
         return [MALFORMED]
     return [replace(lenient_head(message), is_remarked=bool(read.remarks)) for message in read.messages]
 

@@ -41,7 +41,7 @@ _UNNAMED_RESPONSES = frozenset({ExchangeKind.RESPONSE, ExchangeKind.MALFORMED})
 _TASKS = "tasks/"
 _CALLS_WITH_QUESTIONS = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
 """Requests during which the server may send requests to the client."""
-MAX_MOVED = 50
+MAX_KEPT_REQUESTS = 50
 """Maximum number of pending requests that are kept when the oldest rows are dropped."""
 MAX_FLOWS = 10_000
 """Maximum number of closed connections whose requests may still get an answer."""
@@ -317,7 +317,7 @@ class Pairing:
         The newest pending requests among these rows are moved to the end, so that they stay visible.
         """
         stale = [row for row in self.pending() if row < base]
-        moved = {row: self._move_to_end(row) for row in stale[-MAX_MOVED:]}
+        moved = {row: self._move_to_end(row) for row in stale[-MAX_KEPT_REQUESTS:]}
         for flow in self._flows.values():
             for key, rows in list(flow.waiting.items()):
                 remaining = [moved.get(row, row) for row in rows if row >= base or row in moved]

@@ -28,7 +28,7 @@ _GOLDEN = 0.6180339887
 """Golden ratio minus 1. Its multiples, modulo 1, are spread evenly and have no pattern."""
 _GROWTH = 4
 """Factor by which the number of lines must exceed the expected number before new bounds are chosen."""
-_CLOCK_S = 1.0
+_MIN_MOVE_PERIOD_S = 1.0
 """Minimum number of seconds between two moves of pending lines, whose durations grow."""
 _NOWHERE: Final = 0xFFFF
 _STATUS_ORDER = (
@@ -166,7 +166,7 @@ class SortedLines:
         began = monotonic()
         pending = self._index.pending()
         self._move(pending)
-        self._clock_due = began + max(_CLOCK_S, 10 * (monotonic() - began))
+        self._clock_due = began + max(_MIN_MOVE_PERIOD_S, 10 * (monotonic() - began))
         return bool(pending)
 
     def _move(self, changed: Iterable[int]) -> None:

@@ -37,7 +37,7 @@ MAX_TALLIES: Final = 1_000
 """Maximum number of tallies. Calls of further callers share one tally."""
 MAX_SLOTS: Final = 240
 """Maximum number of time slots. When all are used, pairs of neighbouring slots are merged."""
-_BOUNDS: Final = tuple(50e-6 * 2 ** (place / 8) for place in range(190))
+_DURATION_BOUNDS_S: Final = tuple(50e-6 * 2 ** (place / 8) for place in range(190))
 """Upper bounds of the ranges of durations in seconds, up to ten minutes. The last range has no bound."""
 _LISTS: Final = 50
 """Number of tool lists that are remembered. Costs of tool definitions are computed from these lists."""
@@ -95,9 +95,9 @@ class CallTally:
         """Number of calls in each time slot."""
         self.longest = array("f")
         """Seconds of the longest call in each time slot."""
-        self._durations = array("L", [0]) * (len(_BOUNDS) + 1)
+        self._durations = array("L", [0]) * (len(_DURATION_BOUNDS_S) + 1)
         """Number of answered calls in each range of durations."""
-        self._tops = array("d", [0.0]) * (len(_BOUNDS) + 1)
+        self._tops = array("d", [0.0]) * (len(_DURATION_BOUNDS_S) + 1)
         """Seconds of the longest call in each range of durations."""
         self.buckets = array("L", [0]) * (len(DURATION_BOUNDS) + 1)
         """Number of answered calls in each range of `DURATION_BOUNDS`."""
@@ -133,7 +133,7 @@ class CallTally:
             self.longest[slot] = took_s
         if took_s > self.slowest_s:
             self.slowest_s = took_s
-        bucket = bisect_left(_BOUNDS, took_s)
+        bucket = bisect_left(_DURATION_BOUNDS_S, took_s)
         self._durations[bucket] += 1
         self.buckets[bisect_left(DURATION_BOUNDS, took_s)] += 1
         if took_s > self._tops[bucket]:

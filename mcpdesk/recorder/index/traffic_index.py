@@ -35,9 +35,9 @@ _REMARK_S = 60.0
 """Seconds after the end of an exchange within which a remark is still assigned to the exchange."""
 _REMARKED_ROWS = 10_000
 """Number of the newest rows that are searched for the exchange of a remark."""
-_MAX_EARLY = 1_000
+_MAX_EARLY_MARKS = 1_000
 """Maximum number of marks that wait for the frames of their requests. The oldest are dropped first."""
-_CLOSE_S = 0.1
+_MAX_MARK_DELAY_S = 0.1
 """Maximum difference in seconds between the time of a message and the time of its mark or remark."""
 
 
@@ -120,7 +120,7 @@ class Index:
         """Number of the source's marks that are already in `_marks`."""
         self._marks_taken = 0
         """Number of the source's marks that were already checked for requests ended at the desk."""
-        self._early_marks: deque[HeldMark] = deque(maxlen=_MAX_EARLY)
+        self._early_marks: deque[HeldMark] = deque(maxlen=_MAX_EARLY_MARKS)
         """Marks of requests whose frames may still follow, because files and links send marks before
         frames.
         """
@@ -347,12 +347,16 @@ class Index:
         if exchange.id is None:  # a client's message starts on arrival, a server's on release
             one_way_marks = self._marks_of_key(exchange.connection, exchange.method)
             waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in one_way_marks)
-            return [mark for mark, held_s in waits if abs(mark.at - held_s - exchange.started) < _CLOSE_S]
+            return [
+                mark for mark, held_s in waits if abs(mark.at - held_s - exchange.started) < _MAX_MARK_DELAY_S
+            ]
         # A client may use an id again after its request has ended.
-        ended = inf if exchange.ended is None else exchange.ended + _CLOSE_S
+        ended = inf if exchange.ended is None else exchange.ended + _MAX_MARK_DELAY_S
         marks = self._marks_of_key(exchange.connection, exchange.id)
         return [
-            mark for mark in marks if mark.at - mark.held + _CLOSE_S > exchange.started and mark.at < ended
+            mark
+            for mark in marks
+            if mark.at - mark.held + _MAX_MARK_DELAY_S > exchange.started and mark.at < ended
         ]
 
     def marks_at(self, row: int) -> list[HeldMark]:
@@ -367,7 +371,7 @@ class Index:
         """Return the rows before `stop` that a mark may belong to."""
         table = self.table
         start = bisect_left(
-            table.started, mark.at - mark.held - _CLOSE_S, lo=table.base, hi=max(stop, table.base)
+            table.started, mark.at - mark.held - _MAX_MARK_DELAY_S, lo=table.base, hi=max(stop, table.base)
         )
         of_connection = (row for row in range(start, stop) if table.connection[row] == mark.connection)
         return [row for row in of_connection if mark.id in (table.id[row], table.labels[table.label[row]][0])]
@@ -392,7 +396,7 @@ class Index:
             return self._login_remarks.get(exchange.number, [])
         remarks = self._remarks.get((exchange.connection, exchange.id), ())
         ended = inf if exchange.ended is None else exchange.ended + _REMARK_S
-        return [each for each in remarks if exchange.started - _CLOSE_S < each.time < ended]
+        return [each for each in remarks if exchange.started - _MAX_MARK_DELAY_S < each.time < ended]
 
     def _add_remarks(self) -> None:
         """Assign new remarks to their exchanges. An exchange with an error becomes malformed."""
@@ -437,7 +441,10 @@ class Index:
             self._marks_taken += 1
         latest = table.started[len(table) - 1] if len(table) > table.base else 0.0
         for mark in [early.popleft() for _ in range(len(early))]:
-            asker, until = mark.direction if mark.is_of_request else 1 - mark.direction, mark.at + _CLOSE_S
+            asker, until = (
+                mark.direction if mark.is_of_request else 1 - mark.direction,
+                mark.at + _MAX_MARK_DELAY_S,
+            )
             row = self._pairing.pending_row(mark.connection, asker, mark.id, until)
             if row != NO_ROW and self._pairing.give_up(row, mark.at, Status.LOST):
                 self.altered.append(row)
@@ -452,7 +459,7 @@ class Index:
             one.remark.kind == RemarkKind.NO_ANSWER,
         )
         asker = Direction.OUT if one.is_question else Direction.IN
-        last = one.time + (0.0 if one.id is None else _CLOSE_S)
+        last = one.time + (0.0 if one.id is None else _MAX_MARK_DELAY_S)
         for row in range(len(table) - 1, start - 1, -1):
             if (
                 table.connection[row] == one.connection
@@ -543,7 +550,7 @@ class Index:
             del self._rates[next(iter(self._rates))]
 
 
-_REASONS = 20
+_MAX_REASONS = 20
 """Maximum number of gaps whose reasons are listed."""
 
 
@@ -553,7 +560,7 @@ def gaps_in_words(index: Index) -> str:
     missing = sum(gap.frames for gap in gaps)
     if not missing:
         return ""
-    reasons = ", ".join(dict.fromkeys(islice((gap.why for gap in gaps if gap.why), _REASONS)))
+    reasons = ", ".join(dict.fromkeys(islice((gap.why for gap in gaps if gap.why), _MAX_REASONS)))
     return _sentence(missing, reasons)
 
 

@@ -41,7 +41,7 @@ _LATEST = 1_000
 """Number of latest rows and lines that are tested again when the limits of slow calls change."""
 _MAX_CHANGED_LINES = 50_000
 """Number of added and removed lines that are kept. The list is shortened when it is twice as long."""
-_CLOCKS = 200
+_MAX_RETESTED_ROWS = 200
 """Maximum number of pending rows that each update tests again, because their result may change as time
 passes.
 """
@@ -141,7 +141,7 @@ class View:
         if self._matcher.depends_on_marks and not self._held:
             self._review_marked()
         if self._matcher.depends_on_clock and not self._held:
-            self._review([row for row in self._index.pending()[-_CLOCKS:] if row < self._rows])
+            self._review([row for row in self._index.pending()[-_MAX_RETESTED_ROWS:] if row < self._rows])
         if self._matcher.depends_on_pace and not self._held and self._pace_seen != self._index.slow_version:
             self._pace_seen = self._index.slow_version
             self._review(self._near_the_end())
@@ -326,7 +326,7 @@ def _negates(node: Node) -> bool:
 Rows = Sequence[int]
 Keep = Callable[[Rows], Rows]
 Holds = Callable[[float, float], bool]
-_VERDICTS = 10_000
+_MAX_CACHED_LABELS = 10_000
 """Maximum number of labels for which a filter remembers its result."""
 
 
@@ -491,7 +491,7 @@ class Matcher:
 
     def _by_label(self, fits: Callable[[str, str], bool]) -> Keep:
         labels = self._table.labels
-        return _by_code(self._table.label, lru_cache(_VERDICTS)(lambda label: fits(*labels[label])))
+        return _by_code(self._table.label, lru_cache(_MAX_CACHED_LABELS)(lambda label: fits(*labels[label])))
 
     def _by_end(self, name: str, values: tuple[str, ...]) -> Keep:
         # Tested each time, because names of peers may become known late.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.job import JobStore
     from mcpdesk.storage.job_table import FileJobTable
 
-RESULT_BYTES = 4 << 20
+MAX_RESULT_BYTES = 4 << 20
 """Maximum size in bytes of a stored result. A larger result is left out."""
 INTERRUPTED = "interrupted: the server ended while the job ran, and has started again since"
 
@@ -177,10 +177,10 @@ def job_record(job: Job, tail: int = 0) -> JobRecord:
         files=tuple(
             FileRecord(each.name, str(each.path), each.size, each.stamp, each.is_output) for each in job.files
         ),
-        result=result if len(result) <= RESULT_BYTES else b"",
+        result=result if len(result) <= MAX_RESULT_BYTES else b"",
         error=None if error is None else ErrorRecord(int(error.code), error.message, error.data),
         is_task=feed is None,
         fence=job.fence,
         request=b"" if job.is_over else job.request,
-        asked=b"" if job.is_over or len(job.asked) > RESULT_BYTES else job.asked,
+        asked=b"" if job.is_over or len(job.asked) > MAX_RESULT_BYTES else job.asked,
     )

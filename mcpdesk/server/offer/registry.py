@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, field
 
 MAX_NAME_LENGTH = 100
-MAX_COMPARED = 300
+MAX_COMPARED_CHARACTERS = 300
 """Maximum number of characters, and of items, in a search for similar names. A larger search is too slow."""
 
 
@@ -24,7 +24,7 @@ def similar_name(name: str, names: Collection[str]) -> str:
         return ""
     plain = _plain(name)
     near = [each for each in names if _plain(each) == plain]
-    if not near and len(names) <= MAX_COMPARED:
+    if not near and len(names) <= MAX_COMPARED_CHARACTERS:
         import difflib
 
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)

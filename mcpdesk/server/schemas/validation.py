@@ -40,7 +40,7 @@ Phrase = Callable[[dict[str, Any], Any], str]
 MAX_FAULTS = 20
 """Maximum number of errors that are listed for one schema."""
 TYPES = "string, number, integer, boolean, object, array and null"
-MAX_SHOWN = 12
+MAX_SHOWN_NAMES = 12
 """Maximum number of names or values in one message."""
 MAX_NAME_LENGTH = 100
 """Maximum length in characters of a name in a search for similar names."""
@@ -294,8 +294,8 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
-    return ", ".join(names[:MAX_SHOWN]) + more
+    more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
+    return ", ".join(names[:MAX_SHOWN_NAMES]) + more
 
 
 def _json(value: Any) -> str:
@@ -362,7 +362,7 @@ MAX_NODES = 4_000
 MAX_DEPTH = 48
 MAX_EVALUATIONS = 512
 """Maximum number of schemas that are evaluated for one location in a value."""
-MAX_CHAIN = 128
+MAX_CHAIN_LENGTH = 128
 """Maximum length of a chain of schemas that refer to each other for the same location."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -418,8 +418,8 @@ class _Document:
             return self._costs[key]
         if key in chain:
             raise SchemaError("the schema refers to itself without going deeper into the value")
-        if len(chain) >= MAX_CHAIN:
-            raise SchemaError(f"more than {MAX_CHAIN} schemas apply to one value through each other")
+        if len(chain) >= MAX_CHAIN_LENGTH:
+            raise SchemaError(f"more than {MAX_CHAIN_LENGTH} schemas apply to one value through each other")
         total = 1
         for part in self.same_place(node):
             total += self.evaluations(part, (*chain, key))

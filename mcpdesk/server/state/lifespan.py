@@ -11,7 +11,7 @@ from typing import Any
 from mcpdesk.errors import HandlerError, ServerFailure
 
 Function = Callable[[Any], AsyncGenerator[Any, None]]
-CLOSE_S = 10.0
+CLOSE_TIMEOUT_S = 10.0
 """Maximum number of seconds for the code after the `yield`."""
 _log = logging.getLogger(__name__)
 
@@ -53,9 +53,11 @@ class Lifespan:
             return
         if self._ready is not None and not self._ready.done():
             self._task.cancel()
-        await asyncio.wait([self._task], timeout=CLOSE_S)
+        await asyncio.wait([self._task], timeout=CLOSE_TIMEOUT_S)
         if not self._task.done():
-            _log.warning("%s: lifespan did not end within %g s after its yield", self._location, CLOSE_S)
+            _log.warning(
+                "%s: lifespan did not end within %g s after its yield", self._location, CLOSE_TIMEOUT_S
+            )
             self._task.cancel()
 
     async def _run(self, server: object, ready: asyncio.Future[Any]) -> None:

@@ -56,13 +56,13 @@ sent before the body was complete.
 """
 MAX_IDLE_DIALOGUES = 64
 """If a connection has this many dialogues, idle dialogues are closed before another one begins."""
-MAX_ORPHANS = 1_000
+MAX_ORPHANED_DIALOGUES = 1_000
 """Maximum number of dialogues that continue without a connection. The oldest are ended first."""
 SPARE_FILES = 128
 """Number of open files that are reserved for purposes other than connections."""
 SHUTDOWN_S = 0.05
 """Seconds at shutdown within which cancelled handlers must end, and then clients must read their answers."""
-MAX_LINE = 8190
+MAX_LINE_BYTES = 8190
 """Maximum size in bytes of the request line or of one header."""
 MAX_HEADERS = 128
 END_OF_HEAD = b"\r\n\r\n"
@@ -435,8 +435,8 @@ class HttpConnection(asyncio.Protocol):
             head = data.lstrip(b"\r\n")  # empty lines before a request are allowed
         end = head.find(END_OF_HEAD)
         size = len(head) if end < 0 else end
-        if size > MAX_LINE and max(map(len, head[:size].split(b"\r\n"))) > MAX_LINE:
-            return f"a line of the request's head exceeds {MAX_LINE} bytes"
+        if size > MAX_LINE_BYTES and max(map(len, head[:size].split(b"\r\n"))) > MAX_LINE_BYTES:
+            return f"a line of the request's head exceeds {MAX_LINE_BYTES} bytes"
         if head.count(b"\r\n", 0, size) > MAX_HEADERS:
             return f"the request has more than {MAX_HEADERS} headers"
         if end < 0:
@@ -480,8 +480,8 @@ class HttpConnections:
             access_log=None,
             auto_decompress=False,
             logger=_AIOHTTP_LOG,
-            max_line_size=MAX_LINE,
-            max_field_size=MAX_LINE,
+            max_line_size=MAX_LINE_BYTES,
+            max_field_size=MAX_LINE_BYTES,
             max_headers=MAX_HEADERS,
             lingering_time=LINGER_S,
         )
@@ -562,7 +562,7 @@ class HttpConnections:
     def add_orphan(self, dialogue: HostedDialogue) -> None:
         """Keep a dialogue without a connection until its calls have ended."""
         self._orphans[dialogue] = time.time()
-        if len(self._orphans) > MAX_ORPHANS:
+        if len(self._orphans) > MAX_ORPHANED_DIALOGUES:
             oldest = next(iter(self._orphans))
             del self._orphans[oldest]
             oldest.close("too many calls of disconnected clients")

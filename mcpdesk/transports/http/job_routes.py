@@ -51,7 +51,7 @@ MAX_WAIT_MS = 24 * 3600 * 1000
 PAUSE_S = 0.05
 """Seconds between two messages on a WebSocket. Events in this time are sent together."""
 KINDS = ("stdout", "stderr", "progress")
-MESSAGE_BYTES = 4096
+MAX_MESSAGE_BYTES = 4096
 """Maximum size in bytes of a message from the client. It is read and ignored."""
 
 NO_JOB = "No such job: it never existed, or has expired"
@@ -227,7 +227,7 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
 async def opened_socket(request: web.BaseRequest) -> Socket | web.Response:
     """Upgrade the connection to a WebSocket, or return an error response."""
     socket: Socket = web.WebSocketResponse(
-        heartbeat=HEARTBEAT_S, timeout=CLOSE_TIMEOUT_S, compress=False, max_msg_size=MESSAGE_BYTES
+        heartbeat=HEARTBEAT_S, timeout=CLOSE_TIMEOUT_S, compress=False, max_msg_size=MAX_MESSAGE_BYTES
     )
     return await upgraded(request, socket) or socket
 

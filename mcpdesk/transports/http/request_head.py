@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
-MAX_SHARED = 4 << 10
+MAX_CACHED_HEAD_BYTES = 4 << 10
 """Maximum size in bytes of headers that are cached."""
-MAX_HEADS = 512
+MAX_CACHED_HEADS = 512
 """Maximum number of cached heads of one listener."""
 DIALECT = "?"
 """First character of `route` if the path belongs to a dialect; the path follows it. No real path has it."""
@@ -124,8 +124,8 @@ class RequestHeads:
         head = self._heads.get(key)
         if head is None:
             head = RequestHead(request, self._dialect_paths)
-            if sum([len(name) + len(value) for name, value in key[2]]) <= MAX_SHARED:
-                if len(self._heads) >= MAX_HEADS:
+            if sum([len(name) + len(value) for name, value in key[2]]) <= MAX_CACHED_HEAD_BYTES:
+                if len(self._heads) >= MAX_CACHED_HEADS:
                     del self._heads[next(iter(self._heads))]
                 self._heads[key] = head
         return head

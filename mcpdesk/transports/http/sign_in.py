@@ -22,7 +22,7 @@ from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer,
 
 PAGE_HEADER = "X-Mcpdesk-Page"
 """Header with the page key of a browser."""
-MAX_BODY = 10_000
+MAX_BODY_BYTES = 10_000
 """Maximum size of a sign-in request in bytes."""
 NOT_SIGNED_IN = "Unauthorized: sign in as the operator"
 HINT = (
@@ -76,7 +76,7 @@ class SignIn:
 
     async def sign_in(self, request: web.BaseRequest) -> web.Response:
         """Create a session for a browser that sends `{"word": ...}`. Raises: RequestRefused."""
-        given = await read_json(request, MAX_BODY)
+        given = await read_json(request, MAX_BODY_BYTES)
         word = given.get("word") if isinstance(given, dict) else None
         session = self.operator.sign_in(word) if isinstance(word, str) else None
         if session is None:

@@ -29,7 +29,7 @@ from mcpdesk.tui.widgets.text_field import TextField
 
 SuggestionSource = Callable[[str, str], Awaitable[Sequence[str]]]
 """Function that returns suggestions for a field's name and text, the best first."""
-LABEL_WIDTH = 22
+MAX_LABEL_WIDTH = 22
 """Maximum width in cells of a label."""
 
 
@@ -135,7 +135,7 @@ class FormPart(Vertical):
     def _head(self) -> Label:
         field = self.node.field
         is_required = field.required and field.depth > 0 and bool(field.key)
-        label = one_line(self.label, LABEL_WIDTH) + (" *" if is_required else "")
+        label = one_line(self.label, MAX_LABEL_WIDTH) + (" *" if is_required else "")
         name = Label(Content(label), classes="name -required" if is_required else "name")
         name.display = bool(self.label)
         if self.label_width:

@@ -20,7 +20,7 @@ from mcpdesk.link.values import SchemaFailure
 from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.field_widgets import (
-    LABEL_WIDTH,
+    MAX_LABEL_WIDTH,
     ChoicePart,
     ConstantPart,
     FormPart,
@@ -53,7 +53,7 @@ class NestedPart(FormPart):
     def nested(self, nodes: Iterable[tuple[str | int, Node]]) -> list[FormPart]:
         """Return parts for nested nodes, with aligned labels."""
         children = [(str(key), node) for key, node in nodes]
-        width = min(LABEL_WIDTH, max((len(key) + 2 for key, _ in children), default=0))
+        width = min(MAX_LABEL_WIDTH, max((len(key) + 2 for key, _ in children), default=0))
         return [part_for(node, key, width) for key, node in children]
 
     async def rebuild(self) -> None:

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from rich.cells import cell_len, set_cell_size
 
-from mcpdesk.tui.render.safe_text import ROOM_FOR_ENDS, one_line, shortened
+from mcpdesk.tui.render.safe_text import MIN_WIDTH_WITH_ENDS, one_line, shortened
 
 
 def cut_apart(names: Iterable[str], width: int) -> dict[str, str]:
@@ -19,7 +19,7 @@ def cut_apart(names: Iterable[str], width: int) -> dict[str, str]:
     alike: dict[str, list[str]] = {}
     for name, text in cut.items():
         alike.setdefault(text, []).append(name)
-    if width >= ROOM_FOR_ENDS:
+    if width >= MIN_WIDTH_WITH_ENDS:
         for group in alike.values():
             if len(group) > 1:
                 texts = [one_line(name) for name in group]

@@ -21,7 +21,7 @@ def one_line(text: str, width: int = 0) -> str:
     return set_cell_size(line, width - 1).rstrip() + "…"
 
 
-ROOM_FOR_ENDS = 18
+MIN_WIDTH_WITH_ENDS = 18
 """Minimum width at which a shortened text keeps its end as well as its beginning."""
 REASON_TAIL = 0.5
 """Argument `tail` of `shortened` for a text that begins with a name and ends with a reason."""
@@ -30,13 +30,13 @@ REASON_TAIL = 0.5
 def shortened(text: str, width: int, tail: float = 1 / 3) -> str:
     """Return `text` cleaned, on one line, and with its middle cut out if it is longer than `width` cells.
 
-    `tail` is the share of `width` in which the end of the text is shown. Below `ROOM_FOR_ENDS` cells, only
-    the beginning is shown.
+    `tail` is the share of `width` in which the end of the text is shown. Below `MIN_WIDTH_WITH_ENDS` cells,
+    only the beginning is shown.
     """
     line = clean(text, newlines=False)
     if cell_len(line) <= width:
         return line
-    if width < ROOM_FOR_ENDS:
+    if width < MIN_WIDTH_WITH_ENDS:
         return one_line(line, max(width, 1))
     end = ending(line, int((width - 1) * tail) + 1)
     return f"{set_cell_size(line, width - cell_len(end)).rstrip()}{end}"

@@ -29,7 +29,7 @@ from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 MAX_ROWS = 10_000
 """Maximum number of rows. If there are more, the oldest fifth is removed."""
-MAX_LINE = 8_192
+MAX_LINE_LENGTH = 8_192
 """Maximum length in characters of a line. A longer line is divided."""
 
 Row = tuple[str, int, int]
@@ -86,9 +86,9 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
         if self._unfinished_rows:
             del self._rows[-self._unfinished_rows :]
         *lines, rest = (self._unfinished + text).split("\n")
-        while len(rest) > MAX_LINE:
-            lines.append(rest[:MAX_LINE])
-            rest = rest[MAX_LINE:]
+        while len(rest) > MAX_LINE_LENGTH:
+            lines.append(rest[:MAX_LINE_LENGTH])
+            rest = rest[MAX_LINE_LENGTH:]
         for line in lines[-MAX_ROWS:]:
             self._rows += self._rows_of(_without_overwritten(line).rstrip("\r"))
         self._unfinished = _without_overwritten(rest)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MEASURED_ROWS = 500
 """Number of rows, from the first, whose cells determine the widths of the columns."""
-_MAX_CELLS = 40
+_MAX_COLUMN_WIDTH = 40
 """Maximum width of a column in terminal cells."""
 _GAP = 2
 
@@ -77,8 +77,10 @@ class RecordTable(TypedQuery, LineList):
 
     @staticmethod
     def _width_of(records: Records, name: str) -> int:
-        cells = (cell_len(one_line(cell(row, name)[:_MAX_CELLS])) for row in records.rows[:_MEASURED_ROWS])
-        return min(_MAX_CELLS, max(cell_len(one_line(name)) + 2, *cells, 1))
+        cells = (
+            cell_len(one_line(cell(row, name)[:_MAX_COLUMN_WIDTH])) for row in records.rows[:_MEASURED_ROWS]
+        )
+        return min(_MAX_COLUMN_WIDTH, max(cell_len(one_line(name)) + 2, *cells, 1))
 
     @property
     def row_count(self) -> int:

@@ -18,15 +18,15 @@ from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import pretty
 from mcpdesk.tui.results.records import Records, as_csv, as_table, records_of
 
-MAX_DUMP = 4_096
+MAX_DUMP_BYTES = 4_096
 """Maximum number of bytes of a blob that are shown as hex."""
 _SVG = "image/svg+xml"
-_DUMP_BASE64 = (MAX_DUMP // 3 + 1) * 4
-"""Number of base64 characters that contain at least `MAX_DUMP` bytes."""
+_DUMP_BASE64 = (MAX_DUMP_BYTES // 3 + 1) * 4
+"""Number of base64 characters that contain at least `MAX_DUMP_BYTES` bytes."""
 _MARKDOWN = re.compile(
     r"^(#{1,6} |[-*+] |\d+\. |> |```|\|.+\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
 )
-_MARKDOWN_SIGNS = 2
+_MIN_MARKDOWN_SIGNS = 2
 """Minimum number of Markdown constructs in a text that counts as Markdown."""
 
 
@@ -124,13 +124,13 @@ def table_of(structured: Any, content_blocks: Sequence[Block]) -> Records | None
 
 def looks_like_markdown(text: str) -> bool:
     """Return True if a text contains enough Markdown constructs."""
-    return len(_MARKDOWN.findall(text[:4096])) >= _MARKDOWN_SIGNS
+    return len(_MARKDOWN.findall(text[:4096])) >= _MIN_MARKDOWN_SIGNS
 
 
 def hex_dump(data: bytes) -> str:
     """Return lines of an offset, sixteen bytes in hex, and the same bytes as characters."""
     lines = []
-    for start in range(0, min(len(data), MAX_DUMP), 16):
+    for start in range(0, min(len(data), MAX_DUMP_BYTES), 16):
         piece = data[start : start + 16]
         shown = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in piece)
         lines.append(f"{start:06x}  {piece[:8].hex(' '):<23}  {piece[8:].hex(' '):<23}  {shown}")
@@ -170,7 +170,7 @@ def _blob(text: str, mime: str, note: str = "", uri: str = "") -> Block:
         start = base64.b64decode(text[:_DUMP_BASE64] if len(text) % 4 == 0 else text, validate=True)
     except (binascii.Error, ValueError):
         return Block(BlockKind.TEXT, text, note=f"{note or mime}, not valid base64")
-    cut = f", first {MAX_DUMP:,} bytes" if size > MAX_DUMP else ""
+    cut = f", first {MAX_DUMP_BYTES:,} bytes" if size > MAX_DUMP_BYTES else ""
     return Block(
         BlockKind.BYTES, hex_dump(start), note=f"{description}{cut}", encoded=text, mime=mime, uri=uri
     )
@@ -191,7 +191,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 """Matches characters that are replaced in file names."""
-_MAX_NAME = 80
+_MAX_NAME_LENGTH = 80
 """Maximum number of characters of a file name without its ending."""
 
 
@@ -265,7 +265,7 @@ def _savable(block: Block, stem: str) -> Savable | None:
 
 def file_name(text: str, ending: str = "") -> str:
     """Return a plain file name made from untrusted text: no folders, no leading dot, never empty."""
-    name = _UNSAFE.sub("-", text).strip("-.")[:_MAX_NAME] or "result"
+    name = _UNSAFE.sub("-", text).strip("-.")[:_MAX_NAME_LENGTH] or "result"
     return name if not ending or name.endswith(ending) else name + ending
 
 

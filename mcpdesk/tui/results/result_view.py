@@ -521,7 +521,7 @@ def _widget(block: Block) -> Widget:
 
 
 _BAR_WIDTH = 20
-_LOG_LINES = 200
+_MAX_LOG_LINES = 200
 """Maximum number of log lines that are shown. These are the newest lines."""
 _PERIOD_S = 0.1
 _LOOKUP_PERIOD_S = 0.5
@@ -561,7 +561,7 @@ class RunningView(Static):
         if (progress, count, self._where, age) == self._shown:
             return
         self._shown = (progress, count, self._where, age)
-        lines = [one_line(line) for line in list(self._call.logs)[-_LOG_LINES:]]
+        lines = [one_line(line) for line in list(self._call.logs)[-_MAX_LOG_LINES:]]
         hint = Content.styled("x, ctrl+x cancels", "$text-muted")
         at = [Content.assemble((f"{age} at ", "$text-muted"), one_line(self._where))] if age else []
         self.update(Content("\n").join([_progress(progress), *at, hint, *map(Content, lines)]))

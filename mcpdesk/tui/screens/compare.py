@@ -24,7 +24,7 @@ from mcpdesk.tui.widgets.menu import Dialog
 _NEVER_COMPARED = ("jsonrpc", "id")
 _MAX_VALUE_LENGTH = 2_000
 """Maximum number of characters of a value that are shown."""
-SIDE_BY_SIDE_FROM = 110
+MIN_WIDTH_SIDE_BY_SIDE = 110
 """Minimum width in cells for showing the two values side by side."""
 _BETWEEN = " │ "
 _CONTEXT = 2
@@ -83,7 +83,7 @@ class DifferenceList(LineList):
         self._width = width
         if not self._lines:
             self._rows = [[("no difference", "lines--good")]]
-        elif width >= SIDE_BY_SIDE_FROM:
+        elif width >= MIN_WIDTH_SIDE_BY_SIDE:
             self._rows = list(_side_by_side(self._lines, width))
         else:
             self._rows = list(_one_below_the_other(self._lines))
@@ -266,7 +266,7 @@ _MAX_LINES: Final = 5_000
 """Maximum number of lines of a text in which changed lines are searched."""
 MAX_DIFFERENCES: Final = 1_000
 """Maximum number of differences."""
-_ALIGNED: Final = 300
+_MAX_ALIGNED_ITEMS: Final = 300
 """Maximum number of items of two lists that are aligned. Items of longer lists are compared by index."""
 
 
@@ -302,7 +302,7 @@ def _differ(path: Path, before: Any, after: Any) -> Iterator[Difference]:
 
 
 def _differ_in_lists(path: Path, before: list[Any], after: list[Any]) -> Iterator[Difference]:
-    if max(len(before), len(after)) > _ALIGNED:
+    if max(len(before), len(after)) > _MAX_ALIGNED_ITEMS:
         yield from _item_by_item(path, 0, before, after)
         return
     matcher = SequenceMatcher(None, [compact(one) for one in before], [compact(one) for one in after], False)

@@ -55,7 +55,7 @@ TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the 
 GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN, Protection.SOCKET)
 """Protections with which clients can call a server. Only for these, a required token is shown."""
 SPARK_SECONDS = 8
-_MAX_NAMED = 8
+_MAX_NAMED_SERVERS = 8
 """Maximum number of servers that the tooltip about servers that are down names."""
 
 
@@ -123,8 +123,8 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
 def _down(names: Sequence[str], current: str) -> Iterator[LinePart]:
     """Yield the number of servers that are down. The state of the current one is shown anyway."""
     if any(name != current for name in names):
-        shown = [one_line(name, 60) for name in names[:_MAX_NAMED]]
-        more = [f"and {len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else []
+        shown = [one_line(name, 60) for name in names[:_MAX_NAMED_SERVERS]]
+        more = [f"and {len(names) - _MAX_NAMED_SERVERS} more"] if len(names) > _MAX_NAMED_SERVERS else []
         text = f"✕ {len(names)} down"
         tip = "\n".join([*shown, *more])
         yield _part(text, "bold $text-error", "screen.servers('down')", tip, text, 88)

@@ -14,7 +14,7 @@ from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import one_line
 
-MAX_SEARCHED = 2_000
+MAX_SEARCHED_ROWS = 2_000
 """Number of newest index rows that are searched for calls."""
 MIN_LINES = 4
 """Minimum number of lines, including the heading."""
@@ -29,7 +29,7 @@ name."""
 def latest_calls(index: Index, is_wanted: Wanted, most: int) -> Iterator[Exchange]:
     """Yield the newest wanted requests of peers, the last one first."""
     table, end = index.table, len(index.table)
-    for row in range(end - 1, max(table.base, end - MAX_SEARCHED) - 1, -1):
+    for row in range(end - 1, max(table.base, end - MAX_SEARCHED_ROWS) - 1, -1):
         if table.kind[row] != _REQUEST or table.direction[row]:
             continue
         info = index.connections.get(table.connection[row])

@@ -66,7 +66,7 @@ MAX_SERVER_WIDTH = 16
 MAX_CALLER_WIDTH = 26
 """Cells of the caller and the id of its call, in a line of at least `MIN_WIDTH_WITH_CALLER` cells."""
 MIN_WIDTH_WITH_CALLER = 120
-MAX_UNFOLDED = 30
+MAX_UNFOLDED_ROWS = 30
 """At most this many rows are shown below one entry. The last of them is the last line of the entry. Enter
 shows the lines that are left out."""
 
@@ -204,7 +204,7 @@ class LogList(RowList[LogLine]):
             self._parts.extend(range(1 + below))
 
     def _rows_below(self, line: LogLine) -> int:
-        return min(len(_below(shown_text(line.text))), MAX_UNFOLDED) if self._is_unfolded(line) else 0
+        return min(len(_below(shown_text(line.text))), MAX_UNFOLDED_ROWS) if self._is_unfolded(line) else 0
 
     def _merge_reports(self, call: tuple[int, Id], line: LogLine) -> None:
         """Remove the entries of the call that report the exception of `line`.
@@ -279,9 +279,9 @@ class LogList(RowList[LogLine]):
         if part:
             below = _below(shown_text(line.text))
             text = below[part - 1]
-            if len(below) > MAX_UNFOLDED and part == MAX_UNFOLDED - 1:
+            if len(below) > MAX_UNFOLDED_ROWS and part == MAX_UNFOLDED_ROWS - 1:
                 text = f"… {len(below) - part} more lines: enter"
-            elif len(below) > MAX_UNFOLDED == part:
+            elif len(below) > MAX_UNFOLDED_ROWS == part:
                 text = below[-1]
             yield " " * (24 if width >= 70 else 12), ""
             yield "│ ", "lines--muted"

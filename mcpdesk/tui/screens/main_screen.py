@@ -27,7 +27,7 @@ from mcpdesk.link.values import CoreView, JobState, Notice, ServerView, Severity
 from mcpdesk.tui.actions import FEATURE_ACTIONS, SCREENS, bindings_for, with_feature_actions
 from mcpdesk.tui.crash import ScreenPosition
 from mcpdesk.tui.feature_signs import signs_of
-from mcpdesk.tui.following import PERIOD_S, TICK_S
+from mcpdesk.tui.following import MIN_REFRESH_PERIOD_S, TICK_S
 from mcpdesk.tui.forms.question_text import DESK, QuestionBanner
 from mcpdesk.tui.screens.frame_lines import (
     SPARK_SECONDS,
@@ -403,7 +403,7 @@ class MainScreen(Screen[None]):
             self.server = names[0] if names else ""
         if not self._has_server and self.server and self.shown:
             self._has_server = True
-            self.set_timer(PERIOD_S, self.desk.server_is_painted)
+            self.set_timer(MIN_REFRESH_PERIOD_S, self.desk.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
         may_fall_quiet = any(client.will_be_quiet(time.time()) for client in view.clients)
         next_callback = view.work.next_callback

@@ -125,7 +125,7 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
             self.dismiss(name)
 
 
-_MAX_COPIED = 10_000
+_MAX_SHOWN_LENGTH = 10_000
 """Maximum number of characters of a copied text that are shown."""
 
 
@@ -156,7 +156,7 @@ class NewsScreen(PageDialog):
             lines.append(
                 Content.styled("\nCopied last, in case the terminal did not accept it:", "$text-muted")
             )
-            lines.append(Content(clean(self._copied[:_MAX_COPIED])))
-            if (more := len(self._copied) - _MAX_COPIED) > 0:
+            lines.append(Content(clean(self._copied[:_MAX_SHOWN_LENGTH])))
+            if (more := len(self._copied) - _MAX_SHOWN_LENGTH) > 0:
                 lines.append(Content.styled(f"… and {more:,} more characters", "$text-muted"))
         return Content("\n").join(lines or [Content("nothing yet")])

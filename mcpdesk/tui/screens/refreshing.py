@@ -23,7 +23,7 @@ from textual.screen import Screen
 from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
-from mcpdesk.tui.following import PERIOD_S, TICK_S
+from mcpdesk.tui.following import MIN_REFRESH_PERIOD_S, TICK_S
 from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.safe_text import one_line
 
@@ -166,7 +166,7 @@ class ScreenRefresher:
     def _come(self) -> None:
         """Refresh now, or one period after the last refresh."""
         if self._is_slow and self._screen.is_attached:
-            period_s = PERIOD_S if self._screen.is_active else COVERED_S
+            period_s = MIN_REFRESH_PERIOD_S if self._screen.is_active else COVERED_S
             rest_s = self._beaten + period_s - time.monotonic()
             if rest_s > 0:
                 self._beat_in(rest_s)
@@ -188,7 +188,7 @@ class ScreenRefresher:
     def _beat_in(self, rest_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._is_slow = rest_s > PERIOD_S
+        self._is_slow = rest_s > MIN_REFRESH_PERIOD_S
         self._timer = self._later(rest_s, self._tick)
 
     def _later(self, rest_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
@@ -200,9 +200,9 @@ class ScreenRefresher:
         """Return the seconds until the next beat. None to wait for a change."""
         is_active = self._screen.is_active
         if not self._link.reports_changes:
-            return COVERED_S if not is_active else REST_BEAT_S if self.is_resting else PERIOD_S
+            return COVERED_S if not is_active else REST_BEAT_S if self.is_resting else MIN_REFRESH_PERIOD_S
         if self._has_news or self._is_late or not self._is_calm():
-            return PERIOD_S if is_active else COVERED_S
+            return MIN_REFRESH_PERIOD_S if is_active else COVERED_S
         tick_s = self._tick_s()
         if not self._trailing:
             return tick_s
@@ -222,7 +222,7 @@ class ScreenRefresher:
         """Refresh often again, and refresh soon, because the person pressed a key."""
         self._quiet_beats = 0
         if self._is_slow and self._loop is not None and self._screen.is_active:
-            self._beat_in(PERIOD_S)
+            self._beat_in(MIN_REFRESH_PERIOD_S)
 
     def beat(self) -> None:
         """Refresh, unless this must wait. While the screen rests, and under load, only some beats refresh."""

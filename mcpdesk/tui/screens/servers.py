@@ -35,7 +35,7 @@ from mcpdesk.tui.widgets.pane import Pane
 if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
-COUNT_S = 0.004
+MAX_COUNT_S = 0.004
 """Maximum seconds for counting calls in one refresh. The rest of a large recording is counted in later
 refreshes.
 """
@@ -123,7 +123,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     def show_view(self, view: CoreView) -> None:
         """Show the current states."""
         statistics = self.link.traffic.statistics
-        self._more = statistics.update(COUNT_S)
+        self._more = statistics.update(MAX_COUNT_S)
         if statistics.version != self._counts_version and time.monotonic() >= self._updated_at + UPDATE_S:
             self._updated_at, self._counts_version = time.monotonic(), statistics.version
             self._counts = counts_of(statistics)
@@ -145,7 +145,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     def tick_s(self) -> float | None:
         """Return the seconds until the next refresh, or None if all calls are counted and shown."""
         if self._more:
-            return COUNT_S
+            return MAX_COUNT_S
         return UPDATE_S if self.link.traffic.statistics.version != self._counts_version else None
 
     def select(self, name: str) -> None:

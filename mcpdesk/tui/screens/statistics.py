@@ -43,7 +43,7 @@ from mcpdesk.tui.widgets.path_prompt import PathPrompt
 if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
-COUNT_S = 0.02
+MAX_COUNT_S = 0.02
 """Maximum seconds of counting in one refresh. The rest of a capture is counted in later refreshes."""
 UPDATE_S = 1.0
 """Seconds between two updates of the table while calls arrive."""
@@ -56,7 +56,7 @@ _MIN_CHART_LINES, _MAX_LINES = 2, 16
 """Minimum and maximum height of a chart in lines, without its heading and axis."""
 _MIN_CHART_S = 60
 """Minimum time span of a chart in seconds."""
-_SIDE_BY_SIDE = 70
+_MIN_WIDTH_SIDE_BY_SIDE = 70
 """Minimum width in cells for showing the two charts side by side."""
 
 
@@ -142,7 +142,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
 
     def show_view(self, view: CoreView) -> None:
         """Count new exchanges, and show them once a second."""
-        self._more = self._statistics.update(COUNT_S)
+        self._more = self._statistics.update(MAX_COUNT_S)
         if (now := time.monotonic()) >= self._updated_at + UPDATE_S:
             self._updated_at = now
             self.update_data(view)
@@ -152,7 +152,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
 
     def tick_s(self) -> float | None:
         """Return the seconds until the next refresh, or None if all calls are counted and shown."""
-        return COUNT_S if self._more else UPDATE_S if self._is_stale else None
+        return MAX_COUNT_S if self._more else UPDATE_S if self._is_stale else None
 
     def version_of(self, view: CoreView) -> object:
         shown = (self.subject, self.order, self.is_reversed)
@@ -334,7 +334,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             return []
         length_s = times.length_s
         slots = max(len(self._statistics.total().rates), _MIN_CHART_S // length_s)
-        is_wide = width >= _SIDE_BY_SIDE
+        is_wide = width >= _MIN_WIDTH_SIDE_BY_SIDE
         high = max(_MIN_CHART_LINES, min(_MAX_LINES, (height if is_wide else height // 2) - 2))
         cells = (width - 3) // 2 if is_wide else width
         rates = [count / length_s for count in tally.rates]

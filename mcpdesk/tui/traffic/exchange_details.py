@@ -67,7 +67,7 @@ def failure_text(response: Any) -> str:
     return " ".join(str(each["text"]) for each in blocks if isinstance(each, dict) and "text" in each)
 
 
-SHOWN_BYTES = 256 << 10
+MAX_SHOWN_BYTES = 256 << 10
 """Maximum number of bytes of a frame shown in the details, because masking secrets takes half a second per
 megabyte."""
 
@@ -92,7 +92,7 @@ def frame_heading(index: Index, number: int) -> str:
         return f"{heading}: loading the rest from its core"
     if size < frame.size:
         heading += f", of which {size_text(size)} were kept"
-    return heading + (": its beginning · v shows all, y copies it" if size > SHOWN_BYTES else "")
+    return heading + (": its beginning · v shows all, y copies it" if size > MAX_SHOWN_BYTES else "")
 
 
 def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from mcpdesk.tui.workbench.item_requests import Request, repeated_request, shell
 from mcpdesk.tui.workbench.past_calls import DeskFile
 
 _CAPTURE = MenuLine("capture", "opens again: mcpdesk open", "o")
-MAX_SEARCHED = 2_000
+MAX_SEARCHED_EXCHANGES = 2_000
 """Number of newest exchanges whose servers are named in the menu."""
 _CASES = "cases"
 """Name of the format of test cases."""
@@ -121,7 +121,7 @@ def case_folders(link: Link, numbers: Sequence[int]) -> str:
     if (recorder := _case_recorder()) is None:
         return ""
     hosted = {one.name: one.folder for one in link.view().servers}
-    calls = recorder.recordable(link.traffic, numbers[-MAX_SEARCHED:])
+    calls = recorder.recordable(link.traffic, numbers[-MAX_SEARCHED_EXCHANGES:])
     servers = {link.traffic.exchange(number).server for number in calls}
     return ", ".join(str(recorder.folder(name, hosted.get(name, ""))) for name in sorted(servers))
 

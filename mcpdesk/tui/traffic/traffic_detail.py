@@ -39,8 +39,8 @@ from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.exchange_details import (
     ENVELOPE,
     FOLDED_MEMBERS,
+    MAX_SHOWN_BYTES,
     MESSAGES,
-    SHOWN_BYTES,
     failure_text,
     frame_heading,
     frame_text,
@@ -90,7 +90,7 @@ class FramePage(VerticalScroll):
         """Show another frame from its beginning."""
         self.border_title = Content(frame_heading(index, number)).markup
         self.remove_children()
-        self.mount(LongText(frame_text(index, number, SHOWN_BYTES)))
+        self.mount(LongText(frame_text(index, number, MAX_SHOWN_BYTES)))
         self.scroll_home(animate=False)
 
     def action_scroll_end(self) -> None:
@@ -403,7 +403,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         failure = ""
         if last.status in FAILED and last.response is not None:
             stored_frame = self.index.frame(last.response)
-            if stored_frame is not None and stored_frame.size <= SHOWN_BYTES:
+            if stored_frame is not None and stored_frame.size <= MAX_SHOWN_BYTES:
                 failure = failure_text(message(self.index, last, last.response).value)
         self.set_class(bool(failure), "-failed")
         self.query_one(".failure", Static).update(Content(f"✗ {one_line(failure)}"))

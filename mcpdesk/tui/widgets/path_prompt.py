@@ -18,7 +18,7 @@ from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.menu import Dialog
 
-PATH_CHARACTERS = 4_096
+MAX_PATH_LENGTH = 4_096
 """Maximum length of a typed path."""
 
 
@@ -44,7 +44,7 @@ class PathPrompt(Dialog[Path]):
             box.border_title = Content(one_line(self._title))
             box.border_subtitle = "enter writes the file · esc close"
             yield LineField(
-                str(self._proposed), max_length=PATH_CHARACTERS, compact=True, select_on_focus=False
+                str(self._proposed), max_length=MAX_PATH_LENGTH, compact=True, select_on_focus=False
             )
             yield Static("", classes="problem", markup=False)
 

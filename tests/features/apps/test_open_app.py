@@ -357,7 +357,7 @@ async def test_a_second_tab_replaces_the_first(tmp_path: Path) -> None:
 
 
 async def test_a_flood_of_messages_is_slowed_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(app_session, "MAX_RATE", 3)
+    monkeypatch.setattr(app_session, "MAX_MESSAGES_PER_S", 3)
     waits: list[float] = []
     sleep = asyncio.sleep
 

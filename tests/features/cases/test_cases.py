@@ -17,7 +17,7 @@ import pytest
 
 from mcpdesk.errors import CallError, DeskUserError
 from mcpdesk.testing import ServerUnderTest, read_cases
-from mcpdesk.testing.connected_server import MAX_LOGGED, ProgramLog
+from mcpdesk.testing.connected_server import MAX_LOG_LINES, ProgramLog
 from tests.support.patience import WITHIN_S
 
 ROOT = Path(__file__).parents[3]
@@ -324,10 +324,10 @@ def test_a_client_reports_a_server_that_cannot_be_reached() -> None:
 
 def test_a_program_that_logs_a_lot_leaves_a_bounded_number_of_lines() -> None:
     logged = ProgramLog()
-    for number in range(MAX_LOGGED + 9):
+    for number in range(MAX_LOG_LINES + 9):
         logged.log(f"line {number}")
     logged.stray(b"x" * 1_000_000)
     found = logged()
-    assert found[:2] == ["(11 earlier lines were dropped)", "line 11"] and len(found) == MAX_LOGGED
+    assert found[:2] == ["(11 earlier lines were dropped)", "line 11"] and len(found) == MAX_LOG_LINES
     assert found[-1].startswith("(stdout) xxx") and len(found[-1]) < 10_000
     assert logged() == []

@@ -59,7 +59,7 @@ ASKED = Question(1, "shop", "claude 2", "AskUserQuestion", (PAGE,), 10.0, 70.0)
 @pytest.fixture(autouse=True)
 def patient_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """One look pairs all frames, on a busy machine too."""
-    monkeypatch.setattr(link_board, "LOOK_TIME_S", WITHIN_S)
+    monkeypatch.setattr(link_board, "MAX_LOOK_S", WITHIN_S)
 
 
 @pytest.fixture

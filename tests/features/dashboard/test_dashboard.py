@@ -283,7 +283,7 @@ def _is_of(job: str, told: Any) -> bool:
 
 
 async def test_bad_bodies_are_refused_by_name(shown: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpdesk.features.dashboard.dashboard_routes.MAX_BODY", 1000)
+    monkeypatch.setattr("mcpdesk.features.dashboard.dashboard_routes.MAX_BODY_BYTES", 1000)
     plain = await shown.post("answer", Content_Type="text/plain", **AS_OPERATOR)
     assert plain.status == 415
     assert (await shown.post("answer", b"{", **AS_OPERATOR)).status == 400
@@ -585,7 +585,7 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
 ) -> None:
     async with shown.events(**AS_OPERATOR) as events:
         await events.event("traffic")
-        monkeypatch.setattr("mcpdesk.features.dashboard.page_updates.MAX_UNREAD", -1)
+        monkeypatch.setattr("mcpdesk.features.dashboard.page_updates.MAX_UNREAD_BYTES", -1)
         await shown.called("echo", text="unseen")
         (entry,) = shown.desk.host.http._extra  # type: ignore[union-attr]
         assert isinstance(entry, DashboardEntry)

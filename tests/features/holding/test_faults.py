@@ -208,7 +208,7 @@ async def test_who_cancels_or_leaves_is_not_waited_for_and_those_that_wait_are_b
     await until(lambda: holds.waiting == 2)
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     await until(lambda: holds.waiting == 1)
-    monkeypatch.setattr(holds_module, "MAX_WAITING", 50)
+    monkeypatch.setattr(holds_module, "MAX_WAITING_REQUESTS", 50)
     for number in range(3, 103):
         peer.modern(number, "tools/call", ECHO)
     await until(lambda: holds.waiting == 50)

@@ -12,7 +12,7 @@ from tests.support.patience import within
 
 
 async def test_messages_beyond_the_limit_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_outlet, "MAX_QUEUED", 2)
+    monkeypatch.setattr(held_outlet, "MAX_QUEUED_MESSAGES", 2)
     delivered: list[bytes] = []
     is_held, may_go = asyncio.Event(), asyncio.Event()
 

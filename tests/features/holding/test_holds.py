@@ -237,7 +237,7 @@ async def test_http_requests_of_both_eras_are_held_and_one_that_is_dropped_hears
 
 
 async def test_messages_pass_while_as_many_are_held_as_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holds_module, "MAX_HELD", 2)
+    monkeypatch.setattr(holds_module, "MAX_HELD_MESSAGES", 2)
     peer = Peer()
     await peer.shake_hands()
     holds = holding(peer, "tool:echo")

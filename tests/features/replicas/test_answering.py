@@ -300,7 +300,7 @@ async def test_an_answer_is_taken_that_was_given_while_its_replica_was_cut_off(
 async def test_questions_that_are_over_make_room_for_those_of_other_replicas(
     shared_engine: EngineServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_inbox, "MAX_SHOWN", 1)
+    monkeypatch.setattr(shared_inbox, "MAX_SHOWN_QUESTIONS", 1)
     async with two_replicas(shared_engine.url, deployment(tmp_path)) as (here, there):
         for page in (COLOUR, Page("Which size?", "Paint", COLOUR.options)):
             asked = here.ask(page)

@@ -333,7 +333,7 @@ def test_a_call_with_something_masked_can_only_be_denied_over_the_engine() -> No
 async def test_a_desk_that_does_not_read_costs_a_bound_of_memory_and_what_is_cut_is_counted(
     folder: Path, shared_engine: EngineServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_publisher, "STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(engine_publisher, "MAX_STREAM_BYTES", 1 << 20)
     async with running_desk(folder) as desk:
         welcome = Welcome(mcpdesk=__version__, pid=1, kind="serve", names=("far",))
 

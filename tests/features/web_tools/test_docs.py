@@ -223,7 +223,7 @@ async def test_a_browser_that_is_refused_leaves_what_was_fetched(
 async def test_a_picture_that_never_comes_does_not_cost_the_page(
     served: Site, way: str, load_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(browser, "LOAD_S", load_s)
+    monkeypatch.setattr(browser, "LOAD_TIMEOUT_S", load_s)
     result = await read(f"{served.base}/waiting")
     assert "Built meanwhile" in text(result) and fields(result)["way"] == way
     assert "[the page was still loading when the wait of 0 ms ended; a longer wait_ms" in text(result)

@@ -278,7 +278,7 @@ async def test_a_stateless_call_ends_with_its_connection() -> None:
 
 
 async def test_calls_without_a_client_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MAX_ORPHANS", 2)
+    monkeypatch.setattr(connections, "MAX_ORPHANED_DIALOGUES", 2)
     async with serving() as served:
         running = 0
 

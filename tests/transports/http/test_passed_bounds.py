@@ -15,7 +15,7 @@ def answer(number: int) -> bytes:
 
 
 def test_responses_wait_for_the_answer_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pass_through_routes, "MAX_UNCLAIMED", 2)
+    monkeypatch.setattr(pass_through_routes, "MAX_UNCLAIMED_MESSAGES", 2)
     recorded: list[bytes] = []
     unclaimed = UnclaimedMessages(recorded.append)
     for number in range(3):

@@ -74,7 +74,7 @@ def test_the_head_says_how_long_a_body_is_unless_it_comes_in_chunks() -> None:
 
 
 def test_equal_heads_are_one_value_and_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_HEADS", 2)
+    monkeypatch.setattr(module, "MAX_CACHED_HEADS", 2)
     heads = RequestHeads()
 
     def found(path: str, length: int = 1) -> RequestHead:
@@ -85,8 +85,8 @@ def test_equal_heads_are_one_value_and_the_oldest_are_forgotten(monkeypatch: pyt
     assert found("/a") is first and found("/a", 2) is not first and len(heads) == 2
     assert found("/b") is not first and len(heads) == 2
     assert found("/a") is not first
-    long = found("/a", module.MAX_SHARED)
-    assert found("/a", module.MAX_SHARED) is not long and len(heads) == 2
+    long = found("/a", module.MAX_CACHED_HEAD_BYTES)
+    assert found("/a", module.MAX_CACHED_HEAD_BYTES) is not long and len(heads) == 2
 
 
 def test_headers_are_recorded_as_they_came() -> None:

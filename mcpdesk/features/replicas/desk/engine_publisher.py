@@ -46,13 +46,13 @@ STATE_S = 0.2
 """Seconds between two reads of the state other than traffic."""
 PAUSE_S = 0.25
 """Seconds between two attempts while the engine is unreachable."""
-ENTRY_BYTES: Final = 256 << 10
+MAX_ENTRY_BYTES: Final = 256 << 10
 """Maximum size in bytes of one entry. An entry with a single message may be larger."""
-STREAM_BYTES: Final = 8 << 20
+MAX_STREAM_BYTES: Final = 8 << 20
 """Maximum total size in bytes of the entries that are kept in the engine. The newest are kept."""
 PAST_FRAMES, PAST_LINES = 2_000, 1_000
 """Number of past frames, and of log lines, that a desk receives when it joins."""
-MAX_WAITING = 1_000
+MAX_UNANSWERED_REQUESTS = 1_000
 """Maximum number of unanswered requests of one desk. Further requests are ignored."""
 _log = logging.getLogger(__name__)
 _of_desk: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
@@ -152,7 +152,7 @@ class EnginePublisher:
             desk.is_new = True
         elif desk is None:
             self._strangers.add(name)
-        elif desk.visit.waiting < MAX_WAITING:
+        elif desk.visit.waiting < MAX_UNANSWERED_REQUESTS:
             desk.visit.handle(message)
         if desk is not None:
             desk.last_request = time.monotonic()
@@ -274,7 +274,7 @@ class _Entries:
 
         Otherwise begin a new entry.
         """
-        if self._pieces and (desk != self._desk or self._held + len(message) > ENTRY_BYTES):
+        if self._pieces and (desk != self._desk or self._held + len(message) > MAX_ENTRY_BYTES):
             self._finish()
         self._desk = desk
         self._pieces.append(message)
@@ -298,7 +298,7 @@ class _Entries:
         size = sum(map(len, fields.values()))
         self._written.append((identifier, size))
         self._size += size
-        while self._size > STREAM_BYTES and len(self._written) > 1:
+        while self._size > MAX_STREAM_BYTES and len(self._written) > 1:
             self._size -= self._written.popleft()[1]
         self.oldest = self._written[0][0]
 

@@ -40,7 +40,7 @@ WELCOME_TIMEOUT_S = 5.0
 """Seconds within which a replica must send its `Welcome`."""
 PAUSE_S = 0.25
 """Seconds between two attempts while the engine is unreachable."""
-REJOIN_S = 1.0
+MIN_REJOIN_PERIOD_S = 1.0
 """Minimum number of seconds between two requests to join the same replica."""
 _decode_welcome = msgspec.msgpack.Decoder(Welcome)
 
@@ -109,7 +109,7 @@ class EngineWire:
     async def _read(self) -> None:
         """Read new entries. If no entry exists yet, wait. Raises: EngineUnavailable."""
         now = asyncio.get_running_loop().time()
-        if self._wants_to_join and now - self._joined_at >= REJOIN_S:
+        if self._wants_to_join and now - self._joined_at >= MIN_REJOIN_PERIOD_S:
             self._joined_at, self._wants_to_join = now, False
             self.send(join_message())
         for identifier, fields in await self._engine.read_stream(self._news, self._last):

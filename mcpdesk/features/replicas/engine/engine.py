@@ -47,7 +47,7 @@ CERTIFICATE_HINT = "ssl_certfile=FILE and ssl_keyfile=FILE in the URL name it"
 MISSING_REDIS = "redis-py is not installed: pip install 'mcpdesk[redis]'"
 
 
-BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0)
+DURATION_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0)
 """Upper bounds in seconds of the histogram of command durations. The last range has no upper bound."""
 PROBE_S: Final = 60
 """Seconds after which the key written by probes expires."""
@@ -112,13 +112,13 @@ class EngineFigures:
     def __init__(self) -> None:
         self.refused: Counter[EngineRefusal] = Counter()
         """Requests that failed, including those not sent because the engine was known to be unreachable."""
-        self.counts = [0] * (len(BOUNDS) + 1)
+        self.counts = [0] * (len(DURATION_BOUNDS_S) + 1)
         """Number of requests sent, by duration range."""
         self.total_s = 0.0
 
     def add(self, seconds: float) -> None:
         """Count a request that was sent."""
-        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.counts[bisect_left(DURATION_BOUNDS_S, seconds)] += 1
         self.total_s += seconds
 
 

@@ -20,7 +20,7 @@ MAX_AGE_S = 7 * 24 * 3600
 """Maximum number of seconds between the last write of a record and its deletion."""
 MAX_BATCH_RECORDS = 50
 """Maximum number of records written by one script."""
-MAX_CLAIMED = 200
+MAX_CLAIMED_JOBS = 200
 """Maximum number of jobs of one replica that are taken over at a time."""
 MAX_LISTED = 2_000
 """Maximum number of records of one owner that are listed, newest first."""
@@ -178,7 +178,7 @@ class EngineJobTable:
 
     async def _claim_of(self, holder: str) -> list[JobRow]:
         key = self._running_key(holder)
-        claimed = await self._engine.run(lambda client: client.srandmember(key, MAX_CLAIMED))
+        claimed = await self._engine.run(lambda client: client.srandmember(key, MAX_CLAIMED_JOBS))
         rows = [await self._claimed(each.decode(), holder) for each in claimed]
         await self._engine.script(FORGET_HOLDER, [key, self._holders], [holder])
         return [row for row in rows if row is not None]

@@ -35,7 +35,7 @@ RETRY_S, MAX_WAIT_S = 2.0, 60.0
 """Seconds without events after which a stream is requested again: at first `RETRY_S`, then twice as long each
 time, up to `MAX_WAIT_S`.
 """
-LAST_ATTEMPT_S = 2.0
+LAST_WRITE_TIMEOUT_S = 2.0
 """Maximum number of seconds for which events that are not written yet delay the end of a replica."""
 MAX_EVENT_BYTES = 4 << 20
 """Maximum size in bytes of an event. A larger event, and all later events of its stream, are not stored."""
@@ -151,7 +151,7 @@ class EngineStreams:
             self._read_task.cancel()
             await asyncio.gather(self._read_task, return_exceptions=True)
         if self._write_task is not None:
-            await asyncio.wait({self._write_task}, timeout=LAST_ATTEMPT_S)
+            await asyncio.wait({self._write_task}, timeout=LAST_WRITE_TIMEOUT_S)
             self._write_task.cancel()
             await asyncio.gather(self._write_task, return_exceptions=True)
 

@@ -34,7 +34,7 @@ FORGOTTEN_S = 3600.0
 """Seconds for which the registry keeps data of a replica that has ended."""
 REPLICA_CHANGED = "said"
 """Kind of event that reports new data of a replica."""
-MAX_KNOWN = 1_000
+MAX_KNOWN_REPLICAS = 1_000
 """Maximum number of replicas that are remembered."""
 MAX_FILES = 2_000
 MAX_FILE_BYTES = 1 << 20
@@ -165,7 +165,7 @@ class LiveReplicas:
             if info is not None and info.id != self.me.id:
                 others[info.id] = info
         self._known_replicas |= others
-        for oldest in list(self._known_replicas)[:-MAX_KNOWN]:
+        for oldest in list(self._known_replicas)[:-MAX_KNOWN_REPLICAS]:
             del self._known_replicas[oldest]
         if others != self.others:
             self._log_change(others)

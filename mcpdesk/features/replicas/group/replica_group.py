@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from mcpdesk.errors import TransportError
-from mcpdesk.features.replicas.engine.engine import BOUNDS, Engine, EngineRefusal
+from mcpdesk.features.replicas.engine.engine import DURATION_BOUNDS_S, Engine, EngineRefusal
 from mcpdesk.features.replicas.engine.engine_database import EngineDatabase
 from mcpdesk.features.replicas.engine.engine_jobs import EngineJobTable, living_holder
 from mcpdesk.features.replicas.engine.engine_rounds import EngineRounds
@@ -199,7 +199,7 @@ class ReplicaGroup:
     def figures(self) -> list[Figure]:
         """Metrics of the engine and the replicas, for `/metrics`."""
         status, engine_figures, living = self.engine.status, self.engine.figures, len(self.living.others) + 1
-        bounds = (*map(str, BOUNDS), "+Inf")
+        bounds = (*map(str, DURATION_BOUNDS_S), "+Inf")
         took = [
             Sample(count, {"le": bound}, "_bucket")
             for bound, count in zip(bounds, accumulate(engine_figures.counts), strict=True)

@@ -35,12 +35,12 @@ from mcpdesk.recorder.masking import mask_text
 
 PAUSE_S = 0.5
 """Seconds between two attempts to write to the engine."""
-LEAVING_S = 2.0
+CLOSE_TIMEOUT_S = 2.0
 """Maximum seconds for which running work may continue when the inbox closes."""
 GRACE_S = 2.0
 """Seconds for which a question that the engine has lost is still shown, because its replica may write it
 again."""
-MAX_SHOWN = 2_000
+MAX_SHOWN_QUESTIONS = 2_000
 """Maximum number of questions of other replicas that are shown at a time."""
 OTHER_DESK = "another desk"
 """Name of the caller, if the desk of another replica called the tool."""
@@ -98,7 +98,7 @@ class SharedInbox:
         self._over.set()
         left = [*self._chores, *([self._sender_task] if self._sender_task else [])]
         if left:  # cancelling a command would leave its connection open
-            await asyncio.wait(left, timeout=LEAVING_S)
+            await asyncio.wait(left, timeout=CLOSE_TIMEOUT_S)
         try:
             await self._questions.forget(self._me)
         except EngineUnavailable as error:
@@ -267,9 +267,9 @@ class SharedInbox:
         origin = (replica, number)
         if origin in self._numbers:
             return
-        if len(self._numbers) >= MAX_SHOWN:
+        if len(self._numbers) >= MAX_SHOWN_QUESTIONS:
             self._forget_ended()
-        if len(self._numbers) < MAX_SHOWN:
+        if len(self._numbers) < MAX_SHOWN_QUESTIONS:
             self._numbers[origin] = shown = self._inbox.show(replace(question, id=0))
             self._origins[shown] = origin
 

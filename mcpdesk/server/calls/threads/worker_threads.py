@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 MAX_THREADS = 64
 """Default of the setting `max_threads`: the number of functions that may run at the same time."""
-QUEUE_S = 5.0
+QUEUE_TIMEOUT_S = 5.0
 """Maximum seconds that a function waits for a free thread."""
 IDLE_S = 10.0
 """Seconds after which an idle thread ends."""
@@ -145,7 +145,7 @@ class WorkerThreads:
         self._hand_over(call)
         try:
             if self._spare < 0:
-                timeout_s = QUEUE_S if self._blocked() < self.most else 0.0
+                timeout_s = QUEUE_TIMEOUT_S if self._blocked() < self.most else 0.0
                 await asyncio.wait({call.result}, timeout=timeout_s)
                 if not call.has_begun:
                     call.abandon("no thread was free")

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Site
 
 METHODS = ("POST", "GET", "DELETE")
-WHOLE_BYTES = 64 << 20
+MAX_WHOLE_BYTES = 64 << 20
 """Maximum size in bytes of a request that is forwarded as one message. `max_body_bytes` may be less."""
 _MESSAGE_HEADERS = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
@@ -70,7 +70,7 @@ SMALL_ANSWER_BYTES = 64 << 10
 """Maximum size in bytes of an answer that is sent together with its head."""
 
 
-MAX_UNCLAIMED = 1_000
+MAX_UNCLAIMED_MESSAGES = 1_000
 """Maximum number of messages that wait until the answer to a request is recorded."""
 MAX_UNCLAIMED_BYTES = 4 << 20
 """Maximum total size in bytes of the messages that wait until the answer to a request is recorded."""
@@ -124,7 +124,7 @@ class UnclaimedMessages:
         message = _decoded(data)
         is_request = isinstance(message, dict) and "method" in message
         is_full = self._size + len(data) > MAX_UNCLAIMED_BYTES
-        if is_request or is_full or self._waiting is None or len(self._waiting) >= MAX_UNCLAIMED:
+        if is_request or is_full or self._waiting is None or len(self._waiting) >= MAX_UNCLAIMED_MESSAGES:
             self._record(data)
         else:
             self._waiting.append(data)
@@ -208,7 +208,9 @@ class PassThroughRoutes:
             if is_streamed:
                 begin_body(request)
             else:
-                body = await read_body(request, limit if passed.accepts_pieces else max(limit, WHOLE_BYTES))
+                body = await read_body(
+                    request, limit if passed.accepts_pieces else max(limit, MAX_WHOLE_BYTES)
+                )
         message = _decoded(body)
         address = peer_of(request).rpartition(":")[0]
         client = self.clients.sender(

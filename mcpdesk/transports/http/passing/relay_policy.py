@@ -45,9 +45,9 @@ UNSENT_HEADERS = HOP_BY_HOP_HEADERS | {
 They concern the client's connection, page or browser, or contain the operator's key.
 """
 UNSENT_PREFIXES = ("access-control-", "sec-", "x-forwarded-", "x-mcpdesk-")
-QUOTED_BYTES = 8 << 10
+MAX_QUOTED_BYTES = 8 << 10
 """Maximum bytes that are read of a body that is not forwarded. An error quotes these bytes."""
-QUOTED_S = 5.0
+QUOTE_TIMEOUT_S = 5.0
 """Maximum seconds for reading the quoted bytes."""
 MAX_QUOTED_LENGTH = 300
 """Maximum number of characters quoted in an error message. The `data` of the error has all bytes that were
@@ -95,15 +95,17 @@ def body_kind(headers: Iterable[tuple[str, str]]) -> str:
 
 
 async def quoted(chunks: AsyncIterator[bytes]) -> bytes:
-    """Return the beginning of a body: at most `QUOTED_BYTES` bytes that arrived within `QUOTED_S` seconds."""
+    """Return the beginning of a body: at most `MAX_QUOTED_BYTES` bytes that arrived within
+    `QUOTE_TIMEOUT_S` seconds.
+    """
     body = bytearray()
     with suppress(TimeoutError):
-        async with asyncio.timeout(QUOTED_S):
+        async with asyncio.timeout(QUOTE_TIMEOUT_S):
             async for piece in chunks:
                 body += piece
-                if len(body) >= QUOTED_BYTES:
+                if len(body) >= MAX_QUOTED_BYTES:
                     break
-    return bytes(body[:QUOTED_BYTES])
+    return bytes(body[:MAX_QUOTED_BYTES])
 
 
 def not_relayed(server: str, status: int, kind: str, body: bytes, location: str) -> ProtocolError:

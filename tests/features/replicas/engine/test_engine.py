@@ -14,8 +14,8 @@ import pytest
 from mcpdesk.errors import DeskUserError, StorageError
 from mcpdesk.features.replicas.engine import engine as engines
 from mcpdesk.features.replicas.engine.engine import (
-    BOUNDS,
     COMMAND_TIMEOUT_S,
+    DURATION_BOUNDS_S,
     WATCH_S,
     Engine,
     EngineFigures,
@@ -410,7 +410,7 @@ async def test_a_cluster_keeps_what_one_server_keeps(tmp_path: Path) -> None:
 
 def test_each_request_is_counted_once_in_the_range_of_its_time() -> None:
     figures = EngineFigures()
-    for seconds in (0.0, BOUNDS[0], 0.02, 60.0):
+    for seconds in (0.0, DURATION_BOUNDS_S[0], 0.02, 60.0):
         figures.add(seconds)
     assert figures.counts == [2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
-    assert figures.total_s == pytest.approx(60.02 + BOUNDS[0])
+    assert figures.total_s == pytest.approx(60.02 + DURATION_BOUNDS_S[0])
