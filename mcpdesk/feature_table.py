@@ -8,7 +8,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "contract": frozenset({"commands", "agreed_definitions"}),
     "cases": frozenset({"commands", "pytest_plugins", "case_recorder"}),
     "client_bench": frozenset({"commands"}),
-    "doctor": frozenset({"commands", "screen_actions"}),
+    "doctor": frozenset({"commands", "host_parts", "link_parts", "screen_actions"}),
     "dashboard": frozenset({"host_parts", "http_routes", "link_parts", "screen_actions"}),
     "desk_server": frozenset({"core_options", "http_routes"}),
     "gateway": frozenset({"dialect_paths"}),

@@ -102,6 +102,7 @@ GRAMMAR = {
     "v a": "unfold_all",
     "v o": "fold_all",
     "v h": "doctor",
+    "v t": "login_steps",
     "v d": "show_save",
 }
 """Key to the names of the actions that may have it. They mean the same, for different things.
