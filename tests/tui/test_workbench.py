@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +19,7 @@ from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_view import CallButton, ResultContent, ResultView
+from mcpdesk.tui.screens import workbench
 from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.widgets import menu
@@ -28,7 +30,7 @@ from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
 from tests.support.folders import save, write
 from tests.support.lingering import Lingering
-from tests.support.patience import until, within
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.workbench import Bench, bench, link_with, tool
 
 
@@ -84,6 +86,40 @@ async def test_enter_and_a_click_open_a_tool_and_call_nothing() -> None:
         await it.pilot.click(CatalogueList, offset=(6, 1))
         await it.until(it.has_opened)
         assert it.sent == []
+
+
+class HeldTimer:
+    """A timer that fires when the test says so."""
+
+    def __init__(self, fire: Callable[[], object]) -> None:
+        self.fire, self.is_stopped = fire, False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+async def test_a_cursor_that_moves_quickly_opens_the_first_item_and_the_one_on_which_it_rests() -> None:
+    tools = [tool(name, {"type": "object"}) for name in ("first", "second", "third", "fourth")]
+    timers: list[HeldTimer] = []
+
+    def hold(pane: WorkbenchPane, delay: float, fire: Callable[[], object]) -> HeldTimer:
+        timers.append(HeldTimer(fire))
+        return timers[-1]
+
+    async with bench(link_with(*tools)) as it:
+        it.pane.catalogue.rows.action_cursor(1)
+        await it.until(lambda: it.pane.item == tools[1])
+        await it.until(it.has_opened)
+        with pytest.MonkeyPatch.context() as later:
+            later.setattr(WorkbenchPane, "set_timer", hold)
+            later.setattr(workbench, "_CURSOR_PAUSE_S", WITHIN_S)  # also on a busy machine
+            it.pane.catalogue.rows.action_cursor(1)
+            it.pane.catalogue.rows.action_cursor(1)
+            await it.until(lambda: len(timers) == 2)
+        assert [timer.is_stopped for timer in timers] == [True, False]
+        assert it.pane.item is None
+        timers[1].fire()
+        await it.until(lambda: it.pane.item == tools[3])
 
 
 @pytest.mark.slow
