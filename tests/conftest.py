@@ -146,13 +146,9 @@ def _shared_programs(item: pytest.Item) -> list[str]:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Three processes for two processors: a third of the tests' time is spent on waiting for something.
-
-    Quick tests wait for less than it costs to collect them once more.
-    """
-    processors = os.cpu_count() or 2
-    return max(2, processors if config.option.markexpr == QUICK else processors * 3 // 2)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three processes for two processors: a third of the tests' time is spent on waiting for something."""
+    return max(2, (os.cpu_count() or 2) * 3 // 2)
 
 
 def pytest_collection() -> None:
