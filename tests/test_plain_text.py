@@ -100,5 +100,10 @@ def test_hidden_characters_are_told_by_kind() -> None:
     ]
 
 
+def test_each_character_that_reorders_text_is_told_as_one() -> None:
+    for code in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)):
+        assert hidden_characters(f"a{chr(code)}b") == ["characters that reorder text"], hex(code)
+
+
 def test_the_placeholder_of_pictures_in_kittys_protocol_is_drawn() -> None:
     assert one_cell_each("\U0010eeee\u0305") == "\U0010eeee\u0305"

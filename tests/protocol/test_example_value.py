@@ -19,6 +19,7 @@ SCHEMAS: list[dict[str, Any]] = [
     {"type": "object", "required": ["x"], "properties": {"x": {"const": 5}}},
     {"type": "integer", "exclusiveMinimum": 7},
     {"type": "boolean"},
+    {"type": "integer", "minimum": 2, "examples": []},
     {},
 ]
 

@@ -42,6 +42,11 @@ def test_a_line_whose_bytes_are_not_known_ends_a_message() -> None:
     assert lines.feed(1, b"") == [((0,), b"{\n"), ((1,), b"")]
 
 
+def test_each_message_may_have_the_maximum_size() -> None:
+    lines, message = MessageLines(len(b"{\n1\n")), b"{\n1\n}\n"
+    assert groups(lines, message * 3) == [((at, at + 1, at + 2), message) for at in (0, 3, 6)]
+
+
 def test_a_message_that_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = MessageLines(100)
     assert groups(lines, b"[\n" + b"1,\n" * 31) == []

@@ -223,6 +223,13 @@ def test_a_message_that_does_not_go_on_is_given_up_as_lines() -> None:
     assert framer.feed(b'{"a":1}\n') == [b'{"a":1}']
 
 
+def test_a_repaired_message_in_one_line_has_no_remark_about_several_lines() -> None:
+    one = read_frame(b'ready {"jsonrpc":"2.0","id":4,"result":{}}', is_line=True)
+    several = read_frame(b'ready {"jsonrpc":"2.0",\n"id":4,"result":{}}', is_line=True)
+    assert [each.kind for each in one.remarks] == [RemarkKind.TEXT_AROUND]
+    assert [each.kind for each in several.remarks] == [RemarkKind.TEXT_AROUND, RemarkKind.SEVERAL_LINES]
+
+
 def test_frames_beyond_the_limit_are_dropped_and_counted() -> None:
     framer = MessageFramer(limit=10)
     assert framer.feed(b'{"a":"0123456789"}\n{}\n') == [b"", b"{}"]

@@ -50,6 +50,17 @@ async def test_a_completed_task_that_gets_a_step_is_open_again(context: ToolCont
     assert text(await manage(context, "pending")).startswith("1 pending task:")
 
 
+async def test_only_what_changes_tasks_makes_the_screen_read_them_again(context: ToolContext) -> None:
+    await manage(context, "create", "Ship it")
+    todo = context.hosted.todo
+    await todo.refresh()
+    for action in ("list", "pending"):
+        await manage(context, action)
+        assert not todo.is_stale, action
+    await manage(context, "add", text="write")
+    assert todo.is_stale
+
+
 async def test_lists_are_searched_by_name(context: ToolContext) -> None:
     for name in ("Water the plants", "Feed the cat", "Water the lawn"):
         await manage(context, "create", name)

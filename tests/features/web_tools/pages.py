@@ -73,6 +73,7 @@ class Site:
             "/single-page": SINGLE_PAGE,
             "/data-page": DATA_PAGE,
             "/textless": "<title>Nothing</title><body><div id=root></div><script>0</script>",
+            "/titled": f"<title>{'tide ' * 200}</title><main><p>high water</p></main>",
             "/long": f"<main>{'<p>high water</p>' * 1000}</main>",
         }
         if path in html:

@@ -158,6 +158,11 @@ async def test_a_pdf_that_is_broken_because_it_was_cut_says_so(
 
 
 @pytest.mark.usefixtures("no_browser")
+async def test_a_long_title_is_cut(served: Site) -> None:
+    assert fields(await read(f"{served.base}/titled"))["title"] == ("tide " * 100)
+
+
+@pytest.mark.usefixtures("no_browser")
 async def test_a_page_without_text_says_so(served: Site) -> None:
     result = await read(f"{served.base}/textless")
     assert text(result).startswith("(no text)\n\n[the page has no text; no browser was found")
