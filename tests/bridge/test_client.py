@@ -68,12 +68,14 @@ async def test_call_that_takes_too_long_ends_on_both_sides(client: Client) -> No
     assert (await client.call_tool("greet", {"name": "still"}))["content"][0]["text"] == "Hello, still!"
 
 
+@pytest.mark.sampled(1)
 async def test_calls_at_the_same_time_do_not_mix(client: Client) -> None:
     calls = (client.call_tool("greet", {"name": str(n)}) for n in range(50))
     texts = [answer["content"][0]["text"] for answer in await asyncio.gather(*calls)]
     assert texts == [f"Hello, {n}!" for n in range(50)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("let_go", [False, True])
 async def test_answer_comes_after_reports_and_over_a_new_connection(client: Client, let_go: bool) -> None:
     result = await client.call_tool("steps", {"let_go": let_go})

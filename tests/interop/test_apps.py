@@ -52,6 +52,7 @@ async def connected(tmp_path: Path, mode: str, shows: bool) -> AsyncIterator[Cli
         yield client
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.requirement("9.1")
 @both_eras
 @pytest.mark.parametrize(("shows", "said"), [(True, "see the clock"), (False, "it is noon")])

@@ -98,6 +98,7 @@ async def test_every_tool_answers_and_only_one_means_to_fail(mode: str) -> None:
     assert all(result.content for result in results.values())
 
 
+@pytest.mark.sampled(1)
 @both_eras
 async def test_every_prompt_and_resource_is_there(mode: str) -> None:
     async with connected(mode) as (_, client):
@@ -110,6 +111,7 @@ async def test_every_prompt_and_resource_is_there(mode: str) -> None:
         assert isinstance(content, types.TextResourceContents) and '"Data for ID: 123"' in content.text
 
 
+@pytest.mark.sampled(1)
 @both_eras
 async def test_a_tool_that_comes_and_goes_is_told_twice(mode: str) -> None:
     async with connected(mode) as (desk, client):
@@ -119,6 +121,7 @@ async def test_a_tool_that_comes_and_goes_is_told_twice(mode: str) -> None:
         assert told == ["tool", "tool"]
 
 
+@pytest.mark.sampled(1)
 @both_eras
 async def test_arguments_of_prompts_are_completed(mode: str) -> None:
     async with connected(mode) as (_, client):

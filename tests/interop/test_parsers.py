@@ -163,6 +163,7 @@ def test_any_json_is_a_message_or_an_invalid_one(value: Any) -> None:
     )
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_any_metadata_is_accepted_or_refused(value: Any) -> None:
     verdict(lambda _: admit("tools/list", {"_meta": value}, None), RemoteProtocolError, b"")

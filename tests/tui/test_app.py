@@ -189,6 +189,7 @@ async def test_a_crash_report_shows_no_local_values_and_commands_no_terminal() -
     assert "in server_is_painted" in app.crash.report and "RuntimeError: ␛]0;T␇ 6" in app.crash.report
 
 
+@pytest.mark.slow
 async def test_a_click_on_a_widget_that_was_just_removed_ends_nothing() -> None:
     async with running_frame() as (app, pilot):
         gone = Static("going")

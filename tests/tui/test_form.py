@@ -134,6 +134,7 @@ MIXED = {
 }
 
 
+@pytest.mark.slow
 async def test_a_field_is_found_by_its_name_unless_text_is_typed() -> None:
     async with form_of(MIXED, size=(60, 24)) as (form, pilot, _):
         await pilot.press("slash")

@@ -94,6 +94,7 @@ async def test_hits_in_all_texts_of_a_result_are_gone_through_in_both_directions
         await until(lambda: "needle two" in stage.shown(), pilot)
 
 
+@pytest.mark.slow
 async def test_markdown_is_searched_as_its_text_and_json_as_a_tree() -> None:
     view = ResultView()
     async with staged(view, (60, 12)) as (stage, pilot):

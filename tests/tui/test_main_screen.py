@@ -94,6 +94,7 @@ async def test_a_pane_that_is_asked_for_twice_at_once_is_mounted_once() -> None:
         assert [child.id for child in switcher.children] == ["workbench", "activity"]
 
 
+@pytest.mark.slow
 async def test_tabs_can_be_clicked_and_show_where_one_is() -> None:
     async with running_frame() as (app, pilot):
         tabs = app.main.query_one(DeskTabs)

@@ -67,6 +67,7 @@ async def test_filtered_menu_searches_while_typing(keys: tuple[str, ...], end: o
     assert await chosen(*keys, filtered=True) == end
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("keys", "end"), [(("enter",), False), (("y",), True), (("down", "enter"), True), (("escape",), False)]
 )

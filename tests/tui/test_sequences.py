@@ -55,6 +55,7 @@ async def test_the_second_key_runs_the_action_and_no_box_appears() -> None:
         assert len(toasts(app)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_once")
 async def test_a_pause_shows_what_can_follow_and_the_next_key_still_counts() -> None:
     async with desk() as (app, pilot):
@@ -138,6 +139,7 @@ async def test_in_a_field_the_prefix_is_text() -> None:
         assert field.value == "gbv" and app.screen is app.main and not app.clipboard
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never")
 async def test_a_click_elsewhere_ends_it() -> None:
     async with desk() as (app, pilot):

@@ -68,6 +68,7 @@ async def test_a_server_that_is_down_gives_its_reason_in_full_and_the_header_cou
         assert all(line in screen_text(app) for line in REASON.splitlines())
 
 
+@pytest.mark.slow
 async def test_enter_makes_a_server_the_current_one_and_shows_the_screen_before() -> None:
     async with running_frame(link_to(upstream("web"))) as (app, pilot):
         await pilot.press("5", "g", "s")
@@ -89,6 +90,7 @@ async def test_actions_apply_to_the_selected_server_and_not_to_the_current_one()
         await until(lambda: "Remove web?" in screen_text(app), pilot)
 
 
+@pytest.mark.slow
 async def test_the_last_stderr_line_of_a_server_is_shown_cleaned() -> None:
     link = link_to(upstream("web"))
     link.log_lines = [

@@ -127,6 +127,7 @@ class Careless(App[None]):
         self.notify(TEXT, markup=False)
 
 
+@pytest.mark.slow
 async def test_no_widget_of_the_toolkit_draws_a_control_character() -> None:
     async with driven(Careless(), size=(120, 80)) as pilot:
         await pilot.pause()

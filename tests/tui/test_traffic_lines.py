@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,6 +130,13 @@ def test_what_belongs_to_an_operation_stands_behind_its_name(number: int, width:
     line = joined(exchange_cells(exchange, columns_for(width), 0))
     assert words in line, line
     assert cell_len(line) == width + 1
+
+
+def test_a_held_message_is_told_in_its_line() -> None:
+    held = partial(exchange_cells, named("user-profile"), now=0, is_held=True)
+    assert "‖ held" in joined(held(columns_for(160))) and "✓" not in joined(held(columns_for(160)))
+    narrow = joined(held(columns_for(40)))
+    assert "‖" in narrow and "held" not in narrow
 
 
 def test_a_call_that_waits_for_its_client_says_so_with_a_running_clock() -> None:
@@ -259,6 +268,7 @@ async def test_a_pending_line_is_drawn_every_time() -> None:
         assert not strips.has_clock
 
 
+@pytest.mark.slow
 async def test_another_theme_draws_everything_anew() -> None:
     async with running(busy_recording(), size=(80, 20)) as (app, pilot):
         before = app.listing.render_line(1)

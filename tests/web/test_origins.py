@@ -150,6 +150,7 @@ WAYS |= having(
 STRANGERS = ["http://localhost:9", "http://127.0.0.1", "https://localhost:{port}0", "http://[::1]:9", "null"]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.requirement("12.1")
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_page_of_another_origin_is_refused_on_every_way_in(way: str) -> None:

@@ -83,7 +83,7 @@ async def test_what_shines_through_is_the_theme() -> None:
             seen.append(stage.screen.background_colors[1].rgb)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
