@@ -285,66 +285,66 @@ def _modern(schema: Any, depth: int) -> Any:
         return {} if schema else {"not": {}}
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return {}
-    fresh: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in _DROPPED_KEYWORDS or keyword.startswith("x-"):
             continue
         if keyword in _BY_NAME:
-            fresh[keyword] = {name: _modern(each, depth + 1) for name, each in _mapping(value).items()}
+            result[keyword] = {name: _modern(each, depth + 1) for name, each in _mapping(value).items()}
         elif keyword in _SUBSCHEMA_LIST_KEYWORDS:
-            fresh[keyword] = [_modern(each, depth + 1) for each in _list(value)]
+            result[keyword] = [_modern(each, depth + 1) for each in _list(value)]
         elif keyword in _SUBSCHEMA_KEYWORDS:
             is_list = isinstance(value, list)
-            fresh[keyword] = value if isinstance(value, bool | list) else _modern(value, depth + 1)
+            result[keyword] = value if isinstance(value, bool | list) else _modern(value, depth + 1)
             if is_list:  # a tuple in older drafts
-                fresh["prefixItems"] = [_modern(each, depth + 1) for each in value]
-                fresh["items"] = _modern(schema.get("additionalItems", True), depth + 1)
+                result["prefixItems"] = [_modern(each, depth + 1) for each in value]
+                result["items"] = _modern(schema.get("additionalItems", True), depth + 1)
         elif not _is_deeper(value, MAX_DEPTH):
-            fresh[keyword] = value
-    _definitions(schema, fresh, depth)
-    _bounds(fresh)
-    _dependencies(schema, fresh, depth)
-    _type(schema, fresh)
-    return fresh
+            result[keyword] = value
+    _definitions(schema, result, depth)
+    _bounds(result)
+    _dependencies(schema, result, depth)
+    _type(schema, result)
+    return result
 
 
-def _definitions(schema: Mapping[str, Any], fresh: dict[str, Any], depth: int) -> None:
+def _definitions(schema: Mapping[str, Any], result: dict[str, Any], depth: int) -> None:
     older = _mapping(schema.get("definitions"))
     if older:
         definitions = {name: _modern(each, depth + 1) for name, each in older.items()}
-        fresh["$defs"] = definitions | fresh.get("$defs", {})
-    reference = fresh.get("$ref")
+        result["$defs"] = definitions | result.get("$defs", {})
+    reference = result.get("$ref")
     if reference is None:
         return
     if isinstance(reference, str) and reference.startswith("#"):
-        fresh["$ref"] = reference.replace("#/definitions/", "#/$defs/", 1)
+        result["$ref"] = reference.replace("#/definitions/", "#/$defs/", 1)
     else:
-        del fresh["$ref"]  # the reference points to another document
+        del result["$ref"]  # the reference points to another document
 
 
-def _bounds(fresh: dict[str, Any]) -> None:
+def _bounds(result: dict[str, Any]) -> None:
     """Convert boolean bounds of the oldest draft."""
     for switch, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(fresh.get(switch), bool):
-            is_on = fresh.pop(switch)
-            if is_on and bound in fresh:
-                fresh[switch] = fresh.pop(bound)
+        if isinstance(result.get(switch), bool):
+            is_on = result.pop(switch)
+            if is_on and bound in result:
+                result[switch] = result.pop(bound)
 
 
-def _dependencies(schema: Mapping[str, Any], fresh: dict[str, Any], depth: int) -> None:
+def _dependencies(schema: Mapping[str, Any], result: dict[str, Any], depth: int) -> None:
     for name, each in _mapping(schema.get("dependencies")).items():
         if isinstance(each, list):
-            fresh.setdefault("dependentRequired", {})[name] = each
+            result.setdefault("dependentRequired", {})[name] = each
         else:
-            fresh.setdefault("dependentSchemas", {})[name] = _modern(each, depth + 1)
+            result.setdefault("dependentSchemas", {})[name] = _modern(each, depth + 1)
 
 
-def _type(schema: Mapping[str, Any], fresh: dict[str, Any]) -> None:
-    kind = fresh.get("type")
+def _type(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
+    kind = result.get("type")
     if schema.get("nullable") is True and isinstance(kind, str):
-        kind = fresh["type"] = [kind, "null"]
-    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and "items" not in fresh:
-        fresh["items"] = {}  # one API requires `items` even if the array may contain any items
+        kind = result["type"] = [kind, "null"]
+    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and "items" not in result:
+        result["items"] = {}  # one API requires `items` even if the array may contain any items
 
 
 def _without_dead_ends(part: Any, schema: dict[str, Any]) -> Any:
@@ -370,8 +370,8 @@ def _drop_faulty(schema: dict[str, Any]) -> list[str]:
     arguments = schema["properties"]
     faulty = [name for name, each in arguments.items() if not meta.is_valid(each)]
     for name in faulty:
-        about = arguments[name].get("description") if isinstance(arguments[name], dict) else None
-        arguments[name] = {"description": about} if isinstance(about, str) else {}
+        description = arguments[name].get("description") if isinstance(arguments[name], dict) else None
+        arguments[name] = {"description": description} if isinstance(description, str) else {}
     words = [
         word for word, value in schema.items() if word != "properties" and not meta.is_valid({word: value})
     ]

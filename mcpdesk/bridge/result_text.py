@@ -118,10 +118,10 @@ def _is_for(block: Any, reader: Reader) -> bool:
     return not isinstance(audience, list) or not audience or reader in audience
 
 
-def _link(uri: str, rest: Mapping[Any, Any]) -> str:
-    name = rest.get("title") or rest.get("name") or ""
-    about = f": {rest['description']}" if rest.get("description") else ""
-    return f"[link {uri}{f' ({name})' if name and name != uri else ''}{about}]"
+def _link(uri: str, link: Mapping[Any, Any]) -> str:
+    name = link.get("title") or link.get("name") or ""
+    description = f": {link['description']}" if link.get("description") else ""
+    return f"[link {uri}{f' ({name})' if name and name != uri else ''}{description}]"
 
 
 def _as_error(text: str) -> str:

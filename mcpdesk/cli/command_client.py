@@ -657,8 +657,8 @@ def page_lines(page: Page) -> list[str]:
     for number, option in enumerate(page.options, 1):
         lines.append(f"  {number}) {option.label}{f': {option.description}' if option.description else ''}")
     if page.options:
-        how = "numbers, like 1,3" if page.multi_select else "a number"
-        lines.append(f"Type {how}{', or your own words' if page.own_words else ''}.")
+        answer_form = "numbers, like 1,3" if page.multi_select else "a number"
+        lines.append(f"Type {answer_form}{', or your own words' if page.own_words else ''}.")
     default = " ".join((*page.default.selected, page.default.other)).strip()
     if default:
         lines.append(f"An empty line means: {default}")

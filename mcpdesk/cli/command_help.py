@@ -75,7 +75,7 @@ def help_command(ctx: click.Context, command: str | None, shows_all: bool) -> in
     command_found = group.get_command(parent, command)
     if command_found is None:
         raise click.UsageError(f"Unknown command {command!r}. See `mcpdesk help`.")
-    with click.Context(command_found, info_name=command, parent=parent) as about:
-        about.meta[_ALL] = shows_all
-        click.echo(about.get_help())
+    with click.Context(command_found, info_name=command, parent=parent) as context:
+        context.meta[_ALL] = shows_all
+        click.echo(context.get_help())
     return OK

@@ -68,9 +68,9 @@ class ProgramEnded(Unreachable):
     """The program ended. `code` is its exit code, negative for a signal. `last_lines` are from its stderr."""
 
     def __init__(self, code: int, last_lines: Sequence[str]) -> None:
-        how = f"with exit code {code}" if code >= 0 else f"by {_signal_name(-code)}"
+        ending = f"with exit code {code}" if code >= 0 else f"by {_signal_name(-code)}"
         last_output = excerpt(" / ".join(line.strip() for line in last_lines[-3:]))
-        super().__init__(f"the program ended {how}{f': {last_output}' if last_output else ''}")
+        super().__init__(f"the program ended {ending}{f': {last_output}' if last_output else ''}")
         self.code = code
         self.last_lines = tuple(last_lines)
 

@@ -160,9 +160,9 @@ class RequestFlows:
                 faults.append(f"{method}: page {len(cursors) + 1}: {error}; the list was ended there")
                 break
             cursor = page.get("nextCursor")
-            fresh = page.get(key, [])
+            new_items = page.get(key, [])
             is_repeated = cursor is not None and cursor in cursors
-            items += without_known(fresh, items) if is_repeated else fresh
+            items += without_known(new_items, items) if is_repeated else new_items
             if cursor is not None and is_repeated and faults is not None:
                 faults.append(f"the cursor {cursor[:80]!r} is repeated; the list was ended there")
             if cursor is None or is_repeated:
@@ -347,13 +347,13 @@ def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) ->
     }
 
 
-def without_known(fresh: list[JSONObject], items: list[JSONObject]) -> list[JSONObject]:
+def without_known(new_items: list[JSONObject], items: list[JSONObject]) -> list[JSONObject]:
     """Return the items of a page that are not in `items`.
 
     A server that ignores cursors repeats its first page.
     """
     known = {json.dumps(each, sort_keys=True) for each in items}
-    return [each for each in fresh if json.dumps(each, sort_keys=True) not in known]
+    return [each for each in new_items if json.dumps(each, sort_keys=True) not in known]
 
 
 def without_invalid_headers(tools: list[JSONObject]) -> list[JSONObject]:

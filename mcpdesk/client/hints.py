@@ -134,23 +134,23 @@ def missing_token(error: HttpError) -> MissingToken | None:
 def shell_token_hint(missing: MissingToken) -> str:
     """Return advice for a person in a shell: which token is missing, and how to provide it."""
     other = "another" if missing.is_insufficient else "a"
-    about = f"It needs {other} token{missing.scope_words}"
+    need = f"It needs {other} token{missing.scope_words}"
     if missing.has_login:
         wish = f" --scope '{excerpt(' '.join(missing.scopes))}'" if missing.is_insufficient else ""
-        return f"{about}. Log in: mcpdesk login URL{wish}. Or use --token-env VAR."
-    return f"{about}: use --token-env VAR or --header. {NO_LOGIN_NAMED}"
+        return f"{need}. Log in: mcpdesk login URL{wish}. Or use --token-env VAR."
+    return f"{need}: use --token-env VAR or --header. {NO_LOGIN_NAMED}"
 
 
 def desk_token_hint(missing: MissingToken) -> str:
     """Return advice for a person at the desk: which token is missing, and how to provide it."""
     other = "another" if missing.is_insufficient else "a"
-    about = f"It needs {other} token{missing.scope_words}"
+    need = f"It needs {other} token{missing.scope_words}"
     if missing.has_login:
-        return f"{about}. F6 logs in with a browser, and so does `mcpdesk login` in a shell."
+        return f"{need}. F6 logs in with a browser, and so does `mcpdesk login` in a shell."
     token_options = (
         "give it to `mcpdesk` by --token-env VAR or --header, or in the headers of its configuration"
     )
-    return f"{about}: {token_options}. {NO_LOGIN_NAMED}"
+    return f"{need}: {token_options}. {NO_LOGIN_NAMED}"
 
 
 def error_hint(code: int, message: str, data: Any) -> str:

@@ -257,8 +257,8 @@ def _readable(params: JSONObject) -> Iterator[str]:
 def _shown(block: JSONObject) -> str:
     if block.get("type") == "text":
         return str(block["text"])
-    about = block.get("name") or block.get("mimeType") or block.get("toolUseId") or ""
-    return f"[{block.get('type')} {about}]"
+    description = block.get("name") or block.get("mimeType") or block.get("toolUseId") or ""
+    return f"[{block.get('type')} {description}]"
 
 
 def _wishes(params: JSONObject) -> Iterator[str]:

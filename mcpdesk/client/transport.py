@@ -201,13 +201,15 @@ class ServerReply(Struct, frozen=True):
             reason = f"{where}, and such redirects are not followed"
             if self.is_circular:
                 reason = f"it redirects to {location}, {ENDLESS_REDIRECTS}"
-        about = f"HTTP {self.status}{f': {reason}' if reason else ''}"
+        status_text = f"HTTP {self.status}{f': {reason}' if reason else ''}"
         if is_challenge(self.headers):
-            about = f"{about}: a bot protection in front of the server demands a browser (challenge)"
+            status_text = (
+                f"{status_text}: a bot protection in front of the server demands a browser (challenge)"
+            )
         if self.status in (429, 503) and (after := excerpt(self.headers.get("retry-after", ""))):
-            about = f"{about}; Retry-After: {after}"
+            status_text = f"{status_text}; Retry-After: {after}"
         challenge = clean(self.headers.get("www-authenticate", "")[:MAX_CHALLENGE_LENGTH])
-        return HttpError(about, status=self.status, body=reason, challenge=challenge)
+        return HttpError(status_text, status=self.status, body=reason, challenge=challenge)
 
 
 class ClientTransport(ABC):

@@ -207,19 +207,19 @@ class HostedFolder:
             differences = contract_changes(offer if agreed is None else agreed, now)
             breaking = [change for change in differences if change.is_breaking]
             message = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
-            rest, logged = _also_changed(differences) if agreed is None else "", ""
+            other_changes, logged = _also_changed(differences) if agreed is None else "", ""
             if breaking:
                 more = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
                 what = "clients" if agreed is None else LOCK_NAME
                 source = _sources(self.server).get((breaking[0].kind, breaking[0].name), "")
                 where = f" ({source})" if source else ""
-                broken = f"{name} breaks {what}: {breaking[0]}{where}{more}{rest}"
+                broken = f"{name} breaks {what}: {breaking[0]}{where}{more}{other_changes}"
                 message = f"{broken} · {message.removeprefix(f'{name} ')}"
             elif why := next(filter(None, map(self._why_broken, changes.broken)), ""):
                 logged = message  # the reason is already in the log
                 message = f"{name}: {why} · {message.removeprefix(f'{name} ')}"
             else:
-                message += rest
+                message += other_changes
             severity = Severity.ERROR if changes.broken else Severity.WARNING if breaking else Severity.INFO
             self._journal.notify(message, severity, f"workbench/save/{name}", logged=logged)
         return changes
@@ -303,8 +303,10 @@ class HostedFolder:
             for trail, where, name in (*approvals, *modes, *needs)
             if name not in known or (name == EVERY_TOOL and trail[0] != "approvals")
         ]
-        about = access_warnings(manifest.auth, self.server.tools)
-        access = (f"{manifest.source(*trail)}: {'.'.join(trail)}: {problem}" for trail, problem in about)
+        auth_warnings = access_warnings(manifest.auth, self.server.tools)
+        access = (
+            f"{manifest.source(*trail)}: {'.'.join(trail)}: {problem}" for trail, problem in auth_warnings
+        )
         return (*self._refused, *missing, *access)
 
     @property

@@ -80,8 +80,8 @@ def _after(entries: deque[NumberedEntry], number: int) -> list[NumberedEntry]:
     if not entries or entries[-1].number <= number:
         return []
     # Iterate over a copy, because another thread may append at the same time.
-    fresh = list(takewhile(lambda entry: entry.number > number, reversed(entries.copy())))
-    return fresh[::-1]
+    new_entries = list(takewhile(lambda entry: entry.number > number, reversed(entries.copy())))
+    return new_entries[::-1]
 
 
 class Journal:
@@ -125,8 +125,8 @@ class Journal:
         represents. Lines without a cause are not limited.
         """
         if cause:
-            rest = (where, server, trace, call, at)
-            return self._limits.put(cause, lambda more: self.log(level, source, text + more, *rest))
+            details = (where, server, trace, call, at)
+            return self._limits.put(cause, lambda more: self.log(level, source, text + more, *details))
         cut_text = text if len(text) <= MAX_LINE_LENGTH else text[:MAX_LINE_LENGTH] + " ..."
         tool = ""
         if call is not None and self.origin_of is not None:
@@ -161,8 +161,8 @@ class Journal:
         Lines with the same `cause` are limited as described in `log`.
         """
         if cause:
-            rest = (severity, screen, "", logged)
-            return self._limits.put(cause, lambda more: self.notify(text + more, *rest))
+            details = (severity, screen, "", logged)
+            return self._limits.put(cause, lambda more: self.notify(text + more, *details))
         self.keep_notice(Notice(0, text, severity, screen))
         level = "info" if severity is Severity.INFO else severity.value
         self.log(level, "server", logged or text)

@@ -111,8 +111,8 @@ def secret_variables(secret: Iterable[str]) -> set[str]:
     """Return the names in `secret` and the names of the environment variables for mcpdesk's own secret
     settings.
     """
-    ours = {name for each in SETTINGS if each.kind is SettingKind.SECRET for name in each.environment}
-    return {*ours, *secret} - {""}
+    own_names = {name for each in SETTINGS if each.kind is SettingKind.SECRET for name in each.environment}
+    return {*own_names, *secret} - {""}
 
 
 def public_environment(secret: Iterable[str]) -> dict[str, str]:

@@ -75,15 +75,15 @@ class ProgramGuard:
         if any("\0" in field for field in fields):
             raise ValueError("embedded null byte")
         request = b"\0".join(map(os.fsencode, fields))
-        ours, theirs = socket.socketpair()
-        with theirs:
+        own_end, guard_end = socket.socketpair()
+        with guard_end:
             try:
-                self._send_descriptors([theirs.fileno(), stdout, stderr])
+                self._send_descriptors([guard_end.fileno(), stdout, stderr])
             except OSError:
-                ours.close()
+                own_end.close()
                 raise
-        ours.setblocking(False)
-        return ours, len(request).to_bytes(8, "big") + request
+        own_end.setblocking(False)
+        return own_end, len(request).to_bytes(8, "big") + request
 
     def watch(self, group: int) -> None:
         """Make the guard end a process group if this process dies. Never waits for another thread."""
@@ -155,10 +155,10 @@ class ProgramGuard:
 
 
 def _start_keeping(token: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.settimeout(HAND_OVER_TIMEOUT_S)
-    with theirs:
-        return _run(token, "keep", theirs.fileno()), ours
+    own_end, keeper_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    own_end.settimeout(HAND_OVER_TIMEOUT_S)
+    with keeper_end:
+        return _run(token, "keep", keeper_end.fileno()), own_end
 
 
 def _start(token: str) -> tuple[subprocess.Popen[bytes], IO[bytes]]:

@@ -118,12 +118,12 @@ class _RestingSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout > 0:
-            rest = self.owed_s + REST_PER_PIPE_S * len(self.get_map())
-            if rest >= MIN_PAUSE_S:
+            pause_s = self.owed_s + REST_PER_PIPE_S * len(self.get_map())
+            if pause_s >= MIN_PAUSE_S:
                 self.owed_s = 0.0
-                rest = min(rest, MAX_REST_S, timeout or MAX_REST_S)
-                time.sleep(rest)
-                timeout = None if timeout is None else timeout - rest
+                pause_s = min(pause_s, MAX_REST_S, timeout or MAX_REST_S)
+                time.sleep(pause_s)
+                timeout = None if timeout is None else timeout - pause_s
         return super().select(timeout)
 
 

@@ -470,16 +470,16 @@ class CoreUpdates:
             self._send(State("notices", "", pack(notices)))
 
     def _send_connections(self, infos: list[ConnectionInfo]) -> None:
-        if fresh := self._unknown(infos):
-            self._send(TrafficBatch(fresh))
+        if new_infos := self._unknown(infos):
+            self._send(TrafficBatch(new_infos))
         if len(self._connections) > 2 * len(infos):
             self._connections = {info.number: info for info in infos}
 
     def _unknown(self, infos: list[ConnectionInfo]) -> tuple[ConnectionInfo, ...]:
         """Return the connections that the screen does not know, or knows in an older state."""
-        fresh = tuple(info for info in infos if self._connections.get(info.number) is not info)
-        self._connections.update((info.number, info) for info in fresh)
-        return fresh
+        new_infos = tuple(info for info in infos if self._connections.get(info.number) is not info)
+        self._connections.update((info.number, info) for info in new_infos)
+        return new_infos
 
     def send_traffic(self) -> None:
         """Send new frames, at most `MAX_BATCHES` batches."""
@@ -561,5 +561,5 @@ class _SentCall:
         known = (call.request_id, call.progress, len(logs), outcome is None)
         if known == self._known:
             return None
-        fresh, self._known, self._logs = logs[self._logs :], known, len(logs)
-        return CallUpdate(self._id, call.connection, call.request_id, call.progress, fresh, outcome)
+        new_logs, self._known, self._logs = logs[self._logs :], known, len(logs)
+        return CallUpdate(self._id, call.connection, call.request_id, call.progress, new_logs, outcome)

@@ -233,8 +233,8 @@ def _present(field: JSONObject) -> JSONObject:
     if not isinstance(choices, list):
         return field
     present = [each for each in choices if each != {"type": "null"}]
-    rest = {key: value for key, value in field.items() if key != "anyOf"}
-    return {**present[0], **rest} if len(present) == 1 else field
+    other_rules = {key: value for key, value in field.items() if key != "anyOf"}
+    return {**present[0], **other_rules} if len(present) == 1 else field
 
 
 def _typed(field: JSONObject) -> JSONObject:

@@ -40,16 +40,16 @@ class SessionState(Struct, frozen=True, omit_defaults=True):
     """Key with which the storage finds state of the session, such as its plan."""
 
 
-def joined(base: SessionState, mine: SessionState, theirs: SessionState) -> SessionState:
+def joined(base: SessionState, mine: SessionState, stored_state: SessionState) -> SessionState:
     """Merge the changes that two processes made to a session. `base` is the state before both changes."""
     added = set(mine.subscriptions) - set(base.subscriptions)
     removed = set(base.subscriptions) - set(mine.subscriptions)
     return SessionState(
         mine.opening,
-        mine.is_ready or theirs.is_ready,
-        mine.level if mine.level != base.level else theirs.level,
-        tuple(sorted((set(theirs.subscriptions) | added) - removed)),
-        theirs.mark or mine.mark,
+        mine.is_ready or stored_state.is_ready,
+        mine.level if mine.level != base.level else stored_state.level,
+        tuple(sorted((set(stored_state.subscriptions) | added) - removed)),
+        stored_state.mark or mine.mark,
     )
 
 

@@ -69,8 +69,8 @@ def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProto
             data["content"] = body["content"]
         first = stderr.strip().partition("\n")[0][:MAX_MESSAGE_LENGTH]
         return RemoteProtocolError(EXECUTION_FAILED, first or f"{tool} failed", data)
-    how = "timed out and ended with" if structured.get("timed_out") is True else "failed with"
-    return RemoteProtocolError(EXECUTION_FAILED, f"{tool} {how} exit code {exit_code}", data)
+    ending = "timed out and ended with" if structured.get("timed_out") is True else "failed with"
+    return RemoteProtocolError(EXECUTION_FAILED, f"{tool} {ending} exit code {exit_code}", data)
 
 
 def places(identifier: str) -> JSONObject:

@@ -75,9 +75,9 @@ def compare(a: Index, b: Index) -> CaptureDiff:
     others: dict[tuple[str, str], deque[RecordedCall]] = defaultdict(deque)
     for call in calls(b):
         others[call.method, call.name].append(call)
-    ours, changes, same = list(calls(a)), list[Change](), 0
-    pairs = _paired_by_arguments(ours, others)
-    for call in ours:
+    calls_of_a, changes, same = list(calls(a)), list[Change](), 0
+    pairs = _paired_by_arguments(calls_of_a, others)
+    for call in calls_of_a:
         waiting = others[call.method, call.name]
         other = pairs.get(call.number) or (waiting.popleft() if waiting else None)
         if other is None:

@@ -61,8 +61,8 @@ def own_answer(
     for each in read.messages:
         if each is not answer_message and receive is not None:
             is_whole = frame and not isinstance(read.value, list)
-            about = remarks if answer_message is None else ()
-            receive(Incoming(each, frame if is_whole else codec.encode(each), about))
+            own_remarks = remarks if answer_message is None else ()
+            receive(Incoming(each, frame if is_whole else codec.encode(each), own_remarks))
     if (
         answer_message is None
         or identifier is None

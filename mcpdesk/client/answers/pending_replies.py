@@ -152,8 +152,8 @@ class PendingReplies:
             explanation = "a message has neither a method nor a result nor an error"
             fault = Remark(RemarkKind.UNREADABLE, explanation, is_fault=True)
             identifier = message.get("id")
-            about = identifier if is_id(identifier) else None
-            self._refuse(fault, ReadFrame(None, remarks, fault, about, True), frame, receive)
+            request_id = identifier if is_id(identifier) else None
+            self._refuse(fault, ReadFrame(None, remarks, fault, request_id, True), frame, receive)
 
     def _refuse(self, fault: Remark, read: ReadFrame, frame: bytes, receive: Receive) -> None:
         """Fail the request that an unusable message answers. If the id of the message is unknown, fail all

@@ -101,18 +101,18 @@ def repaired_error(message: JSONObject) -> tuple[JSONObject, str]:
     """
     if "error" not in message:
         return message, ""
-    error, rest = message["error"], {key: each for key, each in message.items() if key != "error"}
-    if error is None and "result" in rest:
-        return rest, '"error" is null beside a result; it must be omitted if no error occurred'
+    error, other_members = message["error"], {key: each for key, each in message.items() if key != "error"}
+    if error is None and "result" in other_members:
+        return other_members, '"error" is null beside a result; it must be omitted if no error occurred'
     faults = []
-    if "result" in rest:
-        result = rest.pop("result")
+    if "result" in other_members:
+        result = other_members.pop("result")
         what = "null" if result is None else "a result"
         faults.append(f"{what} is present beside an error; it was read as the error")
     if not isinstance(error, dict):
         faults.append(f"the error is {_kind(error)}, but must be an object with `code` and `message`")
         original = error if isinstance(error, str) else msgspec.json.encode(error).decode()
-        return rest | {"error": {"code": 0, "message": original}}, "; ".join(faults)
+        return other_members | {"error": {"code": 0, "message": original}}, "; ".join(faults)
     code, text, fixed = error.get("code"), error.get("message"), dict(error)
     if not isinstance(code, int) or isinstance(code, bool):
         number = _whole_number(code)
@@ -130,7 +130,7 @@ def repaired_error(message: JSONObject) -> tuple[JSONObject, str]:
             "no message" if text is None else msgspec.json.encode(text).decode()
         )
     fixed["message"] = text
-    return (rest | {"error": fixed}, "; ".join(faults)) if faults else (message, "")
+    return (other_members | {"error": fixed}, "; ".join(faults)) if faults else (message, "")
 
 
 def _whole_number(code: Any) -> int | None:

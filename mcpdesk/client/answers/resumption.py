@@ -13,9 +13,9 @@ MIN_RETRY_S = 0.1
 
 def next_framer(framer: EventFramer) -> EventFramer:
     """Return a framer for the next connection of a stream, which begins again with any incomplete event."""
-    fresh = EventFramer(framer.limit)
-    fresh.last_id, fresh.retry_ms = framer.last_id, framer.retry_ms
-    return fresh
+    new_framer = EventFramer(framer.limit)
+    new_framer.last_id, new_framer.retry_ms = framer.last_id, framer.retry_ms
+    return new_framer
 
 
 def pause_s(framer: EventFramer) -> float:

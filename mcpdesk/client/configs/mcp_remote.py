@@ -35,16 +35,16 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
         return server
     headers, login = dict[str, str](), dict[str, str]()
     kind, host, port = "", _HOSTS[0], 0
-    url, *rest = words
-    while rest:
-        word = rest.pop(0)
+    url, *options = words
+    while options:
+        word = options.pop(0)
         if word.isdecimal():
             port = int(word) if len(word) <= len(str(LAST_PORT)) else LAST_PORT + 1
         if word in _FLAGS or word.isdecimal():
             continue
-        if not rest or word not in ("--header", "--transport", "--host", _METADATA, _CLIENT, *_WITH_VALUE):
+        if not options or word not in ("--header", "--transport", "--host", _METADATA, _CLIENT, *_WITH_VALUE):
             return server
-        value = rest.pop(0)
+        value = options.pop(0)
         if word == "--header":
             name, colon, text = value.partition(":")
             if not colon:

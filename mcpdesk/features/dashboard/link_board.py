@@ -349,8 +349,8 @@ class LatestExchanges:
         self._version, self._counts = version, counts
         before = self._rows
         self._rows = {number: row_json(self._index, number) for number in self._newest()}
-        fresh = [row for number, row in self._rows.items() if before.get(number) != row]
-        return {"lines": list(self._rows), "rows": fresh, **counts}
+        new_rows = [row for number, row in self._rows.items() if before.get(number) != row]
+        return {"lines": list(self._rows), "rows": new_rows, **counts}
 
     def everything(self) -> Mapping[str, Any]:
         """Return all lines on the page."""
@@ -481,11 +481,11 @@ class LinkBoard:
         """Return log lines. The result may be up to `LOG_S` seconds old."""
         if self._last_line < 0 or monotonic() >= self._logged + LOG_S:
             self._logged = monotonic()
-            if fresh := self._link.logs(self._last_line):
-                self._last_line = fresh[-1].number
+            if new_lines := self._link.logs(self._last_line):
+                self._last_line = new_lines[-1].number
                 # Lines are sorted, because cores join one after another, and each core sends its past lines
                 # then.
-                ordered = sorted((*self._lines, *fresh), key=attrgetter("time"))
+                ordered = sorted((*self._lines, *new_lines), key=attrgetter("time"))
                 self._lines = ordered[-MAX_LINES:]
         return self._made("logs", self._last_line, lambda: logs_json(self._lines))
 

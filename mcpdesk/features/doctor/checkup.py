@@ -294,10 +294,10 @@ def _served_locks(target: RemoteTarget) -> list[Path]:
         return []
     argv = target.argv
     own = own_arguments(argv[0], list(argv[1:])) if argv else None
-    rest = () if own is None else argv[1 + len(own) :]
-    if rest[:1] != ("stdio",) or "--" in rest:
+    arguments = () if own is None else argv[1 + len(own) :]
+    if arguments[:1] != ("stdio",) or "--" in arguments:
         return []
-    words = list(rest[1:])
+    words = list(arguments[1:])
     while words and words[0].startswith("-"):
         del words[: 2 if words[0] in _STDIO_OPTIONS else 1]
     if not words:

@@ -92,7 +92,7 @@ class _Output:
     def _stray(self, line: bytes) -> None:
         self.strays += 1
 
-    def _ended(self, how: ProgramEnded) -> None:
+    def _ended(self, ending: ProgramEnded) -> None:
         self._former = tuple(self._lines) or self._former
         self._lines.clear()
 

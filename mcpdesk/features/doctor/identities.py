@@ -65,9 +65,9 @@ def identity_of(server: ConfiguredServer) -> Identity | None:
 def without_tap(argv: Sequence[str]) -> Sequence[str]:
     """Return the command behind `mcpdesk stdio -- COMMAND`. Any other command is returned unchanged."""
     own = own_arguments(argv[0], list(argv[1:]))
-    rest = None if own is None else argv[1 + len(own) :]
-    is_tap = rest is not None and rest[:1] == ("stdio",) and "--" in rest[:-1]
-    return rest[rest.index("--") + 1 :] if rest is not None and is_tap else argv
+    arguments = None if own is None else argv[1 + len(own) :]
+    is_tap = arguments is not None and arguments[:1] == ("stdio",) and "--" in arguments[:-1]
+    return arguments[arguments.index("--") + 1 :] if arguments is not None and is_tap else argv
 
 
 def _of_url(url: str) -> Identity | None:
@@ -81,18 +81,18 @@ def _of_url(url: str) -> Identity | None:
 
 def _of_command(words: list[str]) -> Identity:
     program = re.sub(r"\.(exe|cmd|bat)$", "", PurePath(words[0].replace("\\", "/")).name.lower())
-    rest = words[1:]
-    if program == "cmd" and rest[:1] in (["/c"], ["/C"]) and len(rest) > 1:
-        return _of_command(rest[1:])
-    if program in _CONTAINERS and rest[:1] == ["run"]:
-        return _of_image(rest[1:]) or Identity(program, "", tuple(rest))
+    arguments = words[1:]
+    if program == "cmd" and arguments[:1] in (["/c"], ["/C"]) and len(arguments) > 1:
+        return _of_command(arguments[1:])
+    if program in _CONTAINERS and arguments[:1] == ["run"]:
+        return _of_image(arguments[1:]) or Identity(program, "", tuple(arguments))
     for runners, split in ((_NODE, _node_package), (_PYTHON, _python_package)):
         verbs = runners.get(program)
-        if verbs is not None and tuple(rest[: len(verbs)]) == verbs:
-            return _of_package(rest[len(verbs) :], split) or Identity(program, "", tuple(rest))
+        if verbs is not None and tuple(arguments[: len(verbs)]) == verbs:
+            return _of_package(arguments[len(verbs) :], split) or Identity(program, "", tuple(arguments))
     if re.sub(r"[\d.]+$", "", program) in _INTERPRETERS or program in _INTERPRETERS:
-        return _of_script(rest) or Identity(program, "", tuple(rest))
-    return Identity(program, "", tuple(rest))
+        return _of_script(arguments) or Identity(program, "", tuple(arguments))
+    return Identity(program, "", tuple(arguments))
 
 
 def _node_package(text: str) -> tuple[str, str]:
@@ -142,13 +142,13 @@ def _of_image(words: list[str]) -> Identity | None:
 
 def _of_script(words: list[str]) -> Identity | None:
     """Return the identity for the words after an interpreter: its script or module."""
-    rest = list(words)
-    while rest and (rest[0].startswith("-") or rest[0] == "run"):
-        word = rest.pop(0)
+    arguments = list(words)
+    while arguments and (arguments[0].startswith("-") or arguments[0] == "run"):
+        word = arguments.pop(0)
         if word == "-c":
             return None
-        if word in ("-m", "-jar") and rest:
-            return Identity(rest[0], "", tuple(rest[1:]))
-        if word in _VALUE_OPTIONS and rest:
-            rest.pop(0)
-    return Identity(rest[0], "", tuple(rest[1:])) if rest else None
+        if word in ("-m", "-jar") and arguments:
+            return Identity(arguments[0], "", tuple(arguments[1:]))
+        if word in _VALUE_OPTIONS and arguments:
+            arguments.pop(0)
+    return Identity(arguments[0], "", tuple(arguments[1:])) if arguments else None

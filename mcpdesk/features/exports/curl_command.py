@@ -39,8 +39,8 @@ def curl(
         pairs = {**_headers(exchange, body), **(headers or {})}
         return _command("POST", url or "http://127.0.0.1:3333/mcp", pairs.items(), body)
     line, noted_headers = http_note
-    method, _, rest = line.partition(" ")
-    path = rest.rpartition(" ")[0] or rest
+    method, _, url_part = line.partition(" ")
+    path = url_part.rpartition(" ")[0] or url_part
     host = next((value for name, value in noted_headers if name.lower() == "host"), "127.0.0.1:3333")
     shown_headers = [pair for pair in noted_headers if pair[0].lower() not in _OWN_HEADERS]
     return _command(method, f"http://{host}{path}", shown_headers, body)

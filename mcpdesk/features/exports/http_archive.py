@@ -63,8 +63,8 @@ def _har_entry(index: Index, exchange: Exchange) -> dict[str, Any]:
 def _har_request(index: Index, exchange: Exchange) -> dict[str, Any]:
     assert exchange.request is not None
     line, headers = http(index, exchange, exchange.request) or ("", ())
-    method, _, rest = line.partition(" ")
-    path, _, version = rest.rpartition(" ")
+    method, _, url_part = line.partition(" ")
+    path, _, version = url_part.rpartition(" ")
     body, text = _har_body(index, exchange, exchange.request)
     return {
         "method": method,
@@ -80,8 +80,8 @@ def _har_response(index: Index, exchange: Exchange) -> dict[str, Any]:
     """Return the response. If it is missing or unknown, its status is 0, as in browsers."""
     frame = exchange.response
     line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
-    version, _, rest = line.partition(" ")
-    status, _, words = rest.partition(" ")
+    version, _, status_part = line.partition(" ")
+    status, _, words = status_part.partition(" ")
     body, text = ("", "") if frame is None else _har_body(index, exchange, frame)
     content = {"size": len(body.encode("utf-8", "replace")), "text": body}
     return {

@@ -106,8 +106,8 @@ def _call(params: JSONObject) -> JSONObject:
     for key, value in zip(("stage", "command"), names, strict=True):
         if not isinstance(value, str) or not value:
             raise invalid_params(f"callTool needs params.{key} (a text): the tool is called STAGE-COMMAND")
-    rest = {key: params[key] for key in ("mode", "_meta") if key in params}
+    other_params = {key: params[key] for key in ("mode", "_meta") if key in params}
     arguments = params.get("args", params.get("arguments"))
     if arguments is not None and not isinstance(arguments, dict):
         raise invalid_params("callTool: params.args must be an object")
-    return {"name": "-".join(map(str, names)), "arguments": arguments or {}} | rest
+    return {"name": "-".join(map(str, names)), "arguments": arguments or {}} | other_params

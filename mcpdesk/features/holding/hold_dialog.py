@@ -389,14 +389,14 @@ class HoldDialog(Dialog[bool]):
 
         self._decide(lambda: self._link.do(SetHold(rule, directions, is_once)), tell)
 
-    def _release(self, one: HeldMessage, how: Verdict, text: str = "", message: str = "") -> None:
+    def _release(self, one: HeldMessage, verdict: Verdict, text: str = "", message: str = "") -> None:
         """Release a message, and notify the person of an outcome that the list does not show."""
 
         def tell() -> None:
             if message:
                 self.app.notify(message, markup=False)
 
-        self._decide(lambda: self._link.do(Release(one.number, how, text)), tell)
+        self._decide(lambda: self._link.do(Release(one.number, verdict, text)), tell)
 
     @property
     def _one(self) -> HeldMessage | None:

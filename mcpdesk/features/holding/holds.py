@@ -188,7 +188,7 @@ class Holds(Interceptor):
         """Return the handler that replaces `plain` while messages of a connection may be held."""
         return partial(self._accept, connection, plain)
 
-    def decide(self, number: int, how: Verdict, text: str = "") -> bool:
+    def decide(self, number: int, verdict: Verdict, text: str = "") -> bool:
         """Decide about a held message. Return False if the message is no longer held.
 
         `text` is the changed message or the answer. Raises: ValueError for an invalid `text`.
@@ -197,17 +197,17 @@ class Holds(Interceptor):
         if waiting is None:
             return False
         message: JSONObject = {}
-        if how is Verdict.CHANGE:
+        if verdict is Verdict.CHANGE:
             message = changed_message(waiting.shown, waiting.message, text)
             if message == waiting.message:
-                how = Verdict.PASS
-        elif how is Verdict.ANSWER:
+                verdict = Verdict.PASS
+        elif verdict is Verdict.ANSWER:
             if waiting.shown.is_answer:
                 raise ValueError("an answer cannot be answered; change it")
             if waiting.shown.what == "tells":
                 raise ValueError("a notification cannot be answered; change or drop it")
             message = response_of(waiting.shown.id, text)
-        waiting.decide(Decision(how, message))
+        waiting.decide(Decision(verdict, message))
         return True
 
     def delay(self, number: int, seconds: float) -> bool:
@@ -259,10 +259,10 @@ class Holds(Interceptor):
         identifier, method = message.get("id"), message.get("method")
         if isinstance(method, str) and is_id(identifier):
             return self._pass(connection, plain, message, outlet, headers, principal)
-        about = self._held_subject(connection, message)
-        if about is None:
+        subject = self._held_subject(connection, message)
+        if subject is None:
             return plain(message, outlet, headers, principal)
-        return self._pass_later(connection, plain, message, about, outlet, headers, principal)
+        return self._pass_later(connection, plain, message, subject, outlet, headers, principal)
 
     def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
         """Return the message to which the filter is applied, for a notification or reply of a client, or None
@@ -278,23 +278,23 @@ class Holds(Interceptor):
             return message
         if self._node is None or self.view.directions == "answers":
             return None
-        about: JSONObject | None = message
+        subject: JSONObject | None = message
         if not isinstance(method, str):
-            about = self._questions.take((connection, identifier)) if is_id(identifier) else None
-        return about if about is not None and self._must_hold(connection, message, about) else None
+            subject = self._questions.take((connection, identifier)) if is_id(identifier) else None
+        return subject if subject is not None and self._must_hold(connection, message, subject) else None
 
     async def _pass_later(
         self,
         connection: int,
         plain: Accept,
         message: JSONObject,
-        about: JSONObject,
+        subject: JSONObject,
         outlet: Outlet,
         headers: Mapping[str, str] | None,
         principal: Principal | None,
     ) -> Reply:
         """Hold a notification, or the reply to a question, and handle it after a person has released it."""
-        passed_message = await self._hold_about(connection, message, about)
+        passed_message = await self._hold_about(connection, message, subject)
         if passed_message is None:
             return ACCEPTED
         answer = plain(passed_message, outlet, headers, principal)
@@ -302,29 +302,31 @@ class Holds(Interceptor):
 
     async def one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
         """Hold a notification of a client, or its reply to a question, if a rule matches."""
-        about = self._held_subject(connection, message)
-        return message if about is None else await self._hold_about(connection, message, about)
+        subject = self._held_subject(connection, message)
+        return message if subject is None else await self._hold_about(connection, message, subject)
 
-    async def _hold_about(self, connection: int, message: JSONObject, about: JSONObject) -> JSONObject | None:
-        if about is message and self._faults.has_one_way:
+    async def _hold_about(
+        self, connection: int, message: JSONObject, subject: JSONObject
+    ) -> JSONObject | None:
+        if subject is message and self._faults.has_one_way:
             if not await self._survives(connection, message):
                 return None
             if self.view.directions == "answers" or not self._must_hold(connection, message, message):
                 return message
-        decision = await self._hold(connection, about, message, "tells" if about is message else "reply")
+        decision = await self._hold(connection, subject, message, "tells" if subject is message else "reply")
         if decision.how is Verdict.DROP:
             return None
         return decision.message if decision.how is Verdict.CHANGE else message
 
     def _must_hold(
-        self, connection: int, message: JSONObject, about: JSONObject, is_sent: bool = False
+        self, connection: int, message: JSONObject, subject: JSONObject, is_sent: bool = False
     ) -> bool:
         """Return True if a notification, a question or the reply to a question must be held."""
         if self._node is None:
             return False
-        if about is message:
+        if subject is message:
             return self._matches(self._node, connection, time(), codec.encode(message), None, is_sent)
-        request_data, message_data = codec.encode(about), codec.encode(message)
+        request_data, message_data = codec.encode(subject), codec.encode(message)
         return self._matches(self._node, connection, time(), request_data, message_data, True)
 
     def _must_hold_sent(self, connection: int, data: bytes) -> bool:
@@ -521,11 +523,11 @@ class Holds(Interceptor):
         since = time()
         is_late = fault.rule.kind is FaultKind.DELAY
         goes_on = is_late and await self._wait(connection, message.get("id", ""), fault.seconds)
-        marked_message, how = (
+        marked_message, mark_text = (
             message if of is None else {"id": of},
             f"{message['method']} {fault.description()}",
         )
-        self._mark(connection, marked_message, how, time() - since, message, {}, is_sent=is_sent)
+        self._mark(connection, marked_message, mark_text, time() - since, message, {}, is_sent=is_sent)
         self._show(struck=self.view.struck + 1)
         return goes_on
 
@@ -608,12 +610,12 @@ class Holds(Interceptor):
             if waiting.timer is not None:
                 waiting.timer.cancel()
             self._show()
-        how = decision.how.value
+        mark_text = decision.how.value
         if of is not None or what == "tells":
-            how = f"{request['method']} {how}"
+            mark_text = f"{request['method']} {mark_text}"
         marked_message = request if of is None else {"id": of}
         waited = time() - shown.since
-        self._mark(connection, marked_message, how, waited, message, decision.message, is_sent=is_sent)
+        self._mark(connection, marked_message, mark_text, waited, message, decision.message, is_sent=is_sent)
         return decision
 
     def _call_of(self, connection: int, request: JSONObject) -> CannedCall:
@@ -625,7 +627,7 @@ class Holds(Interceptor):
         self,
         connection: int,
         request: JSONObject,
-        how: str,
+        mark_text: str,
         held_s: float,
         message: JSONObject,
         became: JSONObject,
@@ -634,7 +636,7 @@ class Holds(Interceptor):
         """Record the decision about a message in the capture. A notification is recorded with its method as
         id.
         """
-        changes = not how.endswith(Verdict.PASS)
+        changes = not mark_text.endswith(Verdict.PASS)
         if is_sent is None:
             is_sent = message is not request
         self._recording.mark(
@@ -644,7 +646,7 @@ class Holds(Interceptor):
                 request["id"] if "id" in request else request["method"],
                 time(),
                 held_s,
-                how,
+                mark_text,
                 codec.encode(message).decode()[:MAX_EDITABLE_BYTES] if changes else "",
                 codec.encode(became).decode()[:MAX_EDITABLE_BYTES] if became else "",
             )
@@ -665,8 +667,8 @@ class Holds(Interceptor):
         for line in [each for each, of in self._lines.items() if of == (connection, request_id)]:
             line.close()
         for waiting in self._held.values():
-            about = waiting.shown.id if waiting.shown.what == "request" else waiting.of
-            if (waiting.shown.connection, about) == (connection, request_id):
+            subject_id = waiting.shown.id if waiting.shown.what == "request" else waiting.of
+            if (waiting.shown.connection, subject_id) == (connection, request_id):
                 waiting.decide(Decision(Verdict.DROP))
 
     def _matches(

@@ -483,8 +483,12 @@ class CommandRun:
         command = self._ready.command
         allowed = {*USUAL_VARIABLES, *command.environment, *command.requires_env}
         client = context.client_environment
-        ours: Mapping[str, str] = os.environ if client is None else client
-        variables = {name: value for name, value in ours.items() if name in allowed or name.startswith("LC_")}
+        base_environment: Mapping[str, str] = os.environ if client is None else client
+        variables = {
+            name: value
+            for name, value in base_environment.items()
+            if name in allowed or name.startswith("LC_")
+        }
         return OWN_VARIABLES | variables | context.trace.environment()
 
 

@@ -154,10 +154,10 @@ class HeldTap:
         elif is_from_client:
             self._begin(self._from_client(numbers, message), numbers)
         elif isinstance(message.get("method"), str):
-            about = self._subject(message)
-            task = self._begin(self._sent(numbers, message, data, about, self._last.get(about)), numbers)
-            self._last[about] = task
-            task.add_done_callback(lambda done: self._forget(about, done))
+            subject = self._subject(message)
+            task = self._begin(self._sent(numbers, message, data, subject, self._last.get(subject)), numbers)
+            self._last[subject] = task
+            task.add_done_callback(lambda done: self._forget(subject, done))
         else:
             self._begin(self._answered(numbers, message, data), numbers)
 
@@ -188,9 +188,9 @@ class HeldTap:
         task.add_done_callback(ended)
         return task
 
-    def _forget(self, about: Id | None, done: asyncio.Task[None]) -> None:
-        if self._last.get(about) is done:
-            del self._last[about]
+    def _forget(self, request_id: Id | None, done: asyncio.Task[None]) -> None:
+        if self._last.get(request_id) is done:
+            del self._last[request_id]
 
     def _subject(self, message: JSONObject) -> Id | None:
         """Return the id of the request that a progress notification belongs to."""
@@ -227,7 +227,7 @@ class HeldTap:
         numbers: Numbers,
         message: JSONObject,
         given: bytes,
-        about: Id | None,
+        request_id: Id | None,
         before: asyncio.Task[None] | None,
     ) -> None:
         """Hold a notification or question of the server until the previous one about the same request is
@@ -236,7 +236,7 @@ class HeldTap:
         if before is not None and not before.done():
             await asyncio.wait({before})
         data = given.rstrip()
-        passed = await self.interceptor.sent(TAPPED, data, self._answer_for_client, about)
+        passed = await self.interceptor.sent(TAPPED, data, self._answer_for_client, request_id)
         if passed is None or passed is data:
             self._release(numbers, message, None if passed is None else message)
         else:

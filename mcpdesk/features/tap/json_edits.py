@@ -111,16 +111,16 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
         is_list = isinstance(own, list)  # OpenCode
         args = server["args"].value if "args" in server else None
         words = own if is_list else [own, *(args if isinstance(args, list) else [])]
-        ours = own_arguments(words[0], words[1:]) if words else None
+        own_words = own_arguments(words[0], words[1:]) if words else None
         if (
-            ours is None
-            or words[len(ours) + 1 : len(ours) + 2] != ["stdio"]
-            or not is_dead((words[0], *ours))
+            own_words is None
+            or words[len(own_words) + 1 : len(own_words) + 2] != ["stdio"]
+            or not is_dead((words[0], *own_words))
         ):
             continue
         elements = _elements(plain, server["command" if is_list else "args"].start)
         new = command if is_list else command[1:]
-        stop = elements[len(ours) + is_list].start
+        stop = elements[len(own_words) + is_list].start
         edits.append(_Edit(elements[0].start, stop, "".join(f"{json.dumps(word)}, " for word in new)))
         if not is_list:
             edits.append(_Edit(server["command"].start, server["command"].stop, json.dumps(command[0])))
@@ -161,8 +161,8 @@ def _command_position(server: Mapping[str, _Value]) -> int:
         return 0
     command = server["command"].value
     if isinstance(command, list):  # OpenCode
-        ours = tap_of(command[0], command[1:]) if command else ()
-        return len(ours) + 1 if ours else 0
+        tap_words = tap_of(command[0], command[1:]) if command else ()
+        return len(tap_words) + 1 if tap_words else 0
     return len(tap_of(command, server["args"].value)) if "args" in server else 0
 
 
@@ -171,8 +171,8 @@ def tap_of(command: object, args: object) -> tuple[str, ...]:
     own = own_arguments(command, args)
     if own is None or not isinstance(args, list):
         return ()
-    ours = (*own, *TAP)
-    return ours if tuple(args[: len(ours)]) == ours and len(args) > len(ours) else ()
+    tap_words = (*own, *TAP)
+    return tap_words if tuple(args[: len(tap_words)]) == tap_words and len(args) > len(tap_words) else ()
 
 
 def is_served(command: str, args: Sequence[Any]) -> bool:
@@ -184,16 +184,16 @@ def _put_in(text: str, plain: str, server: Mapping[str, _Value], command: Sequen
     """Edit that inserts the tap and the server's own command, as written, at the start of the arguments."""
     own = server["command"]
     words = [*map(json.dumps, (*command[1:], *TAP)), text[own.start : own.stop]]
-    ours = ", ".join(words)
+    words_text = ", ".join(words)
     if "args" not in server:
-        return _Edit(own.stop, own.stop, f"{_ARGS}[{ours}]")
+        return _Edit(own.stop, own.stop, f"{_ARGS}[{words_text}]")
     args = server["args"]
     if args.value is None:
-        return _Edit(args.start, args.stop, f"[{ours}{_EMPTY}]")
+        return _Edit(args.start, args.stop, f"[{words_text}{_EMPTY}]")
     elements = _elements(plain, args.start)
     if not elements:
-        return _Edit(args.start + 1, args.start + 1, f"{ours}{_EMPTY}")
-    return _Edit(elements[0].start, elements[0].start, f"{ours}, ")
+        return _Edit(args.start + 1, args.start + 1, f"{words_text}{_EMPTY}")
+    return _Edit(elements[0].start, elements[0].start, f"{words_text}, ")
 
 
 _ARGS = ', "args": '

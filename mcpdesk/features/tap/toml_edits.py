@@ -83,12 +83,12 @@ def unwrapped(text: str) -> ConfigEdit:
     """Remove the tap from all servers."""
     changed: list[str] = []
     for name, server in _servers(text):
-        ours = _tap_of(server)
-        if not ours:
+        tap_words = _tap_of(server)
+        if not tap_words:
             continue
-        take_out = partial(_without_tap, ours)
-        args = server["args"][len(ours) + 1 :]
-        restored = server | {"command": server["args"][len(ours)], "args": args}
+        take_out = partial(_without_tap, tap_words)
+        args = server["args"][len(tap_words) + 1 :]
+        restored = server | {"command": server["args"][len(tap_words)], "args": args}
         without = {key: value for key, value in restored.items() if key != "args" or args}
         edited = _edited(text, name, take_out, restored) or _edited(text, name, take_out, without)
         if edited is not None:
@@ -97,10 +97,10 @@ def unwrapped(text: str) -> ConfigEdit:
     return ConfigEdit(text, tuple(changed), {})
 
 
-def _without_tap(ours: Sequence[str], body: _Body) -> str:
+def _without_tap(tap_words: Sequence[str], body: _Body) -> str:
     """Return a server's table without the tap. If `wrapped` did not write this form, return it unchanged."""
     text, command, args = body.text, body.command, body.args
-    start = ", ".join(map(_quoted, ours))
+    start = ", ".join(map(_quoted, tap_words))
     pattern = re.compile(rf"{re.escape(start)}, (?P<own>{_LITERAL})(?P<more>, )?")
     inside = pattern.match(text, args) if args is not None else None
     if command is None or args is None or inside is None:
@@ -120,11 +120,15 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
     for name, server in _servers(text):
         own: Any = server.get("command")
         args: Any = server.get("args")
-        ours = own_arguments(own, args)
-        if ours is None or args[len(ours) : len(ours) + 1] != ["stdio"] or not is_dead((own, *ours)):
+        own_words = own_arguments(own, args)
+        if (
+            own_words is None
+            or args[len(own_words) : len(own_words) + 1] != ["stdio"]
+            or not is_dead((own, *own_words))
+        ):
             continue
-        put = partial(_with_program, len(ours), command)
-        wanted = server | {"command": command[0], "args": [*command[1:], *args[len(ours) :]]}
+        put = partial(_with_program, len(own_words), command)
+        wanted = server | {"command": command[0], "args": [*command[1:], *args[len(own_words) :]]}
         if (edited := _edited(text, name, put, wanted)) is None:
             left[name] = NOT_EDITED
         else:

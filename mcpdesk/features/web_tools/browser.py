@@ -250,7 +250,7 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        line, _, rest = head.partition(b"\r\n")
+        line, _, header_lines = head.partition(b"\r\n")
         method, _, target = line.decode("latin-1").partition(" ")
         target = target.rpartition(" ")[0]
         is_tunnel = method == "CONNECT"
@@ -277,7 +277,7 @@ class Proxy:
                 writer.write(CONNECTED)
             else:
                 on_request()
-                far_writer.write(_passed_on(method, authority.path, authority.query, rest))
+                far_writer.write(_passed_on(method, authority.path, authority.query, header_lines))
             await asyncio.gather(
                 self._pass(reader, far_writer, on_request if is_tunnel else None, left),
                 self._pass(far_reader, writer, on_answer if is_tunnel else None, on_answer),
@@ -321,11 +321,13 @@ async def _connected(
     raise failure
 
 
-def _passed_on(method: str, path: str, query: str, rest: bytes) -> bytes:
+def _passed_on(method: str, path: str, query: str, header_lines: bytes) -> bytes:
     """Return a request in the form in which a server expects it: with the path only, and
     without keep-alive."""
     lines = [
-        line for line in rest.split(b"\r\n") if line and not line.lower().startswith(PROXY_HEADER_PREFIXES)
+        line
+        for line in header_lines.split(b"\r\n")
+        if line and not line.lower().startswith(PROXY_HEADER_PREFIXES)
     ]
     target = f"{path or '/'}{'?' if query else ''}{query}".encode("latin-1")
     first = b"%b %b HTTP/1.1" % (method.encode("latin-1"), target)

@@ -312,7 +312,7 @@ def _mistake(text: str, path: Path, message: str, *trail: Step) -> ManifestError
 
 def _path_of(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
     """Return the path of a value in an error message of msgspec, which writes `[...]` for keys."""
-    before, unknown, behind = trail.partition("[...]")
+    before, unknown, after = trail.partition("[...]")
     steps = path_steps(before)
     if not unknown:
         return steps
@@ -320,7 +320,7 @@ def _path_of(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
     for step in steps:
         parent = parent[step]
     return next(
-        ((*steps, key, *path_steps(behind)) for key in parent if _is_wrong(steps, {key: parent[key]})), steps
+        ((*steps, key, *path_steps(after)) for key in parent if _is_wrong(steps, {key: parent[key]})), steps
     )
 
 

@@ -80,8 +80,8 @@ def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
     """Return the schema without its null alternative, and True if it had a null alternative."""
     types = shape.get("type")
     if isinstance(types, list) and "null" in types:
-        rest = [name for name in types if name != "null"]
-        return {**shape, "type": rest[0] if len(rest) == 1 else rest}, bool(rest)
+        other_types = [name for name in types if name != "null"]
+        return {**shape, "type": other_types[0] if len(other_types) == 1 else other_types}, bool(other_types)
     for word in _UNIONS:
         others = [part for part in _parts(shape, word) if not _is_null(resolve(part, root))]
         if others and len(others) < len(shape[word]):
@@ -144,8 +144,8 @@ def _is_null(shape: Schema) -> bool:
 def _with_alternatives(shape: Schema, word: str, remaining: list[Any], root: Schema) -> Schema:
     if len(remaining) > 1:
         return {**shape, word: remaining}
-    rest = {key: rule for key, rule in shape.items() if key != word}
-    return split_null(merge(resolve(remaining[0], root), rest), root)[0]
+    other_rules = {key: rule for key, rule in shape.items() if key != word}
+    return split_null(merge(resolve(remaining[0], root), other_rules), root)[0]
 
 
 def with_branches(shape: Schema, root: Schema) -> Schema:
@@ -203,9 +203,9 @@ def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
     if not unions:
         yield shape
     for word in unions:
-        rest = {key: rule for key, rule in shape.items() if key != word}
+        other_rules = {key: rule for key, rule in shape.items() if key != word}
         for part in _parts(shape, word):
-            yield from flat(merge(rest, resolve(part, root)), root, depth + 1)
+            yield from flat(merge(other_rules, resolve(part, root)), root, depth + 1)
 
 
 def named_types(shape: Schema) -> tuple[str, ...]:

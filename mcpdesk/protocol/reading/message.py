@@ -111,8 +111,8 @@ def _as_number(value: str | int | float) -> int | float | None:
 
 def id_remark(answer_id: Any, identifier: Id) -> Remark:
     """Return the remark on a response id whose type differs from that of the request."""
-    theirs, ours = _shown(answer_id), _shown(identifier)
-    remark = f"the response has the id {theirs}, the request {ours}"
+    answer_text, request_text = _shown(answer_id), _shown(identifier)
+    remark = f"the response has the id {answer_text}, the request {request_text}"
     return Remark(RemarkKind.ID_TYPE, remark)
 
 

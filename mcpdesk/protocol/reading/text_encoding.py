@@ -76,11 +76,11 @@ def _utf8(data: bytes) -> DecodedText:
         # If other characters are valid UTF-8, the invalid bytes are parts of a truncated character.
         if _NOT_ASCII.search(raw):
             text = _ESCAPED_BYTE.sub("\N{REPLACEMENT CHARACTER}", raw)
-            how = "it was replaced by U+FFFD"
+            effect = "it was replaced by U+FFFD"
         else:
             text = _ESCAPED_BYTE.sub(_windows_1252, raw)
-            how = "the text was read as Windows-1252"
-        remark = f"byte 0x{byte:02X} at offset {at} is not UTF-8; {how}"
+            effect = "the text was read as Windows-1252"
+        remark = f"byte 0x{byte:02X} at offset {at} is not UTF-8; {effect}"
         remarks.append(Remark(RemarkKind.ENCODING, remark, at))
     return DecodedText(
         text, tuple(remarks), lambda at: start + len(raw[:at].encode("utf-8", "surrogateescape"))

@@ -229,16 +229,16 @@ class CaptureFile:
         """
         if isinstance(self._refused[0], Path):
             return True
-        ours, path = os.fstat(self._handle), self.places.parts[-1]
+        handle_status, path = os.fstat(self._handle), self.places.parts[-1]
         try:
             there = os.stat(path)
         except FileNotFoundError:
             raise PartUnavailable(f"{path.name} was removed") from None
-        if (there.st_ino, there.st_dev) != (ours.st_ino, ours.st_dev):
+        if (there.st_ino, there.st_dev) != (handle_status.st_ino, handle_status.st_dev):
             raise PartUnavailable(f"{path.name} was replaced")
-        if ours.st_size < self._written:
+        if handle_status.st_size < self._written:
             raise PartUnavailable(f"{path.name} was cut short")
-        if ours.st_size > self._written:
+        if handle_status.st_size > self._written:
             # A failed attempt may have left incomplete data.
             os.ftruncate(self._handle, self._written)
         return True

@@ -234,10 +234,10 @@ class Places:
         if part >= len(self.parts) or part in self.gone:
             raise FileNotFoundError(errno.ENOENT, "this part was not started, or was removed")
         if self._open is None or self._open[0] != part:
-            fresh = os.open(self.parts[part], os.O_RDONLY | OPEN_FLAGS)
+            new_handle = os.open(self.parts[part], os.O_RDONLY | OPEN_FLAGS)
             if self._open is not None:
                 os.close(self._open[1])
-            self._open = (part, fresh)
+            self._open = (part, new_handle)
         return self._open[1]
 
 

@@ -226,9 +226,9 @@ class EngineStreams:
         if too_big is not None:
             events, finish = events[:too_big], CUT
         arguments = [part for each in events for part in each]
-        behind = events[-1][0] if events else max(stream.archived, first - 1)
-        await self._engine.script(WRITE, [key], [self._ttl_s, first, finish, behind, *arguments])
-        stream.archived = max(stream.archived, behind)
+        last_number = events[-1][0] if events else max(stream.archived, first - 1)
+        await self._engine.script(WRITE, [key], [self._ttl_s, first, finish, last_number, *arguments])
+        stream.archived = max(stream.archived, last_number)
 
     def _read_soon(self) -> None:
         if self._read_task is None or self._read_task.done():

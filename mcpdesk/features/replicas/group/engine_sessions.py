@@ -88,9 +88,9 @@ class EngineSessions:
                 return None
             if reply[0] >= 0:
                 return replace(session, version=reply[0])
-            theirs = msgspec.json.decode(reply[2], type=SessionState)
-            state = joined(base, session.state, theirs)
-            owner, base = reply[3].decode(), theirs
+            stored_state = msgspec.json.decode(reply[2], type=SessionState)
+            state = joined(base, session.state, stored_state)
+            owner, base = reply[3].decode(), stored_state
             session = replace(session, state=state, version=reply[1], owner=session.owner or owner)
         raise EngineUnavailable(
             f"a session is changed by other replicas all the time in {self._engine.shown}"

@@ -77,8 +77,8 @@ class SharedSecrets:
         secrets_by_age = [(float(age), secret) for secret, age in zip(stored[::2], stored[1::2], strict=True)]
         # Other replicas may not know a new secret yet. It is accepted but does not sign.
         settled = [secret for age, secret in secrets_by_age if age <= float(now) - SIGNING_DELAY_S]
-        fresh = [secret for age, secret in secrets_by_age if age > float(now) - SIGNING_DELAY_S]
-        self.signing_keys = (*settled, *fresh)
+        signing_secrets = [secret for age, secret in secrets_by_age if age > float(now) - SIGNING_DELAY_S]
+        self.signing_keys = (*settled, *signing_secrets)
 
     async def _created_or_stored(self, name: str) -> str:
         key = self._engine.key(name)
