@@ -16,6 +16,7 @@ TESTS = Path(__file__).parents[1]
 USED = {
     "browser_desk": r"--web\b",
     "dashboard": r"/dashboard\b|support\.dashboard\b",
+    "desk_server": r"/desk/mcp\b",
     "gateway": r"/v1/(?:ws/)?mcp(?!/progress)\b|support\.gateway\b",
     "holding": r"--faults\b|\bdesk\.do\(",
     "openapi": r"--from-openapi\b",
