@@ -220,7 +220,7 @@ def ps_command(as_json: bool) -> int:
         if each.reason:
             print_message(f"{each.name}: {each.reason}\n  {each.hint}")
     for pid in silent:
-        print_message(f"process {pid} keeps a connection open, but does not answer\n  End it: kill {pid}")
+        print_message(f"process {pid} keeps a connection open, but does not answer\n  End it: kill -9 {pid}")
     return OK
 
 

@@ -16,6 +16,7 @@ from enum import StrEnum
 
 import msgspec
 
+from mcpdesk.cli.printing import CANNOT_CONNECT
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.open_connections.report import Described
 from mcpdesk.transports import rendezvous
@@ -56,14 +57,18 @@ def occupy(name: str) -> rendezvous.MeetingSocket | None:
 def described(silent: list[int] | None = None) -> list[Described]:
     """Return the open connections of this user, oldest first.
 
-    The ids of processes that do not answer are added to `silent`. Raises: DeskUserError if other users can
+    The ids of processes that do not answer are added to `silent`. Sockets of killed processes are deleted.
+    Raises: DeskUserError if other users can
     access the folder of the sockets.
     """
-    found = list[Described]()
+    found, has_stale = list[Described](), False
     for path in _paths():
         connection = None
         try:
-            if (connection := rendezvous.connect(path)) is not None:
+            connection = rendezvous.connect(path)
+            if connection is None:
+                has_stale = True
+            else:
                 found.append(ask(connection, Request.DESCRIBE))
         except (OSError, EOFError, msgspec.MsgspecError):
             pid = None if connection is None else rendezvous.peer_credentials(connection)[0]
@@ -72,6 +77,9 @@ def described(silent: list[int] | None = None) -> list[Described]:
         finally:
             if connection is not None:
                 connection.close()
+    if has_stale:
+        with suppress(OSError):
+            rendezvous.sweep(rendezvous.runtime_folder())
     return sorted(found, key=lambda each: each.report.since)
 
 
@@ -108,7 +116,8 @@ def visit(name: str, request: Request) -> tuple[socket.socket, Described] | None
         process = f"process {pid}" if pid is not None else "its process"
         raise DeskUserError(
             f"The open connection {name!r} does not answer ({process}).",
-            f"End it: kill {pid}" if pid is not None else "",
+            f"End it: kill -9 {pid}" if pid is not None else "",
+            CANNOT_CONNECT,
         ) from None
 
 

@@ -65,7 +65,7 @@ def test_calls_share_the_state_of_a_program_by_name_and_by_target(shell: Shell) 
     assert refused.returncode == 2 and "No folder or file 'tea'" in refused.stderr
 
 
-def test_sockets_are_private_and_that_of_a_killed_process_is_removed(shell: Shell) -> None:
+def test_sockets_are_private_and_those_of_killed_and_stopped_processes_cause_no_wait(shell: Shell) -> None:
     shell.succeed("up", "--name", "tea", *SERVER)
     (row,) = shell.connections()
     runtime = Path(rendezvous.runtime_folder())
@@ -76,10 +76,17 @@ def test_sockets_are_private_and_that_of_a_killed_process_is_removed(shell: Shel
     programs = core.children(recursive=True)
     core.kill()
     assert gone([core, *programs])
-    assert shell.connections() == []
+    assert shell.connections() == [] and not path.exists()
     shell.succeed("up", "--name", "tea", *SERVER)
     assert shell.succeed("call", "tea", "inc") == "1"
-    assert len(list(runtime.glob(f"*{mark}.open"))) == 1
+    stopped = psutil.Process(shell.connections()[0]["pid"])
+    stopped.suspend()
+    try:
+        assert json.loads(shell.succeed("ps", "--json"))["not_answering"] == [stopped.pid]
+        refused = shell.run("call", "tea", "inc")
+        assert refused.returncode == 3 and f"kill -9 {stopped.pid}" in refused.stderr
+    finally:
+        stopped.resume()
 
 
 def test_a_server_that_ended_is_listed_with_the_reason_and_started_again_by_up(shell: Shell) -> None:
