@@ -30,6 +30,8 @@ from mcpdesk.features.client_bench.oauth_server import RENEWALS, SCOPE, BenchSer
 from mcpdesk.testing.authorization_server import IssuedToken
 from tests.support.patience import until, within
 
+BENCH_S = 150.0
+"""Limit for a bench, which starts a client several times."""
 CLIENT = str(Path(__file__).with_name("official_client.py"))
 REDIRECT = "http://127.0.0.1:40404/callback"
 PKCE = {
@@ -278,8 +280,13 @@ async def _mcpdesk(*arguments: str) -> tuple[int, str, str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "mcpdesk", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    async with within():
-        out, err = await process.communicate()
+    try:
+        async with within(within_s=BENCH_S):
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
 
