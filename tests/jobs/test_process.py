@@ -378,7 +378,7 @@ import os
 from pathlib import Path
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import Process
-process = Process(["sleep", "100"], Path("/"), dict(os.environ), Output(), begun=lambda: os.write(1, b"!"))
+process = Process(["sleep", "100"], Path("/"), dict(os.environ), Output(), on_begin=lambda: os.write(1, b"!"))
 process.start(print)
 os.read(0, 1)
 """
