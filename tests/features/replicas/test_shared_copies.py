@@ -23,7 +23,7 @@ def session(used: float, state: SessionState = STATE, owner: str = "ada") -> Any
     """A session of ada that was last written at `used`, and has this state and owner now."""
     written = SharedSession("hash", "calc", seal("id", "ada", KEY), used, STATE, 1)
     dialogue = SimpleNamespace(state=state, catch_up=lambda state: None)
-    return SimpleNamespace(id="id", owner=owner, shared=written, dialogue=dialogue)
+    return SimpleNamespace(id="id", owner=owner, shared=written, dialogue=dialogue, is_closed=False)
 
 
 async def is_written(session: Any, ttl_s: float) -> bool:
