@@ -488,6 +488,10 @@ class Host:
 
     async def open(self) -> None:
         """Listen for clients, and watch the folders. Raises: DeskError if an address cannot be used."""
+        has_folders = bool(self.folders)
+        # Without folders, the first catalogue comes from an upstream server.
+        for upstream in () if has_folders else self.upstreams.values():
+            upstream.start()
         if self.plan.draws_first:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DRAWING_S):
@@ -496,7 +500,7 @@ class Host:
             await self._open_folder(name)
         if self.plan.http:
             await self._listen()
-        for upstream in self.upstreams.values():
+        for upstream in self.upstreams.values() if has_folders else ():
             upstream.start()
         if self.shared is not None and self.http is not None:
             await self.shared.describe(self.http.address)

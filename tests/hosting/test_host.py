@@ -12,16 +12,20 @@ from typing import Any
 
 import aiohttp
 import pytest
+from msgspec import structs
 
+from mcpdesk.client.targets import CommandTarget
 from mcpdesk.errors import DeskUserError, TransportError
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_part import HostPart
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.transports import pump, rendezvous
+from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import running_desk
 from tests.support.features import having
 from tests.support.folders import save, write
 from tests.support.patience import until, within
+from tests.support.stdio_server import PROGRAM
 from tests.support.tokens import SECRET, token
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -399,3 +403,23 @@ async def test_the_capture_is_written_although_a_part_of_a_feature_cannot_stop(
     with pytest.raises(OSError, match="cannot stop"):
         await host.stop()
     assert stopped == ["broken", "first", "recording"]
+
+
+@pytest.mark.process
+async def test_a_desk_on_a_program_lists_its_tools_before_it_listens_for_clients(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpdesk.hosting.host.DRAWING_S", 3600)
+    target = CommandTarget((*PROGRAM, "stdio", str(folder), "--alone"))
+    flags = {"port": 0, "state_dir": tmp_path / "state"}
+    plan = plan_for((), flags, {}, upstreams=[UpstreamPlan("far", target)])
+    host = Host(structs.replace(plan, draws_first=True))
+    starting = asyncio.create_task(host.start())
+    try:
+        await until(lambda: "far" in host.upstreams and bool(host.upstreams["far"].status.offers))
+        assert host.http is None, "the person sees the tools before the address"
+        host.screen_drawn()
+        await starting
+        assert host.http is not None and host.http.address
+    finally:
+        await host.stop()

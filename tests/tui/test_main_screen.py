@@ -20,9 +20,10 @@ from textual.screen import ModalScreen
 from textual.widgets import ContentSwitcher, Input, Static
 
 from mcpdesk.inbox.question import Page, Question
-from mcpdesk.link.values import CoreView, Severity
+from mcpdesk.link.values import CoreView, Severity, UpstreamView
 from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.following import PERIOD_S
 from mcpdesk.tui.forms.question_text import QuestionBanner
 from mcpdesk.tui.screens import main_screen, refreshing
 from mcpdesk.tui.screens.frame_lines import DeskFooter, DeskTabs
@@ -84,6 +85,26 @@ async def test_first_pane_does_not_wait_for_a_core_that_loads_slowly() -> None:
     app = DeskApp(link, panes=STUBS)
     async with driven(app, size=(120, 40)) as pilot:
         await until(lambda: app.main.shown == "workbench", pilot)
+
+
+async def test_a_server_that_connects_does_not_count_as_shown() -> None:
+    link = quiet_link()
+    one = link.core.servers[0]
+    connecting = structs.replace(one, upstream=UpstreamView("a-server", "connecting"))
+    link.core = structs.replace(link.core, servers=(connecting,))
+    shown: list[bool] = []
+    app = DeskApp(link, panes=STUBS, settled=lambda: shown.append(True))
+    async with driven(app, size=(120, 40)) as pilot:
+        await until(lambda: app.main.shown == "workbench", pilot)
+        app.main.refresher.refresh()
+        later = asyncio.Event()
+        app.main.set_timer(PERIOD_S, later.set)  # after a timer that the refresh would have set
+        await until(later.is_set, pilot)
+        assert not shown
+        ready = structs.replace(one, upstream=UpstreamView("a-server", "ready"))
+        link.core = structs.replace(link.core, servers=(ready,))
+        app.main.refresher.refresh()
+        await until(lambda: shown, pilot)
 
 
 @pytest.mark.slow

@@ -401,7 +401,7 @@ class MainScreen(Screen[None]):
         names = [server.name for server in view.servers]
         if self.server not in names:
             self.server = names[0] if names else ""
-        if not self._has_server and self.server and self.shown:
+        if not self._has_server and self.shown and self._has_catalogue(view):
             self._has_server = True
             self.set_timer(MIN_REFRESH_PERIOD_S, self.desk.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
@@ -417,6 +417,11 @@ class MainScreen(Screen[None]):
         marks = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
         self._badge = " ".join(marks)
         self.tabs.mark(self.shown or self._first, self._badge)
+
+    def _has_catalogue(self, view: CoreView) -> bool:
+        """Return True if the catalogue of the selected server is known, or will not come."""
+        server = next((one for one in view.servers if one.name == self.server), None)
+        return server is not None and (server.upstream is None or server.upstream.state != "connecting")
 
     async def show_screen(self, name: str) -> None:
         """Show a pane, and restore its focus."""
