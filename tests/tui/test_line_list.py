@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unicodedata import normalize
 
 from mcpdesk.tui.widgets.line_list import LineList, Span
 from tests.support.widgets import staged
@@ -33,6 +34,20 @@ async def test_only_as_many_cells_as_there_are_with_an_ellipsis() -> None:
         strip = numbers.render_line(0)
         assert strip.cell_length == numbers.size.width
         assert strip.text.rstrip().endswith("…")
+
+
+class Accented(Numbers):
+    """Rows with a name whose accents are characters of their own."""
+
+    def spans(self, index: int, width: int) -> Iterator[Span]:
+        yield normalize("NFD", "é" * (width - 1) + "!"), ""
+
+
+async def test_a_name_with_combining_accents_keeps_its_end() -> None:
+    names = Accented()
+    async with staged(names, (30, 10)):
+        strip = names.render_line(0)
+        assert strip.cell_length == names.size.width and strip.text.endswith("!")
 
 
 async def test_keys_move_the_cursor_and_keep_it_in_sight() -> None:

@@ -44,6 +44,10 @@ CURSOR_BINDINGS: list[BindingType] = [
 """Keys that move the cursor of a list."""
 
 
+CELL_CHARACTERS = 4
+"""Number of measured characters for each cell. A letter may have several combining accents."""
+
+
 def column(text: str, width: int) -> str:
     """Return `text` cleaned, on one line, and exactly `width` cells wide."""
     return set_cell_size(one_line(text, width), width)
@@ -204,7 +208,7 @@ class LineList(WithFirstResize, ScrollView, can_focus=True):
         for text, component in self.spans(index, width):
             if remaining <= 0:
                 break
-            text = text[: remaining + 1]
+            text = text[: CELL_CHARACTERS * (remaining + 1)]
             text_width = cell_len(text)
             if text_width > remaining:
                 text, text_width = set_cell_size(text, remaining - 1).rstrip() + "…", remaining
