@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.widgets import Static
 
 from mcpdesk.tui.actions import BY_ID, Reachable
 from mcpdesk.tui.screens.action_menu import ActionMenu, action_choices
@@ -28,6 +29,22 @@ async def test_space_opens_the_actions_of_the_focused_pane_and_enter_runs_one(
         await pilot.press(*"filter", "enter")
         await until(lambda: app.screen is app.main and app.focused is not None, pilot)
         assert app.main.pane is not None and app.main.pane.has_class("-filtering")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_complete_help_of_the_selected_action_is_below_the_list(size: tuple[int, int]) -> None:
+    async with running_frame(quiet_link(), size=size) as (app, pilot):
+        await pilot.press("6", "space")
+        await until(lambda: isinstance(app.screen, ActionMenu) and app.screen.is_mounted, pilot)
+        await pilot.pause()
+        menu = app.screen
+        assert isinstance(menu, ActionMenu)
+        help, box = menu.query_one(".help", Static), menu.query_one(".box")
+        assert len(menu.choices) > menu.listing.size.height, "the list is longer than its box"
+        assert help.region.height == 2 and help.region.bottom < box.region.bottom
+        chosen = menu.listing.selected
+        assert chosen is not None and str(help.content) == chosen.help
 
 
 @pytest.mark.slow

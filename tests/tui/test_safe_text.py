@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from unicodedata import normalize
 
 import pytest
 from rich.cells import cell_len
@@ -11,7 +12,8 @@ from textual.content import Content
 
 from mcpdesk.tui.actions import key_name
 from mcpdesk.tui.render.amounts import clock, rate, since, sparkline
-from mcpdesk.tui.render.safe_text import clean, ending, folded, one_line
+from mcpdesk.tui.render.safe_text import clean, ending, folded, one_line, shortened, whole_sentences
+from mcpdesk.tui.widgets.line_list import column
 
 
 @pytest.mark.parametrize(
@@ -131,3 +133,17 @@ def test_no_line_is_too_long(width: int) -> None:
 
 def test_what_is_no_command_stays_as_it_is() -> None:
     assert folded("it's  not closed " * 9, 40) == ["it's  not closed " * 9]
+
+
+def test_letters_with_combining_accents_are_cut_whole() -> None:
+    name = normalize("NFD", "éàü-éàü-outil-çédille")
+    assert column(name, 21) == name
+    assert normalize("NFC", shortened(name, 20)) == "éàü-éàü-outil…édille"
+    assert normalize("NFC", ending(name, 10)) == "…l-çédille"
+
+
+def test_whole_sentences_are_kept_before_words() -> None:
+    text = "Stay at the newest line. Press again to stop."
+    assert whole_sentences(text, 60) == text
+    assert whole_sentences(text, 30) == "Stay at the newest line."
+    assert whole_sentences(text, 15) == "Stay at the …"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from unicodedata import combining
 
 from rich.cells import cell_len, set_cell_size
 
@@ -42,6 +43,19 @@ def shortened(text: str, width: int, tail: float = 1 / 3) -> str:
     return f"{set_cell_size(line, width - cell_len(end)).rstrip()}{end}"
 
 
+def whole_sentences(text: str, width: int) -> str:
+    """Return the sentences of `text` that fit into `width` cells, or else the words of the first that fit."""
+    line = clean(text, newlines=False)
+    if cell_len(line) <= width:
+        return line
+    ends = [at + 1 for at in range(len(line)) if line.startswith(". ", at)]
+    fitting = [line[:end] for end in ends if cell_len(line[:end]) <= width]
+    if fitting:
+        return fitting[-1]
+    words = set_cell_size(line, max(width - 2, 1)).rpartition(" ")[0].rstrip(" ,:")
+    return f"{words} …" if words else one_line(line, max(width, 1))
+
+
 def flowing(items: Iterable[str], width: int) -> str:
     """Join items on lines of at most `width` cells, separated by dots.
 
@@ -62,8 +76,10 @@ def ending(text: str, width: int = 0) -> str:
     if not width or cell_len(line) <= width:
         return line
     at = max(0, len(line) - width + 1)
-    while cell_len(line[at:]) >= width:
-        at += 1
+    if not line.isascii():
+        at = max(0, len(line) - 4 * width)  # a letter may have several combining accents
+        while at < len(line) and (cell_len(line[at:]) >= width or combining(line[at])):
+            at += 1
     return "…" + line[at:]
 
 

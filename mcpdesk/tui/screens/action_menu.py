@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mcpdesk.tui.actions import Reachable, key_name, reachable
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.render.safe_text import whole_sentences
+from mcpdesk.tui.widgets.menu import Choice, ChoiceList, Menu
 from mcpdesk.tui.widgets.pane import Pane
 
 if TYPE_CHECKING:
@@ -16,14 +17,26 @@ OMITTED_ACTIONS = frozenset({"main.action_menu", "app.palette"})
 """Ids of actions that only open another list of the same actions."""
 
 
+class ActionList(ChoiceList):
+    """Actions with the sentences about them that fit beside the title."""
+
+    def hint_text(self, choice: Choice, width: int) -> str:
+        """Return whole sentences, or else whole words. The help below the list has the complete text."""
+        return whole_sentences(choice.hint, width)
+
+
 class ActionMenu(Menu):
     """Menu that is wide enough for a sentence beside each title."""
 
     DEFAULT_CSS = """
-    ActionMenu > .box { width: 96; }
+    ActionMenu > .box { width: 96; margin: 2 0 0 0; }
     ActionMenu .help { height: 2; text-wrap: wrap; }
     """
     no_match_advice = "Ctrl+p finds actions of other screens."
+
+    def new_listing(self) -> ChoiceList:
+        """Create the list of the actions."""
+        return ActionList(self.choices)
 
 
 async def choose_action(main: MainScreen) -> None:

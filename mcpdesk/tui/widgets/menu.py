@@ -122,6 +122,8 @@ MAX_WRAP_LOSS = 8
 KEY_PAUSE_S = 0.5
 """After a careful menu opens, letters choose nothing for this many seconds. Each typed letter extends this
 time."""
+BOX_SHARE = 0.8
+"""Maximum height of the box of a menu, as a share of the screen."""
 MAX_LABEL_WIDTH = 46
 """Maximum width in cells of a label before its hint."""
 
@@ -160,15 +162,16 @@ class ChoiceList(RowList[Choice]):
         label_width = max(4, width - cell_len(key) - 1)
         hint_column = min(self.hint_start, label_width)
         label = one_line(choice.label, hint_column if choice.hint else label_width)
-        hint = (
-            shortened(choice.hint, label_width - hint_column - 2, REASON_TAIL)
-            if label_width - hint_column > 4
-            else ""
-        )
+        hint_width = label_width - hint_column - 2
+        hint = self.hint_text(choice, hint_width) if hint_width > 2 else ""
         label_cell = column(label, hint_column + 2) if hint else label
         yield f" {label_cell}", ""
         yield column(hint, label_width - cell_len(label_cell)), "lines--muted"
         yield key, "lines--key"
+
+    def hint_text(self, choice: Choice, width: int) -> str:
+        """Return the hint of a line, with its middle cut out if it does not fit."""
+        return shortened(choice.hint, width, REASON_TAIL)
 
     def replace(self, choices: Sequence[Choice]) -> None:
         """Replace the lines and select the first."""
@@ -251,6 +254,14 @@ class Menu(Dialog[Any]):
         self.query_one(Input if self.filtered else ChoiceList).focus()
         self.listing.cursor = self._start
         self._key_pause.begin()
+
+    def on_resize(self) -> None:
+        """Leave room for the help below the lines. In a box with automatic height, long lists hide it."""
+        box = self.query_one(".box")
+        if box.styles.height is None or box.styles.height.is_auto:
+            others = 2 * self.filtered + (0 if self.has_class("-bare") else 1 + self._help_rows)
+            most = int(self.size.height * BOX_SHARE) - box.styles.margin.height - 2 - others
+            self.listing.styles.max_height = max(1, most)
 
     def ignores(self, event: events.Event) -> bool:
         """Return True if a key is probably part of a text typed for the screen below."""
