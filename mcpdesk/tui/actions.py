@@ -30,13 +30,11 @@ _workbench = partial(Action, scope="workbench", group="Workbench")
 _catalogue = partial(Action, scope="catalogue", group="Catalogue")
 _form = partial(Action, scope="form", group="Form")
 _form_fields = partial(Action, scope="form_fields", group="Form")
-_result = partial(Action, scope="result", group="Result")
 _result_text = partial(Action, scope="result_text", group="Result")
 _table = partial(Action, scope="table", group="Table")
 _json = partial(Action, scope="json", group="JSON")
 _traffic_list = partial(Action, scope="traffic_list", group="Traffic")
 _traffic = partial(Action, scope="traffic", group="Traffic")
-_traffic_detail = partial(Action, scope="traffic_detail", group="Traffic")
 _activity = partial(Action, scope="activity", group="Activity")
 _inbox = partial(Action, scope="inbox", group="Inbox")
 _jobs = partial(Action, scope="jobs", group="Jobs")
@@ -88,6 +86,11 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _workbench("watch", "f", "watch resource",
         "Read the resource again whenever the server reports a change. Press again to stop.", footer=False,
         former_keys="w"),
+    _workbench("show_tab(-1)", "shift+left,ctrl+pageup", "previous tab", footer=False,
+        former_keys="left_square_bracket"),
+    _workbench("show_tab(1)", "shift+right,ctrl+pagedown", "next tab",
+        "Show the next tab of the result: Content, Structured, Raw and Table.", footer=False,
+        former_keys="right_square_bracket"),
     _workbench("widen_result(1)", "less_than_sign", "widen the result",
         "Give the result more room, and the arguments less. The share is saved.", footer=False),
     _workbench("widen_result(-1)", "greater_than_sign", "widen the arguments",
@@ -114,11 +117,6 @@ OWN_ACTIONS: tuple[Action, ...] = (
         footer=False),
     _form_fields("find_field", "slash", "find a field",
         "Choose a field of the form by its name. A text field types the character instead.", footer=False),
-
-    _result("show_tab(-1)", "shift+left,ctrl+pageup", "previous tab", footer=False,
-        former_keys="left_square_bracket"),
-    _result("show_tab(1)", "shift+right,ctrl+pagedown", "next tab",
-        "The tabs are Content, Structured, Raw and Table.", former_keys="right_square_bracket"),
 
     _result_text("search", "slash", "search",
         "Find words in the text. n and N go to the next and previous hit."),
@@ -221,11 +219,10 @@ OWN_ACTIONS: tuple[Action, ...] = (
         footer=False, wide=True),
     _traffic("filters", "v f", "saved filters",
         "Use a saved filter, or save the current one.", footer=False, wide=True, former_keys="F"),
+    _traffic("show_tab(-1)", "shift+left,ctrl+pageup", "previous tab", footer=False),
+    _traffic("show_tab(1)", "shift+right,ctrl+pagedown", "next tab",
+        "Show the next tab of the details: messages, steps of an operation, HTTP and events.", footer=False),
     _traffic("back", "escape", "back", "Close the details. Press again to clear the filter.", footer=False),
-
-    _traffic_detail("show_tab(-1)", "shift+left,ctrl+pageup", "previous tab", footer=False),
-    _traffic_detail("show_tab(1)", "shift+right,ctrl+pagedown", "next tab",
-        "The tabs are messages, steps of an operation, HTTP and events."),
 
     _activity("show_tab(-1)", "shift+left,ctrl+pageup", "previous part", footer=False,
         former_keys="left_square_bracket"),
@@ -317,7 +314,7 @@ OWN_ACTIONS: tuple[Action, ...] = (
 
     _logs("filter", "slash", "filter",
         "Show only lines that contain all words in their text, source or position."),
-    _logs("level", "v l", "level", "Hide lines below a level. Each press raises the level."),
+    _logs("level", "v l", "level", "Choose the lowest level of the lines that are shown."),
     _logs("source", "v s", "source", "Show only one source: server, stderr, print or a logger.",
         former_keys="o"),
     _logs("follow", "f", "follow", "Stay at the newest line. Press again to stop."),

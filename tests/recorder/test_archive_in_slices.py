@@ -13,8 +13,8 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.line_positions import Places
 from mcpdesk.recorder.index.query import All, Word, parse
 from mcpdesk.recorder.index.view import View
+from mcpdesk.tui.traffic.pane_texts import counts_text
 from mcpdesk.tui.traffic.traffic_list import TrafficList
-from mcpdesk.tui.traffic.traffic_pane import counts_text
 from tests.bench.million import write_capture
 from tests.support.patience import wait_until
 

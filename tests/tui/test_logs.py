@@ -21,8 +21,8 @@ from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.screens import log_list
 from mcpdesk.tui.screens.frame_lines import DeskFooter
 from mcpdesk.tui.screens.log_histogram import CLOCK_CELLS, Bar, LogHistogram, bars_of
-from mcpdesk.tui.screens.log_list import MAX_UNFOLDED_ROWS, LogFilter, LogList, rank
-from mcpdesk.tui.screens.logs import LogsPane
+from mcpdesk.tui.screens.log_list import LEVELS, MAX_UNFOLDED_ROWS, LogFilter, LogList, rank
+from mcpdesk.tui.screens.logs import LogDetail, LogsPane
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
@@ -46,6 +46,27 @@ def status(pane: LogsPane) -> str:
     return str(pane.query_one(".status", Static).content)
 
 
+async def choose_level(pilot: Pilot[None], pane: LogsPane, level: str) -> None:
+    await pilot.press("v", "l")
+    await until(lambda: isinstance(pane.app.screen, Menu) and pane.app.screen.is_mounted, pilot)
+    await pilot.press(str(LEVELS.index(level) + 1))
+    await until(lambda: f"level {level}+" in status(pane) and pane.app.screen is pane.app.main, pilot)
+
+
+@pytest.mark.slow
+async def test_on_a_small_screen_the_text_takes_the_place_of_the_list() -> None:
+    async with running_frame(quiet_link(), size=(80, 24)) as (app, pilot):
+        pane = await shown(app, pilot)
+        await pilot.press("home", "j")
+        before = pane.listing.cursor
+        await pilot.press("enter")
+        await until(lambda: isinstance(app.focused, LogDetail), pilot)
+        assert not pane.query_one(".rows").display and app.focused.size.height > 15  # type: ignore[union-attr]
+        await pilot.press("escape")
+        await until(lambda: app.focused is pane.listing, pilot)
+        assert pane.listing.cursor == before and not pane.query_one(LogDetail).display
+
+
 @pytest.mark.slow
 async def test_words_and_levels_narrow_the_log_and_escape_shows_all() -> None:
     link = quiet_link()
@@ -63,18 +84,16 @@ async def test_words_and_levels_narrow_the_log_and_escape_shows_all() -> None:
         await pilot.pause()
         assert not pane.has_class("-filtering")
         counts = []
-        for _ in range(5):
+        for level in ("debug", "info", "notice", "warning", "error"):
+            await choose_level(pilot, pane, level)
             counts.append(pane.listing.shown)
-            await pilot.press("v", "l")
-        assert counts == [6, 5, 3, 3, 1] and pane.listing.shown == 6
+        assert counts == [6, 5, 3, 3, 1]
         pane.query_one(LogList).lines = [line for line in link.log_lines if rank(line.level) < rank("notice")]
-        await pilot.press("v", "l", "v", "l")
-        await pilot.pause()
+        await choose_level(pilot, pane, "notice")
         assert "level notice+" in status(pane) and not pane.listing.shown
         assert "level notice and above.\nEsc shows all" in str(pane.query_one(".empty", Static).content)
         assert "v l level" in app.main.query_one(DeskFooter).render().plain
-        await pilot.press(*["v", "l"] * 3)
-        await pilot.pause()
+        await choose_level(pilot, pane, "debug")
         assert "level debug+" in status(pane) and pane.listing.shown
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui.traffic.traffic_pane import counts_text
+from mcpdesk.tui.traffic.pane_texts import counts_text
 from mcpdesk.tui.widgets.path_prompt import PathPrompt
 from tests.support.frame import toasts
 from tests.support.patience import until

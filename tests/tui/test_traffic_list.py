@@ -19,8 +19,8 @@ from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.tui.traffic import traffic_list
 from mcpdesk.tui.traffic.line_jumps import next_mark, next_of_kind
+from mcpdesk.tui.traffic.pane_texts import counts_text, mode_text
 from mcpdesk.tui.traffic.traffic_list import TrafficList
-from mcpdesk.tui.traffic.traffic_pane import counts_text, mode_text
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.driven import driven
 from tests.support.patience import until

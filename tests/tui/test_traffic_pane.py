@@ -29,8 +29,8 @@ from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
 from mcpdesk.tui.screens.frame_lines import DeskFooter
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.workbench import WorkbenchPane
-from mcpdesk.tui.traffic.pane_texts import connect_instructions, pointed_message
-from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts_text
+from mcpdesk.tui.traffic.pane_texts import connect_instructions, counts_text, pointed_message
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets import menu
 from mcpdesk.tui.widgets.path_prompt import PathPrompt
 from tests.support.fake_link import FakeLink
@@ -113,17 +113,43 @@ async def test_moving_shows_other_details_while_they_are_open() -> None:
 
 @pytest.mark.slow
 async def test_enter_shows_details_below_where_there_is_not_and_esc_closes_them() -> None:
-    async with running(size=(80, 24)) as (app, pilot, pane):
+    async with running(size=(80, 40)) as (app, pilot, pane):
         assert not pane.detail.display
         await pilot.press("home", "enter")
         await pilot.pause()
         assert pane.detail.region.y > pane.listing.region.y and pane.listing.size.height >= 5
+        assert "⏎ into the details" in footer(app)
+        await pilot.press("shift+right")
+        await until(lambda: pane.detail._tab == "http", pilot)
         await pilot.press("enter")
         await pilot.pause()
         assert pane.detail.has_focus_within
         await pilot.press("escape")
         assert app.focused is pane.listing and pane.detail.display
         await pilot.press("escape")
+        assert not pane.detail.display and "⏎ details" in footer(app)
+        await pilot.press("shift+right")
+        assert toasts(app)[-1] == "Enter opens the details, which have tabs."
+
+
+@pytest.mark.slow
+async def test_on_a_small_screen_list_and_details_take_turns() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    for number in range(60):
+        recording.frame(1, IN, call(number, "price", {"article": number}))
+        recording.frame(1, OUT, text(number, f"{number} coins"))
+    settle(recording)
+    async with running(recording, size=(80, 24)) as (app, pilot, pane):
+        await pilot.press("home", *["j"] * 30, *["k"] * 5)
+        before = (pane.listing.selected, pane.listing._offset)
+        assert before[0] == 25 and before[1] > 0
+        await pilot.press("enter")
+        await until(lambda: pane.detail.has_focus_within and not pane.listing.display, pilot)
+        assert pane.detail.size.height > 15 and shows(pilot, "25 coins")
+        await pilot.press("escape")
+        await until(lambda: app.focused is pane.listing and pane.listing.display, pilot)
+        await until(lambda: (pane.listing.selected, pane.listing._offset) == before, pilot)
         assert not pane.detail.display
 
 
@@ -143,7 +169,7 @@ async def test_a_small_screen_shows_why_a_call_failed_with_what_and_where() -> N
         await pilot.press("enter")
         seen = ("article", "pieces", "price failed: ValueError", "shop.py:11", "the last line")
         await until(lambda: all(shows(pilot, words) for words in seen), pilot)
-        assert pane.listing.size.height == 5 and pane.detail.query_one(".facts").size.height <= 2
+        assert not pane.listing.display and pane.detail.query_one(".facts").size.height <= 2
 
 
 @pytest.mark.slow
@@ -217,16 +243,16 @@ async def test_a_raw_frame_is_shown_whole_paged_and_copied_without_secrets(
 
 @pytest.mark.slow
 async def test_any_part_of_the_details_gives_all_of_them_the_screen_and_says_how_to_get_back() -> None:
-    async with running(size=(80, 24)) as (app, pilot, pane):
+    async with running(size=(80, 40)) as (app, pilot, pane):
         await pilot.press("home", "enter", "enter")
         pages = [pane.detail.query_one(".request JsonTree"), pane.detail.query_one("#http")]
         for page, back in zip(pages, ("z", "escape"), strict=True):
             app.main.set_focus(page)
             await pilot.press("z")
-            await until(lambda: pane.detail.size.height > 15 and shows(pilot, "z: back to the list"), pilot)
+            await until(lambda: pane.detail.size.height > 30 and shows(pilot, "z: back to the list"), pilot)
             assert app.main.maximized is pane.detail and shows(pilot, "initialize")
             await pilot.press(back)
-            await until(lambda: pane.detail.size.height < 15, pilot)
+            await until(lambda: pane.detail.size.height < 30, pilot)
             pane.detail.action_show_tab(1)
             await pilot.pause()
         assert not shows(pilot, "z: back to the list") and pane.detail.display

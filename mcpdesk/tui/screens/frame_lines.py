@@ -390,8 +390,9 @@ def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
 
     Keys that only a wide footer shows are hidden first. `also` are ids of additional actions.
     """
-
-    likely = _likely_actions(screen)
+    around = (screen.focused or screen).ancestors_with_self
+    pane = next((each for each in around if isinstance(each, Pane)), None)
+    likely, titles = ((), {}) if pane is None else (pane.likely_actions, pane.action_titles)
 
     def is_shown(each: Binding) -> bool:
         return each.show or each.id in also or each.id in likely
@@ -410,17 +411,12 @@ def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
             is_own = _is_own(binding)
             ranks = places if is_shown(binding) else spare_places
             key = binding.key_display or key_name(binding.key)
-            text = Content.assemble(" ", (key, "bold $footer-key-foreground"), " ", binding.description, " ")
+            title = titles.get(binding.id or "", binding.description)
+            text = Content.assemble(" ", (key, "bold $footer-key-foreground"), " ", title, " ")
             weight = LIKELY if binding.id in likely else _weight(binding)
             action, rank = f"press({binding.key!r})", ranks[is_own] + weight
             yield LinePart(text, action, binding.tooltip, rank=rank, right=not is_own)
             ranks[is_own] -= 1
-
-
-def _likely_actions(screen: Screen[object]) -> Sequence[str]:
-    """Return the likely actions of the pane that has the focus."""
-    around = (screen.focused or screen).ancestors_with_self
-    return next((each.likely_actions for each in around if isinstance(each, Pane)), ())
 
 
 def _can_be_pressed(screen: Screen[object], key: str) -> bool:

@@ -24,7 +24,8 @@ from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.screens.log_histogram import LogHistogram, row_at
 from mcpdesk.tui.screens.log_list import LEVELS, LogFilter, LogList, lines_of, rank, shown_text
-from mcpdesk.tui.widgets.beside import DetailState, has_room_beside
+from mcpdesk.tui.widgets.beside import DetailState, has_room_beside, takes_turns
+from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.menu import Choice, Menu, ask_moment
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 
 HISTOGRAM_S = 0.5
 """Seconds between two updates of the histogram while lines arrive."""
+
+
+class LogDetail(VerticalScroll, can_focus=False):
+    """All lines of one entry. It can have the focus only while it takes the place of the list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
 
 
 class LogsPane(FilterPane, Pane):
@@ -56,6 +63,8 @@ class LogsPane(FilterPane, Pane):
         }
         &.-detail VerticalScroll { display: block; }
         & VerticalScroll Static { height: auto; }
+        &.-turns.-detail .rows { display: none; }
+        &.-turns VerticalScroll { height: 1fr; max-height: 100%; }
         &.-beside > .panes { layout: horizontal; }
         &.-beside .rows { width: 3fr; }
         &.-beside VerticalScroll {
@@ -85,7 +94,7 @@ class LogsPane(FilterPane, Pane):
             with Vertical(classes="rows"):
                 yield LogList(self._peer_of)
                 yield Static(classes="empty", markup=False)
-            with VerticalScroll(can_focus=False):
+            with LogDetail():
                 yield Static(markup=False)
         yield Static(classes="status", markup=False)
 
@@ -93,6 +102,7 @@ class LogsPane(FilterPane, Pane):
         """Put the details beside the list if there is space."""
         self._details.move(is_beside=has_room_beside(self), are_in_use=not self.listing.following)
         self.set_class(self._details.is_beside, "-beside")
+        self.set_class(takes_turns(self), "-turns")
         self._describe()
 
     def show_view(self, view: CoreView) -> None:
@@ -156,10 +166,20 @@ class LogsPane(FilterPane, Pane):
         else:
             self.notify("Filter by some words first: / and esc, then n goes through them.", markup=False)
 
-    def action_level(self) -> None:
-        """Raise the minimum level. After the highest level, use the lowest."""
-        at = LEVELS.index(self.listing.filter.level)
-        self._narrow(level=LEVELS[(at + 1) % (LEVELS.index("error") + 1)])
+    @work
+    async def action_level(self) -> None:
+        """Choose the lowest level of the lines that are shown."""
+        levels = LEVELS[: LEVELS.index("error") + 1]
+        counts = [sum(rank(line.level) >= rank(level) for line in self.listing.lines) for level in levels]
+        choices = [
+            Choice(f"{level} and above", level, counted(count, "line"), str(at))
+            for at, (level, count) in enumerate(zip(levels, counts, strict=True), 1)
+        ]
+        current = self.listing.filter.level
+        cursor = levels.index(current) if current in levels else len(levels) - 1
+        chosen = await self.app.push_screen_wait(Menu("Lowest level", choices, cursor=cursor))
+        if chosen is not None:
+            self._narrow(level=chosen)
 
     @work
     async def action_source(self) -> None:
@@ -275,6 +295,16 @@ class LogsPane(FilterPane, Pane):
         self.set_class(self._details.is_open and bool(rows.lines), "-detail")
         if self.has_class("-detail"):
             self.query_one("VerticalScroll Static", Static).update(_detail(chosen, rows))
+        self._move_focus()
+
+    def _move_focus(self) -> None:
+        """If the list and the details take turns, move the focus to the one that is shown."""
+        detail = self.query_one(LogDetail)
+        detail.can_focus = self.has_class("-turns") and self.has_class("-detail")
+        if detail.can_focus and self.listing.has_focus:
+            self.call_after_refresh(detail.focus)
+        elif detail.has_focus and not detail.can_focus:
+            self.call_after_refresh(self.listing.focus)
 
     def _narrow(self, **changes: Any) -> None:
         self.listing.narrow(replace(self.listing.filter, **changes))

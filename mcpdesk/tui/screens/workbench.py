@@ -510,6 +510,10 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         """Move the focus from the arguments or the result to the catalogue."""
         self.catalogue.rows.focus()
 
+    def action_show_tab(self, by: int) -> None:
+        """Show another tab of the result."""
+        self.item_pane.result.action_show_tab(by)
+
     def action_widen_result(self, by: int) -> None:
         """Move the border between arguments and result."""
         self.item_pane.widen_result(by)

@@ -1,4 +1,4 @@
-"""Texts of the traffic screen: instructions for an empty list, and the message about an invalid filter."""
+"""Texts of the traffic screen: instructions for an empty list, an invalid filter, and the status line."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from textwrap import wrap
 from rich.cells import cell_len
 
 from mcpdesk.link.values import CoreView
+from mcpdesk.recorder.index.query import EVERYTHING
 from mcpdesk.tui.actions import key_or_palette
 from mcpdesk.tui.core_answers import ClientConfigs
+from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.traffic.line_cells import Cell
+from mcpdesk.tui.traffic.line_columns import column_label
+from mcpdesk.tui.traffic.marked_lines import shown_marks
+from mcpdesk.tui.traffic.traffic_list import TrafficList
 
+_MIN_UNREAD_FRAMES = 10_000
+"""Number of unpaired frames above which the progress of reading is shown."""
 _MIN_WRAPPED_WIDTH = 36
 """Minimum width of a wrapped message in cells."""
 _MAX_LINES = 2
@@ -46,3 +53,41 @@ def connect_instructions(configs: ClientConfigs, view: CoreView, width: int) -> 
         lines += [(f"    {line}", "traffic--peer") for line in command]
     lines += [("", ""), (f"  For other clients: {key_or_palette('main.client_config')}", "traffic--muted")]
     return [(one_line(text), style) for text, style in lines]
+
+
+def counts_text(listing: TrafficList) -> str:
+    """Return the numbers of all, matching, marked and deleted lines, and the progress of searches."""
+    view = listing.view
+    lines = len(view.lines)
+    noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
+    parts = [f"{lines:,} {noun}" if listing.node == EVERYTHING else f"{lines:,} of {view.total:,} {noun}"]
+    index = listing.index
+    if index.frame_count - index.paired > _MIN_UNREAD_FRAMES:
+        parts.append(f"reading {index.paired / index.frame_count:.0%}")
+    if view.done < 1:
+        parts.append(f"searching {view.done:.0%}")
+    if listing.sorted is not None and listing.sorted.done < 1:
+        parts.append(f"sorting {listing.sorted.done:.0%}")
+    if listing.marks:
+        hidden = len(listing.marks) - len(shown_marks(listing))
+        parts.append(f"{len(listing.marks)} marked" + f" ({hidden} hidden)" * bool(hidden))
+    if index.table.base:
+        parts.append(f"{index.table.base:,} older in the capture")
+    if index.removed:
+        parts.append(f"{counted(index.removed, 'frame')} removed from the capture")
+    if index.missing_frames:
+        parts.append(f"{counted(index.missing_frames, 'frame')} deleted")
+    if index.remarks_left_out:
+        parts.append(f"{counted(index.remarks_left_out, 'remark')} left out")
+    return " · ".join(parts)
+
+
+def mode_text(listing: TrafficList) -> str:
+    """Return the mode: following, paused or sorted, with the key to change it."""
+    if listing.paused:
+        return f"paused · {listing.view.held_back:,} waiting · p resumes"
+    if (order := listing.sorted) is not None:
+        sorts = "sorted" if order.done >= 1 else "sorting"
+        column = f"{column_label(order.column)} {'↓' if order.is_descending else '↑'}"
+        return f"{sorts} by {column} · s changes it · f by arrival"
+    return "following" if listing.following else "f follows"

@@ -664,9 +664,10 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self._line, reveal = lines[position], True
         if self._top is not None:
             self._offset = self.lines.position(self._top)
-        if reveal:
+        if reveal and self.display:  # a hidden list returns to the same place
             self._offset = max(position - self.rows_visible + 1, min(self._offset, position))
-        self._offset = max(0, min(self._offset, self._last_offset()))
+        if self.display:
+            self._offset = max(0, min(self._offset, self._last_offset()))
 
     def _remember_top(self) -> None:
         lines = self.lines

@@ -24,7 +24,7 @@ from mcpdesk.paths import config_folder
 from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.recorder.exchange_text import as_text
 from mcpdesk.recorder.index.exchange import Exchange
-from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
+from mcpdesk.recorder.index.query import QueryError, parse
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, with_feature_actions
@@ -34,7 +34,6 @@ from mcpdesk.tui.feature_signs import signs_of
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.pager import page
-from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.colour_rules import CHECK_INTERVAL_S as RULES_S
@@ -57,15 +56,14 @@ from mcpdesk.tui.traffic.exchange_menus import (
 )
 from mcpdesk.tui.traffic.filter_completion import CompletionLine
 from mcpdesk.tui.traffic.line_cells import Cell
-from mcpdesk.tui.traffic.line_columns import column_label
 from mcpdesk.tui.traffic.line_jumps import comparison_pair, next_mark, next_of_kind
 from mcpdesk.tui.traffic.marked_lines import hidden_marks, shown_marks
-from mcpdesk.tui.traffic.pane_texts import connect_instructions, pointed_message
+from mcpdesk.tui.traffic.pane_texts import connect_instructions, counts_text, mode_text, pointed_message
 from mcpdesk.tui.traffic.possible_actions import ExchangeActions, PossibleActions
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
-from mcpdesk.tui.widgets.beside import DetailState, has_room_beside
+from mcpdesk.tui.widgets.beside import DetailState, has_room_beside, takes_turns
 from mcpdesk.tui.widgets.menu import Choice, ask_moment, is_confirmed
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
@@ -76,8 +74,6 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
     from mcpdesk.tui.screens.workbench import WorkbenchPane
 
-_MIN_UNREAD_FRAMES = 10_000
-"""Number of unpaired frames above which the progress of reading is shown."""
 _DETAILS_UPDATE_S = 0.5
 """Minimum seconds between two exchanges in the details while the list follows the newest line."""
 _EXCHANGE_ACTIONS = frozenset(
@@ -104,6 +100,7 @@ class TrafficPane(FilterPane, Pane):
         & .panes > TrafficDetail:focus-within { border-top: solid $border; }
         &.-detail .panes > TrafficDetail { display: block; }
         &.-detail .panes > TrafficList { height: 30%; min-height: 5; }
+        &.-turns.-detail .panes > TrafficList { display: none; }
         &.-beside .panes { layout: horizontal; }
         &.-beside .panes > TrafficList { width: 3fr; height: 1fr; }
         &.-beside .panes > TrafficDetail {
@@ -178,6 +175,11 @@ class TrafficPane(FilterPane, Pane):
         if possible.can_cancel:
             return ("traffic.cancel",)
         return ("traffic.edit_source", "traffic.replay") if possible.has_failed else ()
+
+    @property
+    def action_titles(self) -> Mapping[str, str]:
+        """Title of the key that opens the details while they are open: it moves the focus there."""
+        return {"traffic_list.open": "into the details"} if self.has_class("-detail") else {}
 
     def show_view(self, view: CoreView) -> None:
         """Show new frames. This costs little without new frames."""
@@ -275,7 +277,7 @@ class TrafficPane(FilterPane, Pane):
         """
         if self.detail.is_maximized:
             self.screen.minimize()
-        elif self.detail.has_focus_within:
+        elif self.detail.has_focus_within and not self.has_class("-turns"):
             self.listing.focus()
         elif (
             self.has_class("-detail")
@@ -284,9 +286,17 @@ class TrafficPane(FilterPane, Pane):
         ):
             self._details.close()
             self._arrange_details()
+            self.call_after_refresh(self.listing.focus)  # it may be hidden until then
         else:
             self.close_filter()
             self.listing.focus()
+
+    def action_show_tab(self, by: int) -> None:
+        """Show another tab of the details."""
+        if self.detail.display:
+            self.detail.action_show_tab(by)
+        else:
+            self.notify("Enter opens the details, which have tabs.", markup=False)
 
     @work
     async def action_filters(self) -> None:
@@ -495,9 +505,10 @@ class TrafficPane(FilterPane, Pane):
         was_open = was_open and self.detail.frame == frame
         self._details.open()
         self.add_class("-detail")
+        self.refresh_bindings()
         self._show_details(event.exchange, frame)
-        if was_open:
-            self.detail.focus_first()
+        if was_open or self.has_class("-turns"):
+            self.call_after_refresh(self.detail.focus_first)
         self.call_after_refresh(self.listing.on_resize)
 
     def _show_state(self) -> None:
@@ -520,8 +531,11 @@ class TrafficPane(FilterPane, Pane):
         are_in_use = self.detail.has_focus_within or not self.listing.following
         self._details.move(is_beside=is_beside, are_in_use=are_in_use)
         self.set_class(is_beside, "-beside")
+        self.set_class(takes_turns(self), "-turns")
         self.detail.set_class(not is_beside, "-below")
         self._arrange_details()
+        if self.has_class("-turns") and self.has_class("-detail") and self.listing.has_focus:
+            self.call_after_refresh(self.detail.focus_first)
         if self.has_class("-wrong"):
             self.call_after_refresh(self.apply_filter)  # wrap the error message for the new width
 
@@ -533,6 +547,7 @@ class TrafficPane(FilterPane, Pane):
         is_open = self._details.is_open and listing.view.total > 0
         if is_open != self.has_class("-detail"):
             self.set_class(is_open, "-detail")
+            self.refresh_bindings()
             self.call_after_refresh(listing.on_resize)
         new_key, age_s = (listing.selected, listing.frame), monotonic() - self._details_shown_at
         if is_open and new_key != self._details_key and (not listing.following or age_s >= _DETAILS_UPDATE_S):
@@ -647,41 +662,3 @@ class TrafficPane(FilterPane, Pane):
 
 
 with_feature_actions(TrafficPane, "traffic")
-
-
-def counts_text(listing: TrafficList) -> str:
-    """Return the numbers of all, matching, marked and deleted lines, and the progress of searches."""
-    view = listing.view
-    lines = len(view.lines)
-    noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
-    parts = [f"{lines:,} {noun}" if listing.node == EVERYTHING else f"{lines:,} of {view.total:,} {noun}"]
-    index = listing.index
-    if index.frame_count - index.paired > _MIN_UNREAD_FRAMES:
-        parts.append(f"reading {index.paired / index.frame_count:.0%}")
-    if view.done < 1:
-        parts.append(f"searching {view.done:.0%}")
-    if listing.sorted is not None and listing.sorted.done < 1:
-        parts.append(f"sorting {listing.sorted.done:.0%}")
-    if listing.marks:
-        hidden = len(listing.marks) - len(shown_marks(listing))
-        parts.append(f"{len(listing.marks)} marked" + f" ({hidden} hidden)" * bool(hidden))
-    if index.table.base:
-        parts.append(f"{index.table.base:,} older in the capture")
-    if index.removed:
-        parts.append(f"{counted(index.removed, 'frame')} removed from the capture")
-    if index.missing_frames:
-        parts.append(f"{counted(index.missing_frames, 'frame')} deleted")
-    if index.remarks_left_out:
-        parts.append(f"{counted(index.remarks_left_out, 'remark')} left out")
-    return " · ".join(parts)
-
-
-def mode_text(listing: TrafficList) -> str:
-    """Return the mode: following, paused or sorted, with the key to change it."""
-    if listing.paused:
-        return f"paused · {listing.view.held_back:,} waiting · p resumes"
-    if (order := listing.sorted) is not None:
-        sorts = "sorted" if order.done >= 1 else "sorting"
-        column = f"{column_label(order.column)} {'↓' if order.is_descending else '↑'}"
-        return f"{sorts} by {column} · s changes it · f by arrival"
-    return "following" if listing.following else "f follows"

@@ -1,4 +1,4 @@
-"""Position of the details of a pane: beside the list if the pane is wide, otherwise below it."""
+"""Position of the details of a pane: beside the list, below it, or in its place on a small screen."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ MIN_WIDTH_BESIDE = 160
 def has_room_beside(pane: Widget) -> bool:
     """Return True if a pane is wide enough for details beside its list."""
     return pane.outer_size.width >= MIN_WIDTH_BESIDE
+
+
+MIN_HEIGHT_BELOW = 24
+"""Minimum height in rows of a pane with its details below the list. In a lower pane, they take turns."""
+
+
+def takes_turns(pane: Widget) -> bool:
+    """Return True if a pane is so small that open details take the place of its list."""
+    return not has_room_beside(pane) and pane.outer_size.height < MIN_HEIGHT_BELOW
 
 
 class DetailState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual.widget import Widget
@@ -33,6 +33,11 @@ class Pane(Widget):
     def likely_actions(self) -> Sequence[str]:
         """Ids of actions that a person probably wants next, most probable first, for the footer."""
         return ()
+
+    @property
+    def action_titles(self) -> Mapping[str, str]:
+        """Titles in the footer of actions that have another effect at present, by id."""
+        return {}
 
     def position(self) -> Any:
         """Return the state that `return_to` needs after a restart, or None if the pane has no position."""

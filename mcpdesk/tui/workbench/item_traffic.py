@@ -11,6 +11,7 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 
 _NO_MESSAGES = "  No messages yet. ctrl+r calls; space lists all actions."
+_NOTHING_TO_CALL = "  No messages yet."
 _REQUESTS = {
     ItemKind.TOOL: ("tools/call", "  No calls of this tool yet."),
     ItemKind.PROMPT: ("prompts/get", "  No requests for this prompt yet."),
@@ -26,20 +27,28 @@ class ItemTraffic(TrafficList):
         super().__init__(index, compact=True)
         self._shown_item: tuple[str, ItemKind, str] | None = None
         """Server, kind and name of the item whose requests are shown, or None if all messages are shown."""
-        self._show_empty(_NO_MESSAGES)
+        self._show_empty(_NOTHING_TO_CALL)
 
-    def show_item(self, server: str, item: CatalogueItem | None) -> None:
-        """Show only the requests for an item of a server, or all messages if the item is None."""
+    def show_item(self, server: str, item: CatalogueItem | None, *, may_call: bool) -> None:
+        """Show only the requests for an item of a server, or all messages if the item is None.
+
+        `may_call` is True if an item is open, so that an empty list may name the key that calls it.
+        """
         new_item = None if item is None else (server, item.kind, item.name)
+        if item is None:
+            self._show_empty(_NO_MESSAGES if may_call else _NOTHING_TO_CALL)
         if new_item == self._shown_item:
             return
         self._shown_item = new_item
         self._strips.has_single_item = item is not None
-        self._show_empty(_NO_MESSAGES if item is None else _REQUESTS.get(item.kind, _READ_REQUESTS)[1])
+        if item is not None:
+            self._show_empty(_REQUESTS.get(item.kind, _READ_REQUESTS)[1])
         self.filter(EVERYTHING if item is None else requests_for(server, item), is_typed=True)
 
     def _show_empty(self, text: str) -> None:
-        self.empty_text = [(text, "traffic--muted")]
+        if self.empty_text != [(text, "traffic--muted")]:
+            self.empty_text = [(text, "traffic--muted")]
+            self.refresh()
 
 
 def requests_for(server: str, item: CatalogueItem) -> Node:

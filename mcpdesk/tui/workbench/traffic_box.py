@@ -96,7 +96,7 @@ class TrafficBox(Vertical):
             _TITLE if item is None else f"{_TITLE} of {shortened(item.title, name_width)}"
         )
         if self.listing is not None:
-            self.listing.show_item(server, item)
+            self.listing.show_item(server, item, may_call=self._subject[1] is not None)
         self._fit()
 
     def _fit(self) -> None:
