@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.widgets import Static
 
 from mcpdesk.tui.traffic.pane_texts import counts_text
 from mcpdesk.tui.widgets.path_prompt import PathPrompt
@@ -32,7 +33,8 @@ async def test_the_path_of_an_export_can_be_changed_and_a_wrong_one_is_refused(
             await until(lambda: isinstance(app.screen, PathPrompt) and app.screen.is_mounted, pilot)
             await pilot.press("ctrl+u", *typed, "enter")
             if problem:
-                await until(lambda problem=problem: shows(pilot, problem), pilot)  # type: ignore[misc]
+                shown = app.screen.query_one(".problem", Static)
+                await until(lambda p=problem, s=shown: str(s.content) == p, pilot)  # type: ignore[misc]
         await app.workers.wait_for_complete()
         (file,) = (tmp_path / "folder").iterdir()
         assert f"written to {file}" in toasts(app)[-1]
