@@ -59,7 +59,7 @@ def test_help_has_five_groups_in_order(capsys: pytest.CaptureFixture[str]) -> No
     shown = capsys.readouterr().out
     places = [shown.index(f"\n{title}:\n") for title in GROUPS]
     assert len(places) == 5 and places == sorted(places)
-    names = re.findall(r"^  (\w+) {2,}\S", shown[places[0] : shown.index("Examples:")], re.MULTILINE)
+    names = re.findall(r"^  ([\w-]+) {2,}\S", shown[places[0] : shown.index("Examples:")], re.MULTILINE)
     assert names == list(COMMANDS)
 
 
