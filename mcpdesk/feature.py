@@ -231,14 +231,19 @@ class ScreenAction(Struct, frozen=True):
     run: Callable[..., object]
     """Function that is called with the widget that implements the scope of the action."""
     is_available: Callable[[CoreView], bool]
-    applies: Callable[[Any], bool] = lambda widget: True
-    """Function that returns False if the action is impossible for the selection of the widget. Another action
-    of the widget may then have the same key. Only the workbench and Traffic call this function.
+    applies: Callable[[Any], bool] | None = None
+    """Function that returns False if the action is impossible for the selection of the widget, or None if it
+    is always possible. With a function, the action may have the key of a later action of the widget. Only
+    the workbench and Traffic call the function.
     """
     is_offered_everywhere: bool = False
     """True if the palette also offers the action on other screens. The screen of the action is then shown
     first.
     """
+
+    def is_possible(self, widget: Any, view: CoreView) -> bool:
+        """Return True if the action is possible for the selection of a widget."""
+        return self.is_available(view) and (self.applies is None or self.applies(widget))
 
 
 class ItemMark(NamedTuple):

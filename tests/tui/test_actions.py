@@ -12,7 +12,7 @@ from textual.dom import DOMNode
 
 import mcpdesk.tui
 from mcpdesk.tui.action import Action
-from mcpdesk.tui.actions import ACTIONS, BY_ID, key_names, reachable
+from mcpdesk.tui.actions import ACTIONS, BY_ID, FEATURE_ACTIONS, key_names, reachable
 from mcpdesk.tui.screens.overlays import MENU, HelpScreen
 from mcpdesk.tui.screens.palette import ACTION_NAMES, SEARCH_WORDS, action_choices, name_of
 from tests.support.frame import quiet_link, running_frame
@@ -48,8 +48,15 @@ def test_every_action_has_a_widget_that_can_do_it() -> None:
         )
 
 
+def is_only_for_some_items(action: Action) -> bool:
+    """Whether the key of an action is another action's key while items without it are selected."""
+    of_feature = FEATURE_ACTIONS.get(action.id)
+    return of_feature is not None and of_feature.applies is not None
+
+
 def test_no_key_means_two_things_in_one_scope() -> None:
-    keys = Counter((action.scope, key) for action in ACTIONS for key in action.keys.split(",") if key)
+    every = (action for action in ACTIONS if not is_only_for_some_items(action))
+    keys = Counter((action.scope, key) for action in every for key in action.keys.split(",") if key)
     assert [scope_and_key for scope_and_key, number in keys.items() if number > 1] == []
 
 

@@ -433,7 +433,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         if action == "filter":
             return bool(self.server)
         if (feature_action := FEATURE_ACTIONS.get(f"workbench.{action}")) is not None:
-            return feature_action.is_available(self.link.view()) and feature_action.applies(self)
+            return feature_action.is_possible(self, self.link.view())
         return self.draft is not None or self._opening is not None
 
     async def action_toggle_json(self) -> None:

@@ -250,7 +250,7 @@ class TrafficPane(FilterPane, Pane):
             return possible.can_cancel if action == "cancel" else possible.source is not None
         view = self.link.view()
         if (feature_action := FEATURE_ACTIONS.get(f"traffic.{action}")) is not None:
-            return feature_action.is_available(view) and feature_action.applies(self)
+            return feature_action.is_possible(self, view)
         if action == "edit" and self._is_held():
             return True
         return action not in ("replay", "edit", "logs") or bool(view.servers)
