@@ -39,7 +39,7 @@ SHOTS = (
     ("traffic", ("escape", "escape", "2"), "tools/call", "night"),
     ("exchange", ("up", "enter"), "plan-trip", "night"),
     ("statistics", ("escape", "6"), "withdraw-cash", "night"),
-    ("help", ("1", "question_mark"), "what the save changed", "night"),
+    ("help", ("1", "question_mark"), "Edit the arguments as a form", "night"),
     ("light", ("escape", "2"), "tools/call", "paper"),
 )
 """Pictures of the gallery: name, keys that lead to it from the one before, words it shows, theme."""
