@@ -57,16 +57,16 @@ NO_PERSON = "No person can answer: the command runs without a terminal, and no d
 _log = logging.getLogger(__name__)
 
 
-class Asker:
+class RelayedCall:
     """Request of a command that runs on the connection."""
 
-    def __init__(self, caller: Caller, subject: str, is_stateless: bool) -> None:
+    def __init__(self, caller: RelayCaller, subject: str, is_stateless: bool) -> None:
         self.caller = caller
         self.subject = subject
         self.is_stateless = is_stateless
 
 
-ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)
+RELAYED_CALL: ContextVar[RelayedCall | None] = ContextVar("relayed_call", default=None)
 """Request of the running task. None in other tasks, such as those that read a shared channel."""
 
 
@@ -79,10 +79,10 @@ class Relay:
         self.activity = activity
         self.upstream: Upstream
         self._inbox = inbox
-        self._callers: set[Caller] = set()
+        self._callers: set[RelayCaller] = set()
         self.failure = ""
         """Error of the latest request, if the server could not be reached. Empty after an answer."""
-        self.askers: list[Asker] = []
+        self.askers: list[RelayedCall] = []
         """Running requests, oldest first."""
         self.watched = Counter[str]()
         """Number of commands that watch a resource, by URI."""
@@ -98,7 +98,7 @@ class Relay:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one command until it disconnects."""
-        caller = Caller(self, writer)
+        caller = RelayCaller(self, writer)
         self._callers.add(caller)
         self.activity.join()
         framer = LineFramer(LONGEST_LINE)
@@ -124,7 +124,7 @@ class Relay:
         """Return a function for the questions of the server. `of_inbox` returns the handlers of the inbox."""
 
         def offered() -> Questions:
-            asker = ASKER.get()
+            asker = RELAYED_CALL.get()
             questions = {method: partial(self._ask, method, of_inbox) for method in QUESTIONS}
             if asker is not None and asker.is_stateless and not self._inbox.people:
                 # In the stateless era, each request declares who can answer its questions.
@@ -140,7 +140,7 @@ class Relay:
 
         Raises: ProtocolError if no person can be asked.
         """
-        askers = [asker] if (asker := ASKER.get()) is not None else self._likely(subject)
+        askers = [asker] if (asker := RELAYED_CALL.get()) is not None else self._likely(subject)
         callers = [each.caller for each in askers] or list(self._callers)
         for caller in reversed(callers):
             if caller.answers(method):
@@ -158,7 +158,7 @@ class Relay:
             raise ProtocolError(ErrorCode.METHOD_NOT_FOUND, NO_PERSON)
         return await handler(params, subject)
 
-    def _likely(self, subject: str) -> list[Asker]:
+    def _likely(self, subject: str) -> list[RelayedCall]:
         """Return the requests that may have caused a question about `subject`."""
         return [each for each in self.askers if each.subject == subject] or self.askers
 
@@ -221,7 +221,7 @@ class Relay:
 class _Progress(CallObserver):
     """Passes the progress of a request on to its command."""
 
-    def __init__(self, caller: Caller, token: Id) -> None:
+    def __init__(self, caller: RelayCaller, token: Id) -> None:
         self._caller, self._token = caller, token
 
     def progressed(self, progress: float, total: float | None, message: str) -> None:
@@ -232,7 +232,7 @@ class _Progress(CallObserver):
         self._caller.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
 
-class Caller:
+class RelayCaller:
     """One command that is connected to the relay."""
 
     def __init__(self, relay: Relay, writer: asyncio.StreamWriter) -> None:
@@ -413,9 +413,9 @@ class Caller:
             relay.activity.calls += 1
         params, observer = self._own_progress(params)
         is_stateless = (await connection.open()).revision.is_stateless
-        asker = Asker(self, str(params.get("name") or params.get("uri") or method), is_stateless)
+        asker = RelayedCall(self, str(params.get("name") or params.get("uri") or method), is_stateless)
         relay.askers.append(asker)
-        ASKER.set(asker)
+        RELAYED_CALL.set(asker)
         try:
             response = await connection.request(method, params, observer=observer)
         finally:
