@@ -109,7 +109,9 @@ def doctor_command(
         if targets or locks or max_tokens is not None:
             raise click.UsageError("--login cannot be combined with other targets, --locks or --max-tokens.")
         reach = Reach(account=account_name(account), login=given_login(flags), trusts_files=trust)
-        return _check_login(login_target, reach, renews=renew, opens_browser=browser, as_json=as_json)
+        return _check_login(
+            login_target, reach, timeout_s, renews=renew, opens_browser=browser, as_json=as_json
+        )
     if account or renew or browser or any(flags.values()):
         raise click.UsageError("--account, --renew, --browser and login options need --login.")
     from mcpdesk.settings import resolve
@@ -137,7 +139,9 @@ def doctor_command(
     return USAGE if targets and _is_refused(report) else OK
 
 
-def _check_login(target: str, reach: Reach, *, renews: bool, opens_browser: bool, as_json: bool) -> int:
+def _check_login(
+    target: str, reach: Reach, timeout_s: float, *, renews: bool, opens_browser: bool, as_json: bool
+) -> int:
     """Check the login at one server. Return the exit code."""
     from mcpdesk.cli.login import server_at, show_address, token_store
     from mcpdesk.features.doctor.login_check import LoginPlan, check_login
@@ -147,7 +151,16 @@ def _check_login(target: str, reach: Reach, *, renews: bool, opens_browser: bool
     account = reach.account or server.account
     show = show_address if opens_browser else None
     options, store = login_options(server, reach), token_store(account)
-    plan = LoginPlan(target, server.url, options, store, renews, show, account=account)
+    plan = LoginPlan(
+        target,
+        server.url,
+        options,
+        store,
+        renews,
+        show,
+        request_timeout_s=timeout_s,
+        account=account,
+    )
     report = asyncio.run(check_login(plan))
     if as_json:
         print_json(msgspec.to_builtins(report))

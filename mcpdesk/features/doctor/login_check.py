@@ -5,9 +5,10 @@ Source: MCP basic/authorization; OAuth 2.1; RFC 6750, 7591, 8414, 8707, 9207, 97
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -71,6 +72,8 @@ class LoginPlan(Struct, frozen=True):
     """Function that shows the address of a login page to a person. None if no person may log in now."""
     timeout_s: float = 300.0
     """Time limit for a person's login."""
+    request_timeout_s: float = 8.0
+    """Time limit for an answer of the server."""
     account: str = ""
 
     @property
@@ -152,9 +155,7 @@ class _Check:
     async def _request(self) -> bool:
         """Send a request without a token. Return True if the server asks for one."""
         try:
-            async with self._requests.answered("POST", HEADERS, PING) as answer:
-                status = answer.status
-                challenges = answer.headers.getall("WWW-Authenticate", [])
+            status, challenges = await self._answer(HEADERS)
         except CallError as error:
             self._put(StepName.REQUEST, {}, [_broken("The server can be reached.", "", error)])
             return False
@@ -430,11 +431,10 @@ class _Check:
             return LoginRule(RuleState.WARNING, rule, "RFC 9449", observed)
         headers = HEADERS | {"Authorization": f"Bearer {grant.access_token}"}
         try:
-            async with self._requests.answered("POST", headers, PING) as answer:
-                status = answer.status
-                challenge = challenge_in(answer.headers.getall("WWW-Authenticate", [])) or Challenge()
+            status, challenges = await self._answer(headers)
         except CallError as error:
             return _broken(rule, source, error)
+        challenge = challenge_in(challenges) or Challenge()
         observed = " ".join(filter(None, (f"HTTP {status}", challenge.error)))
         if status == 401 or (status == 403 and challenge.error == "insufficient_scope"):
             return LoginRule(RuleState.BROKEN, rule, source, observed, self._log_in_hint)
@@ -550,6 +550,18 @@ class _Check:
             self._authorization(server, resource, StepState.BROKEN, [broken])
 
     # helpers
+
+    async def _answer(self, headers: Mapping[str, str]) -> tuple[int, list[str]]:
+        """Send a request. Return the status and the challenges of the answer. Raises: CallError."""
+        limit_s = self._plan.request_timeout_s
+        try:
+            async with (
+                asyncio.timeout(limit_s),
+                self._requests.answered("POST", headers, PING) as answer,
+            ):
+                return answer.status, answer.headers.getall("WWW-Authenticate", [])
+        except TimeoutError:
+            raise CallError(f"no answer within {limit_s:g} s") from None
 
     async def _run(self, flow: Flow[T]) -> T:
         """Run the requests of a flow, and return its result. Raises: CallError."""

@@ -255,6 +255,26 @@ async def test_server_that_is_down_is_reported_at_the_first_step(tmp_path: Path)
     assert (report.ok, report.needs_person) == (False, False)
 
 
+class _Silent(GuardedServer):
+    """Does not answer until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = asyncio.Event()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        await self.released.wait()
+        return web.Response(status=404)
+
+
+async def test_server_that_does_not_answer_is_reported_in_time(tmp_path: Path) -> None:
+    server = _Silent()
+    async with server.running():
+        report = await check_login(_plan(server, tmp_path, request_timeout_s=0.05))
+        server.released.set()
+    assert [observed for _, _, observed in _broken(report)] == ["no answer within 0.05 s"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
