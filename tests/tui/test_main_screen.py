@@ -23,7 +23,7 @@ from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import CoreView, Severity, UpstreamView
 from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.following import PERIOD_S
+from mcpdesk.tui.following import MIN_REFRESH_PERIOD_S
 from mcpdesk.tui.forms.question_text import QuestionBanner
 from mcpdesk.tui.screens import main_screen, refreshing
 from mcpdesk.tui.screens.frame_lines import DeskFooter, DeskTabs
@@ -98,7 +98,7 @@ async def test_a_server_that_connects_does_not_count_as_shown() -> None:
         await until(lambda: app.main.shown == "workbench", pilot)
         app.main.refresher.refresh()
         later = asyncio.Event()
-        app.main.set_timer(PERIOD_S, later.set)  # after a timer that the refresh would have set
+        app.main.set_timer(MIN_REFRESH_PERIOD_S, later.set)  # after a timer that the refresh would have set
         await until(later.is_set, pilot)
         assert not shown
         ready = structs.replace(one, upstream=UpstreamView("a-server", "ready"))

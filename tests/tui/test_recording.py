@@ -210,7 +210,7 @@ async def test_the_page_of_a_save_opens_on_any_screen_without_calling_tools(
         await it.pilot.press("4")
         await it.until(lambda: it.app.main.shown == "clients")
         with monkeypatch.context() as patch:
-            patch.setattr(recording.time, "time", lambda: 1_764_000_000.0)
+            patch.setattr("mcpdesk.tui.workbench.recording.time.time", lambda: 1_764_000_000.0)
             link.save()
             saves = it.app.main.saves
             await it.until(lambda: len(saves._saves.of("profiles")) == 2)

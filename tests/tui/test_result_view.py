@@ -84,10 +84,9 @@ async def test_tabs_show_structured_content_and_the_raw_message() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):
         await view.show(outcome({"content": [], "structuredContent": {"n": 5}}), {("n",): "5 is too much"})
-        view.content.focus()
-        await pilot.press("shift+right")
+        view.action_show_tab(1)
         await until(lambda: "n: 5  ✗ 5 is too much" in stage.shown(), pilot)
-        await pilot.press("shift+right")
+        view.action_show_tab(1)
         await until(lambda: 'jsonrpc: "2.0"' in stage.shown(), pilot)
 
 

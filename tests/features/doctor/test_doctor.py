@@ -404,7 +404,7 @@ def test_a_file_that_cannot_be_read_after_the_search_is_an_error(
         path.unlink()
         return read_config(path)
 
-    monkeypatch.setattr("mcpdesk.client.targets.read_config", removed)
+    monkeypatch.setattr("mcpdesk.client.config_files.read_config", removed)
     [server] = report(capfd, *arguments, code=1)["servers"]
     assert (server["state"], server["hint"]) == ("unusable", "Check the path.")
     assert server["reason"] == f"{path}: No such file or directory."
