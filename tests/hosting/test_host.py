@@ -119,7 +119,7 @@ async def test_the_folder_socket_serves_the_folder(folder: Path) -> None:
             assert await reader.readline() == pong
             assert [await greeted.readline() for _ in range(2)] == [pump.TAKEN, pong]
             # A server that is removed sends its pumps to another process before it closes them.
-            await desk.host.remove("one")
+            desk.remove_server("one")
             assert (await reader.read(), await greeted.read()) == (b"", pump.LEAVE)
         writer.close()
         pumping.close()
