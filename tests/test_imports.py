@@ -26,8 +26,8 @@ ALLOWED: dict[str, set[str]] = {
     "private_files": set(),
     "version": set(),
     "paths": {"transports.rendezvous"},
-    "setting": set(),
-    "settings": {"paths", "feature_table"},
+    "setting_values": set(),
+    "settings": {"setting_values", "paths", "feature_table"},
     "__main__": {
         "transports.clean_terminal", "transports.pump", "transports.relay", "cli.main", "runtime.lone_core",
         "cli.printing", "features",
@@ -48,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "upstream": {"client", "protocol", "recorder", "jobs", "inbox"},
     "hosting": {
         "protocol", "recorder", "jobs", "inbox", "storage", "auth", "server", "tools", "transports", "client",
-        "upstream", "settings", "paths", "features",
+        "upstream", "setting_values", "settings", "paths", "features",
     },
     "link": {
         "client", "upstream", "hosting", "recorder", "inbox", "jobs", "server", "protocol",
@@ -70,13 +70,13 @@ ALLOWED: dict[str, set[str]] = {
     "cli": {
         "connect", "runtime",
         "protocol", "client", "upstream", "bridge", "recorder", "inbox", "auth", "server", "transports",
-        "hosting", "link", "tui", "settings", "paths", "testing", "feature", "features",
+        "hosting", "link", "tui", "setting_values", "settings", "paths", "testing", "feature", "features",
     },
     "features": {
         "feature", "feature_table", "protocol", "connect", "client", "upstream", "bridge", "recorder", "jobs",
         "runtime", "inbox",
-        "storage", "auth", "server", "tools", "transports", "hosting", "link", "tui", "settings", "paths",
-        "testing", "cli",
+        "storage", "auth", "server", "tools", "transports", "hosting", "link", "tui", "setting_values",
+        "settings", "paths", "testing", "cli",
     },
 }  # fmt: skip
 """Package -> what of ours it may import, besides itself and `EVERYWHERE`. `a.b` allows that module only."""

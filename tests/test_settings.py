@@ -8,17 +8,8 @@ import pytest
 from msgspec.structs import fields
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import (
-    BY_NAME,
-    MAX_NUMBER,
-    SETTINGS,
-    FolderUse,
-    SettingKind,
-    Settings,
-    read_env_file,
-    resolve,
-    value_text,
-)
+from mcpdesk.setting_values import MAX_NUMBER, FolderUse, SettingKind, value_text
+from mcpdesk.settings import BY_NAME, SETTINGS, Settings, read_env_file, resolve
 
 
 def test_table_and_settings_name_the_same_things() -> None:

@@ -156,7 +156,7 @@ def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: boo
 
 
 def _seconds(age: str | None) -> float:
-    from mcpdesk.settings import seconds_of
+    from mcpdesk.setting_values import seconds_of
 
     if age is None:
         return 0.0

@@ -16,15 +16,8 @@ from mcpdesk.cli.printing import aligned, print_message, print_text
 from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features import features_with
-from mcpdesk.settings import (
-    DEFAULT_WEB_ADDRESS,
-    SETTINGS,
-    WEB_ADDRESS,
-    Setting,
-    SettingKind,
-    allowed,
-    value_text,
-)
+from mcpdesk.setting_values import Setting, SettingKind, allowed, value_text
+from mcpdesk.settings import DEFAULT_WEB_ADDRESS, SETTINGS, WEB_ADDRESS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 CORE_OPTIONS = tuple(each for feature in features_with("core_options") for each in feature.core_options())

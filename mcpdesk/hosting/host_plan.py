@@ -16,16 +16,8 @@ from mcpdesk.errors import ManifestError
 from mcpdesk.hosting.folder.folder_rights import is_from_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, certain_settings, read_manifest
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
-from mcpdesk.settings import (
-    BY_NAME,
-    GivenValue,
-    Resolved,
-    Settings,
-    converted,
-    env_file_settings,
-    resolve,
-    within_rights,
-)
+from mcpdesk.setting_values import GivenValue, converted
+from mcpdesk.settings import BY_NAME, Resolved, Settings, env_file_settings, resolve, within_rights
 from mcpdesk.transports.base import Rules
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from mcpdesk.auth.access import OPEN_ACCESS, Access
 from mcpdesk.hosting.folder.manifest import Auth, Jwt
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.settings import SETTINGS, SettingKind
+from mcpdesk.setting_values import SettingKind
+from mcpdesk.settings import SETTINGS
 
 if TYPE_CHECKING:
     from mcpdesk.auth.keys import KeySet, KeySource, Load

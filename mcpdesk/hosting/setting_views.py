@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from mcpdesk.hosting.host_plan import HostPlan
-from mcpdesk.settings import SETTINGS, FolderUse, Setting, SettingKind, allowed, value_text
+from mcpdesk.setting_values import FolderUse, Setting, SettingKind, allowed, value_text
+from mcpdesk.settings import SETTINGS
 
 
 class SettingView(Struct, frozen=True):

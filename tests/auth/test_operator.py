@@ -10,7 +10,8 @@ import pytest
 
 from mcpdesk import private_files
 from mcpdesk.auth.operator import FOLDER, LINK_S, MAX_LINKS, MAX_SESSIONS, SESSION_S, Operator, kept_in
-from mcpdesk.settings import BY_NAME, FolderUse, SettingKind, resolve
+from mcpdesk.setting_values import FolderUse, SettingKind
+from mcpdesk.settings import BY_NAME, resolve
 
 
 class Clock:

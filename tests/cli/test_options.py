@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from mcpdesk.cli.options import given_flags, setting_options, with_web_address
 from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import SETTINGS, SettingKind
+from mcpdesk.setting_values import SettingKind
+from mcpdesk.settings import SETTINGS
 
 
 def flags_of(*arguments: str) -> dict[str, object]:

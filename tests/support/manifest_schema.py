@@ -9,7 +9,8 @@ import msgspec
 
 from mcpdesk.hosting.folder.manifest import NAME, SCOPE, ManifestFile
 from mcpdesk.protocol.catalogue.publication import PUBLIC_NAME
-from mcpdesk.settings import SETTINGS, FolderUse, Setting, SettingKind
+from mcpdesk.setting_values import FolderUse, Setting, SettingKind
+from mcpdesk.settings import SETTINGS
 from mcpdesk.tools import BUILTINS
 
 WORDS = {

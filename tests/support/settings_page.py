@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mcpdesk.settings import SETTINGS, FolderUse, Setting, SettingKind, allowed, value_text
+from mcpdesk.setting_values import FolderUse, Setting, SettingKind, allowed, value_text
+from mcpdesk.settings import SETTINGS
 
 HEAD = """\
 # Settings

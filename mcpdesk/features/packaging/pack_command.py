@@ -56,7 +56,8 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     from mcpdesk.hosting.folder.manifest import read_manifest
     from mcpdesk.hosting.folder.requirements import script_requirements
     from mcpdesk.protocol.catalogue.publication import LOCAL, bundle_manifest, download_url, registry_entry
-    from mcpdesk.settings import BY_NAME, SettingKind
+    from mcpdesk.setting_values import SettingKind
+    from mcpdesk.settings import BY_NAME
 
     folder_path = server_folder(folder)
     manifest = read_manifest(folder_path)

@@ -13,18 +13,13 @@ from pathlib import Path
 
 from mcpdesk.hosting.folder.manifest import FILE, Manifest
 from mcpdesk.server.asks.approval_policies import EVERY_TOOL, Policy
+from mcpdesk.setting_values import FolderUse, GivenValue, Setting, SettingKind, converted, quoted
 from mcpdesk.settings import (
     BY_NAME,
     ENV_FILES,
-    FolderUse,
-    GivenValue,
-    Setting,
-    SettingKind,
-    converted,
     env_file_settings,
     is_allow_policy,
     is_setting,
-    quoted,
     read_env_files,
 )
 

@@ -16,7 +16,7 @@ from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
 from mcpdesk.protocol.catalogue.publication import MAX_NAME_LENGTH, PUBLIC_NAME
 from mcpdesk.server.asks.approval_policies import Policy
-from mcpdesk.settings import GivenValue, converted
+from mcpdesk.setting_values import GivenValue, converted
 
 if TYPE_CHECKING:
     from json import JSONDecoder
