@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mcpdesk.hosting.folder.module_items import choice_completer, completers
@@ -42,6 +45,61 @@ async def test_a_reader_that_finds_nothing_returns_nothing(revision: str, code: 
     assert (error["code"], error["data"]) == (code, {"uri": "item://7"})
     send(2, "resources/read", {"uri": "item://empty"})
     assert (await peer.response(2))["result"]["contents"][0]["text"] == "[]"
+
+
+class Tide(msgspec.Struct):
+    """A result of a resource as a Struct."""
+
+    height: float
+    source: Path
+
+
+@dataclass
+class Berth:
+    """The same result as a dataclass."""
+
+    height: float
+    source: Path
+
+
+class Model:
+    """A model with the method of pydantic models."""
+
+    def model_dump(self, mode: str) -> dict[str, object]:
+        return {"height": 2.5, "source": "tides.csv"}
+
+
+@pytest.mark.requirement("6.5")
+@pytest.mark.parametrize("value", [Tide(2.5, Path("tides.csv")), Berth(2.5, Path("tides.csv")), Model()])
+async def test_a_resource_may_return_what_a_tool_may_return(value: object) -> None:
+    async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
+        return {"first": value, 2: [value]} if uri == "item://nested" else value
+
+    peer = Peer()
+    peer.server.templates.replace([ResourceTemplate("item://{id}", "item", read)])
+    plain = {"height": 2.5, "source": "tides.csv"}
+    for number, (uri, expected) in enumerate(
+        {"item://one": plain, "item://nested": {"first": plain, "2": [plain]}}.items()
+    ):
+        peer.modern(number, "resources/read", {"uri": uri})
+        (entry,) = (await peer.response(number))["result"]["contents"]
+        assert entry["mimeType"] == "application/json" and json.loads(entry["text"]) == expected
+
+
+@pytest.mark.requirement("6.5")
+@pytest.mark.parametrize("output", [object(), {1: object()}])
+async def test_a_value_that_is_not_json_is_an_error_with_the_uri(output: object) -> None:
+    async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
+        return output
+
+    peer = Peer()
+    peer.server.resources.replace([Resource("item://one", "one", read)])
+    peer.modern(1, "resources/read", {"uri": "item://one"})
+    error = (await peer.response(1))["error"]
+    assert error["code"] == -32603
+    assert error["message"] == (
+        "Reading item://one returned something that is not JSON: object has no JSON form"
+    )
 
 
 async def read_file(uri: str, variables: dict[str, str], context: Context) -> str:

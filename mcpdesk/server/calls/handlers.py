@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.auth.principal import until_expired
-from mcpdesk.errors import ProtocolError
+from mcpdesk.errors import LocalProtocolError, ProtocolError
 from mcpdesk.protocol import codec, content, shaping, task_shapes
 from mcpdesk.protocol.catalogue.uri_template import match, parsed
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
@@ -19,6 +19,7 @@ from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.server.background.protocol_tasks import ProtocolTasks
 from mcpdesk.server.calls.context import Context, make_context
+from mcpdesk.server.calls.outcomes import plain_value
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.subscriptions import LIST_CHANGED, Subscriber, check_count, resource_not_found
@@ -204,7 +205,14 @@ def _contents(resource: FoundResource, output: Any, revision: Revision) -> list[
         return [shaping.contents(each, revision) for each in output]
     if isinstance(output, str | bytes):
         return [content.contents(resource.uri, output, resource.mime_type)]
-    text = codec.encode(output).decode()
+    try:
+        plain = plain_value(output)
+        if isinstance(plain, str):  # the output is a path, for example
+            return [content.contents(resource.uri, plain, resource.mime_type)]
+        text = codec.encode(plain).decode()
+    except (TypeError, ValueError, RecursionError, LocalProtocolError) as error:
+        reason = f"Reading {resource.uri[:200]} returned something that is not JSON: {error}"
+        raise ProtocolError(ErrorCode.INTERNAL_ERROR, reason) from None
     return [content.contents(resource.uri, text, resource.mime_type or "application/json")]
 
 

@@ -157,7 +157,7 @@ def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> J
             return failed(f"{tool.name} returned an invalid result: meta is not an object")
         body["_meta"] = output.meta
     if output.structured is not None:
-        plain = _plain(output.structured)
+        plain = plain_value(output.structured)
         body["structuredContent"] = plain
         if not body["content"]:
             body["content"] = [content.text(_as_text(plain))]
@@ -180,7 +180,7 @@ def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     is_declared = tool.output_schema is not None
     if output is None and is_declared and not (check is not None and check.accepts(None)):
         return failed(f"{tool.name} returned nothing, but declares an output schema")
-    plain = _plain(output)
+    plain = plain_value(output)
     text = _as_text(plain)
     if check is not None and "null" in text and not isinstance(plain, str):
         # JSON has neither NaN nor infinity. The values that replace them are validated.
@@ -207,7 +207,11 @@ def _declared(tool: Tool, body: JSONObject, check: Validator | None) -> JSONObje
     return failed(f"{tool.name} returned output that violates its schema:\n" + "\n".join(lines))
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """Convert a handler's value, such as a dataclass, to the types of JSON.
+
+    Raises: TypeError, ValueError or RecursionError for a value that JSON cannot represent.
+    """
     return (
         value
         if isinstance(value, _PLAIN_TYPES)

@@ -16,7 +16,8 @@ first.
 Reader = Callable[[str, dict[str, str], Any], Awaitable[Any]]
 """Function that takes a URI, the variables of the template (empty for a resource) and a `Context`.
 
-It returns text, bytes, a value for JSON, or a list of content objects. None if the resource does not exist.
+It returns text, bytes, a list of content objects, or a value that is converted to JSON, such as a dataclass.
+None if the resource does not exist.
 """
 
 
