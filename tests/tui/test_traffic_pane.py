@@ -147,6 +147,7 @@ async def test_on_a_small_screen_list_and_details_take_turns() -> None:
         await pilot.press("enter")
         await until(lambda: pane.detail.has_focus_within and not pane.listing.display, pilot)
         assert pane.detail.size.height > 15 and shows(pilot, "25 coins")
+        await until(lambda: "esc to the list" in footer(app), pilot)
         await pilot.press("escape")
         await until(lambda: app.focused is pane.listing and pane.listing.display, pilot)
         await until(lambda: (pane.listing.selected, pane.listing._offset) == before, pilot)

@@ -167,19 +167,28 @@ class TrafficPane(FilterPane, Pane):
     @property
     def likely_actions(self) -> Sequence[str]:
         """Actions on the selected exchange: edit a held message, cancel a running call, or edit the code of a
-        failed one.
+        failed one. If the details hide the list, also return to it.
         """
         _, possible, is_held = self._footer_state
+        to_list = ("traffic.back",) if self._hides_list else ()
         if is_held:
-            return ("traffic.edit",)
+            return ("traffic.edit", *to_list)
         if possible.can_cancel:
-            return ("traffic.cancel",)
-        return ("traffic.edit_source", "traffic.replay") if possible.has_failed else ()
+            return ("traffic.cancel", *to_list)
+        return ("traffic.edit_source", "traffic.replay", *to_list) if possible.has_failed else to_list
+
+    @property
+    def _hides_list(self) -> bool:
+        """True if the screen is so small that the details are shown instead of the list."""
+        return self.has_class("-turns") and self.has_class("-detail")
 
     @property
     def action_titles(self) -> Mapping[str, str]:
-        """Title of the key that opens the details while they are open: it moves the focus there."""
-        return {"traffic_list.open": "into the details"} if self.has_class("-detail") else {}
+        """Titles of keys that do something else while the details are open."""
+        if not self.has_class("-detail"):
+            return {}
+        titles = {"traffic_list.open": "into the details"}
+        return titles | {"traffic.back": "to the list"} if self._hides_list else titles
 
     def show_view(self, view: CoreView) -> None:
         """Show new frames. This costs little without new frames."""
