@@ -11,13 +11,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mcpdesk.errors import AnswerCut, SessionLost
+from mcpdesk.errors import AnswerCut, ProtocolError, SessionLost
 from mcpdesk.features.apps.app_resource import AppPage, app_page, is_for_apps
 from mcpdesk.features.apps.page_link import DISPLAY_MODES, PageFacts, PageLink
 from mcpdesk.hosting.channel import next_connection
@@ -174,6 +175,18 @@ class AppSession:
 
     async def close(self, reason: str) -> None:
         """Ask the app to end, wait for a moment, and end its page."""
+        try:
+            with suppress(ConnectionError):  # the page was closed in the meantime
+                await self._end_page(reason)
+        finally:
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._access.close()
+            self._interceptor().forget(self.connection)
+            self._recorder.connect(replace(self._info, closed=time.time()))
+
+    async def _end_page(self, reason: str) -> None:
         if self._is_ready and self.link is not None:
             self._teardown = asyncio.get_running_loop().create_future()
             await self._deliver(codec.request("host-teardown", "ui/resource-teardown", {"reason": reason}))
@@ -183,18 +196,20 @@ class AppSession:
                 self._report("info", f"{self.uri} did not answer ui/resource-teardown")
         if self.link is not None:
             await self.link.end(reason)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._access.close()
-        self._interceptor().forget(self.connection)
-        self._recorder.connect(replace(self._info, closed=time.time()))
 
     # messages of the app
 
     async def receive(self, message: Any) -> None:
-        """Handle a message of the app or of its sandbox."""
-        data = codec.encode(message)
+        """Handle a message of the app or of its sandbox.
+
+        A message that is nested too deeply, or has text that is not Unicode, is logged and ignored.
+        """
+        try:
+            data = codec.encode(message)
+        except ProtocolError as error:
+            await self._slow_down(0)
+            self._report("warning", f"a message of the app was ignored: {error}")
+            return
         await self._slow_down(len(data))
         self._recorder.frame(self.connection, Direction.IN, data, is_json=True)
         method, identifier = (

@@ -31,6 +31,10 @@ class Access(ServerAccess):
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.going = asyncio.Event()
         self.going.set()
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def definition(self, tool: str) -> Mapping[str, Any] | None:
         tools: dict[str, Any] = {
@@ -344,3 +348,32 @@ def test_facts_of_the_page_are_checked() -> None:
     assert page_facts("text") == PageFacts()
     fine = {"theme": "dark", "locale": "de-CH", "timeZone": "Europe/Zurich", "width": 300, "height": 200}
     assert page_facts(fine) == PageFacts("dark", "de-CH", "Europe/Zurich", 300, 200)
+
+
+async def test_messages_that_cannot_be_encoded_do_not_end_the_page() -> None:
+    app = App(CALLED, Access())
+    await app.start()
+    deep: Any = []
+    for _ in range(500):
+        deep = [deep]
+    for value in ("\ud800", deep):
+        await app.tell("notifications/message", {"data": value})
+    assert (await app.ask("ping", {}, 9))["result"] == {}
+
+
+async def test_an_app_ends_completely_if_its_page_is_closed_at_that_moment() -> None:
+    access = Access()
+    app = App(CALLED, access)
+    await app.start()
+    access.going.clear()
+    await app.session.receive(
+        {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "board"}}
+    )
+    await until(lambda: access.requests[-1][0] == "tools/call")
+
+    async def closed(text: str) -> None:
+        raise ConnectionResetError
+
+    app.link._send = closed
+    await app.session.close("test")
+    assert access.is_closed and app.recorded.info.closed is not None
