@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
 from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -74,7 +73,7 @@ class AppHost(HostPart):
             await self._pages.close()
 
     def _open(self, intent: OpenApp) -> str:
-        from mcpdesk.features.apps.app_pages import AppPages
+        from mcpdesk.features.apps.app_pages import AppPages, loopback_sockets
         from mcpdesk.features.apps.app_session import AppSession, ToolRun
         from mcpdesk.features.apps.server_access import access_to
 
@@ -85,19 +84,18 @@ class AppHost(HostPart):
         if len(intent.arguments) + len(intent.result) > MAX_CALL_BYTES:
             raise ValueError(f"The call has more than {MAX_CALL_BYTES >> 20} MiB")
         name = intent.tool or intent.uri.removeprefix("ui://")
-        access = access_to(self._core, intent.server, f"app {name}"[:80])
         run = ToolRun(intent.tool, _parsed(intent.arguments), _parsed(intent.result))
+        if self._pages is None:
+            try:
+                self._pages = AppPages(*loopback_sockets(), self._left, self._closed_by_person)
+            except OSError as error:
+                raise ValueError(f"The page cannot be served: {error.strerror}") from None
+            self._begin(self._pages.start())
+        access = access_to(self._core, intent.server, f"app {name}"[:80])
         core = self._core
         session = AppSession(
             intent.server, intent.uri, run, access, core.recording, core.interceptor, core.journal
         )
-        if self._pages is None:
-            try:
-                listening = (socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0)))
-            except OSError as error:
-                raise ValueError(f"The page cannot be served: {error.strerror}") from None
-            self._pages = AppPages(*listening, self._left, self._closed_by_person)
-            self._begin(self._pages.start())
         self._apps = (*self._apps, session)
         self._begin(session.load())
         self._left(session)
@@ -134,5 +132,9 @@ class AppHost(HostPart):
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-    value = json.loads(text) if text else None
+    """Return an object in JSON, or None. Raises: ValueError."""
+    try:
+        value = json.loads(text) if text else None
+    except RecursionError:
+        raise ValueError("The call is nested too deeply for an app") from None
     return value if isinstance(value, dict) else None

@@ -11,10 +11,12 @@ set nor read.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import secrets
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -32,8 +34,6 @@ from mcpdesk.transports.http.responses import no_method, plain_error
 from mcpdesk.transports.http.socket_upgrade import upgraded
 
 if TYPE_CHECKING:
-    import socket
-
     from mcpdesk.features.apps.app_session import AppSession
     from mcpdesk.protocol.jsonrpc import JSONObject
 
@@ -47,6 +47,8 @@ END_S = 3.0
 """Seconds that disconnecting all pages may take."""
 LOAD_S = 60.0
 """Seconds that the sandbox waits for the page of its app."""
+MAX_PORT_ATTEMPTS = 8
+"""Maximum number of ports that are tried for the sandbox."""
 WORD_BYTES = 24
 """Number of random bytes in the word of a URL."""
 COMMON: Final = {
@@ -58,25 +60,49 @@ COMMON: Final = {
 _KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
+def loopback_sockets() -> tuple[socket.socket, list[socket.socket]]:
+    """Return the listening socket of the host, and those of the sandbox, which have one port.
+
+    The sandbox listens at all addresses of the name `localhost`. Otherwise, a program of another user could
+    listen at `[::1]` on the same port, and browsers would load the sandbox from it. Raises: OSError.
+    """
+    with ExitStack() as opened, ExitStack() as refused:
+        host = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        for _ in range(MAX_PORT_ATTEMPTS):
+            sandbox = [socket.create_server(("127.0.0.1", 0))]
+            address = ("::1", sandbox[0].getsockname()[1])
+            try:
+                sandbox.append(socket.create_server(address, family=socket.AF_INET6))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    # It stays open until the end, so that the next attempt has another port.
+                    refused.enter_context(sandbox[0])
+                    continue
+                # This machine has no IPv6.
+            opened.pop_all()
+            return host, sandbox
+    raise OSError(errno.EADDRINUSE, "other programs listen on the ports of the sandbox")
+
+
 class AppPages:
     """Two listeners with the pages of all open apps of a core. Used on the core's loop."""
 
     def __init__(
         self,
         host: socket.socket,
-        sandbox: socket.socket,
+        sandbox: Sequence[socket.socket],
         on_left: Callable[[AppSession], object],
         on_close: Callable[[AppSession], object],
     ) -> None:
-        """`host` and `sandbox` are listening sockets on loopback.
+        """`host` and `sandbox` are listening sockets on loopback. Those of the sandbox have the same port.
 
         `on_left` is called when a page has disconnected, and no other page of its app is open. `on_close` is
         called when the person closes an app.
         """
-        self._sockets = host, sandbox
+        self._sockets = (host,), sandbox
         # Two names of this machine, so that the page and the sandbox are also different sites.
         self.host = f"http://127.0.0.1:{host.getsockname()[1]}"
-        self.sandbox = f"http://localhost:{sandbox.getsockname()[1]}"
+        self.sandbox = f"http://localhost:{sandbox[0].getsockname()[1]}"
         self._on_left, self._on_close = on_left, on_close
         self._by_word: dict[str, AppSession] = {}
         self._by_sandbox_word: dict[str, AppSession] = {}
@@ -89,11 +115,12 @@ class AppPages:
     async def start(self) -> None:
         """Accept connections."""
         loop = asyncio.get_running_loop()
-        for listening, route in zip(self._sockets, (self._host_page, self._sandbox_page), strict=True):
-            guard = RequestGuard("127.0.0.1", listening.getsockname()[1])
+        for sockets, route in zip(self._sockets, (self._host_page, self._sandbox_page), strict=True):
+            guard = RequestGuard("127.0.0.1", sockets[0].getsockname()[1])
             connections = HttpConnections(_Route(guard, self._rules, route).respond, lambda: self._rules)
             self._connections.append(connections)
-            self._servers.append(await loop.create_server(connections, sock=listening))
+            for each in sockets:
+                self._servers.append(await loop.create_server(connections, sock=each))
 
     async def close(self) -> None:
         """Stop listening, and disconnect all pages."""
@@ -104,8 +131,9 @@ class AppPages:
         for each in self._connections:
             await each.close(END_S)
         if not self._servers:
-            for listening in self._sockets:
-                listening.close()
+            for sockets in self._sockets:
+                for listening in sockets:
+                    listening.close()
 
     def add(self, session: AppSession) -> str:
         """Return the URL of the page of an app."""
@@ -146,12 +174,12 @@ class AppPages:
     async def _socket(self, request: web.BaseRequest, session: AppSession) -> web.StreamResponse:
         if request.headers.get("Origin") != self.host:
             return plain_error(403, "only the page of the app may connect")
-        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_S)
-        if refusal := await upgraded(request, socket):
+        page = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_S)
+        if refusal := await upgraded(request, page):
             return refusal
-        link = PageLink(socket.send_str, socket.close)
+        link = PageLink(page.send_str, page.close)
         try:
-            async for message in socket:
+            async for message in page:
                 if message.type is not WSMsgType.TEXT:
                     break
                 await self._page_message(session, link, message.data)
@@ -162,7 +190,7 @@ class AppPages:
             session.detach(link)
             if session.link is None:
                 self._on_left(session)
-        return socket
+        return page
 
     async def _page_message(self, session: AppSession, link: PageLink, text: str) -> None:
         """Handle a message of our own page. Messages of a page that another one replaced are ignored."""

@@ -10,7 +10,7 @@ from textual import work
 
 from mcpdesk.feature import ScreenAction
 from mcpdesk.features.apps.app_resource import app_uri
-from mcpdesk.features.apps.open_apps import CloseApps, EndCall, OpenApp
+from mcpdesk.features.apps.open_apps import CloseApps, EndCall, OpenApp, json_text
 from mcpdesk.features.apps.traffic_action import open_app_of_call, selects_call_with_app
 from mcpdesk.tui.action import Action
 
@@ -27,24 +27,18 @@ if TYPE_CHECKING:
 @work
 async def open_app(pane: WorkbenchPane) -> None:
     """Open the app of the selected item in the browser, with the latest call of a tool."""
-    from mcpdesk.protocol import codec
     from mcpdesk.tui.forms.question_text import open_link
 
     draft = pane.draft
     if draft is None or not (uri := _uri(draft)):
         return
     tool = draft.item.name if draft.item.kind == "tool" else ""
-    arguments = result = ""
-    if tool and (draft.call is not None or draft.outcome is not None):
-        given = draft.arguments if isinstance(draft.arguments, dict) else {}
-        arguments = codec.encode(given).decode()
-        if draft.call is None and draft.outcome is not None and draft.outcome.result is not None:
-            result = codec.encode(draft.outcome.result).decode()
     link, call, outcome = draft.link, draft.call, draft.outcome
     try:
+        arguments, result = _call_texts(draft) if tool else ("", "")
         url = await asyncio.wrap_future(link.do(OpenApp(draft.server, uri, tool, arguments, result)))
     except ValueError as error:
-        pane.notify(str(error), severity="warning", markup=False)
+        pane.notify(f"The app cannot be opened: {error}", severity="warning", markup=False)
         return
     if call is not None:
         call.outcome.add_done_callback(partial(_end_call, link, url))
@@ -60,13 +54,24 @@ async def close_apps(main: MainScreen) -> None:
     main.notify(f"Closed {closed} app{'s' * (closed != 1)}.", markup=False)
 
 
+def _call_texts(draft: Draft) -> tuple[str, str]:
+    """Return the arguments and result of the latest call, each "" if there is none. Raises: ValueError."""
+    if draft.call is None and draft.outcome is None:
+        return "", ""
+    arguments = json_text(draft.arguments if isinstance(draft.arguments, dict) else {})
+    result = draft.outcome.result if draft.call is None and draft.outcome is not None else None
+    return arguments, "" if result is None else json_text(result)
+
+
 def _end_call(link: Link, url: str, ended: Future[CallOutcome]) -> None:
     """Give the outcome of a call to the app. Called on any thread."""
-    from mcpdesk.protocol import codec
-
     outcome = ended.result()
-    result = "" if outcome.result is None else codec.encode(outcome.result).decode()
-    link.do(EndCall(url, result, "" if result else _reason(outcome)))
+    try:
+        result = "" if outcome.result is None else json_text(outcome.result)
+    except ValueError as error:
+        link.do(EndCall(url, "", str(error)))
+    else:
+        link.do(EndCall(url, result, "" if result else _reason(outcome)))
 
 
 def _reason(outcome: CallOutcome) -> str:

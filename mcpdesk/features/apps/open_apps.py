@@ -10,6 +10,17 @@ from msgspec import Struct
 from mcpdesk.link.feature_part import FeaturePart, FeatureStates, Intent
 
 
+def json_text(value: Any) -> str:
+    """Return the JSON of the arguments or the result of a call. Raises: ValueError."""
+    from mcpdesk.errors import ProtocolError
+    from mcpdesk.protocol import codec
+
+    try:
+        return codec.encode(value).decode()
+    except ProtocolError:
+        raise ValueError("the call is nested too deeply for an app") from None
+
+
 class OpenApp(Intent[str], frozen=True):
     """Open an app. The result is the URL of its page.
 

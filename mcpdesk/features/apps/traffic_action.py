@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from textual import work
 
 from mcpdesk.features.apps.app_resource import tool_app_uri
-from mcpdesk.features.apps.open_apps import OpenApp
+from mcpdesk.features.apps.open_apps import OpenApp, json_text
 
 if TYPE_CHECKING:
     from mcpdesk.recorder.index.exchange import Exchange
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 @work
 async def open_app_of_call(pane: TrafficPane) -> None:
     """Open the app of the selected call in the browser, with its recorded arguments and result."""
-    from mcpdesk.protocol import codec
     from mcpdesk.tui.forms.question_text import open_link
 
     chosen = pane.chosen()
@@ -29,8 +28,8 @@ async def open_app_of_call(pane: TrafficPane) -> None:
     try:
         call = pane.link.traffic.exchange(chosen)
         arguments, result = recorded_call(pane.link.traffic, call)
-        texts = (codec.encode(arguments).decode(), codec.encode(result).decode())
-        url = await asyncio.wrap_future(pane.link.do(OpenApp(call.server, uri, call.name, *texts)))
+        opening = OpenApp(call.server, uri, call.name, json_text(arguments), json_text(result))
+        url = await asyncio.wrap_future(pane.link.do(opening))
     except ValueError as error:
         pane.notify(f"The app cannot be opened: {error}", severity="warning", markup=False)
         return

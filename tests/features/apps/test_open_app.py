@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -15,7 +16,9 @@ import aiohttp
 import pytest
 
 from mcpdesk.features.apps import app_host, app_session
+from mcpdesk.features.apps.app_pages import loopback_sockets
 from mcpdesk.features.apps.open_apps import CloseApps, EndCall, OpenApp, OpenApps
+from mcpdesk.link.values import CallOutcome
 from mcpdesk.tui.screens import workbench
 from tests.features.apps.board_folder import URI, board_folder
 from tests.support.action_menu import choose_action
@@ -375,3 +378,58 @@ async def test_a_flood_of_messages_is_slowed_down(monkeypatch: pytest.MonkeyPatc
         await page.ask("ping", {})
         monkeypatch.setattr(asyncio, "sleep", sleep)
     assert waits and all(0 <= each <= 1 for each in waits)
+
+
+def test_no_other_program_can_listen_at_an_address_of_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    real, taken = socket.create_server, list[socket.socket]()
+
+    def create(address: tuple[str, int], **more: Any) -> socket.socket:
+        if address[0] == "::1" and not taken:  # another program is faster at the first port
+            taken.append(real(address, **more))
+        return real(address, **more)
+
+    monkeypatch.setattr(socket, "create_server", create)
+    host, sandbox = loopback_sockets()
+    addresses = {each.getsockname()[0]: each.getsockname()[1] for each in sandbox}
+    port = taken[0].getsockname()[1]
+    for each in (host, *sandbox, *taken):
+        each.close()
+    assert set(addresses) == {"127.0.0.1", "::1"}
+    assert addresses["127.0.0.1"] == addresses["::1"] != port
+
+
+@pytest.mark.slow
+async def test_a_deeply_nested_result_is_refused_and_the_screen_stays(tmp_path: Path) -> None:
+    async with running_desk(board_folder(tmp_path / "boards")) as desk:
+        link: Any = desk
+        desk.asked = []  # type: ignore[attr-defined]
+        async with bench(link) as it:
+            await it.open("board")
+            draft = it.pane.draft
+            assert draft is not None
+            draft.outcome = CallOutcome(
+                {"content": [], "structuredContent": {"deep": nested(600)}}, None, b"", 0.1
+            )
+            await it.pilot.press("escape", "o")
+            await it.until(lambda: "nested too deeply for an app" in it.shown())
+
+
+async def test_a_deeply_nested_call_opens_no_app(tmp_path: Path) -> None:
+    async with running_desk(board_folder(tmp_path / "boards")) as desk:
+        for depth in (50_000,):
+            text = f'{{"content": {"[" * depth}{"]" * depth}}}'
+            with pytest.raises(ValueError, match="nested too deeply"):
+                await opened(desk, tool="board", arguments="{}", result=text)
+        assert not desk.feature_part(OpenApps).apps
+
+
+def nested(depth: int) -> Any:
+    """A value with this number of levels."""
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
