@@ -20,6 +20,7 @@ from mcpdesk import private_files
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.hints import hint
 from mcpdesk.client.http_transports import HttpRequests, StreamableHttp
+from mcpdesk.client.oauth import stored_grants
 from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, GrantStore, Visitor
 from mcpdesk.client.oauth.discovery import challenge_in, find_authorization_server
 from mcpdesk.client.oauth.grants import FORM, ClientCredentials, ClientSetup
@@ -299,6 +300,18 @@ async def test_clients_with_one_token_file_renew_it_once(is_refused: bool, tmp_p
     assert [each["grant_type"] for each in server.token_requests] == ["authorization_code", "refresh_token"]
 
 
+def test_a_token_file_is_written_up_to_its_largest_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = PrivateFile(tmp_path / "tokens.json")
+    file.write("name", "1")
+    monkeypatch.setattr(stored_grants, "MAX_BYTES", (tmp_path / "tokens.json").stat().st_size)
+    file.write("name", "2")
+    with pytest.raises(AuthorizationError, match="would have more than"):
+        file.write("name", "33")
+    assert file.read("name") == "2"
+
+
 async def test_the_form_names_the_client_also_with_basic_authentication() -> None:
     changes = {
         "server": _set(token_endpoint_auth_methods_supported=["client_secret_basic"]),
@@ -308,6 +321,16 @@ async def test_the_form_names_the_client_also_with_basic_authentication() -> Non
         await _list(server)
     assert server.token_requests[0]["client_id"] == "client-1"
     assert "client_secret" not in server.token_requests[0]
+
+
+async def test_a_registered_method_that_this_client_does_not_know_is_replaced_by_one_it_knows() -> None:
+    changes = {
+        "server": _set(token_endpoint_auth_methods_supported=["private_key_jwt", "client_secret_post"]),
+        "registration": _set(client_secret="s3cret", token_endpoint_auth_method="private_key_jwt"),
+    }
+    async with GuardedServer(changes).running() as server:
+        await _list(server)
+    assert server.token_requests[0]["client_secret"] == "s3cret"
 
 
 def _set(**fields: Any) -> Change:
