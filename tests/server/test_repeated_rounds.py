@@ -18,6 +18,7 @@ from mcpdesk.protocol import content
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.asks import answered_rounds, rounds
 from mcpdesk.server.asks.answered_rounds import OPERATION_ENDED, OTHER_ANSWERS, RESULT_DROPPED
+from mcpdesk.server.asks.round_claims import RoundClaims
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.tool import Tool, ToolResult
@@ -347,3 +348,32 @@ async def test_rounds_are_forgotten_when_their_states_expire() -> None:
     assert len(kept) == 1
     kept.expire(time.time() + rounds.STATE_TTL_S)
     assert (len(kept), kept.size) == (0, 0)
+
+
+class Claims(RoundClaims):
+    """Grants every claim; stores for how many seconds each holds."""
+
+    def __init__(self) -> None:
+        self.lifetimes: list[float] = []
+
+    async def claim(self, state: str, ttl_s: float) -> str:
+        self.lifetimes.append(ttl_s)
+        return ""
+
+    async def ask(self, state: str) -> None: ...
+
+    async def end(self, state: str) -> None: ...
+
+    async def release(self, state: str) -> None: ...
+
+
+async def test_a_claim_of_a_round_holds_until_its_state_expires() -> None:
+    asking = Paying()
+    asking.may_end.set()
+    peer = Asked(asking)
+    peer.services.shared_rounds = claims = Claims()
+    asked = await peer.round(1, "pay")
+    send(peer, 2, params_of(asked))
+    assert text_of(await peer.response(2)) == "paid 1"
+    (lifetime_s,) = claims.lifetimes
+    assert rounds.STATE_TTL_S - 60 < lifetime_s <= rounds.STATE_TTL_S

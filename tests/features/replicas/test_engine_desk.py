@@ -41,7 +41,7 @@ from tests.features.replicas.test_combined import has_all, replicas_of
 from tests.link.test_remote import FILES, text
 from tests.support.dashboard import OPERATOR_KEY, Events
 from tests.support.desk import running_desk
-from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
+from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
 from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.http_client import http_client
@@ -497,3 +497,15 @@ async def test_a_replica_of_another_version_is_named_and_not_shown(group: Group)
     finally:
         await asyncio.to_thread(link.close)
         await engine.close()
+
+
+async def test_requests_for_a_replica_that_has_ended_expire(
+    tmp_path: Path, shared_engine: EngineServer
+) -> None:
+    engine = Engine(shared_engine.url, deployment(tmp_path))
+    wire = EngineWire(engine, "ended", "desk")
+    wire.send(b"request")
+    await until(lambda: wire._sending is None)
+    seconds: int = await engine.run(lambda client: client.ttl(engine_streams.asks_key(engine, "ended")))
+    assert 0 < seconds <= engine_streams.STREAM_TTL_S
+    await engine.close()
