@@ -34,6 +34,16 @@ async def test_a_page_without_options_is_for_writing() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("description", ["", "like the sea"])
+async def test_a_description_stands_beside_its_option(description: str) -> None:
+    async with asked(Page("Which?", "", (Option("red"), Option("blue", description)))) as desk:
+        labels = desk.dialog.query("OptionRow .label").results(Static)
+        descriptions = desk.dialog.query("OptionRow .description").results(Static)
+        assert [str(each.content) for each in labels][:2] == ["red", "blue"]
+        assert [str(each.content) for each in descriptions] == (["", description] if description else [])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (60, 14), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_a_long_question_scrolls_and_keeps_its_keys_in_sight(size: tuple[int, int]) -> None:
     async with asked(LONG, size=size) as desk:

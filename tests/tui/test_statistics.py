@@ -58,6 +58,18 @@ async def test_one_row_a_tool_and_below_it_who_calls_and_when() -> None:
 
 
 @pytest.mark.slow
+async def test_methods_are_sorted_by_their_requests_and_tools_by_their_calls() -> None:
+    async with running_frame() as (app, pilot):
+        pane = await shown(app, pilot)
+        heads = pane.query_one(".heads", Static)
+        for key, title in (("shift+left", "requests"), ("shift+right", "calls")):
+            await pilot.press(key)
+            await until(lambda: pane.rows and f"{title}↓" in str(heads.content), pilot)
+            counts = [row.calls for row in pane.rows[1:]]
+            assert counts == sorted(counts, reverse=True)
+
+
+@pytest.mark.slow
 async def test_heads_and_keys_sort_and_enter_leads_to_the_calls() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)

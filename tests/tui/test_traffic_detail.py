@@ -65,6 +65,27 @@ async def test_it_says_how_to_choose_a_line_first() -> None:
 
 
 @pytest.mark.slow
+async def test_messages_in_another_process_are_requested_the_selected_frame_first() -> None:
+    recording = busy_recording()
+    wanted: list[int] = []
+
+    def fetched_until(start: int, stop: int) -> int:
+        wanted.append(start)
+        return start
+
+    recording.index.fetched_until = fetched_until
+    (one,) = (each for each in recording.index.exchanges if each.name == "user-profile")
+    app = DetailApp(recording)
+    async with driven(app, size=(100, 40)) as pilot:
+        for selected in (None, one.response):
+            app.detail.show(one.number, selected)
+            await pilot.pause()
+            wanted.clear()
+            app.detail.update_exchange()
+            assert wanted[0] == (one.request if selected is None else selected)
+
+
+@pytest.mark.slow
 async def test_both_messages_are_trees_with_secrets_masked() -> None:
     app = DetailApp(busy_recording())
     async with driven(app, size=(100, 40)) as pilot:

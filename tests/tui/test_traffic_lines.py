@@ -14,12 +14,14 @@ from textual.strip import Strip
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.exchange_summary import Summary, summary
 from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT, HeldMark
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.traffic.line_cells import Cell, preview
 from mcpdesk.tui.traffic.line_columns import COLUMNS, columns_for
 from mcpdesk.tui.traffic.traffic_lines import exchange_cells, frame_cells, heading
 from tests.support.traffic import (
     IN,
+    OPENED,
     OUT,
     asking_recording,
     asks,
@@ -252,6 +254,19 @@ async def test_a_line_shows_the_new_name_of_its_peer_and_the_cursor() -> None:
         recording.connect(connection(1, "renamed"))
         assert "renamed" in draw().text
         assert list(strips.exchange(0, cursor=True, marked=False)) != list(draw())
+
+
+@pytest.mark.parametrize(
+    ("how", "sign"), [("changed", "✎"), (f"delayed {FAULT} 3", "↯"), (BY_HAND, "✎"), (BY_MOCK, "M")]
+)
+async def test_a_line_begins_with_the_sign_of_what_changed_its_message(how: str, sign: str) -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "refund"), at=OPENED)
+    recording.mark(HeldMark(1, IN, 1, OPENED, 0.0, how, "{}"))
+    settle(recording)
+    async with running(recording) as (app, _):
+        assert app.listing._strips.exchange(0, cursor=False, marked=False).text.startswith(sign)
 
 
 async def test_a_pending_line_is_drawn_every_time() -> None:

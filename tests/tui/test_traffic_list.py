@@ -497,6 +497,16 @@ async def test_lines_are_sorted_by_a_column_and_stay_in_their_order() -> None:
         assert tools(app) == ["tool-0", "tool-1", "tool-2", "tool-3"] and app.listing.following
 
 
+async def test_another_order_is_reported() -> None:
+    async with running(taking([0.2, 5.0, 0.1])) as (app, _):
+        app.listing.action_cursor(-1)  # following ends, which is reported as well
+        orders: list[bool] = []
+        app.listing.state_changed = lambda: orders.append(app.listing.sorted is not None)
+        app.listing.sort_by("took")
+        app.listing.sort_by(None)
+        assert orders == [True, False]
+
+
 @pytest.mark.parametrize("width", [80, 120])
 async def test_the_server_is_named_where_there_are_several_and_room(width: int) -> None:
     recording = Recording(None)
