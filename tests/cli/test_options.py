@@ -89,3 +89,14 @@ def test_folder_is_told_from_what_is_none(tmp_path: Path) -> None:
 )
 def test_web_needs_no_value(given: list[str], meant: list[str]) -> None:
     assert with_web_address(given) == meant
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("mcp.json", "{folder}"), ("run.jsonl", "open {file}")])
+def test_a_file_instead_of_a_folder_has_a_hint_with_the_command_for_it(
+    name: str, arguments: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.touch()
+    with pytest.raises(DeskUserError, match="is a file, not a folder") as raised:
+        server_folder(str(file))
+    assert f"`mcpdesk {arguments.format(folder=tmp_path, file=file)}`" in str(raised.value.hint)

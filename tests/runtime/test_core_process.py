@@ -18,7 +18,8 @@ import pytest
 from mcpdesk.hosting import log_limits
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.runtime import core_process
-from mcpdesk.runtime.core_process import MAX_LINES, JournalPrinter, StopRequests
+from mcpdesk.runtime.core_process import MAX_LINES, JournalPrinter, StopRequests, loaded
+from tests.support.folders import write
 from tests.support.patience import WITHIN_S, within
 
 
@@ -235,3 +236,13 @@ def test_handlers_are_put_back() -> None:
     with StopRequests(lambda reason: None, grace_s=1, with_parent=True):
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize("http", [False, True])
+def test_only_a_folder_that_is_loaded_for_a_listener_has_an_api_key(
+    http: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "state"))
+    folder = write(tmp_path / "shell", {"mcp.json": '{"name": "shell", "builtins": ["Bash"]}'})
+    with loaded(folder, **({"http": True} if http else {})) as host:
+        assert bool(host.rules.api_key) is http

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from mcpdesk.client.child_process import ProgramRun
+from mcpdesk.errors import CallError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import Id
@@ -71,6 +72,19 @@ async def test_second_answers_go_to_the_takers_of_the_latest_requests(
         server.say(answer(number, "again"))
     assert takers[2] == [answer(2, "again")]
     assert takers[3] == [answer(1, "again"), answer(3, "again")], "the first request is forgotten"
+
+
+async def test_a_server_that_ends_answers_its_requests_for_the_last_time() -> None:
+    server, strays = Server(), list[bytes]()
+    channel = PassedChannel("far", strays.append, lambda: None, strays.append)
+    await channel.open(server, {})
+    message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    waiting = Waiting(strays.append)
+    async with channel.request(message, codec.encode(message), waiting, is_alone=False):
+        server.heard.on_end(CallError("it has crashed"))
+        async with within():
+            (last,) = [each async for each in waiting.messages()]
+    assert b"far: it has crashed" in last and strays == []
 
 
 async def test_of_a_client_that_reads_too_slowly_messages_go_to_the_record_and_its_answer_waits(

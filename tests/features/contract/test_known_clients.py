@@ -35,6 +35,13 @@ def arguments(**schema: Any) -> OfferedItem:
     return tool(inputSchema={"type": "object", **schema})
 
 
+def choices(depth: int, schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema below so many levels of alternatives."""
+    for _ in range(depth):
+        schema = {"anyOf": [schema]}
+    return schema
+
+
 def offer(*items: OfferedItem, server: str = "s", instructions: str = "", **asks: str) -> Offering:
     return Offering(server, instructions, items, asks)
 
@@ -80,6 +87,7 @@ def test_each_claim_has_a_source_and_a_day() -> None:
             offer(arguments(properties={"a": {"anyOf": [{"type": ["array", "null"]}]}})),
             ["VS Code/array_items"],
         ),
+        (offer(arguments(properties={"a": choices(11, {"type": "array"})})), ["VS Code/array_items"]),
         (offer(arguments(properties={"a": {"type": "array", "items": {}}})), []),
         (offer(arguments(properties={"a": {"items": {"$ref": "#/$defs/b"}}})), ["Gemini CLI/reference"]),
         (offer(arguments(properties={"a": {"additionalProperties": TEXT}})), ["Gemini CLI/open_object"]),

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -17,11 +18,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mcpdesk.features import VARIABLE
-from mcpdesk.features.program_tools.command_tools import Command, read_commands
+from mcpdesk.features.program_tools.command_tools import Command, _Reporter, read_commands
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
-from mcpdesk.jobs.feed import CallFeed
+from mcpdesk.jobs.feed import CallFeed, ProgressReport
 from mcpdesk.jobs.process_table import row
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.offer.registry import Unavailable
@@ -409,6 +410,20 @@ async def test_progress_is_told_and_is_no_output(bench: Bench) -> None:
     ]  # fmt: skip
     place = bench.peer.received.index(answer)
     assert all(bench.peer.received.index(each) < place for each in bench.peer.received if "method" in each)
+
+
+async def test_progress_just_before_the_end_is_reported_before_the_answer() -> None:
+    reported: list[tuple[float, float | None, str]] = []
+
+    async def progress(*report: Any) -> None:
+        reported.append(report)
+
+    context: Any = SimpleNamespace(feed=None, progress=progress)
+    reporter = _Reporter(context)
+    async with reporter:
+        reporter.progress(ProgressReport(2, 3, "nearly"))
+        reporter.progress(ProgressReport(3, 3, "done"))
+    assert reported == [(2, 3, "nearly"), (3, 3, "done")]
 
 
 @pytest.mark.process
