@@ -11,12 +11,13 @@ import orjson
 import pytest
 
 from mcpdesk.hosting.channel import MAX_TURN_S, Pipe
+from mcpdesk.inbox.question import Page
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, request_meta
 from mcpdesk.recorder.record import Direction
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from tests.support.patience import within
+from tests.support.patience import until, within
 from tests.support.served import Peer
 from tests.support.site import Frames
 
@@ -113,6 +114,37 @@ async def test_a_peer_that_sends_no_more_need_not_wait_for_what_it_listens_to() 
     async with within():
         await pipe.drained()
     pipe.close()
+
+
+async def test_when_the_client_has_left_only_calls_that_wait_for_an_answer_end() -> None:
+    peer, ended = Peer(), dict[str, str]()
+    may_end, runs = asyncio.Event(), asyncio.Event()
+
+    async def ask(arguments: dict[str, Any], context: Context) -> None:
+        try:
+            await context.ask([Page("Continue?")])
+        except asyncio.CancelledError:
+            ended["ask"] = "cancelled"
+            raise
+
+    async def work(arguments: dict[str, Any], context: Context) -> None:
+        runs.set()
+        await may_end.wait()
+        ended["work"] = "finished"
+
+    peer.server.tools.replace([Tool(each.__name__, each, {"type": "object"}) for each in (ask, work)])
+    peer.services.inbox.audience = 1
+    await peer.shake_hands()
+    for number, name in enumerate(("ask", "work"), 1):
+        peer.request(number, "tools/call", {"name": name, "arguments": {}})
+    async with within():
+        await runs.wait()
+        await until(peer.services.inbox.questions)
+        peer.channel.dialogue.end_awaiting()
+        await until(lambda: ended)
+        may_end.set()
+        await until(lambda: len(ended) == 2)
+    assert ended == {"ask": "cancelled", "work": "finished"}
 
 
 async def test_a_handler_that_computes_between_its_messages_is_heard_meanwhile() -> None:
