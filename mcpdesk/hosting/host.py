@@ -83,11 +83,7 @@ class Host:
         self.interceptor = Interceptor()
         """Interceptor of messages. It passes every message on until `made_interceptor` is called."""
         self._intercepted = InterceptedCore(
-            self.recording,
-            notify,
-            partial(intercept_all, self.by_name),
-            self.disconnect,
-            options=plan.feature_options,
+            self.recording, notify, self._intercept, self.disconnect, options=plan.feature_options
         )
         if any(plan.feature_options.values()):
             self.made_interceptor()
@@ -182,7 +178,11 @@ class Host:
             from mcpdesk.hosting.interception import interceptor_for
 
             self.interceptor = interceptor_for(self._intercepted)
+            self._intercept()
         return self.interceptor
+
+    def _intercept(self) -> None:
+        intercept_all(self.by_name, self.interceptor)
 
     @cached_property
     def roots(self) -> DeskRoots:

@@ -1,14 +1,186 @@
-"""Choice of the interceptor of a core."""
+"""Choice of the interceptor of a core, and a chain of several interceptors."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 from mcpdesk.features import features_with
-from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
+from mcpdesk.recorder.interceptor import (
+    NOT_DONE,
+    Accept,
+    GiveAnswer,
+    InterceptedCore,
+    Interceptor,
+    MessageLine,
+)
+
+if TYPE_CHECKING:
+    from mcpdesk.link.feature_part import FeaturePart, Intent
+    from mcpdesk.protocol.jsonrpc import Id, JSONObject
 
 
 def interceptor_for(core: InterceptedCore) -> Interceptor:
-    """Return the interceptor of the first feature that has one. If no feature has one, return an interceptor
-    that passes every message on.
+    """Return the interceptor of the feature that has one, or a chain of them if several features have one.
+
+    If no feature has one, return an interceptor that passes every message on.
     """
-    interceptors = (feature.interceptor(core) for feature in features_with("interceptor"))
-    return next(filter(None, interceptors), Interceptor())
+    candidates = (feature.interceptor(core) for feature in features_with("interceptor"))
+    interceptors = [each for each in candidates if each is not None]
+    if len(interceptors) < 2:
+        return interceptors[0] if interceptors else Interceptor()
+    return InterceptorChain(interceptors)
+
+
+class InterceptorChain(Interceptor):
+    """Passes each message through several interceptors, except those that are not active.
+
+    A message of a client passes the first interceptor first, and a message of a server the last one. If an
+    interceptor drops or answers a message, the others do not receive it.
+    """
+
+    def __init__(self, interceptors: Sequence[Interceptor]) -> None:
+        self._interceptors = interceptors
+
+    @property
+    def is_active(self) -> bool:
+        """True if messages must be given to any of the interceptors."""
+        return any(each.is_active for each in self._interceptors)
+
+    @property
+    def needs_answers(self) -> bool:
+        """True if an active interceptor needs complete answers."""
+        return any(each.is_active and each.needs_answers for each in self._interceptors)
+
+    @property
+    def parts(self) -> Sequence[FeaturePart]:
+        """States of all interceptors for front ends."""
+        return [part for each in self._interceptors for part in each.parts]
+
+    def do(self, intent: Intent[Any]) -> Any:
+        """Let the interceptor whose state lists a request carry it out. Raises: ValueError."""
+        for each in self._interceptors:
+            if any(type(intent) in part.intents for part in each.parts):
+                return each.do(intent)
+        raise ValueError(NOT_DONE)
+
+    def reset(self) -> None:
+        """Reset all interceptors."""
+        for each in self._interceptors:
+            each.reset()
+
+    def wrap_handler(self, connection: int, plain: Accept) -> Accept:
+        """Return the handler of the first interceptor, which calls those of the others and then `plain`."""
+        for each in reversed(self._interceptors):
+            plain = each.wrap_handler(connection, plain)
+        return plain
+
+    async def request(
+        self, connection: int, message: JSONObject, in_session: bool = False
+    ) -> tuple[JSONObject | None, JSONObject | None]:
+        """Pass a request through the interceptors, until one drops or answers it."""
+        for each in self._interceptors:
+            if each.is_active:
+                passed, answer = await each.request(connection, message, in_session)
+                if passed is None:
+                    return None, answer
+                message = passed
+        return message, None
+
+    async def answer(
+        self, connection: int, request: JSONObject, came: float, answer: JSONObject
+    ) -> JSONObject | None:
+        """Pass an answer through the interceptors, until one drops it."""
+        for each in reversed(self._interceptors):
+            if each.is_active:
+                passed = await each.answer(connection, request, came, answer)
+                if passed is None:
+                    return None
+                answer = passed
+        return answer
+
+    async def one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
+        """Pass a notification or a reply of a client through the interceptors, until one drops it."""
+        for each in self._interceptors:
+            if each.is_active:
+                passed = await each.one_way(connection, message)
+                if passed is None:
+                    return None
+                message = passed
+        return message
+
+    async def sent(
+        self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
+    ) -> bytes | None:
+        """Pass a message of a server through the interceptors, until one drops it."""
+        for each in reversed(self._interceptors):
+            if each.is_active:
+                passed = await each.sent(connection, data, answer, of)
+                if passed is None:
+                    return None
+                data = passed
+        return data
+
+    def line(
+        self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
+    ) -> MessageLine:
+        """Return the queue of the last interceptor, which delivers to those of the others."""
+        lines: list[MessageLine] = []
+        for each in self._interceptors:
+            line = each.line(connection, deliver, answer, of)
+            lines.append(line)
+            deliver = partial(_put, each, line, deliver)
+        return _LineChain(lines, deliver)
+
+    async def lose(self, connection: int) -> None:
+        """Wait until the client of a request that gets no answer has disconnected."""
+        # At the same time, because a client disconnects only once.
+        await asyncio.gather(*(each.lose(connection) for each in self._interceptors))
+
+    def forget(self, connection: int) -> None:
+        """Let all interceptors drop the waiting messages of a connection that has ended."""
+        for each in self._interceptors:
+            each.forget(connection)
+
+    def close(self) -> None:
+        """Let all interceptors drop all waiting messages, because the core stops."""
+        for each in self._interceptors:
+            each.close()
+
+
+class _LineChain(MessageLine):
+    """Queues of several interceptors for the same messages."""
+
+    def __init__(self, lines: Sequence[MessageLine], put: Callable[[bytes], object]) -> None:
+        """The last one of `lines` receives a message first. `put` adds a message to it."""
+        super().__init__(put)
+        self._lines = lines
+
+    @property
+    def has_messages(self) -> bool:
+        """True if messages wait in one of the queues."""
+        return any(line.has_messages for line in self._lines)
+
+    async def wait_until_empty(self) -> None:
+        """Wait until all queues are empty."""
+        for line in reversed(self._lines):
+            await line.wait_until_empty()
+
+    def close(self) -> list[bytes]:
+        """Discard and return the waiting messages, oldest first."""
+        return [message for line in self._lines for message in line.close()]
+
+
+def _put(
+    interceptor: Interceptor, line: MessageLine, deliver: Callable[[bytes], object], message: bytes
+) -> None:
+    """Add a message to a queue, or deliver it if the interceptor of the queue is not active.
+
+    If earlier messages wait in the queue, the message must not overtake them.
+    """
+    if interceptor.is_active or line.has_messages:
+        line.put(message)
+    else:
+        deliver(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -26,12 +26,14 @@ class InterceptedCore(NamedTuple):
     recording: Recording
     report: Callable[[str], object]
     """Shows a message to a person."""
-    on_switch: Callable[[Interceptor], object] = lambda interceptor: None
-    """Must be called after `is_active` may have changed."""
+    on_switch: Callable[[], object] = lambda: None
+    """Must be called after `is_active` may have changed. The core reads `is_active` itself after the creation
+    of an interceptor.
+    """
     disconnect: Callable[[int], object] = lambda connection: None
     """Disconnects the client with a connection number."""
     on_part: Callable[[], object] = lambda: None
-    """Must be called after a change of `part`."""
+    """Must be called after a change of `parts`."""
     options: Mapping[str, str] = MappingProxyType({})
     """Values of the command line options of features, by name."""
 
@@ -64,7 +66,9 @@ class Interceptor:
     """Passes every message on. A subclass overrides the methods for the messages that it intercepts.
 
     While `is_active` is False, the core does not give it any messages. Its methods must be called on the
-    core's loop. `part` may be read on any thread.
+    core's loop. `parts` may be read on any thread.
+
+    A core may have several interceptors, which pass messages on to each other.
     """
 
     @property
@@ -78,9 +82,9 @@ class Interceptor:
         return False
 
     @property
-    def part(self) -> FeaturePart | None:
-        """State for front ends, or None."""
-        return None
+    def parts(self) -> Sequence[FeaturePart]:
+        """States for front ends. Each request of a front end is listed by one of them."""
+        return ()
 
     def do(self, intent: Intent[Any]) -> Any:
         """Carry out a request of a front end. Return its result. Raises: ValueError."""
@@ -91,7 +95,11 @@ class Interceptor:
 
     def wrap_handler(self, connection: int, plain: Accept) -> Accept:
         """Return the handler of client messages that replaces `plain` while messages of a connection may be
-        intercepted."""
+        intercepted.
+
+        The handler must give other messages to `plain`, even while `is_active` is False, because another
+        interceptor may be active.
+        """
         return plain
 
     async def request(

@@ -8,7 +8,7 @@ be read on any thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from time import time
@@ -71,7 +71,7 @@ class Holds(Interceptor):
         self,
         recording: Recording,
         report: Callable[[str], object],
-        on_rules: Callable[[Holds], object] = lambda holds: None,
+        on_rules: Callable[[], object] = lambda: None,
         disconnect: Callable[[int], object] = lambda connection: None,
         on_view: Callable[[], object] = lambda: None,
     ) -> None:
@@ -107,9 +107,9 @@ class Holds(Interceptor):
         return self._node is not None or bool(self._canned) or bool(self._faults.rules)
 
     @property
-    def part(self) -> HoldView:
+    def parts(self) -> Sequence[HoldView]:
         """Rules and held messages."""
-        return self.view
+        return (self.view,)
 
     def do(self, intent: Intent[Any]) -> bool:
         """Carry out a request of a front end. Return False if the message is no longer held.
@@ -148,7 +148,7 @@ class Holds(Interceptor):
             if identifier is not None and not waiting.done():
                 waiting.set_result(True)
         self._show(struck=0)
-        self._on_rules(self)
+        self._on_rules()
 
     def mock(self, what: CannedCall, answer: str) -> None:
         """Answer all requests like `what` with a recorded answer. An empty `answer` removes the mock.
@@ -159,7 +159,7 @@ class Holds(Interceptor):
         if answer:
             self._canned[what] = response_of(0, answer)
         self._show()
-        self._on_rules(self)
+        self._on_rules()
 
     def set_rule(self, rule: str, directions: HeldDirections, *, is_once: bool = False) -> None:
         """Hold messages that match a filter from now on, or only the next one if `is_once`.
@@ -182,7 +182,7 @@ class Holds(Interceptor):
             for waiting in self._held.values():
                 waiting.decide(Decision(Verdict.PASS))
         self._show(rule=rule.strip(), directions=directions, is_once=is_once and node is not None)
-        self._on_rules(self)
+        self._on_rules()
 
     def wrap_handler(self, connection: int, plain: Accept) -> Accept:
         """Return the handler that replaces `plain` while messages of a connection may be held."""
@@ -601,7 +601,7 @@ class Holds(Interceptor):
         if self.view.is_once:  # later messages pass, and this one stays held
             self._node = None
             self._show(rule="", is_once=False)
-            self._on_rules(self)
+            self._on_rules()
         self._show()
         try:
             decision = await waiting.decision

@@ -22,7 +22,7 @@ from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id, meta_of, params_of, 
 from mcpdesk.protocol.reading.message_framer import MessageLines
 from mcpdesk.protocol.request_table import RequestTable
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
+from mcpdesk.recorder.interceptor import InterceptedCore
 from mcpdesk.transports import relay
 
 MAX_PENDING_REQUESTS = 10_000
@@ -83,6 +83,7 @@ class HeldTap:
             lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(reports, "rb", 0)
         )
         self._commands, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(commands, "wb", 0))
+        self.intercept()
 
     async def listen(self) -> None:
         """Decide about every line that the gate reports, until the tap ends."""
@@ -99,13 +100,14 @@ class HeldTap:
         except asyncio.IncompleteReadError:
             self.interceptor.close()
 
-    def intercept(self, interceptor: Interceptor) -> None:
+    def intercept(self) -> None:
         """Make the gate report lines only while the interceptor is active."""
-        if interceptor.is_active != self._is_asked:
-            self._is_asked = interceptor.is_active
+        is_active = self.interceptor.is_active
+        if is_active != self._is_asked:
+            self._is_asked = is_active
             self._asks.clear()
             self._forget_lines()
-            self._send(relay.BEGIN if interceptor.is_active else relay.END)
+            self._send(relay.BEGIN if is_active else relay.END)
 
     async def ready(self) -> None:
         """Wait until the gate reports every line, or until a time limit."""

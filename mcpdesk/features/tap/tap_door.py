@@ -121,7 +121,7 @@ class TapControl:
             self._broadcast(state)
 
     def _states(self) -> Iterator[State]:
-        if (part := self._tap.interceptor.part) is not None:
+        for part in self._tap.interceptor.parts:
             yield State(part.part_name, "", pack(part))
 
     def _notify(self, text: str) -> None:

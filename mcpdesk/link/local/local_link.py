@@ -330,8 +330,8 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def feature_part(self, kind: type[Part]) -> Part:
         """Return the state of a feature."""
-        part = self._host.interceptor.part
-        return part if isinstance(part, kind) else self._host.parts.state(kind) or kind()
+        part = next((part for part in self._host.interceptor.parts if isinstance(part, kind)), None)
+        return part or self._host.parts.state(kind) or kind()
 
     def do(self, intent: Intent[PartResult]) -> Future[PartResult]:
         """Carry out a request to a feature."""

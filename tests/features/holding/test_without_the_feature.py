@@ -25,7 +25,7 @@ async def test_every_message_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "holding")
     interceptor = interceptor_for(InterceptedCore(Recording(None), lambda text: None))
     assert type(interceptor) is Interceptor
-    assert not interceptor.is_active and not interceptor.needs_answers and interceptor.part is None
+    assert not interceptor.is_active and not interceptor.needs_answers and not interceptor.parts
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x"}}
     assert await interceptor.request(1, call) == (call, None)
     assert await interceptor.answer(1, call, 0.0, {"id": 1, "result": {}}) == {"id": 1, "result": {}}
