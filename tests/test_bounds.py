@@ -24,10 +24,11 @@ WORDS = (
 )
 """Words in the names of bounds. All of these are in the table; it may have other constants as well."""
 BOUND = re.compile(rf"(?:.*_)?(?:{WORDS})(?:_.*)?")
+NAME = "_?[A-Z][A-Z0-9_]*"
 DEFINITION = re.compile(
-    r"^(?: {4})?(_?[A-Z][A-Z0-9_]*)(?:: [^=\n]+)? = ([\w(][\w ()*/<.,+-]*)(?: *#.*)?$", re.MULTILINE
+    rf"^(?: {{4}})?({NAME}(?:, {NAME})*)(?:: [^=\n]+)? = ([\w(][\w ()*/<.,+-]*)(?: *#.*)?$", re.MULTILINE
 )
-"""Arithmetic that is the value of a constant of a module or class, on one line."""
+"""Arithmetic that is the value of a constant of a module or class, or of several constants, on one line."""
 UNITS = {"K": " * 1024", "M": " * 1024 ** 2", "G": " * 1024 ** 3"}
 OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -77,12 +78,16 @@ def constants(module: Path) -> Iterator[tuple[str, Value]]:
     A bound that is calculated from one of another module is not among them.
     """
     known: dict[str, Value] = {}
-    for name, text in DEFINITION.findall(module.read_text("utf-8")):
+    for names, text in DEFINITION.findall(module.read_text("utf-8")):
         expression = parsed(text)
         value = evaluated(expression, known) if expression else None
-        if value is not None:
-            known[name] = value
-            yield name, value
+        if value is None:
+            continue
+        *several, last = names.split(", ")
+        values = value if several and isinstance(value, tuple) else (value,)
+        for name, each in zip((*several, last), values, strict=True):
+            known[name] = each
+            yield name, each
 
 
 def defined() -> dict[tuple[str, str], Value]:
@@ -133,5 +138,6 @@ def test_a_bound_is_found_and_read() -> None:
     found = defined()
     assert found["upstream/passed_channel", "KEEP_ALIVE_S"] == 15.0
     assert found["protocol/outlet", "LARGE_ANSWER_BYTES"] == 64 << 10
+    assert found["protocol/trace", "MAX_BAGGAGE_LENGTH"] == 8 << 10
     assert found["transports/http/job_routes", "MAX_WAIT_MS"] == 24 * 3600 * 1000
     assert expected()["protocol/outlet", "LARGE_ANSWER_BYTES"] == 64 * 1024
