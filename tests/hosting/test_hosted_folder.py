@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpdesk.errors import OtherEnvironmentError
 from mcpdesk.hosting.host_plan import rules_of
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal, Severity, logging_to
@@ -211,3 +212,18 @@ async def test_the_desk_changes_a_policy_and_says_what_it_means(folder: Path, tm
     assert journal.notices()[-1].text == "cursor 1 can no longer call hello without approval"
     assert hosted.server.hosted.approvals.grants == ()
     await hosted.close()
+
+
+async def test_a_client_shares_the_core_only_if_variables_that_the_code_reads_are_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENANT", "ada")
+    (folder / "tools/b.py").write_text('import os\n\nTENANT = os.environ["TENANT"]\n', encoding="utf-8")
+    hosted, _ = make(folder)
+    await hosted.look_at_code()
+    same = {"TENANT": "ada", "OTHER": "1"}
+    assert hosted.environment_for("claude", same, ()) == same
+    assert hosted.environment_for("claude", {"TENANT": "bob"}, {"TENANT"}) == {}
+    for other in ({"TENANT": "bob"}, {}):
+        with pytest.raises(OtherEnvironmentError, match="code of own reads TENANT"):
+            hosted.environment_for("claude", other, ())

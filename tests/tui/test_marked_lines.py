@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from textual.widgets import Static
 
+from mcpdesk.tui.traffic.line_jumps import comparison_pair
 from mcpdesk.tui.traffic.pane_texts import counts_text
 from mcpdesk.tui.widgets.path_prompt import PathPrompt
 from tests.support.frame import toasts
 from tests.support.patience import until
 from tests.support.picture import shows
+from tests.tui.test_traffic_list import many
+from tests.tui.test_traffic_list import running as list_running
 from tests.tui.test_traffic_pane import running
 
 
@@ -79,3 +82,12 @@ async def test_hidden_marks_are_not_compared_by_accident() -> None:
         await pilot.press("d")
         await until(lambda: toasts(app)[-1:] != [], pilot)
         assert toasts(app)[-1].startswith("The filter hides 2 marked lines") and app.screen is app.main
+
+
+async def test_the_marked_line_is_compared_with_the_selected_one() -> None:
+    async with list_running(many(3)) as (app, _):
+        app.listing.marks.add(0)
+        assert comparison_pair(app.listing, 2) == (0, 2)
+        assert comparison_pair(app.listing, 0) == "Mark two exchanges with m, then compare them."
+        app.listing.marks.add(1)
+        assert comparison_pair(app.listing, 2) == (0, 1)

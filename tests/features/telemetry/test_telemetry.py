@@ -15,11 +15,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
 
+from mcpdesk.features.telemetry import FEATURE
 from mcpdesk.features.telemetry.otlp_values import TIMEOUT_S
 from mcpdesk.inbox.question import Answer
 from mcpdesk.protocol.revisions import V2026_07_28
@@ -600,3 +602,9 @@ async def test_nothing_is_loaded_and_nobody_watches_without_an_endpoint(folder: 
     )
     out, _ = await process.communicate()
     assert (process.returncode, out.strip()) == (0, b"")
+
+
+@pytest.mark.parametrize(("reports", "endpoint"), [(True, ""), (False, "http://127.0.0.1:4318")])
+def test_a_core_without_an_endpoint_or_without_reports_has_no_sender(reports: bool, endpoint: str) -> None:
+    core: Any = SimpleNamespace(reports=reports, settings=SimpleNamespace(otel_endpoint=endpoint))
+    assert not FEATURE.host_parts(core)
