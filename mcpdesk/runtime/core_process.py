@@ -109,17 +109,21 @@ def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
 def offer_link(host: Host) -> None:
     """Let front ends of features, such as the dashboard, open a link to this core."""
 
-    def make() -> FrontEnd:
-        from mcpdesk.link.front_end import FrontEnd
-        from mcpdesk.link.local.local_link import LocalLink
+    def open_all() -> FrontEnd:
         from mcpdesk.transports.rendezvous import attach_point
 
         if host.shared is not None:
             return host.shared.front_end(partial(attach_point, host.chosen_state))
+        return open_own()
+
+    def open_own() -> FrontEnd:
+        from mcpdesk.link.front_end import FrontEnd
+        from mcpdesk.link.local.local_link import LocalLink
+
         link = LocalLink(host, present=0)  # No page is open yet. Each page is counted when it opens.
         return FrontEnd(link, link.attend)
 
-    host.front_end = make
+    host.front_end, host.own_front_end = open_all, open_own
 
 
 class JournalPrinter:

@@ -50,7 +50,7 @@ class DeskRoutes(ExtraRoutes):
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
         """Answer a request for the endpoint. Return None for any other path."""
-        if path != PATH or self._site.front_end is None:
+        if path != PATH or self._site.own_front_end is None:
             return None
         origin = request.headers.get("Origin")
         if origin is not None and not is_same_site(origin, request.headers.get("Host")):
@@ -87,9 +87,10 @@ class DeskRoutes(ExtraRoutes):
         def log(*_: object, **__: object) -> None:
             """Discard the log line."""
 
-        make = self._site.front_end
-        assert make is not None
-        return HostedEndpoint(desk_server(make().link), Services(log), Unrecorded())
+        # A link to all replicas would be connected only while a person watches.
+        open_own = self._site.own_front_end
+        assert open_own is not None
+        return HostedEndpoint(desk_server(open_own().link), Services(log), Unrecorded())
 
 
 class Unrecorded:

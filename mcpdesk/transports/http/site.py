@@ -166,3 +166,7 @@ class Site(Protocol):
     @property
     def front_end(self) -> Callable[[], FrontEnd] | None:
         """Function that opens a link for a front end, on any thread. None if the core has no front ends."""
+
+    @property
+    def own_front_end(self) -> Callable[[], FrontEnd] | None:
+        """Like `front_end`, but the link shows only this core, and not the other replicas."""

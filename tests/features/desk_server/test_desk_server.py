@@ -19,9 +19,12 @@ from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.runtime.core_process import offer_link
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.engine import EngineServer, deployment, needs_engine, shared_engine
 from tests.support.folders import write
 from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S, in_time
+
+__all__ = ["shared_engine"]
 
 KEY = "the-operators-own-4Z"
 FILES = {
@@ -188,3 +191,14 @@ def test_serve_prints_the_address(tmp_path: Path) -> None:
         serving.wait(WITHIN_S)
         assert serving.stderr is not None
         serving.stderr.close()
+
+
+@needs_engine
+@pytest.mark.process
+async def test_a_replica_offers_its_own_servers(tmp_path: Path, shared_engine: EngineServer) -> None:
+    sharing = {"shared": shared_engine.url, "shared_name": deployment(tmp_path)}
+    async with shop(tmp_path, **sharing) as desk, agent(desk) as connection:
+        (server,) = (await read(connection, "list_servers"))["servers"]
+        assert server["name"] == "shop"
+        called = await ask(connection, "call_tool", server="shop", tool="echo", arguments={"text": "tea"})
+        assert called["content"][0]["text"] == "tea"
