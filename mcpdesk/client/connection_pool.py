@@ -15,7 +15,9 @@ from mcpdesk.client.timing import CONNECT_TIMEOUT_S
 MAX_HEADER_BYTES = 64 << 10
 """Maximum bytes of one header of an answer. Content security policies may have over 8 KiB."""
 MAX_COOKIES = 20
-"""Maximum number of cookies of one server. Further ones are ignored."""
+"""Maximum number of cookies of one server. Further ones are ignored. One more path of a known name removes
+all cookies of this name.
+"""
 MAX_COOKIE_CHARS = 4_096
 """Maximum characters of a cookie's name and value. Longer ones are ignored. Source: RFC 6265, 6.1."""
 
@@ -31,14 +33,19 @@ class ServerCookies(aiohttp.CookieJar):
 
     def update_cookies(self, cookies: LooseCookies, response_url: URL | None = None) -> None:
         """Store cookies within the limits. `response_url` is the URL that sets them."""
-        names = {each.key for each in self}
-        accepted = list[tuple[str, Any]]()
         for name, cookie in cookies.items() if isinstance(cookies, Mapping) else cookies:
-            value = getattr(cookie, "value", cookie)
-            if len(name) + len(str(value)) <= MAX_COOKIE_CHARS and len(names | {name}) <= MAX_COOKIES:
-                names.add(name)
-                accepted.append((name, cookie))
-        super().update_cookies(accepted, response_url or URL())
+            value = str(getattr(cookie, "value", cookie))
+            is_valid = (name + value).isprintable() and len(name) + len(value) <= MAX_COOKIE_CHARS
+            is_full = len(self) >= MAX_COOKIES
+            if not is_valid or (is_full and name not in {each.key for each in self}):
+                continue
+            super().update_cookies([(name, cookie)], response_url or URL())
+            if len(self) > MAX_COOKIES:  # the same name with another path
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        """Remove all cookies of a name."""
+        self.clear(lambda each: each.key == name)
 
 
 def connection_pool(

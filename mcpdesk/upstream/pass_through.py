@@ -111,7 +111,8 @@ class UrlPassThrough:
         async with requests.answered(method, sent, body or None) as answer:
             if method == "DELETE":
                 self._cookies.forget(session)
-            elif set_cookies := answer.headers.getall("Set-Cookie", ()):
+            elif answer.status < 400 and (set_cookies := answer.headers.getall("Set-Cookie", ())):
+                # A client that invents session ids cannot push the cookies of others out of the store.
                 self._cookies.store(answer.headers.get(_SESSION, session), set_cookies)
             relayed = list(answer.headers.items())
             if "Content-Encoding" in answer.headers:

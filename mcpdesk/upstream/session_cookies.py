@@ -32,10 +32,15 @@ class SessionCookies:
         return {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
 
     def store(self, session: str, set_cookies: Iterable[str]) -> None:
-        """Store the cookies of an answer. `set_cookies` are the values of its `Set-Cookie` headers."""
+        """Store the cookies of an answer. `set_cookies` are the values of its `Set-Cookie` headers.
+
+        Cookies with control characters or invalid UTF-8 are ignored, because no request can contain them.
+        """
         for each in set_cookies:
-            name, has_value, value = each.partition(";")[0].strip().partition("=")
-            if not session or not name or not has_value or len(name) + len(value) > MAX_COOKIE_CHARS:
+            pair = each.partition(";")[0].strip()
+            name, has_value, value = pair.partition("=")
+            is_valid = session and name and has_value and pair.isprintable()
+            if not is_valid or len(name) + len(value) > MAX_COOKIE_CHARS:
                 continue
             cookies = self._cookies.setdefault(session, {})
             if name in cookies or len(cookies) < MAX_COOKIES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from http.cookies import SimpleCookie
+
 from yarl import URL
 
 from mcpdesk.client.connection import ServerConnection
@@ -72,3 +74,13 @@ async def test_cookies_have_limits() -> None:
     sent = cookies.filter_cookies(PAGE)
     assert sent["c0"].value == "new"
     assert "other" not in sent
+
+
+async def test_paths_and_unsendable_values_are_no_way_around_the_limits() -> None:
+    cookies = ServerCookies()
+    for number in range(3 * MAX_COOKIES):
+        cookies.update_cookies(SimpleCookie(f"a=x; Path=/p{number}/"), PAGE)
+        assert len(cookies) <= MAX_COOKIES
+    cookies.clear()
+    cookies.update_cookies({"a": "x\x01y", "b": "\udcff", "c": "x"}, PAGE)
+    assert [each.key for each in cookies] == ["c"]

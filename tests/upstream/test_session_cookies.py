@@ -56,6 +56,25 @@ async def test_each_session_has_its_own_cookies(tmp_path: Path) -> None:
         await way.close()
 
 
+async def test_cookies_of_refused_sessions_are_not_stored(tmp_path: Path) -> None:
+    cookie = "a=b"
+    async with scripted(lambda seen: json({"error": "unknown session"}, 404, Set_Cookie=cookie)) as server:
+        requests = UrlRequests(
+            UrlTarget(server.url), Reach(), ClientPlace(tmp_path, "X-API-Key"), has_login=False
+        )
+        way = UrlPassThrough("x", requests, lambda: 1, dict)
+        for _ in range(2):
+            await answer(way, "POST", {"id": 1, "method": "ping"}, {"Mcp-Session-Id": "invented"})
+        await way.close()
+    assert ["cookie" in each.headers for each in server.seen] == [False, False]
+
+
+def test_cookies_that_no_request_can_contain_are_ignored() -> None:
+    cookies = SessionCookies()
+    cookies.store("s", ["a=x\x01y", "b=\udcff", "c=fine"])
+    assert cookies.header("s") == {"Cookie": "c=fine"}
+
+
 def test_cookies_have_limits() -> None:
     cookies = SessionCookies()
     cookies.store(
