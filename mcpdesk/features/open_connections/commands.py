@@ -25,6 +25,7 @@ from mcpdesk.features.open_connections.report import VERSION, ConnectionList, Co
 from mcpdesk.features.open_connections.sockets import described, description_of
 from mcpdesk.features.open_connections.start import end, start
 from mcpdesk.plain_text import clean
+from mcpdesk.recorder.masking import mask_text
 from mcpdesk.runtime.core_process import require_unix
 from mcpdesk.settings import BY_NAME as SETTINGS
 from mcpdesk.upstream.target_transport import Reach
@@ -58,9 +59,13 @@ Examples:
 
 def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of an open connection."""
+    try:
+        reports = [each.report for each in described()]
+    except DeskUserError:  # other users can write to the sockets' folder, so it cannot be trusted
+        return []
     return [
         CompletionItem(each.name, help=clean(each.target, newlines=False)[:80])
-        for each in (found.report for found in described())
+        for each in reports
         if each.name.startswith(incomplete)
     ]
 
@@ -108,7 +113,7 @@ def up_command(target: str, name: str, keep_open_s: int | None, as_json: bool, r
         name = _name(target, located)
         if (same := description_of(name)) is not None:
             _end_if_down(same, target)
-    text = target.removeprefix(COMMAND)
+    text = mask_text(target.removeprefix(COMMAND))
     plan = plan_of(name, text, target_key(target), keep_open_s or settings.keep_open_s, located, reach)
     outcome = start(plan)
     if outcome.report is None:

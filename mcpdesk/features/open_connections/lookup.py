@@ -16,6 +16,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import OpenConnection
 from mcpdesk.features.open_connections.report import Described
 from mcpdesk.features.open_connections.sockets import Request, described, description_of, exists, visit
+from mcpdesk.recorder.masking import mask_text
 
 if TYPE_CHECKING:
     from mcpdesk.client.transport import ClientTransport
@@ -57,7 +58,9 @@ def same_server(target: str) -> Described | None:
     found = [each for each in described() if each.key == key]
     if len(found) > 1:
         names = ", ".join(each.report.name for each in found)
-        raise DeskUserError(f"{target} has {len(found)} open connections: {names}.", "Use one of the names.")
+        raise DeskUserError(
+            f"{mask_text(target)} has {len(found)} open connections: {names}.", "Use one of the names."
+        )
     return found[0] if found else None
 
 

@@ -24,7 +24,7 @@ class ConnectionPlan(Struct, frozen=True):
 
     name: str
     text: str
-    """Target as the person gave it."""
+    """Target as the person gave it, with secrets masked."""
     key: str
     """Identity of the server."""
     keep_open_s: int

@@ -38,7 +38,7 @@ class ConnectionReport(Struct, frozen=True):
     name: str
     """Name that other commands accept as a target."""
     target: str
-    """Server, as it was given to `mcpdesk up`."""
+    """Server, as it was given to `mcpdesk up`, with secrets masked."""
     transport: TransportKind
     """`folder` for a server folder, which the process hosts itself."""
     state: ConnectionState

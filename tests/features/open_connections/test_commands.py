@@ -125,6 +125,18 @@ def test_a_used_name_and_an_open_server_are_errors(shell: Shell) -> None:
     assert json.loads(shell.succeed("down", "--all", "--json"))["ended"] == ["tea", "second"]
 
 
+def test_secrets_of_a_target_are_masked(shell: Shell) -> None:
+    target = (*SERVER, "--api-key", "k-4711-secret")
+    outputs = [
+        shell.succeed("up", "--name", "tea", *target),
+        shell.succeed("ps"),
+        shell.succeed("ps", "--json"),
+    ]
+    assert not any("4711" in each for each in outputs)
+    assert "4711" not in shell.run("up", *target).stderr
+    assert shell.succeed("call", "inc", *target) == "1"  # the target is still recognized
+
+
 def test_a_server_that_cannot_start_leaves_no_process(shell: Shell) -> None:
     failed = shell.run("up", "--name", "tea", *SERVER, "--broken")
     assert failed.returncode == 3 and "no kettle" in failed.stderr and "exit code 3" in failed.stderr
