@@ -31,9 +31,13 @@ class OpenConnections(Feature):
 
     def open_connection_names(self) -> Sequence[str]:
         """Return the names of the open connections."""
+        from mcpdesk.errors import DeskUserError
         from mcpdesk.features.open_connections.sockets import described
 
-        return [each.report.name for each in described()]
+        try:
+            return [each.report.name for each in described()]
+        except DeskUserError:  # other users can write to the sockets' folder, so it cannot be trusted
+            return []
 
 
 FEATURE = OpenConnections()

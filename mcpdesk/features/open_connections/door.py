@@ -5,10 +5,12 @@ Visitors are accepted on a separate thread, so that even a process whose code bl
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from socket import SHUT_RDWR, socket
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 MAX_VISITORS = 200
 """Maximum number of visitors whose request is being read. Further visitors are disconnected."""
+RETRY_S = 0.1
+"""Seconds until visitors are accepted again, if this process has too many open files."""
+TEMPORARY = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED})
+"""Errors after which the socket can still accept visitors."""
 _log = logging.getLogger(__name__)
 
 
@@ -57,14 +63,27 @@ class Door:
         self._place.listener.close()
 
     def _listen(self) -> None:
-        with suppress(OSError):  # the socket is closed
-            while True:
+        while True:
+            try:
                 visitor, _ = self._place.listener.accept()
-                is_ours = rendezvous.peer_credentials(visitor)[1] in (None, os.getuid())
-                if not is_ours or not self._visitors.acquire(blocking=False):
-                    visitor.close()
-                    continue
-                threading.Thread(target=self._serve, args=(visitor,), name="visitor", daemon=True).start()
+            except OSError as error:
+                if error.errno not in TEMPORARY:
+                    return  # the socket is closed
+                time.sleep(RETRY_S)
+                continue
+            self._admit(visitor)
+
+    def _admit(self, visitor: socket) -> None:
+        """Serve a visitor of this user on a new thread."""
+        is_ours = rendezvous.peer_credentials(visitor)[1] in (None, os.getuid())
+        if not is_ours or not self._visitors.acquire(blocking=False):
+            visitor.close()
+            return
+        try:
+            threading.Thread(target=self._serve, args=(visitor,), name="visitor", daemon=True).start()
+        except RuntimeError:  # this process has too many threads
+            self._visitors.release()
+            visitor.close()
 
     def _serve(self, visitor: socket) -> None:
         is_kept = False

@@ -245,7 +245,7 @@ class RelayCaller:
         self._asked: dict[int, asyncio.Future[JSONObject]] = {}
         self._last_question = 0
         self._notifications = count(1)
-        self._is_leaving = False
+        self._is_leaving = self._is_closed = False
 
     # messages to the command
 
@@ -265,7 +265,7 @@ class RelayCaller:
 
     def answers(self, method: str) -> bool:
         """True if the person at the command can answer this kind of question."""
-        return QUESTIONS[method] in self._capabilities
+        return not self._is_closed and QUESTIONS[method] in self._capabilities
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
         """Ask the person at the command. Raises: ProtocolError if they refuse, or the command ends."""
@@ -299,7 +299,8 @@ class RelayCaller:
             self.disconnect()
 
     async def close(self) -> None:
-        """End everything that the command has started."""
+        """End everything that the command has started. It receives no more questions."""
+        self._is_closed = True
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()

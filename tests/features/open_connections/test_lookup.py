@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 
 from mcpdesk.cli.reach import open_connection
 from mcpdesk.client.oauth.login_options import LoginOptions, Secret
 from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, command_text
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.open_connections import lookup, sockets
+from mcpdesk.features.open_connections import FEATURE, commands, lookup, sockets
 from mcpdesk.features.open_connections.commands import duration
 from mcpdesk.features.open_connections.lookup import target_key
 from mcpdesk.features.open_connections.plan import decoded_plan, encoded, plan_of
@@ -83,6 +84,17 @@ def test_a_folder_of_sockets_that_others_can_open_is_not_used(
     assert open_connection("tea", Reach()) is None
     with pytest.raises(DeskUserError, match="open to other users"):
         sockets.described()
+
+
+def test_names_are_not_completed_from_a_folder_that_others_can_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise DeskUserError("Open connections cannot be found: others can write to the folder.")
+
+    monkeypatch.setattr(sockets, "described", refuse)
+    monkeypatch.setattr(commands, "described", refuse)
+    context = click.Context(commands.down_command)
+    assert commands.names(context, context.command.params[0], "") == []
+    assert list(FEATURE.open_connection_names()) == []
 
 
 def test_a_plan_arrives_with_its_secrets_and_paths() -> None:

@@ -17,7 +17,7 @@ from mcpdesk.client.targets import CommandTarget
 from mcpdesk.client.unix_pipe import UnixPipe
 from mcpdesk.errors import DeskUserError, RpcError
 from mcpdesk.features.open_connections.activity import Activity
-from mcpdesk.features.open_connections.relay import NO_PERSON, Relay
+from mcpdesk.features.open_connections.relay import NO_PERSON, Relay, RelayCaller
 from mcpdesk.features.open_connections.relay_client import RelayClient
 from mcpdesk.features.open_connections.relay_messages import REVISION
 from mcpdesk.inbox.inbox import Inbox
@@ -209,6 +209,18 @@ async def test_a_command_that_leaves_cancels_its_call(bench: Bench) -> None:
     await until(lambda: bench.kettle.server.cancelled)
     with pytest.raises(Exception, match=r"closed|ended"):
         await waiting
+
+
+async def test_a_command_that_leaves_is_asked_no_more_questions(bench: Bench) -> None:
+    ours, theirs = socket.socketpair()
+    _, writer = await asyncio.open_unix_connection(sock=theirs)
+    caller = RelayCaller(bench.relay, writer)
+    capabilities: dict[str, Any] = {"elicitation": {}}
+    caller.received(codec.request(1, "initialize", {"capabilities": capabilities}))
+    await until(lambda: caller.answers("elicitation/create"))
+    await caller.close()
+    ours.close()
+    assert not caller.answers("elicitation/create")
 
 
 async def test_only_commands_that_watch_a_resource_receive_its_updates(bench: Bench) -> None:
