@@ -13,6 +13,7 @@ from mcpdesk.cli.main import program
 from mcpdesk.cli.printing import cut_texts, next_command
 from tests.cli.conftest import ROOT, Run
 from tests.support.captures import recorded
+from tests.support.features import having, needs_feature
 
 SCHEMA: dict[str, Any] = json.loads((ROOT / "docs" / "output.schema.json").read_text())
 PAGE = (ROOT / "docs" / "json-output.md").read_text()
@@ -36,10 +37,9 @@ def check(definition: str, value: object) -> None:
         ("prompt", ["prompt", HELLO, "explain", "topic=tea"]),
         ("complete", ["complete", "sample_servers/conformance", "test_prompt_with_arguments", "arg1=test"]),
         ("send", ["send", HELLO, "tools/list"]),
-        ("check", ["check", HELLO, "--clients"]),
-        ("eras", ["check", HELLO, "--eras"]),
-        ("test", ["test", HELLO]),
-        ("load", ["load", HELLO, "greet", "name=Ada", "--for", "1", "--rate", "20"]),
+        *having("contract", ("check", ["check", HELLO, "--clients"]), ("eras", ["check", HELLO, "--eras"])),
+        *having("cases", ("test", ["test", HELLO])),
+        *having("load", ("load", ["load", HELLO, "greet", "name=Ada", "--for", "1", "--rate", "20"])),
         ("keys", ["keys"]),
         ("settings", ["settings"]),
         ("prune", ["prune", "--keep", "1000", "--dry-run"]),
@@ -66,6 +66,7 @@ def test_configured_servers_match_the_schema(mcpdesk: Run, tmp_path: Path) -> No
     assert {each["target"] for each in value["servers"]} >= {"cursor:one", "cursor:bad"}
 
 
+@needs_feature("contract")
 @pytest.mark.process
 def test_lock_and_differences_match_the_schema(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
     one = recorded(tmp_path / "one.jsonl", ("greet", "Ada", "hello", 0.01), ("add", "1", "2", 0.01))

@@ -32,6 +32,13 @@ UNRELATED = {
     "interop/test_parsers.py": {"program_tools"},
     "link/test_remote.py": {"cases"},  # `test` is a program of the shell
     "test_release.py": {"cases"},  # `test` is a job of a workflow
+    "support/picture.py": {"open_connections"},  # `up` and `down` are keys
+    "tui/fuzz.py": {"open_connections"},
+    "tui/test_form.py": {"open_connections"},
+    "tui/test_menu.py": {"open_connections"},
+    "tui/test_question_dialog.py": {"open_connections"},
+    "tui/test_traffic_list.py": {"open_connections"},
+    "transports/http/test_request_head.py": {"desk_server"},  # part of another address
     "support/dashboard.py": {"dashboard", "gateway"},  # for tests that need the feature
     "support/gateway.py": {"gateway"},
     "support/wire.py": {"gateway"},
