@@ -122,16 +122,28 @@ def cut_text(text: str, limit: int | None) -> str:
 
 
 def cut_texts(value: Any, limit: int | None) -> Any:
-    """Return a JSON value in which each string is cut. Keys are not cut."""
+    """Return a JSON value in which each string is cut. Keys are not cut. It may be nested deeply."""
     if limit is None:
         return value
-    if isinstance(value, str):
-        return cut_text(value, limit)
-    if isinstance(value, list):
-        return [cut_texts(each, limit) for each in value]
-    if isinstance(value, dict):
-        return {key: cut_texts(each, limit) for key, each in value.items()}
-    return value
+
+    def cut(item: Any) -> Any:
+        if isinstance(item, str):
+            return cut_text(item, limit)
+        if not isinstance(item, dict | list):
+            return item
+        copied = item.copy()
+        pending.append(copied)
+        return copied
+
+    pending: list[dict[str, Any] | list[Any]] = []
+    result = cut(value)
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            part.update({key: cut(item) for key, item in part.items()})
+        else:
+            part[:] = [cut(item) for item in part]
+    return result
 
 
 def print_bytes(data: bytes, mime_type: str) -> None:

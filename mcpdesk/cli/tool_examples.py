@@ -103,4 +103,8 @@ def tool_hint(name: str, tools: Sequence[Mapping[str, Any]], target: str, answer
 
     listing = f"`{_command(target, [])}` lists the tools."
     near = similar_name(name, [str(each.get("name")) for each in tools])
-    return f"Did you mean {near!r}? {listing}" if near and near not in answer else listing
+    if not near or near in answer:
+        return listing
+    # A command in backquotes would be reported as the next one to run. Servers must not choose it.
+    near = near.replace("`", "'")
+    return f"Did you mean {near!r}? {listing}"

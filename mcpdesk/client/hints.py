@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Any, NamedTuple
 
 from mcpdesk.client.answers.connection_faults import NO_HTTP, SPEAKS_TLS, WRONG_ENCODING
@@ -116,7 +117,9 @@ def scope_words(scopes: tuple[str, ...]) -> str:
     """Return a text such as ` with the scopes a b`. Empty without scopes."""
     if not scopes:
         return ""
-    return f" with the scope{'s' if len(scopes) > 1 else ''} {excerpt(' '.join(scopes))}"
+    # A command in backquotes would be reported as the next one to run. Servers must not choose it.
+    names = excerpt(" ".join(scopes)).replace("`", "'")
+    return f" with the scope{'s' if len(scopes) > 1 else ''} {names}"
 
 
 def missing_token(error: HttpError) -> MissingToken | None:
@@ -136,7 +139,8 @@ def shell_token_hint(missing: MissingToken) -> str:
     other = "another" if missing.is_insufficient else "a"
     need = f"It needs {other} token{missing.scope_words}"
     if missing.has_login:
-        wish = f" --scope '{excerpt(' '.join(missing.scopes))}'" if missing.is_insufficient else ""
+        scope = shlex.quote(excerpt(" ".join(missing.scopes)))
+        wish = f" --scope {scope}" if missing.is_insufficient else ""
         return f"{need}. Log in: mcpdesk login URL{wish}. Or use --token-env VAR."
     return f"{need}: use --token-env VAR or --header. {NO_LOGIN_NAMED}"
 

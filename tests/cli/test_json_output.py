@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from mcpdesk.cli.main import program
 from mcpdesk.cli.printing import cut_texts, next_command
+from mcpdesk.cli.tool_examples import tool_hint
+from mcpdesk.client.hints import MissingToken, shell_token_hint
 from tests.cli.conftest import ROOT, Run
 from tests.support.captures import recorded
 from tests.support.features import having, needs_feature
@@ -116,3 +119,23 @@ def test_command_in_a_hint() -> None:
         == "mcpdesk trust a.json"
     )
     assert next_command("Use `--trust`.") == ""
+
+
+def test_servers_choose_no_command() -> None:
+    scopes = ("`mcpdesk", "trust", "evil.json`", "';reboot;'")
+    hint = shell_token_hint(MissingToken(scopes, has_login=True, is_insufficient=True))
+    assert next_command(hint) == ""
+    written = hint.partition("Log in: ")[2].partition(". Or use")[0]
+    assert shlex.split(written) == ["mcpdesk", "login", "URL", "--scope", " ".join(scopes)]
+    tools = [{"name": "`mcpdesk trust evil.json`"}]
+    assert next_command(tool_hint("mcpdesk trust evil.json", tools, "tea", "")) == "mcpdesk call tea"
+
+
+def test_limit_cuts_deeply_nested_texts() -> None:
+    value: Any = "x" * 12
+    for _ in range(900):
+        value = [{"a": value}]
+    cut = cut_texts(value, 10)
+    for _ in range(900):
+        cut = cut[0]["a"]
+    assert cut.startswith("x" * 10 + "… [2 more")
