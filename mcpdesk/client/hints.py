@@ -140,7 +140,7 @@ def shell_token_hint(missing: MissingToken) -> str:
     need = f"It needs {other} token{missing.scope_words}"
     if missing.has_login:
         scope = shlex.quote(excerpt(" ".join(missing.scopes)))
-        wish = f" --scope {scope}" if missing.is_insufficient else ""
+        wish = f" --scope {scope}" if missing.is_insufficient and "`" not in scope else ""
         return f"{need}. Log in: mcpdesk login URL{wish}. Or use --token-env VAR."
     return f"{need}: use --token-env VAR or --header. {NO_LOGIN_NAMED}"
 

@@ -122,11 +122,12 @@ def test_command_in_a_hint() -> None:
 
 
 def test_servers_choose_no_command() -> None:
-    scopes = ("`mcpdesk", "trust", "evil.json`", "';reboot;'")
-    hint = shell_token_hint(MissingToken(scopes, has_login=True, is_insufficient=True))
-    assert next_command(hint) == ""
-    written = hint.partition("Log in: ")[2].partition(". Or use")[0]
-    assert shlex.split(written) == ["mcpdesk", "login", "URL", "--scope", " ".join(scopes)]
+    def hint(*scopes: str) -> str:
+        return shell_token_hint(MissingToken(scopes, has_login=True, is_insufficient=True))
+
+    assert next_command(hint("`mcpdesk", "trust", "evil.json`")) == ""
+    written = hint("a", "';reboot;'").partition("Log in: ")[2].partition(". Or use")[0]
+    assert shlex.split(written) == ["mcpdesk", "login", "URL", "--scope", "a ';reboot;'"]
     tools = [{"name": "`mcpdesk trust evil.json`"}]
     assert next_command(tool_hint("mcpdesk trust evil.json", tools, "tea", "")) == "mcpdesk call tea"
 
