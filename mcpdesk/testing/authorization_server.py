@@ -24,6 +24,8 @@ SERVER_METADATA = "/.well-known/oauth-authorization-server"
 ENDPOINT = "/mcp"
 MAX_RECORDS = 1000
 """Maximum number of clients, of unused codes, and of tokens that are kept. The oldest are deleted."""
+MAX_BODY_BYTES = 64 << 10
+"""Maximum size in bytes of a registration or a form."""
 MAX_FORM_FIELDS = 100
 """Maximum number of fields in a form."""
 
@@ -194,19 +196,21 @@ class AuthorizationServer:
         return self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
 
     async def _register(self, request: web.BaseRequest) -> web.Response:
+        body = await request.read()
         try:
-            asked = orjson.loads(await request.read())
+            asked = orjson.loads(body) if len(body) <= MAX_BODY_BYTES else None
         except orjson.JSONDecodeError:
             asked = None
-        if not isinstance(asked, dict):
-            return _refusal("invalid_client_metadata", "the body must be a JSON object")
+        if not isinstance(asked, dict) or not isinstance(asked.get("redirect_uris", []), list):
+            problem = f"the body must be a JSON object of at most {MAX_BODY_BYTES >> 10} KiB"
+            return _refusal("invalid_client_metadata", f"{problem}, with redirect_uris as a list")
         self.observe("registration", asked)
         document = self.registration(asked)
         _put(self._clients, document["client_id"], asked)
         return self.document("registration", document, 201)
 
     async def _authorize(self, request: web.BaseRequest) -> web.Response:
-        asked: Document = dict(parse_qsl(request.query_string, max_num_fields=MAX_FORM_FIELDS))
+        asked = _fields(request.query_string)
         problem = self.redirect_problem(asked)
         if problem:
             return _refusal("invalid_request", problem)
@@ -259,7 +263,12 @@ def _refusal(error: str, description: str) -> web.Response:
 
 
 async def _form(request: web.BaseRequest) -> Document:
-    text = (await request.read()).decode("utf-8", "replace")
+    body = await request.read()
+    return _fields(body.decode("utf-8", "replace")) if len(body) <= MAX_BODY_BYTES else {}
+
+
+def _fields(text: str) -> Document:
+    """Return the fields of a form or a query. Empty if there are too many."""
     try:
         return dict(parse_qsl(text, max_num_fields=MAX_FORM_FIELDS))
     except ValueError:

@@ -7,15 +7,15 @@ import secrets
 import time
 from enum import StrEnum
 from html import escape
-from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from aiohttp import web
 from msgspec import Struct, field
 
 from mcpdesk.features.client_bench.bench_http import answer_message
 from mcpdesk.features.client_bench.bench_report import ClientFacts, Message, add_message
-from mcpdesk.features.client_bench.page_visit import UNDELIVERED
+from mcpdesk.features.client_bench.page_visit import HOSTS, UNDELIVERED
 from mcpdesk.features.client_bench.scripted_server import (
     Reply,
     ScriptedServer,
@@ -34,6 +34,7 @@ from mcpdesk.testing.authorization_server import (
     is_verified,
 )
 
+T = TypeVar("T")
 SCOPE = "bench:use"
 """Scope in the challenge."""
 OTHER_SCOPE = "bench:more"
@@ -42,6 +43,8 @@ METADATA = "/bench/resource-metadata"
 """Path of the metadata in the challenge. The same document is also at the well-known paths."""
 MAX_MESSAGES = 60
 """Maximum number of requests that are recorded."""
+MAX_OBSERVATIONS = 200
+"""Maximum number of requests of one kind that are checked. Further ones are ignored."""
 MAX_TEXT_LENGTH = 200
 """Maximum number of characters of a text that the client chooses."""
 RENEWALS = 2
@@ -155,7 +158,7 @@ class BenchServer(AuthorizationServer):
         if request.path == ENDPOINT:
             return await self._resource(request)
         if request.path in (METADATA, RESOURCE_METADATA, f"{RESOURCE_METADATA}{ENDPOINT}"):
-            self.seen.metadata_paths.append(request.path)
+            _note(self.seen.metadata_paths, request.path)
             response: web.Response | None = self.document("resource", self.resource_metadata())
         elif request.path == "/confirm" and request.method == "POST":
             return await self._confirm(request)
@@ -180,11 +183,11 @@ class BenchServer(AuthorizationServer):
         seen = self.seen
         match kind:
             case "registration":
-                seen.registrations.append(fields)
+                _note(seen.registrations, fields)
                 if isinstance(name := fields.get("client_name"), str):
                     self._describe(registered=name)
             case "authorization" if fields not in seen.authorizations:  # some clients also check the page
-                seen.authorizations.append(fields)
+                _note(seen.authorizations, fields)
                 if self._current is not None and not self._current.is_renewed:
                     seen.is_login_revoked |= not seen.later_logins and bool(seen.revoked_uses)
                     seen.later_logins += 1
@@ -228,7 +231,7 @@ class BenchServer(AuthorizationServer):
         if problem := super().redirect_problem(asked):
             return problem
         is_registered = asked.get("client_id") in self._clients
-        is_local = asked["redirect_uri"].startswith(("http://127.0.0.1", "http://localhost", "http://[::1]"))
+        is_local = _is_local(asked["redirect_uri"])
         return "" if is_registered or is_local else "the redirect_uri must be on this machine"
 
     def redirect(self, asked: Document, code: str) -> Document:
@@ -249,8 +252,8 @@ class BenchServer(AuthorizationServer):
 
     def check_code(self, asked: Document, given: Document) -> None:
         """Record the token request of a login, and accept it."""
-        self.seen.codes.append(given)
-        self.seen.verified.append(is_verified(asked, given))
+        _note(self.seen.codes, given)
+        _note(self.seen.verified, is_verified(asked, given))
 
     def scopes_of(self, given: Document) -> tuple[str, ...]:
         """Return the scopes of a new token. Raises: TokenRefused."""
@@ -271,8 +274,8 @@ class BenchServer(AuthorizationServer):
             self.seen.reused += 1
             self._current = None
             return self.check_refresh(token.refresh_token).scopes  # refuses, and deletes all tokens
-        self.seen.renewal_requests.append(given)
-        self.seen.renewals.append(self._reason(token))
+        _note(self.seen.renewal_requests, given)
+        _note(self.seen.renewals, self._reason(token))
         self.check_refresh(token.refresh_token)
         return token.scopes
 
@@ -346,3 +349,18 @@ class BenchServer(AuthorizationServer):
         at_s = round(time.monotonic() - self._began, 3)
         new = Message(at_s, mask_text(sent[:MAX_TEXT_LENGTH]), mask_text(answer))
         add_message(self.seen.messages, new, MAX_MESSAGES)
+
+
+def _note(observations: list[T], new: T) -> None:
+    """Add an observation, unless there are too many."""
+    if len(observations) < MAX_OBSERVATIONS:
+        observations.append(new)
+
+
+def _is_local(url: str) -> bool:
+    """Return True if a URL is on this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme == "http" and parts.hostname in HOSTS

@@ -23,11 +23,12 @@ from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory
 from mcpdesk.client.oauth.grants import ClientSetup
 from mcpdesk.errors import AuthorizationError
+from mcpdesk.features.client_bench import oauth_server
 from mcpdesk.features.client_bench.bench_http import listening
 from mcpdesk.features.client_bench.bench_report import Verdict
 from mcpdesk.features.client_bench.oauth_checks import checks, is_decided
 from mcpdesk.features.client_bench.oauth_server import RENEWALS, SCOPE, BenchServer, Probe
-from mcpdesk.testing.authorization_server import IssuedToken
+from mcpdesk.testing.authorization_server import MAX_BODY_BYTES, MAX_FORM_FIELDS, IssuedToken
 from tests.support.patience import until, within
 
 BENCH_S = 150.0
@@ -370,3 +371,25 @@ async def test_browser_of_a_client_waits_until_the_client_listens() -> None:
             async with await asyncio.start_server(accept, "127.0.0.1", port):
                 await received.wait()
     assert not server.seen.is_undelivered
+
+
+async def test_invalid_requests_are_refused_and_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(oauth_server, "MAX_OBSERVATIONS", 2)
+    query = {"client_id": "https://client.example/id", "response_type": "code", **PKCE}
+    many = "&".join(f"a{number}=1" for number in range(MAX_FORM_FIELDS + 1))
+    refused = [
+        f"/authorize?{urlencode(query | {'redirect_uri': url})}"
+        for url in ("http://localhost@evil.example/", "http://127.0.0.1.evil.example/", "http://[")
+    ]
+    async with _bench() as server, aiohttp.ClientSession(server.origin) as browser, within():
+        for body in ("x" * (MAX_BODY_BYTES + 1), '{"redirect_uris": 7}', "[]"):
+            async with browser.post("/register", data=body) as answer:
+                assert answer.status == 400
+        for path in (*refused, f"/authorize?{many}"):
+            async with browser.get(path, allow_redirects=False) as answer:
+                assert answer.status == 400, path
+        for number in range(4):
+            await browser.post("/register", json={"redirect_uris": [REDIRECT], "client_name": str(number)})
+        assert len(server.seen.registrations) == 2
