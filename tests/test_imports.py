@@ -116,7 +116,7 @@ LAZY: dict[str, set[str]] = {
 }
 """Package ("" = every one) -> libraries imported inside functions only, because they cost start-up time."""
 
-LATE = {"mcpdesk.client.connection_pool"}
+LATE = {"mcpdesk.client.answers.connection_pool"}
 """Modules that are themselves imported inside functions only, and may import such libraries."""
 
 

@@ -250,7 +250,7 @@ class HttpRequests:
         if self._is_closed:
             raise CallError("closed while the call was running")
         if self._session is None:
-            from mcpdesk.client.connection_pool import connection_pool
+            from mcpdesk.client.answers.connection_pool import connection_pool
 
             self._session = connection_pool(self._addresses.server_socket, keeps_cookies=self._keeps_cookies)
         return self._session
@@ -277,7 +277,7 @@ class HttpRequests:
             new_socket = addresses.server_socket if step.is_named_by_server else None
         if self._is_closed:
             raise CallError("closed while the call was running")
-        from mcpdesk.client.connection_pool import connection_pool
+        from mcpdesk.client.answers.connection_pool import connection_pool
 
         session = connection_pool(new_socket)
         self._metadata_sessions.add(session)

@@ -58,7 +58,7 @@ class TokenRefused(Exception):
         self.description = description
 
 
-class AuthorizationServer:
+class LocalAuthorizationServer:
     """Authorization server of one protected resource, at the same origin.
 
     A subclass overrides the methods that create documents, or `observe` to receive the requests.

@@ -6,8 +6,8 @@ from http.cookies import SimpleCookie
 
 from yarl import URL
 
+from mcpdesk.client.answers.connection_pool import MAX_COOKIE_CHARS, MAX_COOKIES, ServerCookies
 from mcpdesk.client.connection import ServerConnection
-from mcpdesk.client.connection_pool import MAX_COOKIE_CHARS, MAX_COOKIES, ServerCookies
 from mcpdesk.client.http_transports import HttpRequests, StreamableHttp
 from mcpdesk.client.transport import ClientTransport
 from mcpdesk.protocol.revisions import V2025_06_18

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.testing.authorization_server import (
-    AuthorizationServer,
     IssuedToken,
+    LocalAuthorizationServer,
     TokenRefused,
     is_verified,
 )
@@ -22,7 +22,7 @@ Document: TypeAlias = dict[str, Any]
 Change = Callable[[Document], Any]
 
 
-class GuardedServer(AuthorizationServer):
+class GuardedServer(LocalAuthorizationServer):
     """Answers as specified; `changes` modifies one document or answer, by its name.
 
     The names: `challenge`, `resource`, `server`, `registration`, `redirect`, `token`. A change gets the

@@ -11,7 +11,7 @@ import msgspec
 
 from mcpdesk.cli.printing import OK, TIMED_OUT, TOOL_ERROR, print_json, print_message, print_text
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.client_bench.bench_report import BenchReport, Verdict
+from mcpdesk.features.client_bench.bench_report import BenchReport, CheckVerdict
 from mcpdesk.features.client_bench.bench_text import report_lines
 from mcpdesk.features.client_bench.client_process import COMMAND, URL
 
@@ -70,7 +70,7 @@ def print_report(report: BenchReport, *, as_json: bool, shows_messages: bool) ->
         print_json(msgspec.to_builtins(report))
     else:
         print_text("\n".join(report_lines(report, shows_messages=shows_messages)))
-    if any(check.verdict is Verdict.FAIL for run in report.runs for check in run.checks):
+    if any(check.verdict is CheckVerdict.FAIL for run in report.runs for check in run.checks):
         return TOOL_ERROR
     return OK if report.ok else TIMED_OUT
 

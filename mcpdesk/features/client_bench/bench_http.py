@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.client_bench.scripted_server import Reply, ScriptedServer
+from mcpdesk.features.client_bench.scripted_server import ScriptedReply, ScriptedServer
 
 HOST = "127.0.0.1"
 CLOSE_S = 1.0
@@ -50,7 +50,7 @@ async def listening(answer: Answer, port: int) -> AsyncIterator[str]:
 
 
 async def answer_message(
-    server: ScriptedServer, request: web.BaseRequest, observe: Callable[[Any, Reply], None]
+    server: ScriptedServer, request: web.BaseRequest, observe: Callable[[Any, ScriptedReply], None]
 ) -> web.Response:
     """Return the answer to a request to an MCP endpoint. `observe` receives a message and its reply."""
     if request.method == "DELETE":

@@ -15,7 +15,7 @@ VERSION = 1
 """Number of the schema. It changes when a member is removed or its meaning changes, not when one is added."""
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """Result of one check."""
 
     PASS = "pass"
@@ -34,7 +34,7 @@ class Check(Struct, frozen=True):
 
     name: str
     """Identifier of the check. It does not change."""
-    verdict: Verdict
+    verdict: CheckVerdict
     observed: str
     """Observation, for a person."""
     rule: str

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from mcpdesk.cli.printing import aligned
-from mcpdesk.features.client_bench.bench_report import BenchReport, BenchRun, Check, Verdict
+from mcpdesk.features.client_bench.bench_report import BenchReport, BenchRun, Check, CheckVerdict
 from mcpdesk.plain_text import clean
 
 
@@ -42,7 +42,7 @@ def _run_lines(run: BenchRun, shows_messages: bool) -> Iterator[str]:
 def _notes(checks: list[Check]) -> Iterator[str]:
     """Yield the rules that the client does not follow, with advice."""
     for each in checks:
-        if each.verdict in (Verdict.FAIL, Verdict.WARNING):
+        if each.verdict in (CheckVerdict.FAIL, CheckVerdict.WARNING):
             yield f"  {each.name}: {each.rule} ({each.source})"
             if each.hint:
                 yield f"    {each.hint}"
@@ -50,7 +50,7 @@ def _notes(checks: list[Check]) -> Iterator[str]:
 
 def _summary(report: BenchReport) -> str:
     counts = Counter(check.verdict for run in report.runs for check in run.checks)
-    names = {Verdict.PASS: "passed", Verdict.WARNING: "warnings", Verdict.FAIL: "failed"}
+    names = {CheckVerdict.PASS: "passed", CheckVerdict.WARNING: "warnings", CheckVerdict.FAIL: "failed"}
     parts = [f"{counts[verdict]} {name}" for verdict, name in names.items() if counts[verdict]]
-    parts += [f"{counts[Verdict.NOT_SEEN]} not seen"] if counts[Verdict.NOT_SEEN] else []
+    parts += [f"{counts[CheckVerdict.NOT_SEEN]} not seen"] if counts[CheckVerdict.NOT_SEEN] else []
     return f"{sum(counts.values())} checks: {', '.join(parts) or 'none decided'}"

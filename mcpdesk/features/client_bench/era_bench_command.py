@@ -26,7 +26,13 @@ from mcpdesk.features.client_bench.bench_command import (
     run_bench,
     wait_for,
 )
-from mcpdesk.features.client_bench.bench_report import VERSION, BenchReport, BenchRun, ClientFacts, Verdict
+from mcpdesk.features.client_bench.bench_report import (
+    VERSION,
+    BenchReport,
+    BenchRun,
+    CheckVerdict,
+    ClientFacts,
+)
 from mcpdesk.features.client_bench.bench_text import report_lines
 from mcpdesk.features.client_bench.client_process import COMMAND, client_argv, running_client
 from mcpdesk.features.client_bench.era_checks import checks
@@ -112,7 +118,7 @@ class _Plan(Struct, frozen=True):
 
 
 def _report(runs: list[BenchRun], plan: _Plan) -> BenchReport:
-    has_failed = any(check.verdict is Verdict.FAIL for run in runs for check in run.checks)
+    has_failed = any(check.verdict is CheckVerdict.FAIL for run in runs for check in run.checks)
     is_complete = len(runs) == len(plan.served) and all(each.outcome == "complete" for each in runs)
     return BenchReport(VERSION, "era", is_complete and not has_failed, runs)
 
@@ -200,7 +206,7 @@ async def _used(output: Path) -> None:
     while True:
         run = read_run(output)
         if run is not None and any(
-            each.name == "speaks" and each.verdict is Verdict.PASS for each in run.checks
+            each.name == "speaks" and each.verdict is CheckVerdict.PASS for each in run.checks
         ):
             return
         await asyncio.sleep(POLL_S)

@@ -1,4 +1,4 @@
-"""Verdict of `era-bench`: checks of what a client sends to a server that serves one revision, or all.
+"""CheckVerdict of `era-bench`: checks of what a client sends to a server that serves one revision, or all.
 
 Source: MCP basic/versioning, basic/transports/streamable-http; 2025-11-25 basic/lifecycle, basic/transports.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from mcpdesk.features.client_bench.bench_report import Check, Verdict
+from mcpdesk.features.client_bench.bench_report import Check, CheckVerdict
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.revisions import BY_NAME, LATEST
 
@@ -45,7 +45,7 @@ class SeenMessage(Struct, frozen=True):
 def checks(served: str, seen: Sequence[SeenMessage]) -> list[Check]:
     """Return the checks for a server that serves the revision `served`, or all revisions."""
     if not seen:
-        return [Check("speaks", Verdict.NOT_SEEN, "no client connected", _rule(served), VERSIONING)]
+        return [Check("speaks", CheckVerdict.NOT_SEEN, "no client connected", _rule(served), VERSIONING)]
     return [_first(seen), _speaks(served, seen), *_fallback(served, seen), *_headers(seen), *_ready(seen)]
 
 
@@ -66,7 +66,7 @@ def _first(seen: Sequence[SeenMessage]) -> Check:
     offered = list(dict.fromkeys(each.revision for each in seen if each.revision))
     later = f"; later {', '.join(offered[1:])}" if len(offered) > 1 else ""
     rule = "The first request shows the era of the client: it is `initialize`, or has `_meta`."
-    return Check("offers", Verdict.FACT, f"{first.method}{revision}{later}", rule, VERSIONING)
+    return Check("offers", CheckVerdict.FACT, f"{first.method}{revision}{later}", rule, VERSIONING)
 
 
 def _used(seen: Sequence[SeenMessage]) -> str | None:
@@ -83,7 +83,7 @@ def _used(seen: Sequence[SeenMessage]) -> str | None:
 def _speaks(served: str, seen: Sequence[SeenMessage]) -> Check:
     used = _used(seen)
     if used is not None:
-        return Check("speaks", Verdict.PASS, f"uses {used}", _rule(served), VERSIONING)
+        return Check("speaks", CheckVerdict.PASS, f"uses {used}", _rule(served), VERSIONING)
     refused = next((each for each in reversed(seen) if each.code is not None), None)
     agreed = next((each.agreed for each in reversed(seen) if each.agreed), "")
     if agreed:
@@ -92,7 +92,7 @@ def _speaks(served: str, seen: Sequence[SeenMessage]) -> Check:
         observed = f"ended after the error {refused.code}"
     else:
         observed = f"ended after {seen[-1].method}"
-    return Check("speaks", Verdict.FACT, f"does not use it: {observed}", _rule(served), VERSIONING)
+    return Check("speaks", CheckVerdict.FACT, f"does not use it: {observed}", _rule(served), VERSIONING)
 
 
 def _fallback(served: str, seen: Sequence[SeenMessage]) -> Iterator[Check]:
@@ -106,25 +106,25 @@ def _fallback(served: str, seen: Sequence[SeenMessage]) -> Iterator[Check]:
         rule = "A client of both eras sends `initialize` if the server does not know the stateless era."
         later = next((each for each in seen if each.method == "initialize"), None)
         if later is None:
-            yield Check("falls-back", Verdict.FACT, "no: it sent no `initialize`", rule, VERSIONING)
+            yield Check("falls-back", CheckVerdict.FACT, "no: it sent no `initialize`", rule, VERSIONING)
         elif later.has_metadata:
             hint = "Send `initialize` without the `_meta` keys of the stateless era."
-            yield Check("falls-back", Verdict.FAIL, "with stateless `_meta`", rule, VERSIONING, hint)
+            yield Check("falls-back", CheckVerdict.FAIL, "with stateless `_meta`", rule, VERSIONING, hint)
         else:
             observed = f"yes: `initialize` with {later.revision}"
-            yield Check("falls-back", Verdict.PASS, observed, rule, VERSIONING)
+            yield Check("falls-back", CheckVerdict.PASS, observed, rule, VERSIONING)
     if is_modern and opened_old:
         rule = "After the error -32022, a client uses a revision of `data.supported`, or names the problem."
         is_stateless = any(each.revision == LATEST.name and each.method != "initialize" for each in seen)
         observed = f"yes: to {LATEST.name}" if is_stateless else "no: it ended"
-        verdict = Verdict.PASS if is_stateless else Verdict.FACT
+        verdict = CheckVerdict.PASS if is_stateless else CheckVerdict.FACT
         yield Check("changes-era", verdict, observed, rule, VERSIONING)
     if is_modern and opened_modern:
         rule = "A client does not send `initialize` to a server that knows the stateless era."
         sent = any(each.method == "initialize" for each in seen)
         hint = "Do not fall back after a result, or after the errors -32020, -32021 and -32022."
         observed = "it sent `initialize`" if sent else "no `initialize`"
-        verdict = Verdict.FAIL if sent else Verdict.PASS
+        verdict = CheckVerdict.FAIL if sent else CheckVerdict.PASS
         yield Check("stays-stateless", verdict, observed, rule, HTTP, hint if sent else "")
 
 
@@ -175,17 +175,17 @@ def _stateless_headers(seen: Sequence[SeenMessage]) -> Check:
     rule = "Every request repeats revision, method and name in MCP-Protocol-Version, Mcp-Method and Mcp-Name."
     if not wrong:
         observed = f"right in {len(seen)} requests"
-        return Check("routing-headers", Verdict.PASS, observed, rule, HTTP)
+        return Check("routing-headers", CheckVerdict.PASS, observed, rule, HTTP)
     observed = f"missing or different: {', '.join(dict.fromkeys(wrong))}"
     hint = f"A server refuses such a request with the error {int(ErrorCode.HEADER_MISMATCH)}."
-    return Check("routing-headers", Verdict.FAIL, observed, rule, HTTP, hint)
+    return Check("routing-headers", CheckVerdict.FAIL, observed, rule, HTTP, hint)
 
 
 def _counted(name: str, wrong: int, count: int, rule: str, source: str) -> Check:
     if not wrong:
-        return Check(name, Verdict.PASS, f"right in {count} requests", rule, source)
+        return Check(name, CheckVerdict.PASS, f"right in {count} requests", rule, source)
     observed = f"missing or wrong in {wrong} of {count} requests"
-    return Check(name, Verdict.FAIL, observed, rule, source, "Add the header to the request.")
+    return Check(name, CheckVerdict.FAIL, observed, rule, source, "Add the header to the request.")
 
 
 def _ready(seen: Sequence[SeenMessage]) -> Iterator[Check]:
@@ -197,8 +197,10 @@ def _ready(seen: Sequence[SeenMessage]) -> Iterator[Check]:
     rule = "After `initialize`, the client sends `notifications/initialized` before other requests."
     first = later[0].method
     if first in ("notifications/initialized", "ping"):
-        yield Check("initialized", Verdict.PASS, "sent", rule, LIFECYCLE)
+        yield Check("initialized", CheckVerdict.PASS, "sent", rule, LIFECYCLE)
     else:
         was_sent = any(each.method == "notifications/initialized" for each in later)
         observed = f"{first} came first" if was_sent else "not sent"
-        yield Check("initialized", Verdict.WARNING if was_sent else Verdict.FAIL, observed, rule, LIFECYCLE)
+        yield Check(
+            "initialized", CheckVerdict.WARNING if was_sent else CheckVerdict.FAIL, observed, rule, LIFECYCLE
+        )

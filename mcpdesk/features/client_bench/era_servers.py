@@ -16,7 +16,7 @@ from mcpdesk import private_files
 from mcpdesk.features.client_bench.bench_report import BenchRun, ClientFacts, Message, add_message
 from mcpdesk.features.client_bench.era_checks import ALL, SeenMessage, checks, is_decided
 from mcpdesk.features.client_bench.scripted_server import (
-    Reply,
+    ScriptedReply,
     ScriptedServer,
     client_info,
     offered_revision,
@@ -63,7 +63,7 @@ class EraRecorder:
         """True if a client has sent a message."""
         return bool(self._seen)
 
-    def observe(self, message: Any, reply: Reply, headers: Mapping[str, str] | None) -> None:
+    def observe(self, message: Any, reply: ScriptedReply, headers: Mapping[str, str] | None) -> None:
         """Record a message and its reply. `headers` have lower-case names, or are None over stdio."""
         self.changed.set()
         if len(self._seen) >= MAX_MESSAGES or not isinstance(message, dict):

@@ -20,7 +20,7 @@ from mcpdesk.features.client_bench.bench_command import (
     run_bench,
     wait_for,
 )
-from mcpdesk.features.client_bench.bench_report import VERSION, BenchReport, BenchRun, Verdict
+from mcpdesk.features.client_bench.bench_report import VERSION, BenchReport, BenchRun, CheckVerdict
 
 if TYPE_CHECKING:
     from mcpdesk.features.client_bench.oauth_server import BenchServer, Probe
@@ -106,7 +106,7 @@ async def run_probes(plan: BenchPlan, stop: asyncio.Event) -> BenchReport:
         runs.append(await _run_probe(plan, probe, stop))
         if stop.is_set():
             break
-    has_failed = any(check.verdict is Verdict.FAIL for run in runs for check in run.checks)
+    has_failed = any(check.verdict is CheckVerdict.FAIL for run in runs for check in run.checks)
     is_complete = len(runs) == len(plan.probes) and all(each.outcome == "complete" for each in runs)
     return BenchReport(VERSION, "oauth", is_complete and not has_failed, runs)
 
@@ -140,7 +140,7 @@ async def _run_probe(plan: BenchPlan, name: str, stop: asyncio.Event) -> BenchRu
         if plan.client:
             exit_code = process.returncode
     results = checks(probe, server.seen, server.url, is_over=True)
-    is_complete = all(each.verdict is not Verdict.NOT_SEEN for each in results)
+    is_complete = all(each.verdict is not CheckVerdict.NOT_SEEN for each in results)
     outcome: Literal["complete", "incomplete", "no client"] = "complete" if is_complete else "incomplete"
     if not server.seen.messages:
         outcome = "no client"

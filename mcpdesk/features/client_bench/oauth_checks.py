@@ -1,4 +1,4 @@
-"""Verdict of `oauth-bench`: checks of what a client did in one run.
+"""CheckVerdict of `oauth-bench`: checks of what a client did in one run.
 
 Source: MCP basic/authorization; OAuth 2.1; RFC 6750, 7591, 7636, 8707, 9207, 9728.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mcpdesk.features.client_bench.bench_report import Check, Verdict
+from mcpdesk.features.client_bench.bench_report import Check, CheckVerdict
 from mcpdesk.features.client_bench.oauth_server import METADATA, SCOPE, Observations, Probe, Renewal
 
 AUTHORIZATION = "MCP 2026-07-28 basic/authorization"
@@ -61,40 +61,40 @@ def checks(probe: Probe, seen: Observations, url: str, *, is_over: bool) -> list
 
 def is_decided(probe: Probe, seen: Observations, url: str) -> bool:
     """Return True if the client cannot change any verdict of the run, except to a worse one."""
-    return all(each.verdict is not Verdict.NOT_SEEN for each in checks(probe, seen, url, is_over=False))
+    return all(each.verdict is not CheckVerdict.NOT_SEEN for each in checks(probe, seen, url, is_over=False))
 
 
 def _probe(probe: Probe, seen: Observations, *, is_over: bool) -> Check:
     name, rule, source, hint = PROBES[probe]
     if seen.bad_codes_used:
         if probe is Probe.WRONG_STATE or seen.is_stateless:
-            return Check(name, Verdict.FAIL, "the client used the code", rule, source, hint)
+            return Check(name, CheckVerdict.FAIL, "the client used the code", rule, source, hint)
         observed = f"the client used the code{OLDER}"
-        return Check(name, Verdict.WARNING, observed, rule, source, hint)
+        return Check(name, CheckVerdict.WARNING, observed, rule, source, hint)
     if seen.is_undelivered:
-        return Check(name, Verdict.NOT_SEEN, "the client did not listen for the redirect", rule, source)
+        return Check(name, CheckVerdict.NOT_SEEN, "the client did not listen for the redirect", rule, source)
     if seen.bad_redirects and is_over:
-        return Check(name, Verdict.PASS, "the client did not use the code", rule, source)
-    return Check(name, Verdict.NOT_SEEN, "the client did not log in", rule, source)
+        return Check(name, CheckVerdict.PASS, "the client did not use the code", rule, source)
+    return Check(name, CheckVerdict.NOT_SEEN, "the client did not log in", rule, source)
 
 
 def _challenge(seen: Observations) -> Check:
     rule = "The client reads the metadata at the URL in `WWW-Authenticate`."
     source = f"RFC 9728, 5.1; {AUTHORIZATION}"
     if METADATA in seen.metadata_paths:
-        return Check("challenge", Verdict.PASS, "the client read the metadata at this URL", rule, source)
+        return Check("challenge", CheckVerdict.PASS, "the client read the metadata at this URL", rule, source)
     if seen.registrations or seen.authorizations:
         paths = ", ".join(dict.fromkeys(seen.metadata_paths))
         observed = f"the client ignored the URL, and read {paths or 'no metadata of the resource'}"
         hint = "Use `resource_metadata` of the challenge; the well-known paths are only a fallback."
-        return Check("challenge", Verdict.FAIL, observed, rule, source, hint)
-    return Check("challenge", Verdict.NOT_SEEN, "the client did not begin a login", rule, source)
+        return Check("challenge", CheckVerdict.FAIL, observed, rule, source, hint)
+    return Check("challenge", CheckVerdict.NOT_SEEN, "the client did not begin a login", rule, source)
 
 
 def _registration(seen: Observations) -> Check:
     rule = "Clients use a registered id, a client ID metadata document, or dynamic registration."
     if not seen.authorizations:
-        return Check("registration", Verdict.NOT_SEEN, "the client did not log in", rule, REGISTRATION)
+        return Check("registration", CheckVerdict.NOT_SEEN, "the client did not log in", rule, REGISTRATION)
     if seen.registrations:
         observed = "dynamic registration"
         if len(seen.registrations) > 1:
@@ -103,7 +103,7 @@ def _registration(seen: Observations) -> Check:
         observed = "client ID metadata document (the bench does not read it)"
     else:
         observed = "an id that the client had before"
-    return Check("registration", Verdict.FACT, observed, rule, REGISTRATION)
+    return Check("registration", CheckVerdict.FACT, observed, rule, REGISTRATION)
 
 
 def _application_type(seen: Observations) -> Iterator[Check]:
@@ -113,9 +113,9 @@ def _application_type(seen: Observations) -> Iterator[Check]:
     rule = "A dynamic registration names its `application_type`."
     given = seen.registrations[0].get("application_type")
     if given in ("native", "web"):
-        yield Check("application-type", Verdict.PASS, f"{given}", rule, REGISTRATION)
+        yield Check("application-type", CheckVerdict.PASS, f"{given}", rule, REGISTRATION)
         return
-    verdict = Verdict.FAIL if seen.is_stateless else Verdict.WARNING
+    verdict = CheckVerdict.FAIL if seen.is_stateless else CheckVerdict.WARNING
     observed = "missing" if given is None else f"{str(given)[:80]!r}"
     if not seen.is_stateless:
         observed += OLDER
@@ -126,22 +126,22 @@ def _application_type(seen: Observations) -> Iterator[Check]:
 def _scope(seen: Observations) -> Check:
     rule = "The client requests the scopes of the challenge."
     if not seen.authorizations:
-        return Check("scope", Verdict.NOT_SEEN, "the client did not log in", rule, AUTHORIZATION)
+        return Check("scope", CheckVerdict.NOT_SEEN, "the client did not log in", rule, AUTHORIZATION)
     asked = str(seen.authorizations[0].get("scope", ""))
     if asked.split() == [SCOPE]:
-        return Check("scope", Verdict.PASS, asked, rule, AUTHORIZATION)
+        return Check("scope", CheckVerdict.PASS, asked, rule, AUTHORIZATION)
     observed = f"requested {asked[:200]!r} instead of {SCOPE!r}" if asked else "requested no scope"
     hint = "`scope` of the challenge has priority over scopes_supported in the metadata."
-    return Check("scope", Verdict.WARNING, observed, rule, AUTHORIZATION, hint)
+    return Check("scope", CheckVerdict.WARNING, observed, rule, AUTHORIZATION, hint)
 
 
 def _pkce(seen: Observations) -> Check:
     rule = "The client uses PKCE with S256."
     source = f"OAuth 2.1, 4.1.1; {AUTHORIZATION}"
     if not seen.verified:
-        return Check("pkce", Verdict.NOT_SEEN, "the client did not log in", rule, source)
+        return Check("pkce", CheckVerdict.NOT_SEEN, "the client did not log in", rule, source)
     if all(seen.verified):
-        return Check("pkce", Verdict.PASS, "S256, and the verifier matches", rule, source)
+        return Check("pkce", CheckVerdict.PASS, "S256, and the verifier matches", rule, source)
     asked = seen.authorizations[-1]
     if "code_challenge" not in asked:
         observed = "no code_challenge"
@@ -150,19 +150,19 @@ def _pkce(seen: Observations) -> Check:
     else:
         observed = "the code_verifier does not match the code_challenge"
     hint = "Send code_challenge and code_challenge_method=S256, and later the code_verifier."
-    return Check("pkce", Verdict.FAIL, observed, rule, source, hint)
+    return Check("pkce", CheckVerdict.FAIL, observed, rule, source, hint)
 
 
 def _state(seen: Observations) -> Check:
     rule, source = "The client sends a random `state`.", f"OAuth 2.1, 7.12; {AUTHORIZATION}"
     if not seen.authorizations:
-        return Check("state", Verdict.NOT_SEEN, "the client did not log in", rule, source)
+        return Check("state", CheckVerdict.NOT_SEEN, "the client did not log in", rule, source)
     values = [str(each.get("state", "")) for each in seen.authorizations]
     if all(values) and len(set(values)) == len(values):
-        return Check("state", Verdict.PASS, f"{len(values[0])} characters", rule, source)
+        return Check("state", CheckVerdict.PASS, f"{len(values[0])} characters", rule, source)
     observed = "missing" if not all(values) else "the same value for two logins"
     hint = "Create a new random value for each login, and check it in the redirect."
-    return Check("state", Verdict.WARNING, observed, rule, source, hint)
+    return Check("state", CheckVerdict.WARNING, observed, rule, source, hint)
 
 
 def _resource(seen: Observations, url: str) -> Check:
@@ -175,26 +175,26 @@ def _resource(seen: Observations, url: str) -> Check:
     if missing:
         observed = f"missing or wrong in the {', '.join(missing)} request"
         hint = f"Send resource={url} in every authorization and token request, also to refresh."
-        return Check("resource", Verdict.FAIL, observed, rule, source, hint)
+        return Check("resource", CheckVerdict.FAIL, observed, rule, source, hint)
     lacking = [name for name, requests in parts.items() if not requests]
     sent = ", ".join(name for name in parts if name not in lacking)
     if lacking:
         observed = f"sent in: {sent or 'none'}; no {', '.join(lacking)} request was seen"
-        return Check("resource", Verdict.NOT_SEEN, observed, rule, source)
-    return Check("resource", Verdict.PASS, f"sent in: {sent}", rule, source)
+        return Check("resource", CheckVerdict.NOT_SEEN, observed, rule, source)
+    return Check("resource", CheckVerdict.PASS, f"sent in: {sent}", rule, source)
 
 
 def _bearer(seen: Observations) -> Check:
     rule = "The client sends the token in the `Authorization` header of every request, never in the URL."
     hint = "Add `Authorization: Bearer TOKEN` to every HTTP request, also to GET and DELETE."
     if seen.tokens_in_url:
-        return Check("bearer", Verdict.FAIL, "a token was in a URL", rule, AUTHORIZATION, hint)
+        return Check("bearer", CheckVerdict.FAIL, "a token was in a URL", rule, AUTHORIZATION, hint)
     if seen.missing_tokens:
         observed = f"{seen.missing_tokens} of {seen.requests} requests after the login had no token"
-        return Check("bearer", Verdict.WARNING, observed, rule, AUTHORIZATION, hint)
+        return Check("bearer", CheckVerdict.WARNING, observed, rule, AUTHORIZATION, hint)
     if not seen.logins:
-        return Check("bearer", Verdict.NOT_SEEN, "the client did not log in", rule, AUTHORIZATION)
-    return Check("bearer", Verdict.PASS, "in the header of every request", rule, AUTHORIZATION)
+        return Check("bearer", CheckVerdict.NOT_SEEN, "the client did not log in", rule, AUTHORIZATION)
+    return Check("bearer", CheckVerdict.PASS, "in the header of every request", rule, AUTHORIZATION)
 
 
 def _expiry(seen: Observations, *, is_over: bool) -> Check:
@@ -207,14 +207,14 @@ def _expiry(seen: Observations, *, is_over: bool) -> Check:
     }
     by_age = [words[each] for each in seen.renewals if each is not Renewal.REVOKED]
     if by_age:
-        return Check("expiry", Verdict.PASS, "renewed " + "; ".join(dict.fromkeys(by_age)), rule, source)
+        return Check("expiry", CheckVerdict.PASS, "renewed " + "; ".join(dict.fromkeys(by_age)), rule, source)
     hint = "Store expires_in, and send grant_type=refresh_token before the token expires, or after HTTP 401."
     if seen.later_logins and not seen.is_login_revoked:
-        return Check("expiry", Verdict.FAIL, "the client began a new login instead", rule, source, hint)
+        return Check("expiry", CheckVerdict.FAIL, "the client began a new login instead", rule, source, hint)
     if is_over and seen.expired_uses and not seen.reused:
         observed = f"{seen.expired_uses} requests had the expired token, which was never renewed"
-        return Check("expiry", Verdict.FAIL, observed, rule, source, hint)
-    return Check("expiry", Verdict.NOT_SEEN, "no request after the token expired", rule, source)
+        return Check("expiry", CheckVerdict.FAIL, observed, rule, source, hint)
+    return Check("expiry", CheckVerdict.NOT_SEEN, "no request after the token expired", rule, source)
 
 
 def _rotation(seen: Observations) -> Check:
@@ -223,11 +223,11 @@ def _rotation(seen: Observations) -> Check:
     if seen.reused:
         observed = f"the client sent a used refresh token {seen.reused} times"
         hint = "Store the refresh token of every answer, and let only one request renew a token at a time."
-        return Check("rotation", Verdict.FAIL, observed, rule, source, hint)
+        return Check("rotation", CheckVerdict.FAIL, observed, rule, source, hint)
     if len(seen.renewals) > 1:
         observed = f"{len(seen.renewals)} renewals, each with the newest refresh token"
-        return Check("rotation", Verdict.PASS, observed, rule, source)
-    return Check("rotation", Verdict.NOT_SEEN, "fewer than two renewals", rule, source)
+        return Check("rotation", CheckVerdict.PASS, observed, rule, source)
+    return Check("rotation", CheckVerdict.NOT_SEEN, "fewer than two renewals", rule, source)
 
 
 def _revoked(seen: Observations, *, is_over: bool) -> Check:
@@ -235,13 +235,15 @@ def _revoked(seen: Observations, *, is_over: bool) -> Check:
     source = f"RFC 6750, 3.1; {AUTHORIZATION}"
     hint = "After HTTP 401, try the refresh token before a new login."
     if Renewal.REVOKED in seen.renewals:
-        return Check("rejected-token", Verdict.PASS, "renewed after HTTP 401", rule, source)
+        return Check("rejected-token", CheckVerdict.PASS, "renewed after HTTP 401", rule, source)
     if seen.is_login_revoked:
-        return Check("rejected-token", Verdict.WARNING, "the client began a new login", rule, source, hint)
+        return Check(
+            "rejected-token", CheckVerdict.WARNING, "the client began a new login", rule, source, hint
+        )
     if is_over and seen.revoked_uses:
         observed = "the client gave up after HTTP 401"
-        return Check("rejected-token", Verdict.WARNING, observed, rule, source, hint)
-    return Check("rejected-token", Verdict.NOT_SEEN, "no request with the rejected token", rule, source)
+        return Check("rejected-token", CheckVerdict.WARNING, observed, rule, source, hint)
+    return Check("rejected-token", CheckVerdict.NOT_SEEN, "no request with the rejected token", rule, source)
 
 
 def _login(seen: Observations, *, is_over: bool) -> Check:
@@ -251,10 +253,10 @@ def _login(seen: Observations, *, is_over: bool) -> Check:
         count = seen.later_logins
         observed = f"a person was needed {count + 1} times" if count else "the client lost its tokens"
         hint = "See the checks expiry, rotation and rejected-token."
-        return Check("login-kept", Verdict.FAIL, observed, rule, source, hint)
+        return Check("login-kept", CheckVerdict.FAIL, observed, rule, source, hint)
     if is_over and (seen.revoked_uses or seen.expired_uses) and not seen.renewals:
-        return Check("login-kept", Verdict.FAIL, "the client stayed without a valid token", rule, source)
+        return Check("login-kept", CheckVerdict.FAIL, "the client stayed without a valid token", rule, source)
     if seen.logins and len(seen.renewals) > 1 and (seen.revoked_uses or is_over):
         observed = f"one login, {len(seen.renewals)} renewals"
-        return Check("login-kept", Verdict.PASS, observed, rule, source)
-    return Check("login-kept", Verdict.NOT_SEEN, "the run was too short", rule, source)
+        return Check("login-kept", CheckVerdict.PASS, observed, rule, source)
+    return Check("login-kept", CheckVerdict.NOT_SEEN, "the run was too short", rule, source)

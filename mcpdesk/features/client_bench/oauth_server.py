@@ -17,7 +17,7 @@ from mcpdesk.features.client_bench.bench_http import answer_message
 from mcpdesk.features.client_bench.bench_report import ClientFacts, Message, add_message
 from mcpdesk.features.client_bench.page_visit import HOSTS, UNDELIVERED
 from mcpdesk.features.client_bench.scripted_server import (
-    Reply,
+    ScriptedReply,
     ScriptedServer,
     client_info,
     offered_revision,
@@ -27,9 +27,9 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.testing.authorization_server import (
     ENDPOINT,
     RESOURCE_METADATA,
-    AuthorizationServer,
     Document,
     IssuedToken,
+    LocalAuthorizationServer,
     TokenRefused,
     is_verified,
 )
@@ -123,7 +123,7 @@ class Observations(Struct):
     """Number of token requests with a code from such a redirect."""
 
 
-class BenchServer(AuthorizationServer):
+class BenchServer(LocalAuthorizationServer):
     """Records the requests of a client. It refuses a violation only if there is no other way."""
 
     def __init__(self, probe: Probe, lifetime_s: float, *, asks: bool) -> None:
@@ -327,7 +327,7 @@ class BenchServer(AuthorizationServer):
         parts += [f'resource_metadata="{self.origin}{METADATA}"', f'scope="{SCOPE}"']
         return web.Response(status=401, headers={"WWW-Authenticate": f"Bearer {', '.join(parts)}"})
 
-    def _message(self, message: Any, reply: Reply) -> None:
+    def _message(self, message: Any, reply: ScriptedReply) -> None:
         info = client_info(message)
         if isinstance(name := info.get("name"), str):
             self._describe(name=name, version=str(info.get("version", "")))

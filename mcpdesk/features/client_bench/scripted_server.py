@@ -31,7 +31,7 @@ LISTS: dict[str, JSONObject] = {
 CALLED: JSONObject = {"content": [{"type": "text", "text": "ok"}]}
 
 
-class Reply(Struct, frozen=True):
+class ScriptedReply(Struct, frozen=True):
     """Answer to one message."""
 
     status: int
@@ -65,14 +65,18 @@ class ScriptedServer:
         self._sessions: dict[str, str] = {}
         """Agreed revision by session id. Over stdio, the id is empty."""
 
-    def reply(self, message: Any, headers: Mapping[str, str]) -> Reply:
+    def reply(self, message: Any, headers: Mapping[str, str]) -> ScriptedReply:
         """Return the answer to a message. `headers` are those of the HTTP request, with lower-case names."""
         if not isinstance(message, dict) or not isinstance(method := message.get("method"), str):
-            return Reply(202) if isinstance(message, dict) and "method" not in message else _invalid(message)
+            return (
+                ScriptedReply(202)
+                if isinstance(message, dict) and "method" not in message
+                else _invalid(message)
+            )
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
         if "id" not in message:
-            return Reply(202)
+            return ScriptedReply(202)
         if method == "initialize" and isinstance(offered := params.get("protocolVersion"), str):
             return self._initialize(message, offered)
         meta = params.get("_meta")
@@ -98,7 +102,7 @@ class ScriptedServer:
     def _modern(self) -> list[str]:
         return [name for name in self._newest_first if BY_NAME[name].is_stateless]
 
-    def _initialize(self, message: JSONObject, offered: str) -> Reply:
+    def _initialize(self, message: JSONObject, offered: str) -> ScriptedReply:
         if not self._handshake:
             return self._unsupported(message, offered)
         agreed = offered if offered in self._handshake else self._handshake[0]
@@ -111,9 +115,9 @@ class ScriptedServer:
             "capabilities": {"tools": {}},
             "serverInfo": IDENTITY,
         }
-        return Reply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result}, session)
+        return ScriptedReply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result}, session)
 
-    def _stateless(self, message: JSONObject, method: str, version: object) -> Reply:
+    def _stateless(self, message: JSONObject, method: str, version: object) -> ScriptedReply:
         if not self._modern:
             # As servers answer that do not know the stateless era.
             if self._is_http:
@@ -127,7 +131,7 @@ class ScriptedServer:
             return _result(message, _complete(result | {"ttlMs": 0, "cacheScope": "private"}))
         return self._handle(message, method, is_stateless=True)
 
-    def _handle(self, message: JSONObject, method: str, *, is_stateless: bool) -> Reply:
+    def _handle(self, message: JSONObject, method: str, *, is_stateless: bool) -> ScriptedReply:
         result = LISTS.get(method, CALLED if method == "tools/call" else None)
         if method == "ping" and not is_stateless:
             result = {}
@@ -140,7 +144,7 @@ class ScriptedServer:
             result = _complete(result | more)
         return _result(message, result)
 
-    def _unsupported(self, message: JSONObject, requested: object) -> Reply:
+    def _unsupported(self, message: JSONObject, requested: object) -> ScriptedReply:
         data = {"supported": self._newest_first, "requested": requested}
         text = f"Unsupported protocol version; supported: {', '.join(self._newest_first)}"
         return _error(message, ErrorCode.UNSUPPORTED_VERSION, text, status=400, data=data)
@@ -175,19 +179,19 @@ def _complete(result: JSONObject) -> JSONObject:
     return {"resultType": "complete", **result, "_meta": {SERVER_KEY: IDENTITY}}
 
 
-def _result(message: JSONObject, result: JSONObject) -> Reply:
-    return Reply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result})
+def _result(message: JSONObject, result: JSONObject) -> ScriptedReply:
+    return ScriptedReply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result})
 
 
 def _error(
     message: JSONObject, code: int, text: str, *, status: int = 200, data: JSONObject | None = None
-) -> Reply:
+) -> ScriptedReply:
     error: JSONObject = {"code": int(code), "message": text}
     if data is not None:
         error["data"] = data
-    return Reply(status, {"jsonrpc": "2.0", "id": message["id"], "error": error})
+    return ScriptedReply(status, {"jsonrpc": "2.0", "id": message["id"], "error": error})
 
 
-def _invalid(message: Any) -> Reply:
+def _invalid(message: Any) -> ScriptedReply:
     error = {"code": int(ErrorCode.INVALID_REQUEST), "message": "The body must be one JSON-RPC message"}
-    return Reply(400, {"jsonrpc": "2.0", "id": None, "error": error})
+    return ScriptedReply(400, {"jsonrpc": "2.0", "id": None, "error": error})

@@ -87,7 +87,7 @@ class DeskRoutes(ExtraRoutes):
         def log(*_: object, **__: object) -> None:
             """Discard the log line."""
 
-        # A link to all replicas would be connected only while a person watches.
+        # A link to all cores would be connected only while a person watches.
         open_own = self._site.own_front_end
         assert open_own is not None
         return HostedEndpoint(desk_server(open_own().link), Services(log), Unrecorded())

@@ -1,4 +1,4 @@
-"""Verdict of `era-bench` about clients of one or both eras, over HTTP and stdio."""
+"""CheckVerdict of `era-bench` about clients of one or both eras, over HTTP and stdio."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.cli.main import run
-from mcpdesk.features.client_bench.bench_report import Check, Verdict
+from mcpdesk.features.client_bench.bench_report import Check, CheckVerdict
 from mcpdesk.features.client_bench.era_servers import SERVED, EraRecorder
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import LATEST, REVISIONS
@@ -74,7 +74,7 @@ def test_client_of_both_eras_falls_back() -> None:
     assert found["speaks"].observed == "uses 2025-06-18"
     assert found["falls-back"].observed == "yes: `initialize` with 2025-11-25"
     found.pop("offers")
-    assert {each.verdict for each in found.values()} == {Verdict.PASS}
+    assert {each.verdict for each in found.values()} == {CheckVerdict.PASS}
 
 
 def test_client_of_the_handshake_era_changes_the_era_or_ends() -> None:
@@ -91,14 +91,14 @@ def test_client_must_not_fall_back_from_a_stateless_server() -> None:
     client = _Client(LATEST.name)
     client.stateless("server/discover")
     client.initialize()
-    assert client.checks["stays-stateless"].verdict is Verdict.FAIL
+    assert client.checks["stays-stateless"].verdict is CheckVerdict.FAIL
 
 
 def test_handshake_has_no_stateless_metadata() -> None:
     client = _Client("2025-11-25")
     client.stateless("server/discover")
     client.initialize(_meta={VERSION_KEY: LATEST.name})
-    assert client.checks["falls-back"].verdict is Verdict.FAIL
+    assert client.checks["falls-back"].verdict is CheckVerdict.FAIL
 
 
 def test_wrong_headers_are_named() -> None:
@@ -106,13 +106,13 @@ def test_wrong_headers_are_named() -> None:
     client.stateless("tools/list", mcp_method="", accept="application/json")
     found = client.checks
     assert found["routing-headers"].observed == "missing or different: Mcp-Method"
-    assert found["accept-header"].verdict is Verdict.FAIL
+    assert found["accept-header"].verdict is CheckVerdict.FAIL
     client = _Client("all")
     client.initialize()
     client.send("tools/list")
     found = client.checks
-    assert found["version-header"].verdict is Verdict.FAIL
-    assert found["session-header"].verdict is Verdict.FAIL
+    assert found["version-header"].verdict is CheckVerdict.FAIL
+    assert found["session-header"].verdict is CheckVerdict.FAIL
     assert found["initialized"].observed == "not sent"
 
 
@@ -121,7 +121,7 @@ def test_client_that_refuses_the_revision_of_the_server_is_no_fault() -> None:
     client.initialize()
     found = client.checks
     assert found["speaks"].observed == "does not use it: ended after the server answered with 2024-11-05"
-    assert Verdict.FAIL not in {each.verdict for each in found.values()}
+    assert CheckVerdict.FAIL not in {each.verdict for each in found.values()}
 
 
 def test_there_is_a_server_for_each_revision() -> None:

@@ -1,4 +1,4 @@
-"""Verdict of `oauth-bench` about good and bad clients, in this process and as the command."""
+"""CheckVerdict of `oauth-bench` about good and bad clients, in this process and as the command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcpdesk.client.oauth.grants import ClientSetup
 from mcpdesk.errors import AuthorizationError
 from mcpdesk.features.client_bench import oauth_server
 from mcpdesk.features.client_bench.bench_http import listening
-from mcpdesk.features.client_bench.bench_report import Verdict
+from mcpdesk.features.client_bench.bench_report import CheckVerdict
 from mcpdesk.features.client_bench.oauth_checks import checks, is_decided
 from mcpdesk.features.client_bench.oauth_server import RENEWALS, SCOPE, BenchServer, Probe
 from mcpdesk.testing.authorization_server import MAX_BODY_BYTES, MAX_FORM_FIELDS, IssuedToken
@@ -51,7 +51,7 @@ async def _bench(probe: Probe = Probe.LOGIN, lifetime_s: float = 3600) -> AsyncI
         yield server
 
 
-def _verdicts(server: BenchServer, *, is_over: bool = True) -> dict[str, Verdict]:
+def _verdicts(server: BenchServer, *, is_over: bool = True) -> dict[str, CheckVerdict]:
     return {
         each.name: each.verdict for each in checks(server.probe, server.seen, server.url, is_over=is_over)
     }
@@ -92,8 +92,8 @@ async def test_own_client_passes_every_check() -> None:
             await _call(client)
         assert is_decided(Probe.LOGIN, server.seen, server.url)
         found = _verdicts(server, is_over=False)
-    assert found.pop("registration") is Verdict.FACT
-    assert set(found.values()) == {Verdict.PASS}, found
+    assert found.pop("registration") is CheckVerdict.FACT
+    assert set(found.values()) == {CheckVerdict.PASS}, found
     assert server.seen.client.name == "desk"
 
 
@@ -102,7 +102,7 @@ async def test_own_client_refuses_a_wrong_redirect(probe: Probe) -> None:
     async with _bench(probe) as server, _desk(server) as client:
         with pytest.raises(AuthorizationError, match=r"came back (without iss|from)"):
             await _call(client)
-        assert list(_verdicts(server).values()) == [Verdict.PASS]
+        assert list(_verdicts(server).values()) == [CheckVerdict.PASS]
 
 
 class _Raw:
@@ -198,28 +198,28 @@ async def _registers_without_type(client: _Raw) -> None:
 @pytest.mark.parametrize(
     ("behave", "check", "verdict", "words"),
     [
-        (_without_challenge, "challenge", Verdict.FAIL, "/.well-known/oauth-protected-resource/mcp"),
-        (lambda client: client.log_in(code_challenge=None), "pkce", Verdict.FAIL, "no code_challenge"),
-        (lambda client: client.log_in(code_challenge_method="plain"), "pkce", Verdict.FAIL, "plain"),
-        (lambda client: client.log_in(code_challenge="other"), "pkce", Verdict.FAIL, "does not match"),
-        (lambda client: client.log_in(resource=None), "resource", Verdict.FAIL, "authorization request"),
-        (lambda client: client.log_in(state=None), "state", Verdict.WARNING, "missing"),
-        (lambda client: client.log_in(scope="all"), "scope", Verdict.WARNING, "'all'"),
-        (lambda client: client.log_in(), "registration", Verdict.FACT, "had before"),
-        (_registers_without_type, "application-type", Verdict.WARNING, "missing"),
-        (_token_in_the_address, "bearer", Verdict.FAIL, "in a URL"),
-        (_reuses_a_refresh_token, "rotation", Verdict.FAIL, "used refresh token"),
-        (_reuses_a_refresh_token, "login-kept", Verdict.FAIL, "lost its tokens"),
-        (_logs_in_after_expiry, "expiry", Verdict.FAIL, "new login"),
-        (_logs_in_after_expiry, "login-kept", Verdict.FAIL, "2 times"),
-        (_gives_up_after_expiry, "expiry", Verdict.FAIL, "never renewed"),
-        (_gives_up_after_expiry, "login-kept", Verdict.FAIL, "without a valid token"),
-        (_logs_in_after_a_revocation, "rejected-token", Verdict.WARNING, "new login"),
-        (_logs_in_after_a_revocation, "expiry", Verdict.PASS, "before the token expired"),
+        (_without_challenge, "challenge", CheckVerdict.FAIL, "/.well-known/oauth-protected-resource/mcp"),
+        (lambda client: client.log_in(code_challenge=None), "pkce", CheckVerdict.FAIL, "no code_challenge"),
+        (lambda client: client.log_in(code_challenge_method="plain"), "pkce", CheckVerdict.FAIL, "plain"),
+        (lambda client: client.log_in(code_challenge="other"), "pkce", CheckVerdict.FAIL, "does not match"),
+        (lambda client: client.log_in(resource=None), "resource", CheckVerdict.FAIL, "authorization request"),
+        (lambda client: client.log_in(state=None), "state", CheckVerdict.WARNING, "missing"),
+        (lambda client: client.log_in(scope="all"), "scope", CheckVerdict.WARNING, "'all'"),
+        (lambda client: client.log_in(), "registration", CheckVerdict.FACT, "had before"),
+        (_registers_without_type, "application-type", CheckVerdict.WARNING, "missing"),
+        (_token_in_the_address, "bearer", CheckVerdict.FAIL, "in a URL"),
+        (_reuses_a_refresh_token, "rotation", CheckVerdict.FAIL, "used refresh token"),
+        (_reuses_a_refresh_token, "login-kept", CheckVerdict.FAIL, "lost its tokens"),
+        (_logs_in_after_expiry, "expiry", CheckVerdict.FAIL, "new login"),
+        (_logs_in_after_expiry, "login-kept", CheckVerdict.FAIL, "2 times"),
+        (_gives_up_after_expiry, "expiry", CheckVerdict.FAIL, "never renewed"),
+        (_gives_up_after_expiry, "login-kept", CheckVerdict.FAIL, "without a valid token"),
+        (_logs_in_after_a_revocation, "rejected-token", CheckVerdict.WARNING, "new login"),
+        (_logs_in_after_a_revocation, "expiry", CheckVerdict.PASS, "before the token expired"),
     ],
 )
 async def test_violation_has_its_own_verdict(
-    behave: Callable[[_Raw], Awaitable[object]], check: str, verdict: Verdict, words: str
+    behave: Callable[[_Raw], Awaitable[object]], check: str, verdict: CheckVerdict, words: str
 ) -> None:
     async with _raw() as client:
         assert await client.call() == 401
@@ -233,13 +233,13 @@ async def test_violation_has_its_own_verdict(
 async def test_code_of_a_wrong_redirect_must_not_be_used(probe: Probe) -> None:
     async with _raw(probe) as client:
         returned = await client.authorize()
-        assert list(_verdicts(client.server).values()) == [Verdict.PASS]
+        assert list(_verdicts(client.server).values()) == [CheckVerdict.PASS]
         assert returned.get("iss") != client.server.origin or probe is Probe.WRONG_STATE
         await client.token(grant_type="authorization_code", code=returned["code"], code_verifier=VERIFIER)
-        older = Verdict.FAIL if probe is Probe.WRONG_STATE else Verdict.WARNING
+        older = CheckVerdict.FAIL if probe is Probe.WRONG_STATE else CheckVerdict.WARNING
         assert list(_verdicts(client.server).values()) == [older]
         client.server.seen.is_stateless = True  # the rules about iss are new in 2026-07-28
-        assert list(_verdicts(client.server).values()) == [Verdict.FAIL]
+        assert list(_verdicts(client.server).values()) == [CheckVerdict.FAIL]
 
 
 async def test_bench_serves_only_its_own_host_and_redirects_only_to_this_machine() -> None:
