@@ -596,7 +596,7 @@ class _Check:
         """Return the faults that did not stop the step, without those that contain `but`."""
         rule = "The server follows the specifications."
         return [
-            LoginRule(RuleState.WARNING, rule, "", text[:MAX_VALUE_LENGTH])
+            LoginRule(RuleState.WARNING, rule, "", masked_value(text))
             for text in self._deviations
             if but not in text
         ]
@@ -646,7 +646,7 @@ def _rule(
     *,
     otherwise: RuleState = RuleState.BROKEN,
 ) -> LoginRule:
-    observed = mask_text(observed[:MAX_VALUE_LENGTH])
+    observed = masked_value(observed)
     if is_followed:
         return LoginRule(RuleState.FOLLOWED, rule, source, observed)
     return LoginRule(otherwise, rule, source, observed, hint)
@@ -656,13 +656,13 @@ def _broken(rule: str, source: str, error: CallError, hint: str = "") -> LoginRu
     """Return the rule that an error is about."""
     if isinstance(error, AuthorizationError):
         source, hint = error.clause or source, error.hint or hint
-    observed = mask_text(error.message[:MAX_VALUE_LENGTH])
+    observed = masked_value(error.message)
     return LoginRule(RuleState.BROKEN, rule, source, observed, hint or str(getattr(error, "hint", "")))
 
 
 def _shown(values: dict[str, str]) -> dict[str, str]:
     """Return the values that are not empty, masked and cut."""
-    return {name: mask_text(text[:MAX_VALUE_LENGTH]) for name, text in values.items() if text}
+    return {name: masked_value(text) for name, text in values.items() if text}
 
 
 def _facts(grant: OAuthGrant) -> dict[str, str]:
@@ -683,3 +683,10 @@ def _lifetime(grant: OAuthGrant) -> str:
     left_s = round(grant.expires - time.time())
     amount = f"{abs(left_s)} s" if abs(left_s) < 120 else f"{abs(left_s) // 60} min"
     return f"expires in {amount}" if left_s > 0 else f"expired {amount} ago"
+
+
+def masked_value(text: str) -> str:
+    """Return the beginning of a value. It is cut after its secrets are masked, because the beginning of a
+    secret may not be recognized as one.
+    """
+    return mask_text(text)[:MAX_VALUE_LENGTH]

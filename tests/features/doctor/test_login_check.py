@@ -22,7 +22,7 @@ from mcpdesk.cli.main import run
 from mcpdesk.client.oauth.login_options import LoginOptions, Secret
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
-from mcpdesk.features.doctor.login_check import LoginPlan, check_login
+from mcpdesk.features.doctor.login_check import LoginPlan, check_login, masked_value
 from mcpdesk.features.doctor.login_report import LoginReport, LoginStep, RuleState, StepName, StepState
 from mcpdesk.features.doctor.login_text import login_lines
 from tests.support.guarded_server import Document, GuardedServer
@@ -312,3 +312,10 @@ async def test_command_prints_json_of_its_schema(tmp_path: Path) -> None:
     assert (report["version"], report["needs_person"]) == (1, True)
     assert report["next"] == f"mcpdesk login {server.url}"
     assert [each["name"] for each in report["steps"]] == [each.value for each in StepName]
+
+
+def test_long_token_is_masked_before_it_is_cut() -> None:
+    header = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9"
+    shown = masked_value(f"token {header}.{'a' * 400}.{'b' * 80} was refused")
+    assert header not in shown and "aaaa" not in shown
+    assert shown.endswith("was refused")
