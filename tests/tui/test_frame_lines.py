@@ -203,7 +203,7 @@ async def test_palette_and_help_stay_at_any_width(width: int) -> None:
         assert len(text) <= width and "palette" in text and "help" in text
 
 
-VERBS = ("⏎ details", "/ filter", "r repeat", "space actions")
+VERBS = ("details", "/ filter", "r repeat", "space actions")
 """The keys of Traffic that its footer names at every size."""
 MAX_KEYS = 7
 

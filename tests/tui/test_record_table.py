@@ -86,7 +86,7 @@ async def test_a_table_is_sorted_filtered_and_leads_to_the_object() -> None:
         await until(lambda: "name↑" in stage.shown(), pilot)
         await pilot.press("down", "enter")
         await until(lambda: 'name: "person 119"' in stage.shown(), pilot)
-        await pilot.press("shift+left")
+        view.action_show_tab(-1)
         await until(lambda: "12 of 200 rows" in stage.shown(), pilot)
 
 

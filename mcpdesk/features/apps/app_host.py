@@ -9,7 +9,6 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.features.apps.app_resource import is_app_uri
 from mcpdesk.features.apps.open_apps import AppView, CloseApps, EndCall, OpenApp, OpenApps
 from mcpdesk.hosting.host_part import HostPart
 
@@ -74,6 +73,7 @@ class AppHost(HostPart):
 
     def _open(self, intent: OpenApp) -> str:
         from mcpdesk.features.apps.app_pages import AppPages, loopback_sockets
+        from mcpdesk.features.apps.app_resource import is_app_uri
         from mcpdesk.features.apps.app_session import AppSession, ToolRun
         from mcpdesk.features.apps.server_access import access_to
 

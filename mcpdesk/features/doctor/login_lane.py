@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from msgspec import Struct
 
-from mcpdesk.client.targets import UrlTarget
 from mcpdesk.hosting.host_part import HostPart
 from mcpdesk.link.feature_part import FeaturePart, FeatureStates, Intent
 
 if TYPE_CHECKING:
+    from mcpdesk.client.targets import UrlTarget
     from mcpdesk.hosting.host_part import StartedCore
     from mcpdesk.upstream.upstream import Upstream
 
@@ -74,6 +74,14 @@ class LoginLanes(FeaturePart, frozen=True):
         )
 
 
+def _url_target(upstream: Upstream) -> UrlTarget | None:
+    """Return the URL of a remote server. None for any other server."""
+    from mcpdesk.client.targets import UrlTarget
+
+    target = upstream.plan.target
+    return target if isinstance(target, UrlTarget) else None
+
+
 class LoginChecks(HostPart):
     """Checks the logins of one core."""
 
@@ -86,18 +94,19 @@ class LoginChecks(HostPart):
     def link_part(self) -> LoginLanes:
         """Servers with a login, and their checks."""
         upstreams = list(self._core.upstreams.items())
-        names = tuple(name for name, each in upstreams if isinstance(each.plan.target, UrlTarget))
+        names = tuple(name for name, each in upstreams if _url_target(each) is not None)
         return LoginLanes(names, tuple(self._lanes.values()))
 
     def do(self, intent: Intent[Any]) -> bool:
         """Begin a check, unless one is running. Raises: ValueError."""
         assert isinstance(intent, CheckLogin)
         upstream = self._core.upstreams.get(intent.server)
-        if upstream is None or not isinstance(upstream.plan.target, UrlTarget):
+        target = None if upstream is None else _url_target(upstream)
+        if upstream is None or target is None:
             raise ValueError(f"{intent.server} {NO_LOGIN}")
         task = self._tasks.get(intent.server)
         if task is None or task.done():
-            check = self._check(upstream, upstream.plan.target, intent.renews)
+            check = self._check(upstream, target, intent.renews)
             self._tasks[intent.server] = asyncio.get_running_loop().create_task(check)
         return True
 

@@ -385,6 +385,7 @@ async def test_what_is_typed_for_a_held_message_stays_until_the_message_is_gone(
         await it.pilot.press("e")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog))
         assert it.app.screen.query_one(HeldList).cursor == 1, "the message of the selected line"
+        it.app.screen.query_one(HeldList).focus()  # `e` began in the text
         await it.pilot.press("home")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog) and '"a": 10,' in it.shown())
         assert "r releases it as changed" in it.shown()

@@ -55,7 +55,7 @@ async def test_the_palette_offers_to_hold_messages_on_every_screen(tmp_path: Pat
         running_desk(folder) as desk,
         bench(desk, size=(80, 24)) as it,  # type: ignore[arg-type]
     ):
-        await it.pilot.press("ctrl+p", *"hold", "enter")
+        await it.pilot.press("ctrl+p", *"hold", "space", *"mess", "enter")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog))
         assert it.app.main.shown == "traffic"
         await it.pilot.press("escape", "4")
