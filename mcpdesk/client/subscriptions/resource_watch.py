@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 from mcpdesk.client.connection import ServerConnection
@@ -44,7 +45,10 @@ class ResourceWatch:
             self._begin(self._send_request("resources/unsubscribe", uri))
 
     def close(self) -> None:
-        """Stop watching all resources."""
+        """Stop watching all resources. The connection may be used further, so nothing stays registered."""
+        with suppress(ValueError):  # it was closed before
+            self._connection.listeners.remove(self._on_notification)
+            self._connection.on_new_session.remove(self._subscribe_again)
         for task in self._tasks:
             task.cancel()
 
