@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,35 +19,32 @@ if TYPE_CHECKING:
 REMOVED = "The server of this app was removed or replaced."
 
 
-class ServerAccess:
+class ServerAccess(ABC):
     """Requests of one app to its server. Must be used on the core's loop."""
 
-    needs_consent = False
+    needs_consent: bool
     """True if a person must agree before the app calls a tool that is not marked as read-only."""
 
+    @abstractmethod
     def definition(self, tool: str) -> Mapping[str, Any] | None:
         """Return the definition of a tool, or None if the server does not list it."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def request(self, method: str, params: JSONObject) -> JSONObject:
-        """Return the response to a request: an object with `result` or `error`."""
-        call = self._client().request(method, params)
-        try:
-            outcome = await asyncio.wrap_future(call.outcome)
-        except asyncio.CancelledError:
-            call.cancel()
-            raise
-        return {"error": outcome.error} if outcome.result is None else {"result": outcome.result}
+        """Return the response to a request: an object with `result` or `error`.
 
+        Raises: ValueError if the server was removed or replaced.
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """End the running requests."""
-
-    def _client(self) -> DeskClient:
-        raise NotImplementedError
 
 
 class HostedAccess(ServerAccess):
     """Access to a server of this process, over a connection of the app. Policies apply to its calls."""
+
+    needs_consent = False
 
     def __init__(self, core: StartedCore, server: str, peer: str) -> None:
         self._core = core
@@ -63,13 +61,13 @@ class HostedAccess(ServerAccess):
         item = self._endpoint.server.tools.get(tool)
         return None if item is None else WIRE["tools"](item)
 
-    def close(self) -> None:
-        self._desk.close()
-
-    def _client(self) -> DeskClient:
+    async def request(self, method: str, params: JSONObject) -> JSONObject:
         if self._core.endpoints.get(self._endpoint.name) is not self._endpoint:
             raise ValueError(REMOVED)
-        return self._desk
+        return await _response(self._desk, method, params)
+
+    def close(self) -> None:
+        self._desk.close()
 
 
 class UpstreamAccess(ServerAccess):
@@ -86,17 +84,18 @@ class UpstreamAccess(ServerAccess):
         offers = (each for each in self._upstream.status.offers if each.kind == "tool" and each.name == tool)
         return next((each.definition for each in offers), None)
 
-    def close(self) -> None:
-        if self._desk is not None:
-            self._desk.close()
-
-    def _client(self) -> DeskClient:
+    async def request(self, method: str, params: JSONObject) -> JSONObject:
         upstream = self._upstream
         if self._core.upstreams.get(upstream.name) is not upstream:
             raise ValueError(REMOVED)
         if self._desk is None or self._desk.server is not upstream.connection:
+            self.close()
             self._desk = DeskClient(upstream.connection, upstream.number, _run)
-        return self._desk
+        return await _response(self._desk, method, params)
+
+    def close(self) -> None:
+        if self._desk is not None:
+            self._desk.close()
 
 
 def access_to(core: StartedCore, server: str, peer: str) -> ServerAccess:
@@ -106,6 +105,16 @@ def access_to(core: StartedCore, server: str, peer: str) -> ServerAccess:
     if server in core.upstreams:
         return UpstreamAccess(core, server)
     raise ValueError(f"This core has no server {server}.")
+
+
+async def _response(desk: DeskClient, method: str, params: JSONObject) -> JSONObject:
+    call = desk.request(method, params)
+    try:
+        outcome = await asyncio.wrap_future(call.outcome)
+    except asyncio.CancelledError:
+        call.cancel()
+        raise
+    return {"error": outcome.error} if outcome.result is None else {"result": outcome.result}
 
 
 def _run(function: Callable[[], object]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.features import VARIABLE
-from mcpdesk.features.apps.open_apps import OpenApp, OpenApps
+from mcpdesk.features.apps.open_apps import CloseApps, OpenApp, OpenApps
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan, UpstreamState
 from tests.features.apps.board_folder import URI, board_folder
@@ -99,6 +99,28 @@ async def test_an_app_of_a_removed_server_calls_nothing(tmp_path: Path) -> None:
             await until(lambda: not desk.view().servers)
             answer = await page.ask("resources/read", {"uri": URI})
             assert "was removed" in answer["error"]["message"]
+
+
+async def test_an_app_leaves_nothing_on_connections_that_it_no_longer_uses(tmp_path: Path) -> None:
+    async with (
+        running_desk(board_folder(tmp_path / "boards"), http=True) as far,
+        running_desk(upstreams=[plan(far)]) as desk,
+    ):
+        await connected(desk)
+        upstream = desk.host.upstreams["far"]
+        first, before = upstream.connection, list(upstream.connection.listeners)
+        url: str = await in_time(asyncio.wrap_future(desk.do(BOARD)))
+        async with page_of(url) as page:
+            await page.initialize()
+            assert len(first.listeners) > len(before)
+            desk.reconnect_with_revision("far", "")
+            await until(lambda: upstream.connection is not first)
+            await connected(desk)
+            second, usual = upstream.connection, list(upstream.connection.listeners)
+            assert "result" in await page.ask("resources/read", {"uri": URI})
+            assert first.listeners == before
+        await asyncio.wrap_future(desk.do(CloseApps()))
+        await until(lambda: second.listeners == usual)
 
 
 @pytest.mark.process
