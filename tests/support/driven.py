@@ -16,7 +16,7 @@ from textual.keys import KEY_NAME_REPLACEMENTS, REPLACED_KEYS, key_to_character
 from textual.pilot import Pilot
 
 from mcpdesk.tui.app import DeskApp
-from tests.support.patience import until
+from tests.support.patience import screen_lines, until
 
 T = TypeVar("T")
 
@@ -134,4 +134,4 @@ class OnScreen:
 
     def shown(self) -> str:
         """The screen as text."""
-        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
+        return "\n".join(screen_lines(self.app))

@@ -186,4 +186,12 @@ def screen_text(app: Any) -> str:
     """The screen of a Textual app as lines of text."""
     if not app.is_running:
         return "(the app has ended)"
-    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips())
+    return "\n".join(line.rstrip() for line in screen_lines(app))
+
+
+def screen_lines(app: Any) -> list[str]:
+    """The lines of the screen of a Textual app, in full width.
+
+    Textual's public way is an SVG, which needs much more time.
+    """
+    return [strip.text for strip in app.screen._compositor.render_strips()]

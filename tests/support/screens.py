@@ -28,7 +28,7 @@ from tests.support.activity import callback, job, todo
 from tests.support.activity import link_with as link_with_work
 from tests.support.fake_link import FakeLink, sample_questions
 from tests.support.frame import STUBS, running_frame
-from tests.support.patience import WITHIN_S, until
+from tests.support.patience import WITHIN_S, screen_lines, until
 from tests.support.screen_text import ScreenText, draw_screen
 from tests.support.still_clock import MOMENT, still_clock
 from tests.support.traffic import (
@@ -122,7 +122,7 @@ async def visit_screens(size: tuple[int, int], only: str = "") -> AsyncIterator[
 
 def _shows(pilot: Pilot[Any], words: Iterable[str]) -> bool:
     visible_screen_stack.set(pilot.app._background_screens)
-    shown = "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+    shown = "\n".join(screen_lines(pilot.app))
     return all(each in shown for each in words)
 
 

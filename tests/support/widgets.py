@@ -14,6 +14,7 @@ from textual.widget import Widget
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.form_model import form_node
 from tests.support.driven import driven
+from tests.support.patience import screen_lines
 
 
 class Stage(App[None]):
@@ -33,7 +34,7 @@ class Stage(App[None]):
 
     def shown(self) -> str:
         """The screen as text."""
-        return "\n".join(strip.text for strip in self.screen._compositor.render_strips())
+        return "\n".join(screen_lines(self))
 
 
 @asynccontextmanager

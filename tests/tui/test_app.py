@@ -27,7 +27,7 @@ from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.driven import driven
 from tests.support.frame import quiet_link, running_frame, toasts
-from tests.support.patience import WITHIN_S, until
+from tests.support.patience import WITHIN_S, screen_lines, until
 from tests.support.traffic import IN, OUT, call, connection, text
 
 LOSSES = ("2 running calls", "1 connected client")
@@ -281,7 +281,7 @@ async def test_news_have_a_row_of_their_own_above_the_keys(
     async with running_frame(size=size) as (app, pilot):
 
         def rows() -> list[str]:
-            return [strip.text for strip in app.screen._compositor.render_strips()]
+            return screen_lines(app)
 
         def other_rows() -> str:
             return "".join(row for place, row in enumerate(rows()) if place != len(rows()) + at)
@@ -315,7 +315,7 @@ async def test_news_are_cut_to_the_width_of_the_moment_and_older_ones_do_not_com
     async with running_frame(size=(80, 30)) as (app, pilot):
 
         def row() -> str:
-            return app.screen._compositor.render_strips()[-2].text
+            return screen_lines(app)[-2]
 
         app.show_news("long " * 18, "warning", " · v d compares")
         await until(lambda: "…" in row() and " · v d compares · ! shows all" in row(), pilot)

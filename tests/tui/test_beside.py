@@ -22,7 +22,7 @@ from mcpdesk.tui.widgets.beside import MIN_WIDTH_BESIDE, DetailState
 from tests.support.activity import job, link_with
 from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
-from tests.support.patience import until
+from tests.support.patience import screen_lines, until
 
 NARROW, WIDE = MIN_WIDTH_BESIDE - 1, MIN_WIDTH_BESIDE
 
@@ -123,7 +123,7 @@ async def test_details_of_a_log_line_follow_the_cursor_and_enter_closes_them() -
 
 
 def app_text(app: DeskApp) -> str:
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+    return "\n".join(screen_lines(app))
 
 
 def side_text(app: DeskApp, side: Widget) -> str:

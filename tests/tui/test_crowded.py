@@ -25,7 +25,7 @@ from mcpdesk.tui.widgets.beside import MIN_WIDTH_BESIDE
 from tests.support.activity import job, link_with
 from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
-from tests.support.patience import until
+from tests.support.patience import screen_lines, until
 from tests.support.traffic import IN, OUT, call, connection, settle, text
 from tests.support.workbench import tool
 
@@ -81,7 +81,7 @@ def crowded_link() -> FakeLink:
 
 def drawn(app: DeskApp) -> list[str]:
     """Lines of the screen."""
-    return [strip.text for strip in app.screen._compositor.render_strips()]
+    return screen_lines(app)
 
 
 def cells(line: str, start: int, end: int) -> str:

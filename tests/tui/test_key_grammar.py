@@ -21,7 +21,7 @@ from mcpdesk.tui.screens.palette import action_choices as palette_choices
 from mcpdesk.tui.screens.palette import name_of
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, running_frame
-from tests.support.patience import until
+from tests.support.patience import screen_lines, until
 
 GRAMMAR = {
     "enter": "open choose details fold next_page",
@@ -210,7 +210,7 @@ def empty_link() -> FakeLink:
 
 def look(app: DeskApp) -> object:
     """Everything that a key may change: dialog, focus, text of the screen, news and clipboard."""
-    shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+    shown = "\n".join(screen_lines(app))
     return app.screen, app.focused, shown, len(app.news_log), app.clipboard, app.is_running
 
 

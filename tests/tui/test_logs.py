@@ -29,7 +29,7 @@ from mcpdesk.tui.widgets.menu import Menu
 from tests.support.desk import running_desk
 from tests.support.driven import driven
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
-from tests.support.patience import until
+from tests.support.patience import screen_lines, until
 from tests.support.traffic import IN, OUT, call, connection, text
 
 
@@ -168,7 +168,7 @@ async def test_secrets_are_masked_in_the_list_in_full_and_when_copied() -> None:
         await pilot.press("enter", "y", "t")
         await pilot.pause()
         text = str(pane.query_one("VerticalScroll Static", Static).content)
-        drawn = "".join(strip.text for strip in app.screen._compositor.render_strips())
+        drawn = "".join(screen_lines(app))
         assert "password" in drawn and "api_key" in text and "password" in app.clipboard
         for told in (drawn, text, app.clipboard):
             assert "hunter2" not in told and "s3cret" not in told

@@ -17,7 +17,7 @@ from mcpdesk.tui.workbench.offered_servers import OfferedServers
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.driven import driven
 from tests.support.made_up_home import SECRET, make_home
-from tests.support.patience import until
+from tests.support.patience import screen_lines, until
 
 pytestmark = pytest.mark.slow
 Shown = tuple[DeskApp, Pilot[None], RunningDesk]
@@ -35,7 +35,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def text(app: DeskApp) -> str:
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+    return "\n".join(screen_lines(app))
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen, TabTarget
 from mcpdesk.tui.screens.theme_menu import ThemeMenu
 from tests.support.action_menu import choose_action
 from tests.support.frame import running_frame
-from tests.support.patience import until
+from tests.support.patience import screen_lines, until
 from tests.support.workbench import bench, link_with, tool
 
 
@@ -169,5 +169,5 @@ async def test_the_last_news_show_what_a_terminal_may_not_have_taken() -> None:
         app.copy("url: http://127.0.0.1\nkey: 42", "the configuration")
         await pilot.press("exclamation_mark")
         await pilot.pause()
-        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        text = "\n".join(screen_lines(app))
         assert "copied the configuration" in text and "key: 42" in text
