@@ -199,7 +199,8 @@ class LocalAuthorizationServer:
         body = await request.read()
         try:
             asked = orjson.loads(body) if len(body) <= MAX_BODY_BYTES else None
-        except orjson.JSONDecodeError:
+            orjson.dumps(asked)  # the answer repeats it, and the encoder allows fewer levels
+        except (orjson.JSONDecodeError, TypeError):
             asked = None
         if not isinstance(asked, dict) or not isinstance(asked.get("redirect_uris", []), list):
             problem = f"the body must be a JSON object of at most {MAX_BODY_BYTES >> 10} KiB"

@@ -14,6 +14,9 @@ from msgspec.structs import replace
 VERSION = 1
 """Number of the schema. It changes when a member is removed or its meaning changes, not when one is added."""
 
+MAX_TEXT_LENGTH = 200
+"""Maximum number of characters of a text that the client chooses."""
+
 
 class CheckVerdict(StrEnum):
     """Result of one check."""
@@ -64,6 +67,11 @@ class Message(Struct, frozen=True):
     """Answer of the bench."""
     count: int = 1
     """Number of equal messages with equal answers in a row."""
+
+
+def short_text(value: object) -> str:
+    """Return the beginning of a text that the client chose, or "" for any other JSON value."""
+    return value[:MAX_TEXT_LENGTH] if isinstance(value, str) else ""
 
 
 def add_message(messages: list[Message], new: Message, most: int) -> None:

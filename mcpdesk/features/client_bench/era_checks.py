@@ -1,4 +1,4 @@
-"""CheckVerdict of `era-bench`: checks of what a client sends to a server that serves one revision, or all.
+"""Checks of `era-bench`: what a client sends to a server that serves one revision, or all.
 
 Source: MCP basic/versioning, basic/transports/streamable-http; 2025-11-25 basic/lifecycle, basic/transports.
 """

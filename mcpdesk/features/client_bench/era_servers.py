@@ -13,7 +13,13 @@ import msgspec
 import orjson
 
 from mcpdesk import private_files
-from mcpdesk.features.client_bench.bench_report import BenchRun, ClientFacts, Message, add_message
+from mcpdesk.features.client_bench.bench_report import (
+    BenchRun,
+    ClientFacts,
+    Message,
+    add_message,
+    short_text,
+)
 from mcpdesk.features.client_bench.era_checks import ALL, SeenMessage, checks, is_decided
 from mcpdesk.features.client_bench.scripted_server import (
     ScriptedReply,
@@ -28,8 +34,6 @@ SERVED = (ALL, *(each.name for each in reversed(REVISIONS)))
 """Names of the servers: one for all revisions, then one for each revision, newest first."""
 MAX_MESSAGES = 200
 """Maximum number of messages of one client that are recorded."""
-MAX_TEXT_LENGTH = 200
-"""Maximum number of characters of a text that the client chooses."""
 MAX_LINE_BYTES = 1 << 20
 """Maximum length of a line on stdin."""
 HEADERS = frozenset(
@@ -68,9 +72,9 @@ class EraRecorder:
         self.changed.set()
         if len(self._seen) >= MAX_MESSAGES or not isinstance(message, dict):
             return
-        method, params = str(message.get("method", "answer"))[:MAX_TEXT_LENGTH], message.get("params")
+        method, params = short_text(message.get("method", "answer")), message.get("params")
         params = params if isinstance(params, dict) else {}
-        meta, revision = params.get("_meta"), offered_revision(message)[:MAX_TEXT_LENGTH]
+        meta, revision = params.get("_meta"), short_text(offered_revision(message))
         answer = reply.message or {}
         result = answer.get("result", {})
         name = params.get("uri") if method == "resources/read" else None
@@ -94,11 +98,8 @@ class EraRecorder:
         add_message(self._messages, Message(at_s, f"{method}{named}", reply.text), MAX_MESSAGES)
         info = client_info(message)
         if info:
-            agent = (headers or {}).get("user-agent", "")
-            texts = [
-                str(each)[:MAX_TEXT_LENGTH] for each in (info.get("name", ""), info.get("version", ""), agent)
-            ]
-            self._client = ClientFacts(*texts)
+            texts = (info.get("name"), info.get("version"), (headers or {}).get("user-agent"))
+            self._client = ClientFacts(*map(short_text, texts))
 
     def run(self, exit_code: int | None = None) -> BenchRun:
         """Return the result."""

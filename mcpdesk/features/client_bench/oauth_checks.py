@@ -1,4 +1,4 @@
-"""CheckVerdict of `oauth-bench`: checks of what a client did in one run.
+"""Checks of `oauth-bench`: what a client did in one run.
 
 Source: MCP basic/authorization; OAuth 2.1; RFC 6750, 7591, 7636, 8707, 9207, 9728.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mcpdesk.features.client_bench.bench_report import Check, CheckVerdict
+from mcpdesk.features.client_bench.bench_report import Check, CheckVerdict, short_text
 from mcpdesk.features.client_bench.oauth_server import METADATA, SCOPE, Observations, Probe, Renewal
 
 AUTHORIZATION = "MCP 2026-07-28 basic/authorization"
@@ -116,7 +116,7 @@ def _application_type(seen: Observations) -> Iterator[Check]:
         yield Check("application-type", CheckVerdict.PASS, f"{given}", rule, REGISTRATION)
         return
     verdict = CheckVerdict.FAIL if seen.is_stateless else CheckVerdict.WARNING
-    observed = "missing" if given is None else f"{str(given)[:80]!r}"
+    observed = "missing" if given is None else repr(short_text(given) or "not a text")
     if not seen.is_stateless:
         observed += OLDER
     hint = 'Register with "application_type": "native" if the redirect URI is on the user\'s machine.'

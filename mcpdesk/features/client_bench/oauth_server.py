@@ -14,7 +14,7 @@ from aiohttp import web
 from msgspec import Struct, field
 
 from mcpdesk.features.client_bench.bench_http import answer_message
-from mcpdesk.features.client_bench.bench_report import ClientFacts, Message, add_message
+from mcpdesk.features.client_bench.bench_report import ClientFacts, Message, add_message, short_text
 from mcpdesk.features.client_bench.page_visit import HOSTS, UNDELIVERED
 from mcpdesk.features.client_bench.scripted_server import (
     ScriptedReply,
@@ -45,8 +45,6 @@ MAX_MESSAGES = 60
 """Maximum number of requests that are recorded."""
 MAX_OBSERVATIONS = 200
 """Maximum number of requests of one kind that are checked. Further ones are ignored."""
-MAX_TEXT_LENGTH = 200
-"""Maximum number of characters of a text that the client chooses."""
 RENEWALS = 2
 """Number of renewals after which the bench revokes an access token."""
 
@@ -205,7 +203,7 @@ class BenchServer(LocalAuthorizationServer):
         self._confirmations[key] = request.query_string
         while len(self._confirmations) > MAX_MESSAGES:
             del self._confirmations[next(iter(self._confirmations))]
-        client = escape(str(asked.get("client_id", ""))[:MAX_TEXT_LENGTH])
+        client = escape(short_text(asked.get("client_id")))
         text = (
             "<!doctype html><title>mcpdesk oauth-bench</title>"
             f"<p>The client {client} wants to log in to the bench."
@@ -329,9 +327,9 @@ class BenchServer(LocalAuthorizationServer):
 
     def _message(self, message: Any, reply: ScriptedReply) -> None:
         info = client_info(message)
-        if isinstance(name := info.get("name"), str):
-            self._describe(name=name, version=str(info.get("version", "")))
-        method = message.get("method") if isinstance(message, dict) else None
+        if name := short_text(info.get("name")):
+            self._describe(name=name, version=short_text(info.get("version")))
+        method = short_text(message.get("method")) if isinstance(message, dict) else ""
         revision = offered_revision(message)
         self._record(f"{method or 'a message'}{f' ({revision})' if revision else ''}", reply.text)
 
@@ -340,14 +338,14 @@ class BenchServer(LocalAuthorizationServer):
     ) -> None:
         client = self.seen.client
         self.seen.client = ClientFacts(
-            (name or client.name or registered)[:MAX_TEXT_LENGTH],
-            (version or client.version)[:MAX_TEXT_LENGTH],
-            (client.user_agent or user_agent)[:MAX_TEXT_LENGTH],
+            short_text(name or client.name or registered),
+            short_text(version or client.version),
+            short_text(client.user_agent or user_agent),
         )
 
     def _record(self, sent: str, answer: str) -> None:
         at_s = round(time.monotonic() - self._began, 3)
-        new = Message(at_s, mask_text(sent[:MAX_TEXT_LENGTH]), mask_text(answer))
+        new = Message(at_s, short_text(mask_text(sent)), mask_text(answer))
         add_message(self.seen.messages, new, MAX_MESSAGES)
 
 

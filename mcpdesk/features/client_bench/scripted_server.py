@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, is_id
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.protocol.stateless import CLIENT_KEY, SERVER_KEY, VERSION_KEY
 from mcpdesk.version import __version__
@@ -67,21 +67,26 @@ class ScriptedServer:
 
     def reply(self, message: Any, headers: Mapping[str, str]) -> ScriptedReply:
         """Return the answer to a message. `headers` are those of the HTTP request, with lower-case names."""
-        if not isinstance(message, dict) or not isinstance(method := message.get("method"), str):
-            return (
-                ScriptedReply(202)
-                if isinstance(message, dict) and "method" not in message
-                else _invalid(message)
-            )
-        params = message.get("params")
+        if not isinstance(message, dict):
+            return _invalid()
+        if "method" not in message:
+            return ScriptedReply(202)
+        method, params = message["method"], message.get("params")
         params = params if isinstance(params, dict) else {}
+        if not isinstance(method, str):
+            return _invalid()
         if "id" not in message:
             return ScriptedReply(202)
+        if not is_id(message["id"]):
+            return _invalid()
         if method == "initialize" and isinstance(offered := params.get("protocolVersion"), str):
             return self._initialize(message, offered)
         meta = params.get("_meta")
         if isinstance(meta, dict) and VERSION_KEY in meta:
-            return self._stateless(message, method, meta[VERSION_KEY])
+            version = meta[VERSION_KEY]
+            if not isinstance(version, str):
+                return _error(message, ErrorCode.INVALID_PARAMS, f"{VERSION_KEY} is not a text", status=400)
+            return self._stateless(message, method, version)
         session = headers.get("mcp-session-id", "")
         if session not in self._sessions:
             if method == "ping":
@@ -117,7 +122,7 @@ class ScriptedServer:
         }
         return ScriptedReply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result}, session)
 
-    def _stateless(self, message: JSONObject, method: str, version: object) -> ScriptedReply:
+    def _stateless(self, message: JSONObject, method: str, version: str) -> ScriptedReply:
         if not self._modern:
             # As servers answer that do not know the stateless era.
             if self._is_http:
@@ -144,7 +149,7 @@ class ScriptedServer:
             result = _complete(result | more)
         return _result(message, result)
 
-    def _unsupported(self, message: JSONObject, requested: object) -> ScriptedReply:
+    def _unsupported(self, message: JSONObject, requested: str) -> ScriptedReply:
         data = {"supported": self._newest_first, "requested": requested}
         text = f"Unsupported protocol version; supported: {', '.join(self._newest_first)}"
         return _error(message, ErrorCode.UNSUPPORTED_VERSION, text, status=400, data=data)
@@ -192,6 +197,6 @@ def _error(
     return ScriptedReply(status, {"jsonrpc": "2.0", "id": message["id"], "error": error})
 
 
-def _invalid(message: Any) -> ScriptedReply:
+def _invalid() -> ScriptedReply:
     error = {"code": int(ErrorCode.INVALID_REQUEST), "message": "The body must be one JSON-RPC message"}
     return ScriptedReply(400, {"jsonrpc": "2.0", "id": None, "error": error})

@@ -1,4 +1,4 @@
-"""CheckVerdict of `era-bench` about clients of one or both eras, over HTTP and stdio."""
+"""Verdicts of `era-bench` about clients of one or both eras, over HTTP and stdio."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from mcpdesk.cli.main import run
@@ -122,6 +123,35 @@ def test_client_that_refuses_the_revision_of_the_server_is_no_fault() -> None:
     found = client.checks
     assert found["speaks"].observed == "does not use it: ended after the server answered with 2024-11-05"
     assert CheckVerdict.FAIL not in {each.verdict for each in found.values()}
+
+
+def _nested(depth: int) -> Any:
+    value: Any = "deep"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"id": _nested(300)}, -32600),
+        ({"id": None}, -32600),
+        ({"method": _nested(900)}, -32600),
+        ({"params": {"_meta": {VERSION_KEY: _nested(300)}}}, -32602),
+        ({"params": {"protocolVersion": LATEST.name, "clientInfo": {"name": _nested(900)}}}, None),
+    ],
+)
+def test_invalid_member_is_answered_and_not_repeated(change: JSONObject, code: int | None) -> None:
+    recorder = EraRecorder("all", is_http=True)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}} | change
+    if "_meta" in message["params"]:
+        message["method"] = "tools/list"
+    reply = recorder.server.reply(message, {})
+    recorder.observe(message, reply, {})
+    answer = orjson.loads(orjson.dumps(reply.message))
+    assert answer.get("error", {}).get("code") == code
+    assert recorder.run().client.name == ""
 
 
 def test_there_is_a_server_for_each_revision() -> None:

@@ -1,4 +1,4 @@
-"""CheckVerdict of `oauth-bench` about good and bad clients, in this process and as the command."""
+"""Verdicts of `oauth-bench` about good and bad clients, in this process and as the command."""
 
 from __future__ import annotations
 
@@ -384,7 +384,8 @@ async def test_invalid_requests_are_refused_and_not_kept(
         for url in ("http://localhost@evil.example/", "http://127.0.0.1.evil.example/", "http://[")
     ]
     async with _bench() as server, aiohttp.ClientSession(server.origin) as browser, within():
-        for body in ("x" * (MAX_BODY_BYTES + 1), '{"redirect_uris": 7}', "[]"):
+        nested = f'{{"application_type": {"[" * 300}{"]" * 300}}}'
+        for body in ("x" * (MAX_BODY_BYTES + 1), '{"redirect_uris": 7}', "[]", nested):
             async with browser.post("/register", data=body) as answer:
                 assert answer.status == 400
         for path in (*refused, f"/authorize?{many}"):
