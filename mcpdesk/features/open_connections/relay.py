@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
@@ -40,7 +39,10 @@ MAX_UNREAD_BYTES = 64 << 20
 disconnected.
 """
 MAX_REQUESTS = 1024
-"""Maximum number of running requests of one command."""
+"""Maximum number of running requests and notifications of one command."""
+MAX_WATCHED_RESOURCES = 1024
+"""Maximum number of resources that one command watches."""
+TOO_MANY_REQUESTS = f"More than {MAX_REQUESTS} requests are running"
 CANNOT_CONNECT = 3
 """Exit code of a command whose server is not connected."""
 TOOL_CALL = "tools/call"
@@ -84,8 +86,6 @@ class Relay:
         """Error of the latest request, if the server could not be reached. Empty after an answer."""
         self.askers: list[RelayedCall] = []
         """Running requests, oldest first."""
-        self.watched = Counter[str]()
-        """Number of commands that watch a resource, by URI."""
         self._renewal: asyncio.Task[None] | None = None
         self.watch: ResourceWatch | None = None
         """Watched resources of a server of the stateless era, or None."""
@@ -177,10 +177,14 @@ class Relay:
             return
         for caller in list(self._callers):
             caller.leave_when_idle(f"{self.name}: {reason}")
-        self.watched.clear()
+            caller.uris.clear()
         if self.watch is not None:
             self.watch.close()
             self.watch = None
+
+    def watched(self) -> set[str]:
+        """Return the URIs of the resources that any command watches."""
+        return {uri for caller in self._callers for uri in caller.uris}
 
     @property
     def reason(self) -> str:
@@ -209,11 +213,11 @@ class Relay:
         """Report that a new session replaced a forgotten one, and watch the resources again."""
         for caller in list(self._callers):
             caller.notice(f"{self.name}: the server has forgotten the session, so its state may be lost")
-        if self.watched and self.watch is None:
+        if self.watch is None:
             self._renewal = asyncio.get_running_loop().create_task(self._watch_again())
 
     async def _watch_again(self) -> None:
-        for uri in list(self.watched):
+        for uri in self.watched():
             with suppress(CallError):
                 await self.upstream.connection.result(SUBSCRIBE, {"uri": uri})
 
@@ -340,7 +344,11 @@ class RelayCaller:
             identifier = params.get("requestId")
             if is_id(identifier) and identifier in self._running:
                 self._running[identifier].cancel()
-        elif method not in ("notifications/initialized", "notifications/roots/list_changed"):
+        elif method in ("notifications/initialized", "notifications/roots/list_changed"):
+            return
+        elif len(self._running) >= MAX_REQUESTS:
+            self.notice(f"{method} was not sent: {TOO_MANY_REQUESTS.lower()}")
+        else:
             self._begin(f"notification {next(self._notifications)}", self._notify(method, params))
 
     async def _notify(self, method: str, params: JSONObject) -> None:
@@ -349,9 +357,7 @@ class RelayCaller:
 
     def _request(self, identifier: Id, method: str, params: JSONObject) -> None:
         if len(self._running) >= MAX_REQUESTS:
-            refusal = ProtocolError(
-                ErrorCode.INTERNAL_ERROR, f"More than {MAX_REQUESTS} requests are running"
-            )
+            refusal = ProtocolError(ErrorCode.INTERNAL_ERROR, TOO_MANY_REQUESTS)
             return self.send({"jsonrpc": "2.0", "id": identifier, "error": codec.error_object(refusal)})
         self._begin(identifier, self._answer(identifier, method, params))
 
@@ -435,26 +441,29 @@ class RelayCaller:
         return (params | {"_meta": rest} if rest else params), observer
 
     async def _watch(self, connection: ServerConnection, uri: str) -> None:
-        """Watch a resource for the command. Raises: CallError if the server refuses."""
+        """Watch a resource for the command.
+
+        Raises: CallError if the server refuses, ProtocolError if the command watches too many resources.
+        """
         relay = self._relay
         if uri in self.uris:
             return
+        if len(self.uris) >= MAX_WATCHED_RESOURCES:
+            message = f"A command can watch at most {MAX_WATCHED_RESOURCES} resources"
+            raise ProtocolError(ErrorCode.INTERNAL_ERROR, message)
         if (await connection.open()).revision.is_stateless:
             relay.watch = relay.watch or ResourceWatch(connection)
             relay.watch.add(uri)
-        elif not relay.watched[uri]:
+        elif uri not in relay.watched():
             await connection.result(SUBSCRIBE, {"uri": uri})
-        relay.watched[uri] += 1
         self.uris.add(uri)
 
     async def _unwatch(self, uri: str) -> None:
         """Stop to watch a resource for the command. Raises: CallError, DeskUserError."""
         relay = self._relay
         self.uris.discard(uri)
-        relay.watched[uri] -= 1
-        if relay.watched[uri] > 0:
+        if uri in relay.watched():
             return
-        del relay.watched[uri]
         if relay.watch is not None:
             relay.watch.remove(uri)
         elif not relay.reason:

@@ -16,6 +16,7 @@ from mcpdesk.client.flows import CallObserver
 from mcpdesk.client.targets import CommandTarget
 from mcpdesk.client.unix_pipe import UnixPipe
 from mcpdesk.errors import DeskUserError, RpcError
+from mcpdesk.features.open_connections import relay
 from mcpdesk.features.open_connections.activity import Activity
 from mcpdesk.features.open_connections.relay import NO_PERSON, Relay, RelayCaller
 from mcpdesk.features.open_connections.relay_client import RelayClient
@@ -262,6 +263,44 @@ async def test_a_restart_ends_the_commands_that_only_listen(
         with pytest.raises(DeskUserError, match="has ended"):
             await in_time(watcher.wait_until_unsubscribed())
     assert "started again" in capsys.readouterr().err
+
+
+async def test_a_command_from_before_a_restart_does_not_end_the_watches_of_later_ones(bench: Bench) -> None:
+    pot = {"uri": "tea://pot"}
+    async with bench.command() as older:
+        await older.result("resources/subscribe", pot)
+        waiting = asyncio.ensure_future(older.request("tools/call", {"name": "wait"}))
+        await until(lambda: bench.kettle.methods()[-1:] == ["tools/call"])
+        bench.upstream.end("exit code 7")
+        bench.upstream.status = UpstreamStatus(UpstreamState.READY)
+        async with bench.command() as newer:
+            await newer.result("resources/subscribe", pot)
+            await older.close()
+            await until(lambda: bench.activity.clients == 1)
+            await call(newer, "inc")
+            assert "resources/unsubscribe" not in bench.kettle.methods()
+    with pytest.raises(Exception, match=r"closed|ended"):
+        await waiting
+
+
+async def test_one_command_has_a_limited_number_of_notifications_and_resources(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(relay, "MAX_REQUESTS", 1)
+    monkeypatch.setattr(relay, "MAX_WATCHED_RESOURCES", 1)
+    async with bench.command() as command:
+        await command.result("resources/subscribe", {"uri": "tea://pot"})
+        with pytest.raises(RpcError, match="at most 1 resources"):
+            await command.result("resources/subscribe", {"uri": "tea://cup"})
+        waiting = asyncio.ensure_future(command.request("tools/call", {"name": "wait"}))
+        await until(lambda: bench.kettle.methods()[-1:] == ["tools/call"])
+        await command.notify("notifications/example", {})
+        with pytest.raises(RpcError, match="requests are running"):
+            await command.result("tools/list")
+    assert "notifications/example was not sent" in capsys.readouterr().err
+    assert "notifications/example" not in bench.kettle.methods()
+    with pytest.raises(Exception, match=r"closed|ended"):
+        await waiting
 
 
 async def test_a_new_session_is_reported_and_watches_again(
