@@ -293,9 +293,9 @@ class HostedFolder:
         manifest, known = self._loaded.manifest, self.tools
         approvals = [(("approvals", name), f"approvals.{name}", name) for name in manifest.approvals]
         modes = [
-            (("modes", mode, "tools", index), f"modes.{mode}.tools", name)
-            for mode, warnings in manifest.modes.items()
-            for index, name in enumerate(warnings.tools)
+            (("modes", mode_name, "tools", index), f"modes.{mode_name}.tools", name)
+            for mode_name, mode in manifest.modes.items()
+            for index, name in enumerate(mode.tools)
         ]
         needs = [(("auth", "tools", name), f"auth.tools.{name}", name) for name in manifest.auth.tools]
         missing = [

@@ -44,7 +44,7 @@ SHUTDOWN_WAIT_S = 3.0
 """Seconds within which calls must end their programs when the core stops."""
 TAKEN_OVER = "another machine continues it"
 OWNER_SHARE = 2
-"""An owner may have 1/SHARE of the jobs that a server may have."""
+"""An owner may have 1/OWNER_SHARE of the jobs that a server may have."""
 
 
 class JobEnding(NamedTuple):

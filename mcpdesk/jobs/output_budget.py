@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from mcpdesk import private_files
 
 _FREED_SHARE: Final = 16
-"""At least 1/_SHARE of the space is freed at a time, because a scan of the folders is slow."""
+"""At least 1/_FREED_SHARE of the space is freed at a time, because a scan of the folders is slow."""
 _log = logging.getLogger(__name__)
 
 

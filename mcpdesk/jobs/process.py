@@ -37,7 +37,7 @@ T = TypeVar("T")
 REST_PER_PIPE_S = 10e-6
 MAX_BYTES_PER_S = 400e6
 """Maximum number of bytes per second that are read from all programs together."""
-MIN_PAUSE_S, MAX_REST_S = 0.0005, 0.005
+MIN_PAUSE_S, MAX_PAUSE_S = 0.0005, 0.005
 QUIT_S = 2.0
 
 
@@ -121,7 +121,7 @@ class _RestingSelector(selectors.DefaultSelector):
             pause_s = self.owed_s + REST_PER_PIPE_S * len(self.get_map())
             if pause_s >= MIN_PAUSE_S:
                 self.owed_s = 0.0
-                pause_s = min(pause_s, MAX_REST_S, timeout or MAX_REST_S)
+                pause_s = min(pause_s, MAX_PAUSE_S, timeout or MAX_PAUSE_S)
                 time.sleep(pause_s)
                 timeout = None if timeout is None else timeout - pause_s
         return super().select(timeout)

@@ -146,8 +146,8 @@ def intent(route: Route, combine: Callable[[list[Any]], Any] = any_of) -> Callab
         declared = INTENTS[plain.__name__] = LinkIntent(plain, route, combine)
 
         @wraps(plain)
-        def method(link: Facet, *options: Any, **named: Any) -> Any:
-            bound = declared.signature.bind(link, *options, **named)
+        def method(link: Facet, *arguments: Any, **named: Any) -> Any:
+            bound = declared.signature.bind(link, *arguments, **named)
             bound.apply_defaults()
             return link.execute(declared, bound.args[1:])
 

@@ -136,7 +136,7 @@ class RemoteLink(CoreCopy):
 
     async def _found_again(self) -> str:
         """Return the socket of the next core with the same servers. Wait until one exists."""
-        refusal_count = 0
+        reported_pid = 0
         names = {server.name for server in self._view.servers}
         while True:
             await asyncio.sleep(SEARCH_S)
@@ -147,6 +147,6 @@ class RemoteLink(CoreCopy):
                         if welcome.mcpdesk == __version__:
                             self.core = welcome
                             return core.path
-                        if welcome.pid != refusal_count:
-                            refusal_count = welcome.pid
+                        if welcome.pid != reported_pid:
+                            reported_pid = welcome.pid
                             self.notify(other_version(welcome), Severity.WARNING)

@@ -210,14 +210,14 @@ class TrafficCopy(Store):
                 self._fetched_bytes -= len(self._fetched.pop(first, b""))
 
 
-def _unseen(known_frames: dict[int, int], epoch: int, first: int, sent: tuple[Sent, ...]) -> tuple[Sent, ...]:
+def _unseen(counts: dict[int, int], epoch: int, first: int, sent: tuple[Sent, ...]) -> tuple[Sent, ...]:
     """Return the values that a core sent for the first time, and count them.
 
     If values before `first` are missing, return no values. The screen then joins again, and the core sends
     all values.
     """
-    due = known_frames.get(epoch, 0)
+    due = counts.get(epoch, 0)
     if first > due:
         return ()
-    known_frames[epoch] = max(due, first + len(sent))
+    counts[epoch] = max(due, first + len(sent))
     return sent[due - first :]

@@ -40,16 +40,16 @@ class SessionState(Struct, frozen=True, omit_defaults=True):
     """Key with which the storage finds state of the session, such as its plan."""
 
 
-def joined(base: SessionState, mine: SessionState, stored_state: SessionState) -> SessionState:
+def joined(base: SessionState, own_state: SessionState, stored_state: SessionState) -> SessionState:
     """Merge the changes that two processes made to a session. `base` is the state before both changes."""
-    added = set(mine.subscriptions) - set(base.subscriptions)
-    removed = set(base.subscriptions) - set(mine.subscriptions)
+    added = set(own_state.subscriptions) - set(base.subscriptions)
+    removed = set(base.subscriptions) - set(own_state.subscriptions)
     return SessionState(
-        mine.opening,
-        mine.is_ready or stored_state.is_ready,
-        mine.level if mine.level != base.level else stored_state.level,
+        own_state.opening,
+        own_state.is_ready or stored_state.is_ready,
+        own_state.level if own_state.level != base.level else stored_state.level,
         tuple(sorted((set(stored_state.subscriptions) | added) - removed)),
-        stored_state.mark or mine.mark,
+        stored_state.mark or own_state.mark,
     )
 
 

@@ -28,7 +28,7 @@ CHANGED_SIGN = "✎"
 _TEXT_BEGINNINGS = ('"text":"', '"arguments":', '"result":', '"params":')
 """Texts with which the interesting part of a message begins. The innermost part comes first."""
 _MAX_KEYS = 4
-_MAX_READ_BYTES = 4 * MAX_TEXT_LENGTH
+_MAX_READ_LENGTH = 4 * MAX_TEXT_LENGTH
 """Maximum number of characters in which escapes are replaced."""
 _MAX_NESTING = 3
 _ESCAPE = re.compile(r"""\\(["\\nrt])""")
@@ -279,7 +279,7 @@ def _short(value: Any, is_bare: bool = False) -> str:
     If `is_bare`, a single text is returned without quotes. JSON in a text also has no quotes around it.
     """
     if isinstance(value, str):
-        text = _without_escapes(" ".join(value[:_MAX_READ_BYTES].split()))
+        text = _without_escapes(" ".join(value[:_MAX_READ_LENGTH].split()))
         return (
             text[:MAX_TEXT_LENGTH]
             if is_bare or text.startswith(("{", "["))
@@ -287,7 +287,7 @@ def _short(value: Any, is_bare: bool = False) -> str:
         )
     if value is None and is_bare:
         return ""
-    encoded = codec.encode(value).decode("utf-8", "replace")[:_MAX_READ_BYTES]
+    encoded = codec.encode(value).decode("utf-8", "replace")[:_MAX_READ_LENGTH]
     return _without_escapes(encoded, is_encoded=True)[:MAX_TEXT_LENGTH]
 
 

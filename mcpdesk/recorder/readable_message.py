@@ -333,8 +333,8 @@ def checked(
     `body` is the message without masks. `revision` is the revision of its exchange. `secret` has names of
     further headers to mask.
     """
-    names = list(headers)
-    by_name = {name.lower(): value for name, value in names}
+    pairs = list(headers)
+    by_name = {name.lower(): value for name, value in pairs}
     message = body if isinstance(body, Mapping) else {}
     params = message.get("params")
     request = _Request(
@@ -348,7 +348,7 @@ def checked(
     findings = judged | _parameters(request)
     shown = [
         Checked(name, _legible(name, masked), *findings.pop(name.lower(), (HeaderVerdict.OPEN, "")))
-        for (name, _), (_, masked) in zip(names, mask_headers(names, secret), strict=True)
+        for (name, _), (_, masked) in zip(pairs, mask_headers(pairs, secret), strict=True)
     ]
     return shown + [
         Checked(_HEADER_SPELLINGS.get(name, name), "", verdict, words)

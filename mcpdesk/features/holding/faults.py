@@ -82,14 +82,14 @@ class Fault(Struct, frozen=True):
 
     def description(self) -> str:
         """Return a description of the fault, which the capture records."""
-        effects = {
+        effect = {
             FaultKind.DELAY: "delayed",
             FaultKind.LOSE: "lost",
             FaultKind.ERROR: "answered with an error",
             FaultKind.SESSION: "refused with 404",
             FaultKind.CUT: "cut off",
         }[self.rule.kind]
-        return f"{effects} {FAULT} {self.rule.line}"
+        return f"{effect} {FAULT} {self.rule.line}"
 
 
 class FaultRules:

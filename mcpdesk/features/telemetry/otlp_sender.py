@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 MAX_QUEUED_RECORDS = 16_384
 """Maximum number of records in the queue. Further records are lost."""
-MAX_BATCH_SPANS = 256
+MAX_BATCH_RECORDS = 256
 SEND_S = 1.0
 """Seconds between batches."""
 PROCESSOR_SHARE = 4
-"""Sending may use this fraction (1/SHARE) of one processor, because calls have priority."""
+"""Sending may use this fraction (1/PROCESSOR_SHARE) of one processor, because calls have priority."""
 FLUSH_TIMEOUT_S = 2.0
 """Maximum number of seconds for sending the remaining records at the end."""
 SOURCE = "otel"
@@ -113,7 +113,7 @@ class OtlpSender:
         """Send the queued records, then the metrics. The metrics include the number of sent records."""
         while self._waiting and monotonic() < ends:
             began = thread_time()
-            batch = [self._waiting.popleft() for _ in range(min(MAX_BATCH_SPANS, len(self._waiting)))]
+            batch = [self._waiting.popleft() for _ in range(min(MAX_BATCH_RECORDS, len(self._waiting)))]
             self._on_delivery(collector.send_spans(batch))
             if "traces" in self._failing and self._is_closing:
                 return

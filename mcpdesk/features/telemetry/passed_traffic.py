@@ -29,7 +29,7 @@ QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/li
 MAX_TRACED_REQUESTS = 1_000
 """Maximum number of requests, and of questions, that are traced at a time. Older ones end as unanswered."""
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
-UNANSWERED_REASONS, REFUSED, WITHDRAWN = "not answered", "refused", "withdrawn"
+UNANSWERED, REFUSED, WITHDRAWN = "not answered", "refused", "withdrawn"
 ACTIONS = frozenset({"accept", "decline", "cancel"})
 RESERVED = range(-32768, -31999)
 """Error codes that JSON-RPC reserves. A server may define other codes, which are not counted separately."""
@@ -153,7 +153,7 @@ class PassedTraffic(ExchangeWatch):
         elif isinstance(method, str) and method in QUESTIONS and is_id(identifier):
             of = under_way[0] if len(under_way) == 1 else None
             question = self._question(info.server, method, of)
-            self._close(self._questions.add((info.number, identifier), question), UNANSWERED_REASONS)
+            self._close(self._questions.add((info.number, identifier), question), UNANSWERED)
 
     def ended_unread(self, call: _PassedCall, status: int) -> None:
         """End a request whose HTTP exchange ended without a readable answer."""
@@ -169,7 +169,7 @@ class PassedTraffic(ExchangeWatch):
         for call in [each for each in self._calls if each.connection == connection]:
             self.ended_unread(call, 0)
         for _, waiting in self._questions.take_all(lambda key, _: key[0] == connection):
-            self._close(waiting, UNANSWERED_REASONS)
+            self._close(waiting, UNANSWERED)
         for _, questions in self._rounds.take_all(lambda key, _: key[0] == connection):
             self._abandon(questions)
 
@@ -222,7 +222,7 @@ class PassedTraffic(ExchangeWatch):
     def _end(self, call: _PassedCall, record: CallRecord) -> None:
         self._calls.pop(call, None)
         for _, waiting in self._questions.take_all(lambda _, waiting: waiting.of is call):
-            self._close(waiting, UNANSWERED_REASONS)
+            self._close(waiting, UNANSWERED)
         self._put(replace(record, ended=time_ns()))
 
     def _cancelled(self, connection: int, identifier: object) -> None:
@@ -256,18 +256,18 @@ class PassedTraffic(ExchangeWatch):
             return
         for key, waiting in (self._rounds.take((info.number, state)) or {}).items():
             answer = answers.get(key) if isinstance(answers, dict) else None
-            self._close(waiting, UNANSWERED_REASONS if answer is None else _outcome({"result": answer}))
+            self._close(waiting, UNANSWERED if answer is None else _outcome({"result": answer}))
 
     def _abandon(self, questions: dict[str, _Waiting]) -> None:
         for waiting in questions.values():
-            self._close(waiting, UNANSWERED_REASONS)
+            self._close(waiting, UNANSWERED)
 
     def _close(self, waiting: _Waiting | None, outcome: str) -> None:
         if waiting is not None:
-            questions = waiting.asked
-            questions.outcome, questions.ended = outcome, monotonic()
-            questions.has_failed = outcome in (UNANSWERED_REASONS, REFUSED, WITHDRAWN)
-            self._on_question(questions)
+            question = waiting.asked
+            question.outcome, question.ended = outcome, monotonic()
+            question.has_failed = outcome in (UNANSWERED, REFUSED, WITHDRAWN)
+            self._on_question(question)
 
 
 def _outcome(answer: JSONObject) -> str:

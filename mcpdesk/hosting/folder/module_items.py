@@ -402,17 +402,17 @@ async def _call(
 SHAPE = "a list of texts, or a function of (value), (value, arguments) or (value, arguments, ctx)"
 
 
-def completers(functions: Mapping[str, Any], names: Iterable[str], location: str) -> dict[str, Completer]:
+def completers(sources: Mapping[str, Any], names: Iterable[str], location: str) -> dict[str, Completer]:
     """Create a completer for each argument named in `complete`.
 
     Raises: RegistrationError for an unknown argument, or a value that is neither a list nor a function.
     """
     known = list(names)
-    for name in functions:
+    for name in sources:
         if name not in known:
             allowed = f"its arguments: {', '.join(known)}" if known else "it has no arguments"
             raise RegistrationError(f"complete names {name!r}, which is not an argument; {allowed}", location)
-    return {name: _completer(name, source, location) for name, source in functions.items()}
+    return {name: _completer(name, source, location) for name, source in sources.items()}
 
 
 def choice_completer(choices: Iterable[str]) -> Completer:

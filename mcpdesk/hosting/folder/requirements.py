@@ -80,12 +80,10 @@ def script_requirements(data: bytes) -> list[str]:
     return texts
 
 
-def _is_there(requirement_of_folder: Requirement) -> bool:
-    if requirement_of_folder.marker is not None and not requirement_of_folder.marker.evaluate():
+def _is_there(package: Requirement) -> bool:
+    if package.marker is not None and not package.marker.evaluate():
         return True
     try:
-        return requirement_of_folder.specifier.contains(
-            metadata.version(requirement_of_folder.name), prereleases=True
-        )
+        return package.specifier.contains(metadata.version(package.name), prereleases=True)
     except metadata.PackageNotFoundError:
         return False

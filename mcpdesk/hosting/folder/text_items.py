@@ -129,9 +129,9 @@ def _prompt(document: TextDocument, name: str, location: str, remarks: list[str]
         arguments = tuple(PromptArgument(each, required=True) for each in used)
     _remark(document, name, location, used, arguments, remarks)
 
-    async def render(front_matter: dict[str, str], _context: Context) -> str:
-        check_arguments(name, arguments, front_matter)
-        values = {each.name: "" for each in arguments} | front_matter
+    async def render(given: dict[str, str], _context: Context) -> str:
+        check_arguments(name, arguments, given)
+        values = {each.name: "" for each in arguments} | given
         return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), document.body).strip()
 
     mark = digest(document.body.encode())

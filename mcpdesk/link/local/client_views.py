@@ -33,8 +33,7 @@ def hosted_views(endpoint: HostedEndpoint, last_seen: Mapping[int, float | None]
     """Return the rows of a hosted server, for connected clients and those that left recently.
 
     `last_seen` has the last activity of each client whose session remains without a connection: a Unix time
-    in
-    seconds, or None while the client is connected.
+    in seconds, or None while the client is connected.
     """
 
     def tools(client: ClientSummary) -> ToolsSeen:

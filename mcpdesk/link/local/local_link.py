@@ -157,10 +157,10 @@ class LocalClients(ClientFacet):
                 yield ParkedOperation(one.call.method, _name(one.call), asks)
 
 
-def _running(call: Call, question_keys: Sequence[object], where: str) -> RunningCall:
+def _running(call: Call, asking_calls: Sequence[object], where: str) -> RunningCall:
     elapsed_s = time.monotonic() - call.started
     return RunningCall(
-        call.method, _name(call), elapsed_s, question_keys.count(call), call.id, where, call.started
+        call.method, _name(call), elapsed_s, asking_calls.count(call), call.id, where, call.started
     )
 
 

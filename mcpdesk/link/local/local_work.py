@@ -185,14 +185,14 @@ class LocalWork(WorkFacet):
         """End the plan mode of a session. Ignored if it has ended."""
         self._start(lambda: end_plan(self._state(server), session))
 
-    def _states(self, created_path: str = "") -> Iterator[tuple[str, ServerState]]:
-        """Yield names and states of the servers that have created the store at `created_path`.
+    def _states(self, part: str = "") -> Iterator[tuple[str, ServerState]]:
+        """Yield names and states of the servers that have created a part of their state.
 
-        If `created_path` is empty, yield those of all servers. Folders may still be loading.
+        If `part` is empty, yield those of all servers. Folders may still be loading.
         """
         for name, hosted in list(self._host.folders.items()):
             state = hosted.server.hosted
-            if state is not None and (not created_path or state.has_created(created_path)):
+            if state is not None and (not part or state.has_created(part)):
                 yield name, state
 
     def _state(self, server: str) -> ServerState:

@@ -19,7 +19,7 @@ Icons = Iterable[str | dict[str, Any]]
 Suggestions = Iterable[str] | Callable[..., Any]
 """List of texts, or function of `(value)`, `(value, arguments)` or `(value, arguments, ctx)`."""
 TaskSupport = Literal["forbidden", "optional", "required"]
-MARK_ATTRIBUTE = "__mcpdesk__"
+NOTE_ATTRIBUTE = "__mcpdesk__"
 _FIELDS = {"timeout": "timeout_s", "offered": "is_offered"}
 """Names of the fields of a note that differ from their keywords, by keyword."""
 _HINTS = {
@@ -133,7 +133,7 @@ class Note(Struct, frozen=True):
 
 def note_of(function: object) -> Note | None:
     """Return the note that a decorator stored on a function, or None if the function has no decorator."""
-    note = getattr(function, MARK_ATTRIBUTE, None)
+    note = getattr(function, NOTE_ATTRIBUTE, None)
     return note if isinstance(note, Note) else None
 
 
@@ -221,7 +221,7 @@ def _noting(
     note = Note(kind, uri=uri, **given)
 
     def decorate(function: Function) -> Function:
-        setattr(function, MARK_ATTRIBUTE, note)
+        setattr(function, NOTE_ATTRIBUTE, note)
         return function
 
     return decorate

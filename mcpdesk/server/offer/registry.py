@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, field
 
 MAX_NAME_LENGTH = 100
-MAX_COMPARED_CHARACTERS = 300
-"""Maximum number of characters, and of items, in a search for similar names. A larger search is too slow."""
+"""Maximum length in characters of a name in a search for similar names. A larger search is too slow."""
+MAX_COMPARED_NAMES = 300
+"""Maximum number of names in a search for similar names."""
 
 
 _IGNORED_FIELDS = frozenset({"handler", "reader", "renderer", "completers", "source"})
@@ -24,7 +25,7 @@ def similar_name(name: str, names: Collection[str]) -> str:
         return ""
     plain = _plain(name)
     near = [each for each in names if _plain(each) == plain]
-    if not near and len(names) <= MAX_COMPARED_CHARACTERS:
+    if not near and len(names) <= MAX_COMPARED_NAMES:
         import difflib
 
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.other_processes import OtherProcesses
     from mcpdesk.transports.http.site import Site
 
-INTERVAL_MS, MIN_PERIOD_MS, MAX_MS = 200, 10, 60_000
+INTERVAL_MS, MIN_INTERVAL_MS, MAX_INTERVAL_MS = 200, 10, 60_000
 """Milliseconds between two events: the default, the minimum and the maximum."""
 MAX_WAIT_MS = 24 * 3600 * 1000
 PAUSE_S = 0.05
@@ -131,7 +131,7 @@ class JobRoutes:
             job = await self._site.jobs.recorded(job_path.job, caller)
             if job is not None:
                 if not job.is_over and verb not in RECORD_HANDLERS:
-                    raise StorageError(NOT_SHARED)
+                    raise StorageError(MACHINE_UNREACHABLE)
                 return await verb(request, job, caller)
         return None
 
@@ -194,7 +194,9 @@ async def download(
 async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     """Send an event at once and after every interval, until the job, the time limit or the token ends."""
     try:
-        interval_s = _milliseconds(request, "interval_ms", MIN_PERIOD_MS, MAX_MS) or INTERVAL_MS / 1000
+        interval_s = (
+            _milliseconds(request, "interval_ms", MIN_INTERVAL_MS, MAX_INTERVAL_MS) or INTERVAL_MS / 1000
+        )
         most_s = _milliseconds(request, "max_ms", 0, MAX_WAIT_MS)
     except ValueError as error:
         return plain_error(400, str(error))
@@ -256,7 +258,7 @@ async def send_texts(
 
 RECORD_HANDLERS: tuple[Verb, ...] = (_facts, _cancel, _manifest, _download)
 """Handlers that need only the record of a job, whose process may not respond."""
-NOT_SHARED = "the machine that runs the job does not answer, so it cannot be followed: try again"
+MACHINE_UNREACHABLE = "the machine that runs the job does not answer, so it cannot be followed: try again"
 _VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
     ("jobs", None): {"GET": _facts, "DELETE": _cancel},
     ("jobs", "manifest"): {"GET": _manifest},

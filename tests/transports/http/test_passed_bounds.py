@@ -36,7 +36,7 @@ def test_responses_wait_for_the_answer_up_to_a_size(monkeypatch: pytest.MonkeyPa
 
 
 def test_calls_whose_answers_are_not_seen_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passed_clients, "MAX_TOOL_NAMES", 3)
+    monkeypatch.setattr(passed_clients, "MAX_TRACKED_CALLS", 3)
     info = ConnectionInfo(1, "far", "http", "c", "", 1.0)
     client = PassedClient(PassedKey("far"), info, 1.0)
     for number in range(5):

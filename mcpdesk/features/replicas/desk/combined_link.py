@@ -343,11 +343,11 @@ class CombinedLink(Link):
 
     def questions(self) -> tuple[Question, ...]:
         """Return the questions of all replicas."""
-        own, questions = list[Question](), list[Question]()
+        own, copies = list[Question](), list[Question]()
         for member in self._members:
             for one in member.copy.questions():
-                (own if one.core == member.copy.label else questions).append(one)
-        return self._question_numbers.merged(own, questions)
+                (own if one.core == member.copy.label else copies).append(one)
+        return self._question_numbers.merged(own, copies)
 
     def grants(self) -> tuple[GrantView, ...]:
         """Return the approvals of all replicas without duplicates."""

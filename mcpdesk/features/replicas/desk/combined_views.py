@@ -97,13 +97,13 @@ def merged_work(living: Sequence[WorkView], former: Sequence[WorkView], versions
     )
 
 
-def merged_questions(own: Iterable[Question], questions: Iterable[Question]) -> tuple[Question, ...]:
+def merged_questions(own: Iterable[Question], copies: Iterable[Question]) -> tuple[Question, ...]:
     """Merge questions without duplicates.
 
     Waiting questions come first, oldest first, then ended questions, newest first. `own` are questions at the
-    replicas that asked them. `questions` are copies of questions at other replicas.
+    replicas that asked them. `copies` are the same questions at other replicas.
     """
-    every = list(_distinct((*own, *questions), lambda one: one.origin or one.id))
+    every = list(_distinct((*own, *copies), lambda one: one.origin or one.id))
     waiting = [one for one in every if one.state is QuestionState.WAITING]
     ended_questions = [one for one in every if one.state is not QuestionState.WAITING]
     return (

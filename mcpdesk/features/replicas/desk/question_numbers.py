@@ -28,10 +28,10 @@ class QuestionNumbers:
         """Number of a question at the replica where it must be answered, by its shown number."""
         self._lock = threading.Lock()
 
-    def merged(self, own: Iterable[Question], all_questions: Iterable[Question]) -> tuple[Question, ...]:
+    def merged(self, own: Iterable[Question], copies: Iterable[Question]) -> tuple[Question, ...]:
         """Merge questions as `merged_questions` does, with stable numbers."""
         with self._lock:
-            questions = {one.origin or one.id: one for one in merged_questions(own, all_questions)}
+            questions = {one.origin or one.id: one for one in merged_questions(own, copies)}
             self._shown = {key: self._shown.get(key, one.id) for key, one in questions.items()}
             self._actual = {self._shown[key]: one.id for key, one in questions.items()}
             return tuple(structs.replace(one, id=self._shown[key]) for key, one in questions.items())

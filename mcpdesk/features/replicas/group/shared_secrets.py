@@ -74,11 +74,11 @@ class SharedSecrets:
             )
         except EngineUnavailable:
             return
-        secrets_by_age = [(float(age), secret) for secret, age in zip(stored[::2], stored[1::2], strict=True)]
+        created = [(float(at), secret) for secret, at in zip(stored[::2], stored[1::2], strict=True)]
         # Other replicas may not know a new secret yet. It is accepted but does not sign.
-        settled = [secret for age, secret in secrets_by_age if age <= float(now) - SIGNING_DELAY_S]
-        signing_secrets = [secret for age, secret in secrets_by_age if age > float(now) - SIGNING_DELAY_S]
-        self.signing_keys = (*settled, *signing_secrets)
+        settled = [secret for at, secret in created if at <= float(now) - SIGNING_DELAY_S]
+        unsettled = [secret for at, secret in created if at > float(now) - SIGNING_DELAY_S]
+        self.signing_keys = (*settled, *unsettled)
 
     async def _created_or_stored(self, name: str) -> str:
         key = self._engine.key(name)

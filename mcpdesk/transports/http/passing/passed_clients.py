@@ -18,7 +18,7 @@ from mcpdesk.recorder.record import ConnectionInfo, Recorder
 
 MAX_CLIENTS = 1_000
 """Maximum number of clients. If there are more, the least recently used client is removed."""
-MAX_TOOL_NAMES = 1_000
+MAX_TRACKED_CALLS = 1_000
 """Maximum number of running calls that are tracked for a client."""
 
 
@@ -79,7 +79,7 @@ class PassedClient(Struct):
     def note_call(self, identifier: Id) -> None:
         """Note a call of the client."""
         self.calls += 1
-        if len(self.called) >= MAX_TOOL_NAMES:
+        if len(self.called) >= MAX_TRACKED_CALLS:
             self.called.clear()  # the answers to this client seem not to pass through this process
         self.called.add(identifier)
 
