@@ -38,7 +38,7 @@ from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.pane import Pane
-from mcpdesk.tui.widgets.path_prompt import PathPrompt
+from mcpdesk.tui.widgets.path_prompt import PathPrompt, in_working_folder
 
 if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
@@ -258,7 +258,8 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             return
         ending, written = chosen
         name = f"mcpdesk-{self.subject.value}s-{time.strftime('%Y%m%d-%H%M%S')}.{ending}"
-        prompt = PathPrompt(f"Write {counted(len(self.rows), 'row')} to a new file", Path.cwd() / name)
+        title = f"Write {counted(len(self.rows), 'row')} to a new file"
+        prompt = PathPrompt(title, in_working_folder(Path(name)))
         if (path := await self.app.push_screen_wait(prompt)) is None:
             return
         try:

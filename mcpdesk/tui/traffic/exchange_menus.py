@@ -31,7 +31,7 @@ from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.traffic.exchange_details import frame_text
 from mcpdesk.tui.widgets.menu import Choice, Menu
-from mcpdesk.tui.widgets.path_prompt import PathPrompt
+from mcpdesk.tui.widgets.path_prompt import PathPrompt, in_working_folder
 from mcpdesk.tui.workbench.item_requests import Request, repeated_request, shell_command
 from mcpdesk.tui.workbench.past_calls import DeskFile
 
@@ -145,7 +145,8 @@ async def choose_export(app: App[None], menu: Menu) -> tuple[Sequence[int], str,
 def export_path(format_name: str) -> Path:
     """Return the proposed path of an export, in the working folder."""
     exporter = next((each for each in _exporters() if each.name == format_name), None)
-    return Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}{exporter.ending if exporter else '.jsonl'}"
+    ending = exporter.ending if exporter else ".jsonl"
+    return in_working_folder(Path(f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}{ending}"))
 
 
 def write(link: Link, numbers: Sequence[int], format_name: str, path: Path | None = None) -> str:

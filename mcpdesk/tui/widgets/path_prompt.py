@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -25,7 +26,8 @@ MAX_PATH_LENGTH = 4_096
 class PathPrompt(Dialog[Path]):
     """Prompt for the path of a new file. The result is None if the person cancels.
 
-    A path that cannot be written is refused while the prompt is open. An existing file is never replaced.
+    While the prompt is open, it refuses the path of an existing file, and a path in a folder that does not
+    exist.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("path_prompt")
@@ -61,19 +63,29 @@ class PathPrompt(Dialog[Path]):
     def _entered(self, text: str) -> Path:
         """Return the entered path. In a folder, the file gets the proposed name."""
         try:
-            path = Path.cwd() / Path(text).expanduser()
-        except (OSError, RuntimeError):  # the working folder, or the home folder of `~NAME`, does not exist
+            path = Path(text).expanduser()
+        except RuntimeError:  # the home folder of `~NAME` does not exist
             path = Path(text)
-        return path / self._proposed.name if path.is_dir() else path
+        path = in_working_folder(path)
+        return path / self._proposed.name if os.path.isdir(path) else path
+
+
+def in_working_folder(path: Path) -> Path:
+    """Return a path relative to the working folder as an absolute path, unless that folder was deleted."""
+    try:
+        return Path.cwd() / path
+    except OSError:
+        return path
 
 
 def _problem(path: Path) -> str:
     """Return why a new file cannot be written at a path, or an empty text."""
     try:
-        if path.exists():
-            return f"{one_line(path.name)} already exists. Enter another name."
-        if not path.parent.is_dir():
-            return f"The folder {one_line(str(path.parent))} does not exist."
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        is_folder = os.path.isdir(path.parent)
+        return "" if is_folder else f"The folder {one_line(str(path.parent))} does not exist."
     except (OSError, ValueError) as error:
-        return f"Not a path: {one_line(str(error))}"
-    return ""
+        reason = error.strerror if isinstance(error, OSError) else error
+        return f"This path is not possible: {one_line(str(reason))}"
+    return f"{one_line(path.name)} already exists. Enter another name."

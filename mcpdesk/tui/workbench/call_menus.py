@@ -19,7 +19,7 @@ from mcpdesk.tui.render.json_text import pretty, preview, same
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.result_content import plain_text, savables
 from mcpdesk.tui.widgets.menu import Choice, LinePrompt, Menu
-from mcpdesk.tui.widgets.path_prompt import PathPrompt
+from mcpdesk.tui.widgets.path_prompt import PathPrompt, in_working_folder
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.item_requests import request_for, shell_command
 from mcpdesk.tui.workbench.past_calls import PastCall
@@ -209,9 +209,8 @@ async def save_result(app: App[None], draft: Draft) -> None:
     chosen = await app.push_screen_wait(Menu("Save a part of the result", choices, filtered=True))
     if chosen is None:
         return
-    prompt = PathPrompt(
-        f"Write {size_text(len(chosen.data))} to a new file", unused_path(Path.cwd() / chosen.name)
-    )
+    proposed = unused_path(in_working_folder(Path(chosen.name)))
+    prompt = PathPrompt(f"Write {size_text(len(chosen.data))} to a new file", proposed)
     if (path := await app.push_screen_wait(prompt)) is None:
         return
     try:
