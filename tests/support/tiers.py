@@ -78,9 +78,9 @@ def mark_cases_slow(items: Iterable[pytest.Item]) -> None:
     for name, cases in tables.items():
         mark = cases[0].get_closest_marker("sampled")
         number = mark.args[0] if mark else 0
-        kept = set(random.Random(name).sample(range(len(cases)), min(number, len(cases))))
+        quick_indexes = set(random.Random(name).sample(range(len(cases)), min(number, len(cases))))
         for index, case in enumerate(cases):
-            if index not in kept:
+            if index not in quick_indexes:
                 case.add_marker("slow")
 
 

@@ -65,9 +65,9 @@ def test_parts_that_are_written_with_their_exchanges_are_counted_apart(
 def test_an_operation_is_compared_by_its_first_request_and_last_response() -> None:
     index = asking_recording().index
     found = comparison(index, 0, 7).differences
-    title_regions = [(side, each.path, each.before, each.after) for side, each in found]
-    assert ("request", ("params", "name"), "book-flight", "paint-house") in title_regions
-    assert any(side == "response" and "Booked" in str(before) for side, _, before, _ in title_regions)
+    changes = [(side, each.path, each.before, each.after) for side, each in found]
+    assert ("request", ("params", "name"), "book-flight", "paint-house") in changes
+    assert any(side == "response" and "Booked" in str(before) for side, _, before, _ in changes)
 
 
 def test_a_round_is_sent_again_without_its_answers() -> None:

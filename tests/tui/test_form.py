@@ -110,17 +110,17 @@ async def test_a_form_that_is_longer_than_its_room_has_a_scroll_bar_and_tells_th
     schema = {"properties": {name: {"type": "string"} for name in names}}
     async with form_of(schema, size=(80, 24)) as (form, pilot, stage):
 
-        def title_regions() -> list[str]:
+        def positions() -> list[str]:
             return [one.text for one in stage.heard if isinstance(one, Form.PositionChanged)]
 
-        await until(lambda: title_regions()[-1:] == ["1 of 26"], pilot)
+        await until(lambda: positions()[-1:] == ["1 of 26"], pilot)
         assert form.show_vertical_scrollbar
         await pilot.press(*["down"] * 6)
-        await until(lambda: title_regions()[-1:] == ["7 of 26"] and "field 7" in stage.shown(), pilot)
+        await until(lambda: positions()[-1:] == ["7 of 26"] and "field 7" in stage.shown(), pilot)
         stage.screen.set_focus(None)
-        await until(lambda: title_regions()[-1:] == ["26 fields"], pilot)
+        await until(lambda: positions()[-1:] == ["26 fields"], pilot)
         await pilot.resize_terminal(80, 80)
-        await until(lambda: title_regions()[-1:] == [""] and not form.show_vertical_scrollbar, pilot)
+        await until(lambda: positions()[-1:] == [""] and not form.show_vertical_scrollbar, pilot)
 
 
 MIXED = {

@@ -51,10 +51,10 @@ async def test_blocks_are_drawn_in_order() -> None:
     async with staged(view) as (stage, pilot):
         await view.show(outcome({"content": content}), {})
         await until(lambda: "x://y" in stage.shown() and "Title" in stage.shown(), pilot)
-        title_regions = [
+        positions = [
             stage.shown().index(words) for words in ("plain [b]text[/b] ␛[31m", "Title", "a: 1", "why")
         ]
-        assert title_regions == sorted(title_regions)
+        assert positions == sorted(positions)
         view.query_one(LinkChip).focus()
         await pilot.press("enter")
         followed = [one.uri for one in stage.heard if isinstance(one, ResultView.Followed)]
