@@ -298,26 +298,31 @@ class Authorizer:
 
     async def _run(self, flow: Flow[T], requests: Requester) -> T:
         """Run the steps of a flow and return its result."""
-        outcome: FetchResult | str | None = None
-        try:
-            while True:
-                step = flow.send(outcome)
-                if isinstance(step, Visit):
-                    await requests.check_page("the authorization_endpoint", step.url)
-                    outcome = await self._visited(step.url)
-                elif isinstance(step, Deviation):
-                    requests.remark(step.text)
-                    outcome = None
-                else:
-                    outcome = await _fetched(requests, step)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return await run_flow(flow, requests, self._visit)
 
-    async def _visited(self, url: str) -> str:
-        if self._visit is None:
-            raise AuthorizationError("a login is required, but no person can log in here")
-        return await self._visit(url)
+
+async def run_flow(flow: Flow[T], requests: Requester, visit: Visitor | None = None) -> T:
+    """Run the steps of a flow and return its result.
+
+    Raises: HttpError; AuthorizationError, also if a login is required and `visit` is None.
+    """
+    outcome: FetchResult | str | None = None
+    try:
+        while True:
+            step = flow.send(outcome)
+            if isinstance(step, Visit):
+                await requests.check_page("the authorization_endpoint", step.url)
+                if visit is None:
+                    raise AuthorizationError("a login is required, but no person can log in here")
+                outcome = await visit(step.url)
+            elif isinstance(step, Deviation):
+                requests.remark(step.text)
+                outcome = None
+            else:
+                outcome = await _fetched(requests, step)
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 async def _fetched(requests: Requester, step: Fetch) -> FetchResult:

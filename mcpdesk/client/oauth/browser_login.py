@@ -139,7 +139,7 @@ def _only(values: Sequence[str]) -> str:
     return values[0] if len(values) == 1 else ""
 
 
-class _WatchedRequests:
+class WatchedRequests:
     """Sends the requests of a login. Calls `watch` with each request and answer.
 
     `remark` receives the faults of the server.
@@ -185,7 +185,7 @@ async def log_in(
     options = options or NO_OPTIONS
     await asyncio.to_thread(store.check)
     requests = HttpRequests(url, {})
-    watched = _WatchedRequests(requests, watch, remark)
+    watched = WatchedRequests(requests, watch, remark)
     try:
         if options.is_machine:
             authorizer = Authorizer(url, options, store)

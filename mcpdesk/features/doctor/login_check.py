@@ -14,6 +14,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
+from mcpdesk.client.oauth.authorizer import Authorizer, run_flow
+from mcpdesk.client.oauth.browser_login import WatchedRequests, log_in
 from mcpdesk.client.oauth.discovery import (
     canonical,
     challenge_in,
@@ -24,14 +26,13 @@ from mcpdesk.client.oauth.discovery import (
 from mcpdesk.client.oauth.values import (
     AuthorizationServer,
     Challenge,
-    Deviation,
     Fetch,
     FetchResult,
     Flow,
     OAuthGrant,
     ResourceMetadata,
 )
-from mcpdesk.errors import AuthorizationError, CallError, HttpError, LoginUnavailable
+from mcpdesk.errors import AuthorizationError, CallError, LoginUnavailable
 from mcpdesk.features.doctor.login_report import (
     VERSION,
     LoginReport,
@@ -125,6 +126,9 @@ class _Check:
         self._challenge = Challenge()
         self._fetched: list[tuple[Fetch, FetchResult]] = []
         self._deviations: list[str] = []
+        self._watched = WatchedRequests(requests, self._note, self._remark)
+        self._remarked = set[str]()
+        """Faults of all steps. Each is reported once, although discovery is repeated at a login."""
         self._visited = ""
         """Address of the login page that a person has visited."""
 
@@ -234,7 +238,7 @@ class _Check:
                 f"{len(found.issuers)}",
             ),
         ]
-        self._put(StepName.RESOURCE, values, [*rules, *self._remarks()])
+        self._put(StepName.RESOURCE, values, rules)
         return found
 
     async def _server(self, resource: ResourceMetadata) -> AuthorizationServer | None:
@@ -287,7 +291,8 @@ class _Check:
                 otherwise=RuleState.WARNING,
             ),
         ]
-        self._put(StepName.SERVER, values, [*rules, *self._remarks(but="one slash differs")])
+        # The only fault that does not stop this step is that of `named_as`.
+        self._put(StepName.SERVER, values, rules)
         return server
 
     def _registration(self, server: AuthorizationServer) -> bool:
@@ -442,16 +447,14 @@ class _Check:
 
     async def _refresh(self, grant: OAuthGrant) -> OAuthGrant | None:
         """Renew the token. Return the new one, or None if this is not possible."""
-        from mcpdesk.client.oauth.authorizer import Authorizer
-
         if not grant.refresh_token:
             self._without_refresh_token(grant, RuleState.BROKEN)
             return None
         rule, source = "The refresh token renews the login without a person.", "OAuth 2.1, 4.3"
         authorizer = Authorizer(self._plan.url, self._plan.options, self._plan.store)
-        watched = _Watched(self._requests, self._fetched, self._deviations)
+        self._deviations.clear()
         try:
-            renewed = await authorizer.renew(watched, self._challenge)
+            renewed = await authorizer.renew(self._watched, self._challenge)
         except CallError as error:
             values = {"refresh_token": MASK, "expires": _lifetime(grant)}
             self._put(StepName.REFRESH, values, [_broken(rule, source, error, self._log_in_hint)])
@@ -496,8 +499,6 @@ class _Check:
 
     async def _log_in(self, server: AuthorizationServer, resource: ResourceMetadata) -> None:
         """Log in, and report the steps that this reaches."""
-        from mcpdesk.client.oauth.browser_login import log_in
-
         plan = self._plan
         self._fetched.clear()
         self._deviations.clear()
@@ -514,8 +515,8 @@ class _Check:
                 show,
                 options=plan.options,
                 timeout_s=plan.timeout_s,
-                watch=lambda step, answer: self._fetched.append((step, answer)),
-                remark=self._deviations.append,
+                watch=self._note,
+                remark=self._remark,
             )
         except CallError as error:
             self._login_failed(server, resource, error)
@@ -551,6 +552,14 @@ class _Check:
 
     # helpers
 
+    def _note(self, step: Fetch, answer: FetchResult) -> None:
+        self._fetched.append((step, answer))
+
+    def _remark(self, text: str) -> None:
+        if text not in self._remarked:
+            self._remarked.add(text)
+            self._deviations.append(text)
+
     async def _answer(self, headers: Mapping[str, str]) -> tuple[int, list[str]]:
         """Send a request. Return the status and the challenges of the answer. Raises: CallError."""
         limit_s = self._plan.request_timeout_s
@@ -567,39 +576,17 @@ class _Check:
         """Run the requests of a flow, and return its result. Raises: CallError."""
         self._fetched.clear()
         self._deviations.clear()
-        watched = _Watched(self._requests, self._fetched, self._deviations)
-        outcome: FetchResult | None = None
-        try:
-            while True:
-                step = flow.send(outcome)
-                if isinstance(step, Deviation):
-                    watched.remark(step.text)
-                    outcome = None
-                    continue
-                assert isinstance(step, Fetch)
-                try:
-                    outcome = await watched.fetch(step)
-                except HttpError as error:
-                    if not (step.may_break and error.status == 0):
-                        raise
-                    outcome = FetchResult(0, {}, error.message.encode())
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return await run_flow(flow, self._watched)
 
     def _addresses(self) -> dict[str, str]:
         """Return the requests of the step, with their results."""
         parts = [f"{step.url} (HTTP {answer.status})" for step, answer in self._fetched]
         return {"requests": ", ".join(parts)} if parts else {}
 
-    def _remarks(self, but: str = "\0") -> list[LoginRule]:
-        """Return the faults that did not stop the step, without those that contain `but`."""
+    def _remarks(self) -> list[LoginRule]:
+        """Return the faults that did not stop the step."""
         rule = "The server follows the specifications."
-        return [
-            LoginRule(RuleState.WARNING, rule, "", masked_value(text))
-            for text in self._deviations
-            if but not in text
-        ]
+        return [LoginRule(RuleState.WARNING, rule, "", masked_value(text)) for text in self._deviations]
 
     def _put(
         self,
@@ -613,28 +600,6 @@ class _Check:
         worst = StepState.WARNING if RuleState.WARNING in states else StepState.OK
         worst = StepState.BROKEN if RuleState.BROKEN in states else worst
         self.steps[name] = LoginStep(name, state or worst, _shown(values), rules)
-
-
-class _Watched:
-    """Sends the requests of a flow, and records them."""
-
-    def __init__(
-        self, requests: HttpRequests, fetched: list[tuple[Fetch, FetchResult]], deviations: list[str]
-    ) -> None:
-        self._requests = requests
-        self._fetched = fetched
-        self._deviations = deviations
-        self.check_page = requests.check_page
-
-    async def fetch(self, step: Fetch) -> FetchResult:
-        """Send one request. Raises: AuthorizationError, HttpError."""
-        answer = await self._requests.fetch(step)
-        self._fetched.append((step, answer))
-        return answer
-
-    def remark(self, text: str) -> None:
-        """Record a fault that did not stop the login."""
-        self._deviations.append(text)
 
 
 def _rule(

@@ -171,6 +171,15 @@ async def test_machine_logs_in_without_a_person(tmp_path: Path) -> None:
     assert "s3cret" not in msgspec.json.encode(report).decode()
 
 
+async def test_fault_of_the_metadata_is_reported_once(tmp_path: Path) -> None:
+    async with GuardedServer().running() as server:
+        server.changes["server"] = lambda document: document.update(issuer=f"{server.origin}/")
+        await _log_in(server, tmp_path)
+        report = await check_login(_plan(server, tmp_path, renews=True))
+    states = {name: each.state for name, each in _steps(report).items()}
+    assert (states[StepName.SERVER], states[StepName.REFRESH]) == (StepState.WARNING, StepState.OK)
+
+
 def _without(name: str) -> Callable[[Document], Any]:
     return lambda document: document.pop(name)
 
