@@ -308,11 +308,11 @@ class Holds(Interceptor):
     async def _hold_about(
         self, connection: int, message: JSONObject, subject: JSONObject
     ) -> JSONObject | None:
-        if subject is message and self._faults.has_one_way:
-            if not await self._survives(connection, message):
-                return None
-            if self.view.directions == "answers" or not self._must_hold(connection, message, message):
-                return message
+        if subject is message and self._faults.has_one_way and not await self._survives(connection, message):
+            return None
+        # The rule may have ended since the message arrived.
+        if self.view.directions == "answers" or not self._must_hold(connection, message, subject):
+            return message
         decision = await self._hold(connection, subject, message, "tells" if subject is message else "reply")
         if decision.how is Verdict.DROP:
             return None
@@ -602,7 +602,8 @@ class Holds(Interceptor):
             self._node = None
             self._show(rule="", is_once=False)
             self._on_rules()
-        self._show()
+        else:
+            self._show()
         try:
             decision = await waiting.decision
         finally:

@@ -99,6 +99,21 @@ async def test_only_the_next_message_is_held_and_stays_held_while_later_ones_pas
     assert text_of(await peer.response(1)) == "changed"
 
 
+async def test_only_one_of_two_notifications_that_arrive_together_is_held() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    holds = HeardHolds(peer.recording)
+    holds.set_rule("kind:notification", "both", is_once=True)
+    peer.endpoint.intercept(holds)
+    for _ in range(2):
+        peer.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+    (message,) = await holds.held(1)
+    peer.modern(1, "tools/call", echo("after them"))
+    assert text_of(await peer.response(1)) == "after them"
+    assert holds.view.messages == (message,)
+    holds.close()
+
+
 async def test_an_answer_is_changed_before_it_leaves_with_what_it_was_in_the_capture(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "c.jsonl")
     recording.start()
