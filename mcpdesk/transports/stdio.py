@@ -127,7 +127,7 @@ class StdioTransport:
             if self._is_wanted_elsewhere:
                 self._leave()
             await self._read_all()
-            if self._identify_task is not None and not self._lost:
+            while self._identify_task is not None and not self._lost:
                 await self._identify_task
             if not self._lost and self.left is None:
                 await finish_calls(self._pipe)
@@ -206,7 +206,12 @@ class StdioTransport:
             data = b""
         if not data:
             self._ended.set()
-        elif not self._pipe.feed(data):
+        else:
+            self._handle(data)
+
+    def _handle(self, data: bytes) -> None:
+        """Pass bytes to the pipe. Stop reading while the client's token is being checked."""
+        if not self._pipe.feed(data):
             self._identify_task = self._loop.create_task(self._identify(data))
             self._choose_reading()
 
@@ -215,7 +220,7 @@ class StdioTransport:
         await self._pipe.identify()
         self._identify_task = None
         self._choose_reading()  # before the answers, which may pause reading again
-        self._pipe.feed(data)
+        self._handle(data)
         if self._is_wanted_elsewhere:
             self._leave()
 

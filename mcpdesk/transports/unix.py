@@ -193,9 +193,12 @@ class _Connection(asyncio.Protocol):
             data = self._greet(data)
             if self._pipe is None:
                 return
-        if not self._pipe.feed(data):
-            identifying = self._identify(self._pipe, data)
-            self._identify_task = asyncio.get_running_loop().create_task(identifying)
+        self._handle(self._pipe, data)
+
+    def _handle(self, pipe: Pipe, data: bytes) -> None:
+        """Pass bytes to the pipe. Stop reading while the peer's token is being checked."""
+        if not pipe.feed(data):
+            self._identify_task = asyncio.get_running_loop().create_task(self._identify(pipe, data))
             self._choose_reading()
 
     def eof_received(self) -> bool:
@@ -300,7 +303,7 @@ class _Connection(asyncio.Protocol):
         self._identify_task = None
         self._choose_reading()  # before the answers, which may pause reading again
         if rest and not self._transport.is_closing():
-            pipe.feed(rest)
+            self._handle(pipe, rest)
 
     def _write(self, data: bytes) -> None:
         if self._transport.is_closing():

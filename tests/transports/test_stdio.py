@@ -203,6 +203,16 @@ async def test_frames_wait_while_the_client_is_identified_again(client: Client) 
         assert await client.read_exactly(10) == b"two\nthree\n"
 
 
+async def test_no_frame_is_lost_if_the_client_must_be_identified_twice(client: Client) -> None:
+    async with serving(client) as pipe:
+        pipe.doubt()
+        os.write(client.writes, b"one\n")
+        await until(lambda: client.transport._identify_task is not None)
+        pipe.doubt_again()
+        os.write(client.writes, b"two\n")
+        assert await client.read_exactly(8) == b"one\ntwo\n"
+
+
 class DoubtingPipe(EchoPipe):
     """Identifies its client again before each piece."""
 

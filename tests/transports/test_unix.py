@@ -196,6 +196,21 @@ async def test_peer_that_does_not_read_its_first_answers_makes_the_core_wait(pat
         await reader.readuntil(b"two\n")
 
 
+async def test_no_frame_is_lost_if_the_peer_must_be_identified_twice(path: Path) -> None:
+    core = EchoCore()
+    async with listening(core, path) as listener, connected(path) as (reader, writer):
+        writer.write(b"one\n")
+        assert await reader.readline() == b"one\n"
+        pipe = core.pipes.get_nowait()
+        pipe.doubt()
+        writer.write(b"two\n")
+        (connection,) = listener._connections
+        await until(lambda: connection._identify_task is not None)
+        pipe.doubt_again()
+        writer.write(b"three\n")
+        assert await reader.readuntil(b"three\n") == b"two\nthree\n"
+
+
 async def test_frames_wait_while_the_peer_is_identified_again(path: Path) -> None:
     core = EchoCore()
     async with listening(core, path) as listener, connected(path) as (reader, writer):
