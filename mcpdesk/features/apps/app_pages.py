@@ -17,6 +17,7 @@ import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -27,11 +28,11 @@ from mcpdesk.auth.principal import matches
 from mcpdesk.features.apps.content_policy import allow_attribute, permissions_header, policy_header
 from mcpdesk.features.apps.page_link import PageLink, page_facts
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.connections import HttpConnections
+from mcpdesk.transports.http.connections import HttpConnections, connection_of
 from mcpdesk.transports.http.request_guard import RequestGuard
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import no_method, plain_error
-from mcpdesk.transports.http.socket_upgrade import upgraded
+from mcpdesk.transports.http.socket_upgrade import CLOSE_TIMEOUT_S, dismiss, upgraded
 
 if TYPE_CHECKING:
     from mcpdesk.features.apps.app_session import AppSession
@@ -42,9 +43,8 @@ MAX_MESSAGE_BYTES = 4 << 20
 MAX_CONNECTIONS = 64
 """Maximum number of connections of each of the two ports."""
 HEARTBEAT_S = 15.0
-CLOSE_S = 1.0
 END_S = 3.0
-"""Seconds that disconnecting all pages may take."""
+"""Seconds that the handlers of all pages may take to end."""
 LOAD_S = 60.0
 """Seconds that the sandbox waits for the page of its app."""
 MAX_PORT_ATTEMPTS = 8
@@ -128,8 +128,7 @@ class AppPages:
             server.close()
         for task in self._showing:
             task.cancel()
-        for each in self._connections:
-            await each.close(END_S)
+        await asyncio.gather(*(each.close(END_S) for each in self._connections))
         if not self._servers:
             for sockets in self._sockets:
                 for listening in sockets:
@@ -174,10 +173,12 @@ class AppPages:
     async def _socket(self, request: web.BaseRequest, session: AppSession) -> web.StreamResponse:
         if request.headers.get("Origin") != self.host:
             return plain_error(403, "only the page of the app may connect")
-        page = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_S)
+        page = web.WebSocketResponse(
+            heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_TIMEOUT_S
+        )
         if refusal := await upgraded(request, page):
             return refusal
-        link = PageLink(page.send_str, page.close)
+        link = PageLink(page.send_str, partial(dismiss, page, connection_of(request), b""))
         try:
             async for message in page:
                 if message.type is not WSMsgType.TEXT:
@@ -199,6 +200,8 @@ class AppPages:
         except (ValueError, RecursionError):
             return
         match message:
+            case {"hello": _} if session not in self._by_word.values():
+                await link.end("it was closed")
             case {"hello": facts}:
                 before = session.link
                 session.attach(link, page_facts(facts))

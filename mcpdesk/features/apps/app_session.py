@@ -182,6 +182,7 @@ class AppSession:
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            self.link = None  # messages of the page are now ignored
             self._access.close()
             self._interceptor().forget(self.connection)
             self._recorder.connect(replace(self._info, closed=time.time()))
@@ -189,9 +190,11 @@ class AppSession:
     async def _end_page(self, reason: str) -> None:
         if self._is_ready and self.link is not None:
             self._teardown = asyncio.get_running_loop().create_future()
-            await self._deliver(codec.request("host-teardown", "ui/resource-teardown", {"reason": reason}))
+            question = codec.request("host-teardown", "ui/resource-teardown", {"reason": reason})
             try:
-                await asyncio.wait_for(self._teardown, TEARDOWN_S)
+                async with asyncio.timeout(TEARDOWN_S):
+                    await self._deliver(question)
+                    await self._teardown
             except TimeoutError:
                 self._report("info", f"{self.uri} did not answer ui/resource-teardown")
         if self.link is not None:

@@ -15,6 +15,8 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 
 MAX_QUESTIONS = 4
 """Maximum number of questions that wait on one page. Further ones are declined."""
+END_S = 1.0
+"""Seconds in which a page must read that its app has ended."""
 MAX_NAME_LENGTH = 64
 """Maximum length in characters of a language or a time zone."""
 MAX_HEIGHT_PIXELS = 20_000
@@ -72,7 +74,9 @@ class PageLink:
     def __init__(
         self, send: Callable[[str], Awaitable[object]], close: Callable[[], Awaitable[object]]
     ) -> None:
-        """`send` sends a text to the page. `close` disconnects it."""
+        """`send` sends a text to the page, and waits while the page does not read. `close` disconnects it
+        within a limited time.
+        """
         self._send = send
         self._close = close
         self._numbers = count(1)
@@ -131,9 +135,12 @@ class PageLink:
         """End the app in the page, and disconnect the page."""
         self.left()
         try:
-            await self._tell("end", reason)
+            async with asyncio.timeout(END_S):
+                await self._tell("end", reason)
         except ConnectionError:
             return  # the page was closed in the meantime
+        except TimeoutError:
+            pass  # the page no longer reads
         await self._close()
 
     async def _tell(self, kind: str, value: Any) -> None:

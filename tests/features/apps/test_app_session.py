@@ -17,7 +17,7 @@ from mcpdesk.features.apps.server_access import ServerAccess
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.recorder.interceptor import Interceptor
 from mcpdesk.recorder.record import Direction
-from tests.support.patience import until
+from tests.support.patience import in_time, until
 
 URI = "ui://board/main"
 CALLED = ToolRun("board", {"team": "red"}, {"content": []})
@@ -377,3 +377,17 @@ async def test_an_app_ends_completely_if_its_page_is_closed_at_that_moment() -> 
     app.link._send = closed
     await app.session.close("test")
     assert access.is_closed and app.recorded.info.closed is not None
+
+
+async def test_an_app_ends_although_its_page_no_longer_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_session, "TEARDOWN_S", 0.05)
+    monkeypatch.setattr(page_link, "END_S", 0.05)
+    app = App(CALLED, Access())
+    await app.start()
+
+    async def stuck(text: str) -> None:
+        await asyncio.Event().wait()
+
+    app.link._send = stuck
+    await in_time(app.session.close("test"))
+    assert app.is_closed and app.access.is_closed and app.session.link is None

@@ -359,6 +359,17 @@ async def test_a_second_tab_replaces_the_first(tmp_path: Path) -> None:
                 await second.initialize()
 
 
+async def test_a_page_that_connects_while_its_app_ends_is_ended(tmp_path: Path) -> None:
+    async with running_desk(board_folder(tmp_path / "boards")) as desk:
+        url = await opened(desk)
+        async with aiohttp.ClientSession() as session:
+            page = PageClient(await session.ws_connect(f"{url}socket", origin=url[: url.index("/", 8)]))
+            assert await asyncio.wrap_future(desk.do(CloseApps())) == 1
+            await until(lambda: not desk.feature_part(OpenApps).apps)
+            await page.send(hello=HELLO)
+            assert await page.next("end") == "it was closed"
+
+
 async def test_a_flood_of_messages_is_slowed_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(app_session, "MAX_MESSAGES_PER_S", 3)
     waits: list[float] = []
