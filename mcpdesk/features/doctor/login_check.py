@@ -142,8 +142,8 @@ class _Check:
         server = await self._server(resource)
         if server is None:
             return
-        is_possible = self._registration(server)
-        await self._token(resource, server)
+        is_possible = await self._registration(server)
+        await self._token(server)
         if self.is_usable:
             self._authorization(server, resource, StepState.NOT_NEEDED)
             return
@@ -295,10 +295,10 @@ class _Check:
         self._put(StepName.SERVER, values, rules)
         return server
 
-    def _registration(self, server: AuthorizationServer) -> bool:
+    async def _registration(self, server: AuthorizationServer) -> bool:
         """Report the kind of the registration. Return True if the client has an id or can get one."""
         options = self._plan.options
-        known = self._plan.store.client(server.issuer)
+        known = await asyncio.to_thread(self._plan.store.client, server.issuer)
         rule = "The client uses a registered id, a client ID metadata document, or dynamic registration."
         state, hint = RuleState.FOLLOWED, ""
         if options.is_machine:
@@ -366,9 +366,9 @@ class _Check:
         step = LoginStep(StepName.AUTHORIZATION, state, _shown(values), [*known, *rules])
         self.steps[StepName.AUTHORIZATION] = step
 
-    async def _token(self, resource: ResourceMetadata, server: AuthorizationServer) -> None:
+    async def _token(self, server: AuthorizationServer) -> None:
         """Report the stored token, and renew it if needed."""
-        grant = self._plan.store.grant(self._plan.url)
+        grant = await asyncio.to_thread(self._plan.store.grant, self._plan.url)
         if grant is None:
             self._put(StepName.TOKEN, {"token": "none is stored"}, [], StepState.NOT_NEEDED)
             self._put(StepName.REFRESH, {}, [], StepState.NOT_NEEDED)

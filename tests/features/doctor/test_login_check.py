@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -169,6 +170,22 @@ async def test_machine_logs_in_without_a_person(tmp_path: Path) -> None:
     assert report.ok, login_lines(report)
     assert [each["grant_type"] for each in server.token_requests] == ["client_credentials"]
     assert "s3cret" not in msgspec.json.encode(report).decode()
+
+
+class _OtherThread(PrivateFile):
+    """Refuses to be read on the thread of the event loop."""
+
+    def read(self, name: str) -> str | None:
+        assert threading.current_thread() is not threading.main_thread()
+        return super().read(name)
+
+
+async def test_stored_tokens_are_not_read_on_the_thread_of_the_loop(tmp_path: Path) -> None:
+    store = StoredGrants(_OtherThread(tmp_path / "tokens.json"), tmp_path)
+    async with GuardedServer().running() as server:
+        await _log_in(server, tmp_path)
+        report = await check_login(_plan(server, tmp_path, store=store, renews=True))
+    assert report.ok
 
 
 async def test_fault_of_the_metadata_is_reported_once(tmp_path: Path) -> None:
