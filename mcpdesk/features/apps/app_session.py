@@ -132,7 +132,7 @@ class AppSession:
             if policy.refused:
                 self._report("warning", f"{self.uri} must not use {', '.join(policy.refused)}")
         except ValueError as error:
-            self.failure = str(error)[:MAX_TEXT_LENGTH]
+            self.failure = _cut(str(error))
             self._report("warning", self.failure)
         except Exception as error:  # the page must show a reason
             _log.exception("an app cannot be loaded")
@@ -301,7 +301,7 @@ class AppSession:
             case "notifications/message":
                 level, data = params.get("level"), params.get("data")
                 text = data if isinstance(data, str) else codec.encode(data).decode()
-                self._report(str(level) if level in LOG_LEVELS else "info", text[:MAX_TEXT_LENGTH])
+                self._report(str(level) if level in LOG_LEVELS else "info", _cut(text))
             case "notifications/cancelled":
                 task = self._running.get(params.get("requestId")) if is_id(params.get("requestId")) else None
                 if task is not None:
@@ -473,12 +473,12 @@ class AppSession:
 
     async def _ask(self, text: str, agree: str, detail: str, link: str = "") -> None:
         """Ask the person on the page. Raises: ValueError if the person declines or the page is closed."""
-        if self.link is None or not await self.link.ask(text, agree, detail[:MAX_TEXT_LENGTH], link):
+        if self.link is None or not await self.link.ask(text, agree, _cut(detail), link):
             raise ValueError("The person declined")
 
     async def _note(self, title: str, text: str) -> None:
         if self.link is not None:
-            await self.link.note(title, text[:MAX_TEXT_LENGTH])
+            await self.link.note(title, _cut(text))
 
     def _report(self, level: str, text: str) -> None:
         self._journal.log(level, "app", text, "", self.server)
@@ -528,6 +528,12 @@ def _error_of(identifier: Any, code: int, text: str) -> JSONObject:
 
 def _error(identifier: Any, code: int, text: str) -> bytes:
     return codec.encode(_error_of(identifier, code, text))
+
+
+def _cut(text: str) -> str:
+    """Return at most `MAX_TEXT_LENGTH` characters of a text, with the number of missing characters."""
+    missing = len(text) - MAX_TEXT_LENGTH
+    return text if missing <= 0 else f"{text[:MAX_TEXT_LENGTH]}… ({missing:,} more characters are not shown)"
 
 
 def _is_web_link(url: str) -> bool:

@@ -198,6 +198,17 @@ async def test_an_upstream_tool_is_called_after_the_person_agreed() -> None:
     assert app.page == []
 
 
+async def test_a_question_says_how_much_of_the_arguments_it_leaves_out() -> None:
+    app = App(CALLED, Access(needs_consent=True))
+    await app.start()
+    call = {"name": "board", "arguments": {"text": "x" * app_session.MAX_TEXT_LENGTH}}
+    asked = asyncio.create_task(app.ask("tools/call", call, 2))
+    question = await until(lambda: next((each["ask"] for each in app.page if "ask" in each), None))
+    assert question["detail"].endswith("xx… (11 more characters are not shown)")
+    app.link.answered(question["number"], False)
+    assert "error" in await asked
+
+
 @pytest.mark.parametrize(
     "url",
     [
