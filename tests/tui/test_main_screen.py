@@ -87,6 +87,38 @@ async def test_first_pane_does_not_wait_for_a_core_that_loads_slowly() -> None:
         await until(lambda: app.main.shown == "workbench", pilot)
 
 
+async def test_first_pane_is_shown_although_the_core_fails_once_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link = quiet_link()
+    view, errors = link.view, list[Exception]()
+
+    def failing_view() -> CoreView:
+        if errors:
+            raise errors.pop()
+        return view()
+
+    monkeypatch.setattr(link, "view", failing_view)
+    app = DeskApp(link, panes=STUBS, begin=lambda: errors.append(ValueError("not ready")))
+    async with driven(app, size=(120, 40), notifications=True) as pilot:
+        await until(lambda: app.main.shown == "workbench" and not app.main.awaits_pane, pilot)
+        assert toasts(app) == ["The core could not be shown: ValueError: not ready"]
+
+
+async def test_first_pane_does_not_replace_that_of_a_tab_that_was_clicked_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(main_screen, "FIRST_PANE_S", 3600)
+    link = quiet_link()
+    link.core = structs.replace(link.core, is_loading=True)
+    painted: list[bool] = []
+    app = DeskApp(link, panes=STUBS, begin=lambda: painted.append(True))
+    async with driven(app, size=(120, 40)) as pilot:
+        await until(lambda: painted, pilot)
+        await asyncio.gather(app.main.show_screen("traffic"), app.main._show_first_pane())
+        assert app.main.shown == "traffic" and not app.main.awaits_pane
+
+
 async def test_a_server_that_connects_does_not_count_as_shown() -> None:
     link = quiet_link()
     one = link.core.servers[0]

@@ -167,7 +167,8 @@ class MainScreen(Screen[None]):
 
     async def _begin(self) -> None:
         self.desk.frame_is_painted()
-        self._is_core_loading = self.link.view().is_loading
+        view = self._steps.run("core", self.link.view)
+        self._is_core_loading = view is not None and view.is_loading
         if self._is_core_loading:
             self.set_timer(FIRST_PANE_S, self._show_first_pane)
         else:
@@ -426,6 +427,8 @@ class MainScreen(Screen[None]):
     async def show_screen(self, name: str) -> None:
         """Show a pane, and restore its focus."""
         if name != self.shown:
+            if not self.shown:
+                self._first = name  # so that the first pane does not replace the one of a clicked tab
             if self.maximized:
                 self.minimize()
             if self.shown and self.focused is not None:
