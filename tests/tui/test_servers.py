@@ -86,7 +86,9 @@ async def test_actions_apply_to_the_selected_server_and_not_to_the_current_one()
         await pilot.press("end", "r")
         assert link.reloads == ["web"] and app.server == "profiles"
         assert toasts(app)[-1] == "Connecting to web again."
-        await pilot.press("x")
+        await pilot.press("v", "d")
+        await until(lambda: "web: before the first save" in screen_text(app), pilot)
+        await pilot.press("escape", "x")
         await until(lambda: "Remove web?" in screen_text(app), pilot)
 
 

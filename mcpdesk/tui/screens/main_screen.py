@@ -334,7 +334,7 @@ class MainScreen(Screen[None]):
         self._steps.run("notices", self._show_notices)
         self._steps.run("jobs", lambda: self._report_failed_jobs(view))
         self._steps.run("question", self._offer_question)
-        self._steps.run("saves", lambda: self.saves.follow(self.app, view, self.server))
+        self._steps.run("saves", lambda: self.saves.follow(self.app, view, self.target))
         self.refresh_pane(self.pane, view)
 
     def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
@@ -389,7 +389,7 @@ class MainScreen(Screen[None]):
         If the notice names a section of the activity screen, that section is shown at the next visit.
         """
         screen, _, part = notice.screen.partition("/")
-        if part and part == f"save/{self.server}":
+        if part and part == f"save/{self.target}":
             hint = " · v d shows what changed"
         else:
             hint = _screen_hint(screen) if screen != self.shown else ""
@@ -523,7 +523,7 @@ class MainScreen(Screen[None]):
 
     def action_show_save(self) -> None:
         """Show the changes of the last save above the current screen."""
-        self.saves.open_page(self.app, self.server)
+        self.saves.open_page(self.app, self.target)
 
     @work
     async def action_standing_approvals(self) -> None:
@@ -626,7 +626,7 @@ class MainScreen(Screen[None]):
         if action == "servers" and not parameters:
             return self.shown != "servers"
         if action == "show_save":
-            return bool(self.server)
+            return bool(self.target)
         of_feature = FEATURE_ACTIONS.get(f"main.{action}")
         return of_feature is None or of_feature.is_available(self.link.view())
 

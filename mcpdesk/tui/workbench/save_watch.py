@@ -1,4 +1,4 @@
-"""Notices the saves of the current server on any screen, and shows what they changed."""
+"""Notices the saves of the selected servers on any screen, and shows what they changed."""
 
 from __future__ import annotations
 
