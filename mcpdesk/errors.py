@@ -26,10 +26,13 @@ class LocalProtocolError(ProtocolError):
 class RemoteProtocolError(ProtocolError):
     """The peer answered with an error, or sent a message that the protocol does not allow."""
 
-    def __init__(self, code: int, message: str, data: Any = None, hint: str = "") -> None:
-        """`hint` is advice for a person."""
+    def __init__(
+        self, code: int, message: str, data: Any = None, hint: str = "", next_command: str = ""
+    ) -> None:
+        """`hint` is advice for a person. `next_command` is the command in the hint, or empty."""
         super().__init__(code, message, data)
         self.hint = hint
+        self.next_command = next_command
 
 
 class AnswerRefused(ProtocolError):
@@ -271,14 +274,16 @@ class ClientTimeout(ClientError):
 class DeskUserError(DeskError):
     """Invalid input of the user of the command line or desk.
 
-    `exit_code` is one of the documented exit codes.
+    `exit_code` is one of the documented exit codes. `next_command` is the command in the hint that a script
+    or agent can run next, or empty. It is separate, because a hint may quote text of a server.
     """
 
-    def __init__(self, message: str, hint: str = "", exit_code: int = 2) -> None:
+    def __init__(self, message: str, hint: str = "", exit_code: int = 2, *, next_command: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.exit_code = exit_code
+        self.next_command = next_command
 
 
 class UnknownMode(DeskUserError):

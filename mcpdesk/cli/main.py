@@ -199,9 +199,11 @@ def with_command(arguments: list[str]) -> list[str]:
         from mcpdesk.client.targets import client_hint
 
         near = difflib.get_close_matches(first, COMMANDS, n=1)
-        hint = f"Did you mean `mcpdesk {near[0]}`?" if near else "See `mcpdesk --help`."
-        hint = client_hint(first) or hint
-        raise DeskUserError(f"Unknown command or folder {first!r}.", hint)
+        command = f"mcpdesk {near[0] if near else '--help'}"
+        hint = f"Did you mean `{command}`?" if near else f"See `{command}`."
+        if other_client := client_hint(first):
+            hint, command = other_client, ""
+        raise DeskUserError(f"Unknown command or folder {first!r}.", hint, next_command=command)
     return ["desk", *arguments]
 
 

@@ -56,7 +56,6 @@ MAX_DATA_LENGTH = 4_000
 """Maximum number of characters that are printed of a server's error data."""
 MAX_PADDED_CHARS = 60
 """Maximum width of a column of a table, in characters. Longer cells move the rest of their row."""
-_COMMAND = re.compile(r"`(mcpdesk [^`]+)`")
 CRASHED = "mcpdesk: This is a bug in mcpdesk. Please report it with these lines."
 
 LIMIT = click.option(
@@ -182,12 +181,15 @@ def exit_code(error: DeskError) -> int:
 
 def report(error: DeskError | click.ClickException, as_json: bool = False) -> int:
     """Print an error on stderr, and as JSON on stdout if requested. Return its exit code."""
+    next_command = ""
     if isinstance(error, click.ClickException):
         message, hint, code = " ".join(error.format_message().split()), "", USAGE
         if isinstance(error, click.UsageError):
-            hint = f"See `{error.ctx.command_path if error.ctx else 'mcpdesk'} --help`."
+            next_command = f"{error.ctx.command_path if error.ctx else 'mcpdesk'} --help"
+            hint = f"See `{next_command}`."
     else:
         message, hint, code = str(error), getattr(error, "hint", ""), exit_code(error)
+        next_command = getattr(error, "next_command", "")
     print_message(f"mcpdesk: {message}")
     data = error.data if isinstance(error, ProtocolError) else None
     if data is not None:
@@ -195,17 +197,11 @@ def report(error: DeskError | click.ClickException, as_json: bool = False) -> in
     if hint:
         print_message(f"  {hint}")
     if as_json:
-        fields = {"code": code, "message": message, "hint": hint, "next": next_command(hint)}
+        fields = {"code": code, "message": message, "hint": hint, "next": next_command}
         more = {"rpc_code": error.code} if isinstance(error, ProtocolError) else {}
         more |= {} if data is None else {"data": data}
         print_text(json_escaped(json.dumps({"error": fields | more})))
     return code
-
-
-def next_command(hint: str) -> str:
-    """Return the first command of mcpdesk in a hint, or "" if the hint has none."""
-    match = _COMMAND.search(hint)
-    return match[1] if match else ""
 
 
 def _error_data(data: Any) -> str:

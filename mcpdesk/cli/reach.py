@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -139,8 +140,9 @@ def given_login(values: Mapping[str, Any]) -> LoginOptions:
         given_secret("id_token"),
     )
     if problem := options.problem():
-        hint = "`mcpdesk login --help` lists the options of a login."
-        raise DeskUserError(f"{problem[0].upper()}{problem[1:]}.", hint)
+        command = "mcpdesk login --help"
+        hint = f"`{command}` lists the options of a login."
+        raise DeskUserError(f"{problem[0].upper()}{problem[1:]}.", hint, next_command=command)
     return options
 
 
@@ -515,6 +517,8 @@ def server_folder(text: str) -> Path:
         hint = "A server folder has tools/, resources/ or prompts/."
         raise DeskUserError(f"Folder {text!r} does not exist.", hint)
     if not path.is_dir():
-        meant = f"open {text}` to show a capture" if path.suffix == ".jsonl" else f"{path.parent}`"
-        raise DeskUserError(f"{text!r} is a file, not a folder.", f"Did you mean `mcpdesk {meant}?")
+        is_capture = path.suffix == ".jsonl"
+        command = shlex.join(["mcpdesk", "open", text] if is_capture else ["mcpdesk", str(path.parent)])
+        hint = f"Did you mean `{command}`{' to show a capture' if is_capture else ''}?"
+        raise DeskUserError(f"{text!r} is a file, not a folder.", hint, next_command=command)
     return path.resolve()

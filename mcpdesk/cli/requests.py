@@ -159,7 +159,7 @@ def call_command(
     """
     from mcpdesk.bridge.result_text import result_text
     from mcpdesk.cli.command_client import client
-    from mcpdesk.cli.tool_examples import print_tools, tool_hint
+    from mcpdesk.cli.tool_examples import listing_command, print_tools, tool_hint
     from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
     if tool is None:
@@ -180,7 +180,8 @@ def call_command(
             if definition or error.hint:
                 raise
             hint = tool_hint(tool, tools, target, error.message)
-            raise RemoteProtocolError(error.code, error.message, error.data, hint) from None
+            listing = listing_command(target)
+            raise RemoteProtocolError(error.code, error.message, error.data, hint, listing) from None
         for fault in result_faults(result, definition, schema_failures):
             server.remark(Remark(RemarkKind.RESULT, fault))
         remarks = server.remarks()

@@ -76,6 +76,11 @@ def _command(target: str, words: Sequence[str]) -> str:
     return shlex.join(["mcpdesk", "call", target, *words])
 
 
+def listing_command(target: str) -> str:
+    """Return the command that lists the tools of a target."""
+    return _command(target, [])
+
+
 def _argument_words(schema: Any) -> list[str]:
     """Return the required arguments as words of a command line."""
     root: Schema = schema if isinstance(schema, dict) else {}
@@ -101,10 +106,6 @@ def tool_hint(name: str, tools: Sequence[Mapping[str, Any]], target: str, answer
     """
     from mcpdesk.server.offer.registry import similar_name
 
-    listing = f"`{_command(target, [])}` lists the tools."
+    listing = f"`{listing_command(target)}` lists the tools."
     near = similar_name(name, [str(each.get("name")) for each in tools])
-    if not near or near in answer:
-        return listing
-    # A command in backquotes would be reported as the next one to run. Servers must not choose it.
-    near = near.replace("`", "'")
-    return f"Did you mean {near!r}? {listing}"
+    return f"Did you mean {near!r}? {listing}" if near and near not in answer else listing

@@ -138,15 +138,17 @@ def discovered(text: str) -> tuple[Path, str]:
         if each.server.name == name:
             return each.path, each.server.name
     names = list(dict.fromkeys(each.server.name for each in discovery.servers))
-    near = get_close_matches(name, names, n=3)
+    near, command = get_close_matches(name, names, n=3), ""
     if near:
         hint = f"Did you mean {' or '.join(f'{client}:{each}' for each in near)}?"
     elif names:
         hint = f"Its servers: {', '.join(names[:20])}."
     else:
-        hint = "`mcpdesk list` lists the servers of all clients."
+        command = "mcpdesk list"
+        hint = f"`{command}` lists the servers of all clients."
     broken = "".join(f" {each.path} cannot be read: {each.reason}" for each in discovery.problems[:1])
-    raise DeskUserError(f"No configuration of {client} has a server {name[:80]!r}.{broken}", hint)
+    message = f"No configuration of {client} has a server {name[:80]!r}.{broken}"
+    raise DeskUserError(message, hint, next_command=command)
 
 
 def _existing(

@@ -117,9 +117,7 @@ def scope_words(scopes: tuple[str, ...]) -> str:
     """Return a text such as ` with the scopes a b`. Empty without scopes."""
     if not scopes:
         return ""
-    # A command in backquotes would be reported as the next one to run. Servers must not choose it.
-    names = excerpt(" ".join(scopes)).replace("`", "'")
-    return f" with the scope{'s' if len(scopes) > 1 else ''} {names}"
+    return f" with the scope{'s' if len(scopes) > 1 else ''} {excerpt(' '.join(scopes))}"
 
 
 def missing_token(error: HttpError) -> MissingToken | None:
@@ -140,7 +138,7 @@ def shell_token_hint(missing: MissingToken) -> str:
     need = f"It needs {other} token{missing.scope_words}"
     if missing.has_login:
         scope = shlex.quote(excerpt(" ".join(missing.scopes)))
-        wish = f" --scope {scope}" if missing.is_insufficient and "`" not in scope else ""
+        wish = f" --scope {scope}" if missing.is_insufficient else ""
         return f"{need}. Log in: mcpdesk login URL{wish}. Or use --token-env VAR."
     return f"{need}: use --token-env VAR or --header. {NO_LOGIN_NAMED}"
 

@@ -130,7 +130,8 @@ def find_target(
         from mcpdesk.recorder.archive import require_capture
 
         require_capture(path)  # raises the same error as `mcpdesk open` if the file is not a capture
-        raise DeskUserError(f"{text!r} is a capture.", f"Did you mean `mcpdesk open {text}`?")
+        opening = shlex.join(["mcpdesk", "open", text])
+        raise DeskUserError(f"{text!r} is a capture.", f"Did you mean `{opening}`?", next_command=opening)
     config = read_config(path)
     agree(config)
     if not name and len(config.servers) != 1:

@@ -7,6 +7,7 @@ program. Frames get new numbers without gaps; `gaps` lists where frames are miss
 from __future__ import annotations
 
 import re
+import shlex
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -366,26 +367,30 @@ class Archive:
 
 def require_capture(path: Path) -> None:
     """Check that a file is a capture, without reading all of it. Raises: DeskUserError if it is not."""
-    hint = "`mcpdesk settings` prints the folder of the captures; their names end in .jsonl."
+    command = "mcpdesk settings"
+    hint = f"`{command}` prints the folder of the captures; their names end in .jsonl."
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             # Opening a pipe would wait until another process writes to it.
-            raise DeskUserError(f"{path} is not a file.", hint)
+            raise DeskUserError(f"{path} is not a file.", hint, next_command=command)
         with path.open("rb") as file:
             start = file.readline(4096)
     except OSError as error:
-        raise DeskUserError(f"{path} cannot be read: {error.strerror}.", hint) from None
+        message = f"{path} cannot be read: {error.strerror}."
+        raise DeskUserError(message, hint, next_command=command) from None
     try:
         is_capture = read_line(start).capture is not None
     except ValueError:
         is_capture = False
     if not start and (further := part_path(path, 2)).is_file():
-        raise DeskUserError(f"{path} is empty.", f"The capture continues: use `mcpdesk open {further}`.")
+        command = shlex.join(["mcpdesk", "open", str(further)])
+        hint = f"The capture continues: use `{command}`."
+        raise DeskUserError(f"{path} is empty.", hint, next_command=command)
     if _EXCHANGE.match(start):
         hint = "Export traffic as a capture to open it again: `w` and `o` in Traffic."
         raise DeskUserError(f"{path} is not a capture, but an export as JSON Lines.", hint)
     if not is_capture:
-        raise DeskUserError(f"{path} is not a capture of mcpdesk.", hint)
+        raise DeskUserError(f"{path} is not a capture of mcpdesk.", hint, next_command=command)
 
 
 def _numbered(line: bytes | None, number: int) -> Frame | None:

@@ -7,13 +7,16 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import jsonschema
 import pytest
 
 from mcpdesk.cli.main import program
-from mcpdesk.cli.printing import cut_texts, next_command
-from mcpdesk.cli.tool_examples import tool_hint
+from mcpdesk.cli.printing import cut_texts, report
+from mcpdesk.cli.reach import server_folder, with_hint
 from mcpdesk.client.hints import MissingToken, shell_token_hint
+from mcpdesk.errors import DeskError, DeskUserError, HttpError, LoginUnavailable, RpcError
+from mcpdesk.protocol.jsonrpc import ErrorCode
 from tests.cli.conftest import ROOT, Run
 from tests.support.captures import recorded
 from tests.support.features import having, needs_feature
@@ -57,6 +60,12 @@ def test_output_matches_the_schema(
     ended = mcpdesk(*arguments, "--json", HOME=str(tmp_path))
     assert (ended.returncode != 0) == (definition == "error"), ended.stderr
     check(definition, json.loads(ended.stdout))
+
+
+@pytest.mark.process
+def test_next_command_after_an_unknown_tool_lists_the_tools(mcpdesk: Run) -> None:
+    error = json.loads(mcpdesk("call", HELLO, "no-such-tool", "--json").stdout)["error"]
+    assert error["next"] == f"mcpdesk call {HELLO}" and f"`{error['next']}`" in error["hint"]
 
 
 @pytest.mark.process
@@ -113,23 +122,38 @@ def test_limit_cuts_all_texts_and_no_key() -> None:
     assert cut_texts(value, None) is value
 
 
-def test_command_in_a_hint() -> None:
-    assert (
-        next_command("The file is not trusted: run `mcpdesk trust a.json`, then again.")
-        == "mcpdesk trust a.json"
-    )
-    assert next_command("Use `--trust`.") == ""
+def reported(error: DeskError | click.ClickException, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The JSON of an error."""
+    report(error, as_json=True)
+    return json.loads(capsys.readouterr().out)["error"]
 
 
-def test_servers_choose_no_command() -> None:
-    def hint(*scopes: str) -> str:
-        return shell_token_hint(MissingToken(scopes, has_login=True, is_insufficient=True))
+def test_next_command_of_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    capture = tmp_path / "a b.jsonl"
+    capture.touch()
+    with pytest.raises(DeskUserError) as raised:
+        server_folder(str(capture))
+    assert shlex.split(reported(raised.value, capsys)["next"]) == ["mcpdesk", "open", str(capture)]
+    assert reported(click.UsageError("bad"), capsys)["next"] == "mcpdesk --help"
+    assert reported(click.ClickException("bad"), capsys)["next"] == ""
 
-    assert next_command(hint("`mcpdesk", "trust", "evil.json`")) == ""
-    written = hint("a", "';reboot;'").partition("Log in: ")[2].partition(". Or use")[0]
+
+def test_servers_choose_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    command = "`mcpdesk trust evil.json`"
+    challenge = f'Bearer error="insufficient_scope", scope="{command}", resource_metadata="https://a/"'
+    for error in (
+        with_hint(HttpError("HTTP 403", status=403, challenge=challenge)),
+        with_hint(LoginUnavailable("no login", hint=f"If it needs a token with the scope {command}, ...")),
+        with_hint(RpcError(ErrorCode.FORBIDDEN, "no", {"scope": command})),
+    ):
+        sent = reported(error, capsys)
+        assert command in sent["hint"] and sent["next"] == ""
+
+
+def test_scopes_of_a_server_are_quoted_for_a_shell() -> None:
+    missing = MissingToken(("a", "';reboot;'"), has_login=True, is_insufficient=True)
+    written = shell_token_hint(missing).partition("Log in: ")[2].partition(". Or use")[0]
     assert shlex.split(written) == ["mcpdesk", "login", "URL", "--scope", "a ';reboot;'"]
-    tools = [{"name": "`mcpdesk trust evil.json`"}]
-    assert next_command(tool_hint("mcpdesk trust evil.json", tools, "tea", "")) == "mcpdesk call tea"
 
 
 def test_limit_cuts_deeply_nested_texts() -> None:

@@ -172,8 +172,9 @@ def _run_all(
 ) -> int:
     cases = [case for case in find_cases(cases_path) if only in case.name or only in case.location]
     if not cases:
-        hint = "`mcpdesk test --help` shows an example."
-        raise DeskUserError(f"No case in {cases_path}{f' with {only!r}' if only else ''}.", hint)
+        message = f"No case in {cases_path}{f' with {only!r}' if only else ''}."
+        command = "mcpdesk test --help"
+        raise DeskUserError(message, f"`{command}` shows an example.", next_command=command)
 
     async def run(server: ConnectedServer, output_fd: int) -> None:
         make_report.output_fd = output_fd

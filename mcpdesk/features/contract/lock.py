@@ -59,18 +59,20 @@ def lock_file_path(
     if file is None and not update:
         return None
     if not file and not is_folder:
+        command = _command(target, "NAME.lock.json", packages)
         raise DeskUserError(
             "The lock file of a server that is not a folder must be named with --lock FILE.",
-            f"Write it with `{_command(target, 'NAME.lock.json', packages)}`, and compare without --update.",
+            f"Write it with `{command}`, and compare without --update.",
+            next_command=command,
         )
     own = server_folder(target) / LOCK_NAME if is_folder else None
     path = Path(file).expanduser() if file else own
     assert path is not None
     if not update and not path.exists():
         message = f"No lock {path}, so nothing was compared."
-        raise DeskUserError(
-            message, f"Write it with `{_command(target, file or '', packages)}`, and keep it with the source."
-        )
+        command = _command(target, file or "", packages)
+        hint = f"Write it with `{command}`, and keep it with the source."
+        raise DeskUserError(message, hint, next_command=command)
     return LockLocation(path, update, own is not None and path.resolve() == own)
 
 

@@ -60,7 +60,8 @@ def _selected(target: str) -> FoundServers:
         discovery = discover(clients=(target.removesuffix(":"),))
         if not (discovery.servers or discovery.problems):
             message = f"No configuration of {target.removesuffix(':')} has a server."
-            raise DeskUserError(message, "`mcpdesk list` lists the servers of all clients.")
+            hint = "`mcpdesk list` lists the servers of all clients."
+            raise DeskUserError(message, hint, next_command="mcpdesk list")
         return discovery
     if is_discovered(target):
         path, name = discovered(target)

@@ -259,7 +259,8 @@ def down_command(connections: tuple[str, ...], is_all: bool, as_json: bool) -> i
         if name not in known and description_of(name) is None:
             near = get_close_matches(name, known, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else "`mcpdesk ps` lists open connections."
-            raise DeskUserError(f"No open connection is called {name[:80]!r}.", hint)
+            message = f"No open connection is called {name[:80]!r}."
+            raise DeskUserError(message, hint, next_command="" if near else "mcpdesk ps")
     ended = [name for name in wanted if end(name)]
     if as_json:
         print_json({"ended": ended})

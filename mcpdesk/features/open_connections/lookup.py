@@ -98,5 +98,6 @@ def _transport(name: str) -> ClientTransport:
 
     visited = visit(name, Request.RELAY)
     if visited is None:
-        raise DeskUserError(f"The open connection {name!r} has just ended.", "`mcpdesk ps` lists the others.")
+        message = f"The open connection {name!r} has just ended."
+        raise DeskUserError(message, "`mcpdesk ps` lists the others.", next_command="mcpdesk ps")
     return RelayClient(visited[0], name)

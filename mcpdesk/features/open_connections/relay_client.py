@@ -63,4 +63,5 @@ class RelayClient(UnixPipe):
             if error is not self._end:
                 raise
             hint = "`mcpdesk ps` lists open connections, and `mcpdesk up` opens it again."
-            raise DeskUserError(f"{self.ended[0].upper()}{self.ended[1:]}.", hint, CANNOT_CONNECT) from None
+            message = f"{self.ended[0].upper()}{self.ended[1:]}."
+            raise DeskUserError(message, hint, CANNOT_CONNECT, next_command="mcpdesk ps") from None
