@@ -35,8 +35,10 @@ class GuardedServer(LocalAuthorizationServer):
         self.needed: tuple[str, ...] = ("read",)
         """Scopes that every request needs."""
         self.lasts_s = 3600
-        """Lifetime of tokens that clients are told. The server itself accepts them longer."""
+        """`expires_in` of token responses. The server accepts tokens for longer."""
         self.knows_refresh = True
+        self.failure = 0
+        """HTTP status of requests with a valid token, or 0 to answer them."""
         self.requests: list[str] = []
         """Requested paths with their methods."""
         self.authorizations: list[Document] = []
@@ -80,7 +82,7 @@ class GuardedServer(LocalAuthorizationServer):
         self.requests.append(f"{request.method} {request.path}")
         match request.path:
             case "/mcp":
-                return await self._reconnect(request)
+                return await self._endpoint(request)
             case "/.well-known/oauth-protected-resource":
                 return web.Response(status=404)
             case "/idp/token":
@@ -91,7 +93,7 @@ class GuardedServer(LocalAuthorizationServer):
         return await self.answer(request) or web.Response(status=404)
 
     def document(self, name: str, document: Document, status: int = 200) -> web.Response:
-        """Return the answer with a document, as `changes` wants it."""
+        """Return the answer with a document, which `changes` may replace."""
         if name == "token":
             document["expires_in"] = self.lasts_s
         instead = self.changes[name](document) if name in self.changes else None
@@ -101,7 +103,7 @@ class GuardedServer(LocalAuthorizationServer):
         return web.Response(status=status, body=body, content_type="application/json")
 
     def registration(self, asked: Document) -> Document:
-        """Return the least that a client needs."""
+        """Return only the members that a client needs."""
         return {"client_id": f"client-{len(self.registrations)}"}
 
     def redirect(self, asked: Document, code: str) -> Document:
@@ -139,7 +141,7 @@ class GuardedServer(LocalAuthorizationServer):
         self._tokens[token.access_token] = token
         return token
 
-    async def _reconnect(self, request: web.BaseRequest) -> web.Response:
+    async def _endpoint(self, request: web.BaseRequest) -> web.Response:
         token = self.presented(request)
         given: Document = {"resource_metadata": f"{self.origin}/.well-known/oauth-protected-resource/mcp"}
         if "challenge" in self.changes:
@@ -151,6 +153,8 @@ class GuardedServer(LocalAuthorizationServer):
         if not set(self.needed) <= set(token.scopes):
             wanted = f'Bearer error="insufficient_scope", scope="{self.needed[-1]}", {challenge}'
             return web.Response(status=403, headers={"WWW-Authenticate": wanted})
+        if self.failure:
+            return web.Response(status=self.failure)
         message = orjson.loads(await request.read())
         answer: Document = {"jsonrpc": "2.0", "id": message.get("id")}
         match message["method"]:

@@ -161,7 +161,8 @@ class _Check:
         try:
             status, challenges = await self._answer(HEADERS)
         except CallError as error:
-            self._put(StepName.REQUEST, {}, [_broken("The server can be reached.", "", error)])
+            hint = "Check the URL, and whether the server is running."
+            self._put(StepName.REQUEST, {}, [_broken("An MCP server answers at the URL.", "", error, hint)])
             return False
         found = challenge_in(challenges)
         values = {"status": f"HTTP {status}"}
@@ -356,14 +357,8 @@ class _Check:
             sent = dict(parse_qsl(urlsplit(self._visited).query))
             values |= {name: sent[name] for name in sent if name in ("scope", "resource", "client_id")}
             values |= {name: MASK for name in ("state", "code_challenge") if name in sent}
-        followed = [
-            LoginRule(RuleState.FOLLOWED, "The request uses PKCE with S256.", "OAuth 2.1, 4.1.1", "S256"),
-            LoginRule(
-                RuleState.FOLLOWED, "The request names the resource.", "RFC 8707, 2", resource.resource
-            ),
-        ]
-        known = [] if state is StepState.NOT_NEEDED else followed
-        step = LoginStep(StepName.AUTHORIZATION, state, _shown(values), [*known, *rules])
+            rules = [*_request_rules(sent, resource.resource), *rules]
+        step = LoginStep(StepName.AUTHORIZATION, state, _shown(values), list(rules))
         self.steps[StepName.AUTHORIZATION] = step
 
     async def _token(self, server: AuthorizationServer) -> None:
@@ -380,7 +375,10 @@ class _Check:
         is_over = grant.has_expired(time.time())
         accepted = None if is_over else await self._accepts(grant)
         is_rejected = accepted is not None and accepted.state is RuleState.BROKEN
-        if is_over or is_rejected or self._plan.renews:
+        is_new_needed = is_over or is_rejected or self._plan.renews
+        if is_new_needed and self._plan.options.is_machine and not grant.refresh_token:
+            return  # the next step gets a new token with the credentials
+        if is_new_needed:
             renewed = await self._refresh(grant)
             if renewed is not None:
                 grant = renewed
@@ -480,6 +478,10 @@ class _Check:
         return renewed
 
     def _refresh_not_tried(self, grant: OAuthGrant) -> None:
+        if self._plan.options.is_machine and not grant.refresh_token:
+            values = {"refresh_token": "none; the client gets a new token with its credentials"}
+            self._put(StepName.REFRESH, values, [], StepState.NOT_NEEDED)
+            return
         if not grant.refresh_token:
             self._without_refresh_token(grant, RuleState.WARNING)
             return
@@ -561,13 +563,20 @@ class _Check:
             self._deviations.append(text)
 
     async def _answer(self, headers: Mapping[str, str]) -> tuple[int, list[str]]:
-        """Send a request. Return the status and the challenges of the answer. Raises: CallError."""
+        """Send a request. Return the status and the challenges of the answer.
+
+        Raises: CallError, also for an answer that does not come from an MCP server.
+        """
         limit_s = self._plan.request_timeout_s
         try:
             async with (
                 asyncio.timeout(limit_s),
-                self._requests.answered("POST", headers, PING) as answer,
+                self._requests.answered("POST", headers, PING, follows=True) as answer,
             ):
+                # The status 404 with JSON is an answer: the method is unknown.
+                is_missing = answer.status in (404, 405) and answer.content_type != "application/json"
+                if 300 <= answer.status < 400 or answer.status >= 500 or is_missing:
+                    raise CallError(f"HTTP {answer.status}")
                 return answer.status, answer.headers.getall("WWW-Authenticate", [])
         except TimeoutError:
             raise CallError(f"no answer within {limit_s:g} s") from None
@@ -615,6 +624,16 @@ def _rule(
     if is_followed:
         return LoginRule(RuleState.FOLLOWED, rule, source, observed)
     return LoginRule(otherwise, rule, source, observed, hint)
+
+
+def _request_rules(sent: Mapping[str, str], resource: str) -> list[LoginRule]:
+    """Return the rules about the authorization request that was sent."""
+    method, named = sent.get("code_challenge_method", "none"), sent.get("resource", "none")
+    hint = "This is a bug of mcpdesk."
+    return [
+        _rule(method == "S256", "The request uses PKCE with S256.", "OAuth 2.1, 4.1.1", method, hint),
+        _rule(named == resource, "The request names the resource.", "RFC 8707, 2", named, hint),
+    ]
 
 
 def _broken(rule: str, source: str, error: CallError, hint: str = "") -> LoginRule:

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 from aiohttp import web
 from jsonschema_rs import validator_for
+from msgspec.structs import replace
 
 from mcpdesk.cli.main import run
 from mcpdesk.client.oauth.login_options import LoginOptions, Secret
@@ -85,8 +86,9 @@ async def test_server_without_a_login_needs_a_person_and_nothing_is_registered(t
     assert (server.registrations, server.authorizations) == ([], [])
     values = _steps(report)[StepName.AUTHORIZATION].values
     assert (values["scope"], values["resource"]) == ("read", server.url)
+    assert not _steps(report)[StepName.AUTHORIZATION].rules  # no request was sent
     assert login_lines(report)[-2:] == [
-        "There is no login yet: 10 rules, 10 followed.",
+        "There is no login yet: 8 rules, 8 followed.",
         "A person must log in: mcpdesk login shop",
     ]
 
@@ -99,6 +101,8 @@ async def test_each_step_of_a_login_is_reported_without_secrets(tmp_path: Path) 
     assert (report.ok, again.ok, report.next) == (True, True, "")
     assert _states(again) == ["ok", "ok", "ok", "ok", "not needed", "ok", "not needed"]
     assert _steps(report)[StepName.REGISTRATION].values["kind"] == "dynamic, registered now"
+    rules = _steps(report)[StepName.AUTHORIZATION].rules
+    assert [each.observed for each in rules] == ["S256", server.url, "they match"]
     assert _steps(again)[StepName.REGISTRATION].values["kind"] == "dynamic, registered before"
     assert len(server.authorizations) == 1
     text = "\n".join(login_lines(report)) + msgspec.json.encode(report).decode()
@@ -170,6 +174,17 @@ async def test_machine_logs_in_without_a_person(tmp_path: Path) -> None:
     assert report.ok, login_lines(report)
     assert [each["grant_type"] for each in server.token_requests] == ["client_credentials"]
     assert "s3cret" not in msgspec.json.encode(report).decode()
+    assert _states(report)[-2:] == ["ok", "not needed"]
+
+
+async def test_machine_gets_a_new_token_on_request(tmp_path: Path) -> None:
+    options = LoginOptions(client_id="me", client_secret=Secret("s3cret"), uses_credentials=True)
+    async with GuardedServer({"token": _without("refresh_token")}).running() as server:
+        plan = _plan(server, tmp_path, options=options)
+        reports = [await check_login(replace(plan, renews=renews)) for renews in (False, False, True)]
+    assert [each.ok for each in reports] == [True] * 3, login_lines(reports[-1])
+    assert [_states(each)[-2:] for each in reports] == [["ok", "not needed"]] * 3
+    assert [each["grant_type"] for each in server.token_requests] == ["client_credentials"] * 2
 
 
 class _OtherThread(PrivateFile):
@@ -271,6 +286,25 @@ async def test_server_without_authorization_needs_no_login(tmp_path: Path) -> No
     async with scripted(lambda seen: http(200)) as server:
         report = await check_login(LoginPlan("open", server.url, LoginOptions(), _store(tmp_path)))
     assert report.ok and set(_states(report)[1:]) == {"not needed"}
+
+
+@pytest.mark.parametrize("status", [302, 404, 405, 500, 503])
+async def test_answer_that_is_not_of_a_server_is_broken(tmp_path: Path, status: int) -> None:
+    async with scripted(lambda seen: http(status, "<p>no", kind="text/html")) as server:
+        report = await check_login(LoginPlan("page", server.url, LoginOptions(), _store(tmp_path)))
+    assert _states(report) == ["broken", *["not reached"] * 6]
+    assert [observed for _, _, observed in _broken(report)] == [f"HTTP {status}"]
+
+
+async def test_token_is_not_accepted_by_a_server_that_fails(tmp_path: Path) -> None:
+    async with GuardedServer().running() as server:
+        await _log_in(server, tmp_path)
+        server.failure = 503
+        report = await check_login(_plan(server, tmp_path))
+    assert (report.ok, [(step, seen) for step, _, seen in _broken(report)]) == (
+        False,
+        [("token", "HTTP 503")],
+    )
 
 
 async def test_server_that_is_down_is_reported_at_the_first_step(tmp_path: Path) -> None:
