@@ -7,8 +7,8 @@ size of every result is limited.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from time import monotonic, time
+from collections.abc import Callable, Mapping
+from time import monotonic, sleep, time
 from typing import Any
 
 import orjson
@@ -221,11 +221,10 @@ class DeskTools:
         """Return the exchanges that match a filter. Raises: QueryError for an invalid filter."""
         index = self._link.traffic
         view = View(index, parse(arguments.get("filter", ""), time()))
-        until, is_complete = monotonic() + MAX_PAIRING_S, False
-        while not is_complete and monotonic() < until:
-            index.catch_up(SLICE_S)
+        until = monotonic() + MAX_PAIRING_S
+        is_complete = _pair(index, until)
+        while not (is_filtered := view.done >= 1) and monotonic() < until:
             view.advance(SLICE_S)
-            is_complete = index.paired >= index.frame_count and view.done >= 1
         lines = list(view.lines)
         before = arguments.get("before")
         older = lines if before is None else [each for each in lines if each < before]
@@ -233,13 +232,13 @@ class DeskTools:
         return {
             "exchanges": [_row(index.exchange(number), number) for number in chosen],
             "matching": len(lines),
-            "is_complete": is_complete,
+            "is_complete": is_complete and is_filtered,
         }
 
     def read_exchange(self, arguments: Mapping[str, Any]) -> Any:
         """Return one exchange. Raises: HandlerError if it does not exist."""
         index, number = self._link.traffic, arguments["number"]
-        index.catch_up(MAX_PAIRING_S)
+        _pair(index, monotonic() + MAX_PAIRING_S)
         if not index.table.base <= number < len(index.exchanges):
             raise HandlerError(f"Exchange {number} does not exist, or was removed.")
         exchange = index.exchange(number)
@@ -266,12 +265,28 @@ class DeskTools:
     def statistics(self, arguments: Mapping[str, Any]) -> Any:
         """Return statistics of all recorded calls."""
         index, until = self._link.traffic, monotonic() + MAX_PAIRING_S
-        while index.catch_up(SLICE_S) and monotonic() < until:
-            pass
-        while index.statistics.update(SLICE_S) and monotonic() < until:
-            pass
+        is_complete = _pair(index, until)
+        while (is_counting := index.statistics.update(SLICE_S)) and monotonic() < until:
+            sleep(0)  # another thread may be counting
         rows = rows_of(index.statistics, Subject(arguments.get("by", "tool")), self._costs.now())
-        return {"rows": [to_builtins(each) for each in rows[:MAX_LINES]], "total": len(rows)}
+        return {
+            "rows": [to_builtins(each) for each in rows[:MAX_LINES]],
+            "total": len(rows),
+            "is_complete": is_complete and not is_counting,
+        }
+
+
+def _pair(index: Index, until: float) -> bool:
+    """Pair the messages that are recorded now. Return False if this takes longer than `until`.
+
+    Another thread, such as that of a screen, may be pairing the same messages.
+    """
+    count = index.frame_count
+    index.catch_up(SLICE_S)
+    while index.paired < count and monotonic() < until:
+        if not index.catch_up(SLICE_S):
+            sleep(SLICE_S)
+    return index.paired >= count
 
 
 def _tool(item: CatalogueItem) -> dict[str, Any]:
@@ -310,9 +325,5 @@ def _message(
     if problem:
         shown["problem"] = problem
     if (note := http(index, exchange, frame)) is not None:
-        shown["http"] = {"line": note[0], "headers": dict(_pairs(note[1]))}
+        shown["http"] = {"line": note[0], "headers": [list(each) for each in note[1]]}
     return shown
-
-
-def _pairs(headers: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, str]]:
-    yield from headers

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from mcpdesk.auth.operator import OPERATOR_HEADER
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.features.desk_server.desk_tools import DeskTools
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.runtime.core_process import offer_link
 from tests.support.desk import RunningDesk, running_desk
@@ -144,6 +147,38 @@ async def test_mistakes_are_answered_with_what_is_allowed(tmp_path: Path) -> Non
         ):
             result = await ask(connection, tool, **arguments)
             assert result["isError"] and words in result["content"][0]["text"], (tool, result)
+
+
+async def test_an_exchange_is_found_while_another_thread_pairs_messages(tmp_path: Path) -> None:
+    async with shop(tmp_path) as desk:
+        await desk.call("shop", "echo", text="tea")
+        pairing = desk.traffic._lock
+        assert pairing.acquire()
+        threading.Timer(0.1, pairing.release).start()
+        tools = DeskTools(desk)
+        found = await in_time(asyncio.to_thread(tools.search_traffic, {"filter": "tool:echo"}))
+        assert found["is_complete"] and found["exchanges"][0]["name"] == "echo"
+        await desk.call("shop", "echo", text="tea")
+        assert pairing.acquire()
+        threading.Timer(0.1, pairing.release).start()
+        newer = await in_time(
+            asyncio.to_thread(tools.read_exchange, {"number": found["exchanges"][0]["number"] + 1})
+        )
+        assert newer["exchange"]["name"] == "echo"
+        assert (await asyncio.to_thread(tools.statistics, {}))["is_complete"]
+
+
+async def test_repeated_headers_are_all_shown(tmp_path: Path) -> None:
+    async with shop(tmp_path) as desk, http_client() as client:
+        repeated = [*HEADERS.items(), ("X-Forwarded-Host", "a.example"), ("X-Forwarded-Host", "b.example")]
+        answer = await client.post(desk.view().servers[0].url, json=LIST, headers=repeated)
+        await answer.read()
+        tools = DeskTools(desk)
+        found = await in_time(asyncio.to_thread(tools.search_traffic, {"filter": "method:tools/list"}))
+        number = found["exchanges"][0]["number"]
+        exchange = await in_time(asyncio.to_thread(tools.read_exchange, {"number": number}))
+        headers = exchange["request"]["http"]["headers"]
+        assert [value for name, value in headers if name == "X-Forwarded-Host"] == ["a.example", "b.example"]
 
 
 @pytest.mark.slow
