@@ -286,7 +286,7 @@ class Feature:
     def command_tools(self, manifest: Manifest, environment: Mapping[str, str]) -> FileItems:
         """Return the tools that `commands` of a manifest defines. Called on any thread.
 
-        `environment` is the environment of the programs.
+        `environment` is the environment of the programs. Called only if a feature overrides this method.
         """
         raise NotImplementedError
 

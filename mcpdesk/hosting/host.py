@@ -128,8 +128,9 @@ class Host:
         self.operator = Operator(settings.operator_key)
         """The operator's key, and the browsers that signed in with it."""
         self.front_end: Callable[[], FrontEnd] | None = None
+        """Function that opens a link for a front end, on any thread. None if the core has no front ends."""
         self.own_front_end: Callable[[], FrontEnd] | None = None
-        """Functions that open a link to all replicas, and to this core only, on any thread."""
+        """Like `front_end`, but the link shows only this core, and not the other replicas."""
         self._kept_jobs = (
             StoredJobs(self.services, self.journal, self.by_name)
             if self.shared is None

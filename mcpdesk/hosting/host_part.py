@@ -62,7 +62,10 @@ class HostPart:
         return None
 
     def do(self, intent: Intent[Any]) -> Any:
-        """Carry out a request of a front end. Return its result. Raises: ValueError."""
+        """Carry out a request of a front end. Return its result. Raises: ValueError.
+
+        Called only for the intents of `link_part`, so a part with such a state must override this method.
+        """
         raise NotImplementedError
 
     @property

@@ -98,7 +98,8 @@ class Interceptor:
         intercepted.
 
         The handler must give other messages to `plain`, even while `is_active` is False, because another
-        interceptor may be active.
+        interceptor may be active. This is the only method through which an interceptor receives messages of
+        hosted servers. Without it, it receives only those of pass-through servers and taps.
         """
         return plain
 

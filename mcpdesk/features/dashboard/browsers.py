@@ -67,7 +67,7 @@ class BrowserAccess(HostPart):
 
     @property
     def link_part(self) -> BrowserView:
-        """Whether the core serves a dashboard."""
+        """State that shows if the core serves a dashboard."""
         return BrowserView(self._core.sign_in() is not None)
 
     def do(self, intent: Intent[Any]) -> str | int:

@@ -130,7 +130,7 @@ class DirectionStrip(ChoiceStrip):
 
 
 class TimesStrip(ChoiceStrip):
-    """Whether every matching message is held, or only the next one."""
+    """Choice between holding every matching message and only the next one."""
 
 
 class HoldDialog(Dialog[bool]):
@@ -333,7 +333,7 @@ class HoldDialog(Dialog[bool]):
 
     @on(TextArea.Changed)
     def typed(self) -> None:
-        """Keep the edited text, and mark its message. An error about the text before is out of date."""
+        """Keep the edited text, and mark its message. Remove an error about the previous text."""
         self._store_edits()
         self.editor.recheck()
 

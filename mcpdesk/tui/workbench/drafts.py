@@ -67,7 +67,7 @@ class Draft:
     is_left: bool = False
     """True if the last call was cancelled and its code may still run."""
     desk_end: str = ""
-    """How the desk ended the last call, if its server never received the call. Otherwise \"\"."""
+    """Sentence about the last call if it ended at the desk, so that its server never received it, or \"\"."""
     before: CallOutcome | None = None
     """Outcome of the call before the last, if it had the same arguments."""
     logged: tuple[LogLine, ...] = ()
@@ -198,7 +198,7 @@ class Draft:
     def update_duration(self) -> None:
         """Set the duration of the last outcome to the recorded one, as the traffic screen shows it.
 
-        If the desk ended the call, describe this in `desk_end`.
+        If the call ended at the desk, set `desk_end`.
         """
         call, traffic = self.ended_call, self.link.traffic
         if call is None or self.outcome is None:
