@@ -87,6 +87,18 @@ async def test_a_resource_may_return_what_a_tool_may_return(value: object) -> No
 
 
 @pytest.mark.requirement("6.5")
+@pytest.mark.parametrize("output", [b"\x00\xff", bytearray(b"\x00\xff"), memoryview(b"\x00\xff")])
+async def test_bytes_of_every_type_are_a_blob(output: bytes | bytearray | memoryview) -> None:
+    async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
+        return output
+
+    peer = Peer()
+    peer.server.resources.replace([Resource("item://one", "one", read)])
+    peer.modern(1, "resources/read", {"uri": "item://one"})
+    assert (await peer.response(1))["result"]["contents"] == [{"uri": "item://one", "blob": "AP8="}]
+
+
+@pytest.mark.requirement("6.5")
 @pytest.mark.parametrize("output", [object(), {1: object()}])
 async def test_a_value_that_is_not_json_is_an_error_with_the_uri(output: object) -> None:
     async def read(uri: str, variables: dict[str, str], context: Context) -> Any:

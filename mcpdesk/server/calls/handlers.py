@@ -203,6 +203,8 @@ def _contents(resource: FoundResource, output: Any, revision: Revision) -> list[
                 reason = f"Reading {resource.uri[:200]} returned invalid contents: entry {number}: {error}"
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, reason) from None
         return [shaping.contents(each, revision) for each in output]
+    if isinstance(output, bytearray | memoryview):
+        output = bytes(output)
     if isinstance(output, str | bytes):
         return [content.contents(resource.uri, output, resource.mime_type)]
     try:
