@@ -103,8 +103,11 @@ class Holds(Interceptor):
 
     @property
     def is_active(self) -> bool:
-        """True if any message may be held, answered from a recording, or given a fault."""
-        return self._node is not None or bool(self._canned) or bool(self._faults.rules)
+        """True if any message may be held, answered from a recording, or given a fault.
+
+        Also True while a message is held, because the client may cancel its request.
+        """
+        return self._node is not None or bool(self._canned or self._faults.rules or self._held)
 
     @property
     def parts(self) -> Sequence[HoldView]:
@@ -601,7 +604,6 @@ class Holds(Interceptor):
         if self.view.is_once:  # later messages pass, and this one stays held
             self._node = None
             self._show(rule="", is_once=False)
-            self._on_rules()
         else:
             self._show()
         try:
@@ -611,6 +613,8 @@ class Holds(Interceptor):
             if waiting.timer is not None:
                 waiting.timer.cancel()
             self._show()
+            if not self.is_active:
+                self._on_rules()
         mark_text = decision.how.value
         if of is not None or what == "tells":
             mark_text = f"{request['method']} {mark_text}"

@@ -31,7 +31,11 @@ class HeardHolds(Holds):
         self.changed = asyncio.Event()
         self.recorded = recording
         self.reports: list[str] = []
-        super().__init__(recording, self.reports.append)
+        self.switches = 0
+        super().__init__(recording, self.reports.append, self._switch)
+
+    def _switch(self) -> None:
+        self.switches += 1
 
     @property
     def view(self) -> HoldView:
@@ -92,11 +96,24 @@ async def test_only_the_next_message_is_held_and_stays_held_while_later_ones_pas
     peer.endpoint.intercept(holds)
     peer.modern(1, "tools/call", echo("first"))
     (message,) = await holds.held(1)
-    assert (holds.view.rule, holds.view.is_once, holds.is_active) == ("", False, False)
+    assert (holds.view.rule, holds.view.is_once, holds.is_active) == ("", False, True)
     peer.modern(2, "tools/call", echo("second"))
     assert text_of(await peer.response(2)) == "second"
     assert holds.decide(message.number, Verdict.CHANGE, message.text.replace("first", "changed"))
     assert text_of(await peer.response(1)) == "changed"
+    assert not holds.is_active and holds.switches == 2
+
+
+async def test_the_only_held_request_is_dropped_when_its_client_cancels_it() -> None:
+    peer = Peer()
+    holds = HeardHolds(peer.recording)
+    holds.set_rule("tool:echo", "both", is_once=True)
+    peer.endpoint.intercept(holds)
+    peer.modern(1, "tools/call", echo("first"))
+    (message,) = await holds.held(1)
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    await holds.held(0)
+    assert not holds.decide(message.number, Verdict.PASS)
 
 
 async def test_only_one_of_two_notifications_that_arrive_together_is_held() -> None:
