@@ -402,10 +402,8 @@ class Host:
         """Remove a server: disconnect its clients and end its jobs. Its recorded traffic is kept."""
         async with self._names.of(name):
             if (upstream := self.upstreams.pop(name, None)) is not None:
-                passed_server = self.passed.pop(name, None)
-                await asyncio.gather(
-                    upstream.close(), *([] if passed_server is None else [passed_server.close()])
-                )
+                passed = self.passed.pop(name, None)
+                await asyncio.gather(upstream.close(), *([] if passed is None else [passed.close()]))
             elif name in self.folders:
                 await self._remove_folder(name)
             else:

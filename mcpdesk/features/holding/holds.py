@@ -103,10 +103,7 @@ class Holds(Interceptor):
 
     @property
     def is_active(self) -> bool:
-        """True if any message may be held, answered from a recording, or given a fault.
-
-        Also True while a message is held, because the client may cancel its request.
-        """
+        """True while a message is held, or may be held, answered from a recording, or given a fault."""
         return self._node is not None or bool(self._canned or self._faults.rules or self._held)
 
     @property
@@ -526,10 +523,8 @@ class Holds(Interceptor):
         since = time()
         is_late = fault.rule.kind is FaultKind.DELAY
         goes_on = is_late and await self._wait(connection, message.get("id", ""), fault.seconds)
-        marked_message, mark_text = (
-            message if of is None else {"id": of},
-            f"{message['method']} {fault.description()}",
-        )
+        marked_message = message if of is None else {"id": of}
+        mark_text = f"{message['method']} {fault.description()}"
         self._mark(connection, marked_message, mark_text, time() - since, message, {}, is_sent=is_sent)
         self._show(struck=self.view.struck + 1)
         return goes_on
