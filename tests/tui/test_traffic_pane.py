@@ -311,6 +311,10 @@ async def test_what_is_wrong_with_a_filter_stands_under_it_and_the_last_right_on
         assert len(pane.listing.view.lines) == 1
         await pilot.press("backspace")
         assert not wrong.display
+        await pilot.press(*"status:zz")
+        assert wrong.display
+        await pilot.press("backspace", "backspace")
+        assert not wrong.display, "completions take the place of the message"
 
 
 @pytest.mark.parametrize("before", [0, 11, 40, 70, 78])
