@@ -62,9 +62,12 @@ async def test_on_a_small_screen_the_text_takes_the_place_of_the_list() -> None:
         await pilot.press("enter")
         await until(lambda: isinstance(app.focused, LogDetail), pilot)
         assert not pane.query_one(".rows").display and app.focused.size.height > 15  # type: ignore[union-attr]
+        footer = app.main.query_one(DeskFooter)
+        await until(lambda: "esc to the list" in footer.render().plain, pilot)
         await pilot.press("escape")
         await until(lambda: app.focused is pane.listing, pilot)
         assert pane.listing.cursor == before and not pane.query_one(LogDetail).display
+        await until(lambda: "to the list" not in footer.render().plain, pilot)
 
 
 @pytest.mark.slow

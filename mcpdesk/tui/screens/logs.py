@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -24,7 +25,7 @@ from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.screens.log_histogram import LogHistogram, row_at
 from mcpdesk.tui.screens.log_list import LEVELS, LogFilter, LogList, lines_of, rank, shown_text
-from mcpdesk.tui.widgets.beside import DetailState, has_room_beside, takes_turns
+from mcpdesk.tui.widgets.beside import DetailState, has_room_beside, hides_list, takes_turns
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.menu import Choice, Menu, ask_moment
 from mcpdesk.tui.widgets.pane import Pane
@@ -138,6 +139,16 @@ class LogsPane(FilterPane, Pane):
         """List of lines."""
         return self.query_one(LogList)
 
+    @property
+    def likely_actions(self) -> Sequence[str]:
+        """If the details hide the list, return to it."""
+        return ("logs.reset",) if hides_list(self) else ()
+
+    @property
+    def action_titles(self) -> Mapping[str, str]:
+        """Titles of keys that do something else while the details hide the list."""
+        return {"logs.reset": "to the list", "logs.details": "hide the text"} if hides_list(self) else {}
+
     @on(LogHistogram.Picked)
     def moment_picked(self, event: LogHistogram.Picked) -> None:
         """Go to the clicked time."""
@@ -170,7 +181,8 @@ class LogsPane(FilterPane, Pane):
     async def action_level(self) -> None:
         """Choose the lowest level of the lines that are shown."""
         levels = LEVELS[: LEVELS.index("error") + 1]
-        counts = [sum(rank(line.level) >= rank(level) for line in self.listing.lines) for level in levels]
+        by_rank = Counter(rank(line.level) for line in self.listing.lines)
+        counts = [sum(count for at, count in by_rank.items() if at >= rank(level)) for level in levels]
         choices = [
             Choice(f"{level} and above", level, counted(count, "line"), str(at))
             for at, (level, count) in enumerate(zip(levels, counts, strict=True), 1)
@@ -300,7 +312,7 @@ class LogsPane(FilterPane, Pane):
     def _move_focus(self) -> None:
         """If the list and the details take turns, move the focus to the one that is shown."""
         detail = self.query_one(LogDetail)
-        detail.can_focus = self.has_class("-turns") and self.has_class("-detail")
+        detail.can_focus = hides_list(self)
         if detail.can_focus and self.listing.has_focus:
             self.call_after_refresh(detail.focus)
         elif detail.has_focus and not detail.can_focus:

@@ -63,7 +63,7 @@ from mcpdesk.tui.traffic.possible_actions import ExchangeActions, PossibleAction
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
-from mcpdesk.tui.widgets.beside import DetailState, has_room_beside, takes_turns
+from mcpdesk.tui.widgets.beside import DetailState, has_room_beside, hides_list, takes_turns
 from mcpdesk.tui.widgets.menu import Choice, ask_moment, is_confirmed
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
@@ -170,7 +170,7 @@ class TrafficPane(FilterPane, Pane):
         failed one. If the details hide the list, also return to it.
         """
         _, possible, is_held = self._footer_state
-        to_list = ("traffic.back",) if self._hides_list else ()
+        to_list = ("traffic.back",) if hides_list(self) else ()
         if is_held:
             return ("traffic.edit", *to_list)
         if possible.can_cancel:
@@ -178,17 +178,12 @@ class TrafficPane(FilterPane, Pane):
         return ("traffic.edit_source", "traffic.replay", *to_list) if possible.has_failed else to_list
 
     @property
-    def _hides_list(self) -> bool:
-        """True if the screen is so small that the details are shown instead of the list."""
-        return self.has_class("-turns") and self.has_class("-detail")
-
-    @property
     def action_titles(self) -> Mapping[str, str]:
         """Titles of keys that do something else while the details are open."""
         if not self.has_class("-detail"):
             return {}
         titles = {"traffic_list.open": "into the details"}
-        return titles | {"traffic.back": "to the list"} if self._hides_list else titles
+        return titles | {"traffic.back": "to the list"} if hides_list(self) else titles
 
     def show_view(self, view: CoreView) -> None:
         """Show new frames. This costs little without new frames."""
@@ -543,7 +538,7 @@ class TrafficPane(FilterPane, Pane):
         self.set_class(takes_turns(self), "-turns")
         self.detail.set_class(not is_beside, "-below")
         self._arrange_details()
-        if self.has_class("-turns") and self.has_class("-detail") and self.listing.has_focus:
+        if hides_list(self) and self.listing.has_focus:
             self.call_after_refresh(self.detail.focus_first)
         if self.has_class("-wrong"):
             self.call_after_refresh(self.apply_filter)  # wrap the error message for the new width

@@ -6,6 +6,8 @@ from textual.widget import Widget
 
 MIN_WIDTH_BESIDE = 160
 """Minimum width in cells, including borders and padding, of a pane that shows its details beside the list."""
+MIN_HEIGHT_BELOW = 24
+"""Minimum height in rows of a pane with its details below the list. In a lower pane, they take turns."""
 
 
 def has_room_beside(pane: Widget) -> bool:
@@ -13,13 +15,14 @@ def has_room_beside(pane: Widget) -> bool:
     return pane.outer_size.width >= MIN_WIDTH_BESIDE
 
 
-MIN_HEIGHT_BELOW = 24
-"""Minimum height in rows of a pane with its details below the list. In a lower pane, they take turns."""
-
-
 def takes_turns(pane: Widget) -> bool:
     """Return True if a pane is so small that open details take the place of its list."""
     return not has_room_beside(pane) and pane.outer_size.height < MIN_HEIGHT_BELOW
+
+
+def hides_list(pane: Widget) -> bool:
+    """Return True if details are open in the place of the list."""
+    return pane.has_class("-turns") and pane.has_class("-detail")
 
 
 class DetailState:
