@@ -14,11 +14,13 @@ from mcpdesk.tui.traffic import exchange_menus
 from mcpdesk.tui.traffic.exchange_menus import (
     SavedFilters,
     comparison,
+    export_menu,
     filters_menu,
     repeatable_request,
     write,
 )
 from tests.support.fake_link import FakeLink
+from tests.support.features import needs_feature
 from tests.support.traffic import (
     asking_recording,
     busy_recording,
@@ -118,3 +120,11 @@ def test_the_menu_keeps_uses_and_drops() -> None:
         ("drop", "a b"),
     ]
     assert [choice.value for choice in filters_menu(saved, "c").choices] == [("keep", "c"), ("use", "a b")]
+
+
+@needs_feature("cases")
+def test_the_menu_says_where_test_cases_are_written_and_that_other_paths_are_asked_for() -> None:
+    for folders, help_of_cases in (("/a/tests", "Writes into /a/tests"), ("", "")):
+        helps = {choice.value[1]: choice.help for choice in export_menu([0], [], None, "", folders).choices}
+        assert helps.pop("cases") == help_of_cases
+        assert set(helps.values()) == {"The next prompt asks for the path of the file."}

@@ -290,9 +290,8 @@ def _callback(callback: CallbackView) -> Json:
 
 
 def _line(line: LogLine) -> Json:
-    text = mask_text(
-        line.text[: 4 * MAX_LOG_LINE_LENGTH]
-    )  # masked before it is cut, so that no secret is cut in two
+    # The text is masked before it is cut, so that no secret is cut in two.
+    text = mask_text(line.text[: 4 * MAX_LOG_LINE_LENGTH])
     cut_text = text if len(text) <= MAX_LOG_LINE_LENGTH else f"{text[:MAX_LOG_LINE_LENGTH]}…"
     return _fields(line, "number time level source where server tool core") | {"text": cut_text}
 

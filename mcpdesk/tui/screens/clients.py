@@ -348,9 +348,9 @@ class ClientsPane(ColumnSection[ClientView], Pane):
     def style_of(self, column: Column[ClientView], cell: str) -> str:
         return _style(column, cell)
 
-    def fitted(self, column: Column[ClientView], cell: str, room: int) -> str:
-        """Return a cell cut to `room` cells, in the middle, because names often differ at the end."""
-        return shortened(cell, room)
+    def fitted(self, column: Column[ClientView], cell: str, width: int) -> str:
+        """Return a cell cut to `width` cells, in the middle, because names often differ at the end."""
+        return shortened(cell, width)
 
     def detail_of(self, row: ClientView) -> tuple[str, Content]:
         return title_of(row), self._with_calls(row, self._text_of(row, self.detail_cells))

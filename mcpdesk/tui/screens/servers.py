@@ -198,14 +198,14 @@ class ServersPane(ColumnSection[ServerLine], Pane):
             return all(row.tools is None for row in self.rows)
         return column.name == NOTE and not any(self.cells[row.name][-1] for row in self.rows)
 
-    def fitted(self, column: Column[ServerLine], cell: str, room: int) -> str:
+    def fitted(self, column: Column[ServerLine], cell: str, width: int) -> str:
         if column.name == NOTE:
-            return shortened(cell, room, REASON_TAIL)
+            return shortened(cell, width, REASON_TAIL)
         if column.name != "server":
-            return super().fitted(column, cell, room)
-        if self._names[0] != room:
-            self._names = room, cut_apart([row.name for row in self.rows], room)
-        return self._names[1].get(cell) or shortened(cell, room)
+            return super().fitted(column, cell, width)
+        if self._names[0] != width:
+            self._names = width, cut_apart([row.name for row in self.rows], width)
+        return self._names[1].get(cell) or shortened(cell, width)
 
     def spans(self, row: ServerLine, width: int) -> Iterable[Span]:
         yield CURRENT if row.is_current else " ", "lines--key"

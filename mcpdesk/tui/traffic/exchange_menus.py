@@ -94,14 +94,14 @@ def export_menu(
     """
     formats = _formats()
     groups = [(marked, "marked")] if marked else []
-    helps = {name: f"Writes into {case_folders}" for name in (_CASES,) if case_folders}
+    case_help = f"Writes into {case_folders}" if case_folders else ""
     choices = [
         Choice(
             f"{len(numbers):,} {which}, {line.title}",
             (numbers, name),
             line.use,
             line.key * (not at),
-            helps.get(name, "The path of the file is asked for."),
+            case_help if name == _CASES else "The next prompt asks for the path of the file.",
         )
         for at, (numbers, which) in enumerate([*groups, (shown, "shown")])
         for name, line in formats
@@ -112,7 +112,7 @@ def export_menu(
                 choices.append(Choice(f"this one, {line.title}", ([chosen], name), line.use, line.key))
         if (recorder := _case_recorder()) is not None:
             title, use, key = recorder.menu_of_one
-            choices.append(Choice(f"this one, {title}", ([chosen], _CASES), use, key, helps.get(_CASES, "")))
+            choices.append(Choice(f"this one, {title}", ([chosen], _CASES), use, key, case_help))
     return Menu(f"Export, secrets masked{f' · {hidden}' * bool(hidden)}", choices)
 
 

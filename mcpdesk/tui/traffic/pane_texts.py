@@ -25,7 +25,7 @@ _MAX_LINES = 2
 
 
 def pointed_message(column: int, message: str, width: int) -> str:
-    """Return an error message with an arrow below the cell `before`, on lines of at most `width` cells."""
+    """Return an error message with an arrow below the cell `column`, on lines of at most `width` cells."""
     message_width = cell_len(message)
     if column + 2 + message_width > width and message_width < column:
         return f"{' ' * (column - message_width - 1)}{message} ↑"

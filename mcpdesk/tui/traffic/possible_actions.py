@@ -37,8 +37,7 @@ class PossibleActions:
     """Finds the possible actions of one exchange at a time.
 
     The actions are determined again while the exchange runs, and shortly after a failure, because the log of
-    a
-    call may arrive late.
+    a call may arrive late.
     """
 
     def __init__(self, link: Link) -> None:

@@ -455,13 +455,12 @@ class TrafficDetail(WithFirstResize, Vertical):
             log.scroll_home(animate=False, immediate=True)
 
     def _fill_side(
-        self, exchange: Exchange, side: str, frame: int | None, changed_request: Any, desk_end: str
+        self, exchange: Exchange, side: str, frame: int | None, changed: Any, desk_end: str
     ) -> None:
         """Show a message.
 
-        If a person changed a request, `changed` is the new request, which is shown instead; otherwise None.
-        If the desk ended a request, so that the server did not receive it, `ended` describes how; otherwise
-        it is empty.
+        `changed` is the request that replaces the shown one because a person changed it, or None. `desk_end`
+        describes how the desk ended the request before its server received it, or is empty.
         """
         box = self.query_one(f".{side}", Vertical)
         value, problem = "no response" if desk_end else _missing_text(exchange, side), ""
@@ -470,10 +469,10 @@ class TrafficDetail(WithFirstResize, Vertical):
             schema = self._schema_of(exchange) if side == "request" else None
             value, problem = message(self.index, exchange, frame, schema)
         problem = problem or desk_end
-        box.set_class(changed_request is not None, "-changed")
-        box.border_title = side if changed_request is None else f"{side}, changed at the desk: see held"
-        if changed_request is not None:
-            value, problem = changed_request, ""
+        box.set_class(changed is not None, "-changed")
+        box.border_title = side if changed is None else f"{side}, changed at the desk: see held"
+        if changed is not None:
+            value, problem = changed, ""
         box.set_class(bool(problem), "-problem")
         box.query_one(".problem", Static).update(Content(one_line(problem)))
         box.query_one(JsonTree).load(with_important_first(value), folded=FOLDED_MEMBERS, begin=1)

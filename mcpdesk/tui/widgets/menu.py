@@ -160,11 +160,11 @@ class ChoiceList(RowList[Choice]):
         choice = self.rows[index]
         key = f" {choice.key} " if choice.key else ""
         label_width = max(4, width - cell_len(key) - 1)
-        hint_column = min(self.hint_start, label_width)
-        label = one_line(choice.label, hint_column if choice.hint else label_width)
-        hint_width = label_width - hint_column - 2
+        hint_start = min(self.hint_start, label_width)
+        label = one_line(choice.label, hint_start if choice.hint else label_width)
+        hint_width = label_width - hint_start - 2
         hint = self.hint_text(choice, hint_width) if hint_width > 2 else ""
-        label_cell = column(label, hint_column + 2) if hint else label
+        label_cell = column(label, hint_start + 2) if hint else label
         yield f" {label_cell}", ""
         yield column(hint, label_width - cell_len(label_cell)), "lines--muted"
         yield key, "lines--key"
@@ -346,8 +346,8 @@ class Menu(Dialog[Any]):
 async def is_confirmed(app: App[Any], question: str, confirm: Choice, cancel_label: str) -> bool:
     """Ask for confirmation. Must run in a worker.
 
-    `do` is the choice that confirms, with the key y. `instead` is the label of the other choice, which is
-    selected at first. The key that opened the menu, and enter, therefore confirm nothing.
+    `confirm` is the choice that confirms. It gets the key y. The other choice, with `cancel_label`, is
+    selected at first, so enter and the key that opened the menu confirm nothing.
     """
     choices = [Choice(cancel_label, False, key="n", help=confirm.help), replace(confirm, key="y")]
     return bool(await app.push_screen_wait(Menu(question, choices)))
