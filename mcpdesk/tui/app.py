@@ -69,7 +69,7 @@ _GRADES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
 """Severities of news, in ascending order."""
 MENU_GROUP = "menu"
 """Group of the workers that run dialogs and the actions chosen in them."""
-MAX_SURE_COPY_LENGTH = 75_000
+MAX_SURE_COPY_CHARS = 75_000
 """Length in characters above which some terminals refuse to copy a text."""
 _NO_COLOUR: dict[bool, LineFilter] = {True: NoColor(), False: Monochrome()}
 """Filter that removes colours from a line. The key is True if the theme uses the terminal's own colours."""
@@ -413,7 +413,7 @@ class DeskApp(App[None]):
     def copy(self, text: str, what: str) -> None:
         """Copy `text` to the clipboard through the terminal and report that `what` was copied."""
         self.copy_to_clipboard(text)
-        doubt = " (long: some terminals refuse)" if len(text) > MAX_SURE_COPY_LENGTH else ""
+        doubt = " (long: some terminals refuse)" if len(text) > MAX_SURE_COPY_CHARS else ""
         self.notify(f"copied {what}{doubt}", markup=False)
 
     async def copy_one_of(self, choices: Sequence[Choice]) -> None:

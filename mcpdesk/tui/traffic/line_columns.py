@@ -184,8 +184,7 @@ _MIN_WIDTH_WITH_CORE = 60
 """In a line of at least this width in cells, a peer column that shows the core is never hidden."""
 CORE_WIDTH = 8
 """Number of cells that the name of the core adds to the peer column."""
-# At a width of 120, arguments and result have about 40 cells.
-_ROOMY_MESSAGE_WIDTH, _ROOMY_BYTES_WIDTH = 64, 60
+_ROOMY_MESSAGE_WIDTH, _ROOMY_BYTES_WIDTH = (64, 60)  # at a width of 120, about 40 cells for arguments
 """Roomy width in cells of the message or bytes column. Below this width, minor columns shrink."""
 _MIN_MESSAGE_WIDTH, _MIN_BYTES_WIDTH = 40, 44
 """Minimum width in cells of the message or bytes column. Below this width, all other columns shrink."""
