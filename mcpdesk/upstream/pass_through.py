@@ -86,7 +86,7 @@ class UrlPassThrough:
         self.leads = False
         self.holds_credentials = requests.holds_credentials
         self._requests = requests
-        self._cookies = SessionCookies()
+        self._cookies = SessionCookies(requests.with_theirs.url)
 
     @asynccontextmanager
     async def ask(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcpdesk.client.answers.connection_pool import ServerCookies
 
 MAX_SESSIONS = 1_000
 """Maximum number of sessions with cookies. The cookies of the one used longest ago are dropped first."""
-MAX_COOKIES = 20
-"""Maximum number of cookies of one session. Further ones are ignored."""
-MAX_COOKIE_CHARS = 4_096
-"""Maximum characters of a cookie's name and value. Longer ones are ignored. Source: RFC 6265, 6.1."""
 
 
 class SessionCookies:
@@ -20,31 +20,33 @@ class SessionCookies:
     cookie of one session is never sent for another, because it may identify a person.
     """
 
-    def __init__(self) -> None:
-        self._cookies: OrderedDict[str, dict[str, str]] = OrderedDict()
+    def __init__(self, url: str) -> None:
+        """`url` is the URL of all requests."""
+        self._url = url
+        self._cookies: OrderedDict[str, ServerCookies] = OrderedDict()
 
     def header(self, session: str) -> dict[str, str]:
         """Return the `Cookie` header of requests for a session. Empty without cookies."""
+        from yarl import URL
+
         cookies = self._cookies.get(session)
-        if not cookies:
+        if cookies is None:
             return {}
         self._cookies.move_to_end(session)
-        return {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+        header = cookies.filter_cookies(URL(self._url)).output(attrs=[], header="", sep=";").strip()
+        return {"Cookie": header} if header else {}
 
-    def store(self, session: str, set_cookies: Iterable[str]) -> None:
-        """Store the cookies of an answer. `set_cookies` are the values of its `Set-Cookie` headers.
+    def store(self, session: str, set_cookies: Sequence[str]) -> None:
+        """Store the cookies of an answer. `set_cookies` are the values of its `Set-Cookie` headers."""
+        from yarl import URL
 
-        Cookies with control characters or invalid UTF-8 are ignored, because no request can contain them.
-        """
-        for each in set_cookies:
-            pair = each.partition(";")[0].strip()
-            name, has_value, value = pair.partition("=")
-            is_valid = session and name and has_value and pair.isprintable()
-            if not is_valid or len(name) + len(value) > MAX_COOKIE_CHARS:
-                continue
-            cookies = self._cookies.setdefault(session, {})
-            if name in cookies or len(cookies) < MAX_COOKIES:
-                cookies[name] = value
+        from mcpdesk.client.answers.connection_pool import ServerCookies
+
+        if not session:
+            return
+        if session not in self._cookies:
+            self._cookies[session] = ServerCookies()
+        self._cookies[session].update_cookies_from_headers(set_cookies, URL(self._url))
         while len(self._cookies) > MAX_SESSIONS:
             self._cookies.popitem(last=False)
 

@@ -64,6 +64,12 @@ async def test_requests_for_several_people_keep_no_cookies() -> None:
     assert ["cookie" in each.headers for each in server.seen] == [False, False]
 
 
+async def test_quotes_are_part_of_a_value() -> None:
+    cookies = ServerCookies()
+    cookies.update_cookies_from_headers(['GCLB="CKz=/x"; Path=/'], PAGE)
+    assert cookies.filter_cookies(PAGE)["GCLB"].coded_value == '"CKz=/x"'
+
+
 async def test_cookies_have_limits() -> None:
     cookies = ServerCookies()
     cookies.update_cookies({"long": "x" * MAX_COOKIE_CHARS}, PAGE)
@@ -74,6 +80,13 @@ async def test_cookies_have_limits() -> None:
     sent = cookies.filter_cookies(PAGE)
     assert sent["c0"].value == "new"
     assert "other" not in sent
+
+
+async def test_cookies_of_an_answer_have_the_same_limits() -> None:
+    cookies = ServerCookies()
+    long = f"long={'x' * MAX_COOKIE_CHARS}"
+    cookies.update_cookies_from_headers([long, *(f"c{n}=x; Path=/" for n in range(MAX_COOKIES + 5))], PAGE)
+    assert len(cookies) == MAX_COOKIES and "long" not in cookies.filter_cookies(PAGE)
 
 
 async def test_paths_and_unsendable_values_are_no_way_around_the_limits() -> None:

@@ -8,12 +8,15 @@ from typing import Any
 
 import orjson
 
+from mcpdesk.client.answers.connection_pool import MAX_COOKIE_CHARS, MAX_COOKIES
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.upstream.pass_through import UrlPassThrough, UrlRequests
-from mcpdesk.upstream.session_cookies import MAX_COOKIE_CHARS, MAX_COOKIES, MAX_SESSIONS, SessionCookies
+from mcpdesk.upstream.session_cookies import MAX_SESSIONS, SessionCookies
 from mcpdesk.upstream.target_transport import ClientPlace, Reach
 from tests.support.patience import within
 from tests.support.scripted import Seen, http, json, result, scripted
+
+URL = "http://127.0.0.1:1/mcp"
 
 
 def balanced(seen: Seen) -> bytes:
@@ -69,14 +72,23 @@ async def test_cookies_of_refused_sessions_are_not_stored(tmp_path: Path) -> Non
     assert ["cookie" in each.headers for each in server.seen] == [False, False]
 
 
-def test_cookies_that_no_request_can_contain_are_ignored() -> None:
-    cookies = SessionCookies()
+async def test_cookies_that_no_request_can_contain_are_ignored() -> None:
+    cookies = SessionCookies(URL)
     cookies.store("s", ["a=x\x01y", "b=\udcff", "c=fine"])
     assert cookies.header("s") == {"Cookie": "c=fine"}
 
 
-def test_cookies_have_limits() -> None:
-    cookies = SessionCookies()
+async def test_cookies_are_deleted_and_sent_as_they_came() -> None:
+    cookies = SessionCookies(URL)
+    cookies.store("s", ['GCLB="CKz=/x"; Path=/', "a=1; Path=/", "b=2; Path=/", "c=3; Secure"])
+    cookies.store("s", ["a=; Max-Age=0; Path=/"])
+    assert cookies.header("s") == {"Cookie": 'GCLB="CKz=/x"; b=2'}
+    cookies.store("s", [f"{name}=; Max-Age=0; Path=/" for name in ("GCLB", "b")])
+    assert cookies.header("s") == {}
+
+
+async def test_cookies_have_limits() -> None:
+    cookies = SessionCookies(URL)
     cookies.store(
         "s", ["long=" + "x" * MAX_COOKIE_CHARS, "no value", *(f"c{n}=x" for n in range(MAX_COOKIES + 5))]
     )

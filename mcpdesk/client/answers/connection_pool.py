@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from http.cookies import Morsel
 from typing import Any
 
 import aiohttp
+from aiohttp.abc import AbstractCookieJar
 from aiohttp.typedefs import LooseCookies
 from yarl import URL
 
@@ -34,14 +36,22 @@ class ServerCookies(aiohttp.CookieJar):
     def update_cookies(self, cookies: LooseCookies, response_url: URL | None = None) -> None:
         """Store cookies within the limits. `response_url` is the URL that sets them."""
         for name, cookie in cookies.items() if isinstance(cookies, Mapping) else cookies:
-            value = str(getattr(cookie, "value", cookie))
+            value = str(getattr(cookie, "coded_value", cookie))
             is_valid = (name + value).isprintable() and len(name) + len(value) <= MAX_COOKIE_CHARS
             is_full = len(self) >= MAX_COOKIES
             if not is_valid or (is_full and name not in {each.key for each in self}):
                 continue
+            if isinstance(cookie, Morsel):
+                cookie = cookie.copy()
+                cookie.set(name, value, value)  # quotes are part of the value
             super().update_cookies([(name, cookie)], response_url or URL())
             if len(self) > MAX_COOKIES:  # the same name with another path
                 self._remove(name)
+
+    def update_cookies_from_headers(self, headers: Sequence[str], response_url: URL) -> None:
+        """Store the cookies of an answer within the limits. `headers` are its `Set-Cookie` headers."""
+        # aiohttp's jar would store them without a call of `update_cookies`.
+        AbstractCookieJar.update_cookies_from_headers(self, headers, response_url)
 
     def _remove(self, name: str) -> None:
         """Remove all cookies of a name."""
