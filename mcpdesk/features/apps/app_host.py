@@ -35,6 +35,8 @@ class AppHost(HostPart):
         self._apps: tuple[AppSession, ...] = ()
         self._pages: AppPages | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unused: dict[AppSession, asyncio.TimerHandle] = {}
+        """Timers that end the apps whose page was not opened, or was closed."""
 
     @property
     def link_part(self) -> OpenApps:
@@ -64,7 +66,10 @@ class AppHost(HostPart):
 
     async def stop(self) -> None:
         """End all apps and their pages."""
-        await asyncio.gather(*(each.close("the desk ends") for each in self._apps), return_exceptions=True)
+        apps, self._apps = self._apps, ()
+        for timer in self._unused.values():
+            timer.cancel()
+        await asyncio.gather(*(each.close("the desk ends") for each in apps), return_exceptions=True)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -102,11 +107,15 @@ class AppHost(HostPart):
         return self._pages.add(session)
 
     def _left(self, session: AppSession) -> None:
-        """End an app if no page uses it for a while. An app that was closed ends at once."""
-        asyncio.get_running_loop().call_later(UNUSED_S, partial(self._end_if_unused, session))
+        """End an app if no page uses it for a while."""
+        if session in self._apps:
+            if session in self._unused:
+                self._unused[session].cancel()
+            loop = asyncio.get_running_loop()
+            self._unused[session] = loop.call_later(UNUSED_S, partial(self._end_if_unused, session))
 
     def _end_if_unused(self, session: AppSession) -> None:
-        if session in self._apps and session.link is None:
+        if session.link is None:
             self._begin(self._close(session, "its page was closed"))
 
     def _closed_by_person(self, session: AppSession) -> None:
@@ -115,6 +124,7 @@ class AppHost(HostPart):
     async def _close(self, session: AppSession, reason: str) -> None:
         if session in self._apps:
             self._apps = tuple(each for each in self._apps if each is not session)
+            self._unused.pop(session).cancel()
             if self._pages is not None:
                 self._pages.remove(session)
             await session.close(reason)

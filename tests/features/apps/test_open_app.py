@@ -335,6 +335,27 @@ async def test_an_app_without_a_page_ends(tmp_path: Path, monkeypatch: pytest.Mo
         assert not await asyncio.wrap_future(desk.do(EndCall(url, "{}")))
 
 
+async def test_the_time_of_an_unused_app_begins_again_when_its_page_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_desk(board_folder(tmp_path / "boards")) as desk:
+        for first_limit_s in (0.2, 1.0, 5.0, 25.0):
+            monkeypatch.setattr(app_host, "UNUSED_S", first_limit_s)
+            first_has_passed = asyncio.Event()
+            url = await opened(desk)
+            asyncio.get_running_loop().call_later(2 * first_limit_s, first_has_passed.set)
+            try:
+                async with page_of(url) as page:
+                    await page.next("show")
+                    monkeypatch.setattr(app_host, "UNUSED_S", 60.0)
+                break
+            except aiohttp.WSServerHandshakeError:
+                pass  # The machine is busy, and the app ended before its page was opened.
+        await first_has_passed.wait()
+        assert len(desk.feature_part(OpenApps).apps) == 1
+        assert await asyncio.wrap_future(desk.do(CloseApps())) == 1
+
+
 async def test_closing_the_page_asks_the_app_first(tmp_path: Path) -> None:
     async with (
         running_desk(board_folder(tmp_path / "boards")) as desk,
