@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -169,3 +170,15 @@ class GuardedServer(LocalAuthorizationServer):
                 result = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
                 return web.json_response(answer | {"result": result})
         return web.json_response(answer | {"error": {"code": -32601, "message": "no"}}, status=404)
+
+
+class SilentServer(GuardedServer):
+    """Does not answer until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = asyncio.Event()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        await self.released.wait()
+        return web.Response(status=404)

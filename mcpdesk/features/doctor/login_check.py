@@ -143,7 +143,8 @@ class _Check:
         if server is None:
             return
         is_possible = await self._registration(server)
-        await self._token(server)
+        if not await self._token(server):
+            return
         if self.is_usable:
             self._authorization(server, resource, StepState.NOT_NEEDED)
             return
@@ -361,13 +362,23 @@ class _Check:
         step = LoginStep(StepName.AUTHORIZATION, state, _shown(values), list(rules))
         self.steps[StepName.AUTHORIZATION] = step
 
-    async def _token(self, server: AuthorizationServer) -> None:
-        """Report the stored token, and renew it if needed."""
-        grant = await asyncio.to_thread(self._plan.store.grant, self._plan.url)
+    async def _token(self, server: AuthorizationServer) -> bool:
+        """Report the stored token, and renew it if needed. Return False if no token can be stored."""
+        store = self._plan.store
+        try:
+            await asyncio.to_thread(store.check)
+        except AuthorizationError as error:
+            self._put(StepName.TOKEN, {}, [_broken("mcpdesk can read and store tokens.", "", error)])
+            return False
+        grant = await asyncio.to_thread(store.grant, self._plan.url)
         if grant is None:
             self._put(StepName.TOKEN, {"token": "none is stored"}, [], StepState.NOT_NEEDED)
             self._put(StepName.REFRESH, {}, [], StepState.NOT_NEEDED)
-            return
+        else:
+            await self._stored_token(grant, server)
+        return True
+
+    async def _stored_token(self, grant: OAuthGrant, server: AuthorizationServer) -> None:
         rules = self._grant_rules(grant, server)
         if any(each.state is RuleState.BROKEN for each in rules):
             self._put(StepName.TOKEN, _facts(grant), rules)

@@ -27,7 +27,7 @@ from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.features.doctor.login_check import LoginPlan, check_login, masked_value
 from mcpdesk.features.doctor.login_report import LoginReport, LoginStep, RuleState, StepName, StepState
 from mcpdesk.features.doctor.login_text import login_lines
-from tests.support.guarded_server import Document, GuardedServer
+from tests.support.guarded_server import Document, GuardedServer, SilentServer
 from tests.support.patience import within
 from tests.support.scripted import http, scripted
 
@@ -156,6 +156,18 @@ async def test_expired_token_without_a_refresh_token_needs_a_person(tmp_path: Pa
     assert (report.ok, report.needs_person) == (False, True)
     assert [step for step, _, _ in _broken(report)] == ["token", "refresh"]
     assert _steps(report)[StepName.TOKEN].values["expires"] == "expired 5 min ago"
+
+
+async def test_tokens_that_cannot_be_read_break_the_step_of_the_token(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    file.write_text("no JSON")
+    file.chmod(0o600)
+    async with GuardedServer().running() as server:
+        report = await check_login(_plan(server, tmp_path, show=lambda address: None))
+    assert _states(report) == ["ok", "ok", "ok", "ok", "not reached", "broken", "not reached"]
+    assert (report.ok, report.needs_person, server.authorizations) == (False, False, [])
+    (rule,) = _steps(report)[StepName.TOKEN].rules
+    assert "is not a JSON file of tokens" in rule.observed and "log in again" in rule.observed
 
 
 async def test_token_of_another_issuer_is_not_sent(tmp_path: Path) -> None:
@@ -315,20 +327,8 @@ async def test_server_that_is_down_is_reported_at_the_first_step(tmp_path: Path)
     assert (report.ok, report.needs_person) == (False, False)
 
 
-class _Silent(GuardedServer):
-    """Does not answer until it is released."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.released = asyncio.Event()
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        await self.released.wait()
-        return web.Response(status=404)
-
-
 async def test_server_that_does_not_answer_is_reported_in_time(tmp_path: Path) -> None:
-    server = _Silent()
+    server = SilentServer()
     async with server.running():
         report = await check_login(_plan(server, tmp_path, request_timeout_s=0.05))
         server.released.set()
