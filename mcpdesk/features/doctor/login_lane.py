@@ -24,7 +24,8 @@ _LOG = logging.getLogger(__name__)
 class CheckLogin(Intent[bool], frozen=True):
     """Check the login at one upstream server. The result is in `LoginLanes`.
 
-    Raises: ValueError for a server without a login.
+    Returns False if a check of this server is already running. Raises: ValueError for a server without a
+    login.
     """
 
     for_one_core: ClassVar[bool] = True
@@ -98,16 +99,17 @@ class LoginChecks(HostPart):
         return LoginLanes(names, tuple(self._lanes.values()))
 
     def do(self, intent: Intent[Any]) -> bool:
-        """Begin a check, unless one is running. Raises: ValueError."""
+        """Begin a check. Return False if one of the same server is running. Raises: ValueError."""
         assert isinstance(intent, CheckLogin)
         upstream = self._core.upstreams.get(intent.server)
         target = None if upstream is None else _url_target(upstream)
         if upstream is None or target is None:
             raise ValueError(f"{intent.server} {NO_LOGIN}")
         task = self._tasks.get(intent.server)
-        if task is None or task.done():
-            check = self._check(upstream, target, intent.renews)
-            self._tasks[intent.server] = asyncio.get_running_loop().create_task(check)
+        if task is not None and not task.done():
+            return False
+        check = self._check(upstream, target, intent.renews)
+        self._tasks[intent.server] = asyncio.get_running_loop().create_task(check)
         return True
 
     async def _check(self, upstream: Upstream, target: UrlTarget, renews: bool) -> None:

@@ -69,9 +69,12 @@ class LoginPage(Dialog[None]):
     @work
     async def _begin(self, renews: bool) -> None:
         try:
-            await asyncio.wrap_future(self._link.do(CheckLogin(self._server, renews)))
+            has_begun = await asyncio.wrap_future(self._link.do(CheckLogin(self._server, renews)))
         except ValueError as error:
             self.query_one(Static).update(one_line(str(error)))
+            return
+        if renews and not has_begun:
+            self.notify("A check is running. Press t again after its end.", severity="warning")
 
     def _look(self) -> None:
         """Show the result of a check that has ended."""

@@ -18,7 +18,7 @@ from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.driven import driven
 from tests.support.frame import toasts
-from tests.support.guarded_server import GuardedServer
+from tests.support.guarded_server import GuardedServer, SilentServer
 from tests.support.patience import screen_text, until
 
 
@@ -62,6 +62,25 @@ async def test_key_shows_each_step_and_repeats_the_check(tmp_path: Path) -> None
             await pilot.press("escape")
             await until(lambda: app.screen is app.main, pilot)
     assert not server.registrations
+
+
+@pytest.mark.slow
+async def test_key_reports_that_a_check_of_the_server_is_running(tmp_path: Path) -> None:
+    server = SilentServer()
+    async with server.running():
+        plan = UpstreamPlan("far", UrlTarget(server.url))
+        async with (
+            running_desk(upstreams=[plan], state_dir=tmp_path) as desk,
+            _servers_screen(desk) as (app, pilot),
+        ):
+            await pilot.press("v", "t")
+            await until(lambda: isinstance(app.screen, LoginPage), pilot)
+            await pilot.press("r")
+            await pilot.press("t")
+            await until(lambda: any("A check is running" in text for text in toasts(app)), pilot)
+            assert len(toasts(app)) == 1
+            server.released.set()
+            await until(lambda: desk.feature_part(LoginLanes).of("far").number == 1, pilot)
 
 
 @pytest.mark.slow
