@@ -129,8 +129,8 @@ class Host:
         """The operator's key, and the browsers that signed in with it."""
         self.front_end: Callable[[], FrontEnd] | None = None
         """Function that opens a link for a front end, on any thread. None if the core has no front ends."""
-        self.own_front_end: Callable[[], FrontEnd] | None = None
-        """Like `front_end`, but the link shows only this core, and not the other replicas."""
+        self.own_front_end: Callable[[str], FrontEnd] | None = None
+        """Like `front_end`, but of this core alone. The argument is the client's name in the traffic."""
         self._kept_jobs = (
             StoredJobs(self.services, self.journal, self.by_name)
             if self.shared is None

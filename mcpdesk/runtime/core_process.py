@@ -114,13 +114,15 @@ def offer_link(host: Host) -> None:
 
         if host.shared is not None:
             return host.shared.front_end(partial(attach_point, host.chosen_state))
-        return open_own()
+        return open_own("desk")
 
-    def open_own() -> FrontEnd:
+    def open_own(peer: str) -> FrontEnd:
         from mcpdesk.link.front_end import FrontEnd
         from mcpdesk.link.local.local_link import LocalLink
 
-        link = LocalLink(host, present=0)  # No page is open yet. Each page is counted when it opens.
+        link = LocalLink(
+            host, present=0, peer=peer
+        )  # No page is open yet. Each page is counted when it opens.
         return FrontEnd(link, link.attend)
 
     host.front_end, host.own_front_end = open_all, open_own

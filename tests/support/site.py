@@ -99,7 +99,7 @@ class Served:
         self.operator = Operator()
         self.feature_options: dict[str, str] = {}
         self.front_end: Callable[[], FrontEnd] | None = None
-        self.own_front_end: Callable[[], FrontEnd] | None = None
+        self.own_front_end: Callable[[str], FrontEnd] | None = None
         self.url = ""
         self.client: aiohttp.ClientSession
         self.jobs = HostedJobs(self.peer.services.jobs, {self.hosted.name: self.hosted})

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Site
 
 PATH = "/desk/mcp"
+PEER = "agent"
+"""Client name of programs that call tools through the endpoint. That of the person is `desk`."""
 HINT = "`mcpdesk serve` prints the path of the file with the operator's key"
 
 
@@ -90,7 +92,7 @@ class DeskRoutes(ExtraRoutes):
         # A link to all cores would be connected only while a person watches.
         open_own = self._site.own_front_end
         assert open_own is not None
-        return HostedEndpoint(desk_server(open_own().link), Services(log), Unrecorded())
+        return HostedEndpoint(desk_server(open_own(PEER).link), Services(log), Unrecorded())
 
 
 class Unrecorded:

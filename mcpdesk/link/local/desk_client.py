@@ -1,4 +1,4 @@
-"""Requests of the desk to the servers of its own core, as the client `desk`."""
+"""Requests of the desk to the servers of its own core, as the client `desk` or for another client."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +27,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.methods import ALL_LOGS
 from mcpdesk.protocol.revisions import LATEST, Revision
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Recorder
 from mcpdesk.version import __version__
 
 IDENTITY = {"name": "desk", "version": __version__}
@@ -161,6 +163,43 @@ class DeskClient:
         if call.task is not None:
             call.task.cancel()
         call.finish(None)
+
+
+class RecordedDesk(DeskClient):
+    """Requests for a client of the desk, on the connection of the desk to an upstream server.
+
+    Requests on this connection are recorded as requests of the client `desk`. They are therefore also
+    recorded on a connection of their own, with the name of the client.
+    """
+
+    def __init__(
+        self, server: ServerConnection, connection: int, run: Run, recorder: Recorder, info: ConnectionInfo
+    ) -> None:
+        """`info` describes the additional connection."""
+        super().__init__(server, connection, run)
+        self._recorder = recorder
+        self._number = info.number
+        self._ids = count(1)
+        recorder.connect(info)
+
+    async def _follow(self, call: DeskCall) -> None:
+        identifier = next(self._ids)
+        self._record(Direction.IN, codec.request(identifier, call.method, call.params))
+        try:
+            await super()._follow(call)
+        finally:
+            outcome = call.outcome.result() if call.outcome.done() else None
+            if outcome is None or outcome.cancelled:
+                params = {"requestId": identifier}
+                self._record(Direction.IN, codec.notification("notifications/cancelled", params))
+            else:
+                key, value = (
+                    ("error", outcome.error) if outcome.result is None else ("result", outcome.result)
+                )
+                self._record(Direction.OUT, codec.encode({"jsonrpc": "2.0", "id": identifier, key: value}))
+
+    def _record(self, direction: Direction, data: bytes) -> None:
+        self._recorder.frame(self._number, direction, data, is_json=True)
 
 
 class HostedDesk(DeskClient):

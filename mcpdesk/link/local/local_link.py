@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcpdesk.errors import CallError, DeskError, DeskUserError
 from mcpdesk.features import client_extensions
-from mcpdesk.hosting.channel import HostedDialogue
+from mcpdesk.hosting.channel import HostedDialogue, next_connection
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.setting_views import setting_views
@@ -42,10 +42,12 @@ from mcpdesk.link.values import (
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.methods import ALL_LOGS
 from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.server.calls.running_call import Call
 
 if TYPE_CHECKING:
     from mcpdesk.link.local.desk_client import DeskCall, DeskClient, HostedDesk
+    from mcpdesk.upstream.upstream import Upstream
 
 MANY_CLIENTS = 50
 """If a core has at least this many clients, their views are cached for `CACHE_S` seconds."""
@@ -178,11 +180,13 @@ def _filter(call: Call) -> tuple[str, ...]:
 class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     """Link to a `Host`. Snapshots read the host directly and never wait for the core."""
 
-    def __init__(self, host: Host, present: int = 1, *, shows_others: bool = True) -> None:
+    def __init__(
+        self, host: Host, present: int = 1, *, shows_others: bool = True, peer: str = "desk"
+    ) -> None:
         """Create a link with `present` viewers. While a core has viewers, its servers can ask questions.
 
         `shows_others=False` leaves out questions of other cores. It is used by a desk that combines the links
-        of all cores.
+        of all cores. `peer` is the name of the client whose requests are sent.
         """
         LocalServers.__init__(self, host)
         LocalWork.__init__(self, host)
@@ -190,10 +194,11 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self.traffic = host.recording.index
         self._present = 0
         self._shows_others = shows_others
+        self._peer = peer
         self._hosted_desks: dict[str, HostedDesk] = {}
-        """Connections of the desk itself to hosted servers, by server."""
+        """Connections of this front end to hosted servers, by server."""
         self._upstream_desks: dict[str, DeskClient] = {}
-        """Connections of the desk itself to upstream servers, by server."""
+        """Connections of this front end to upstream servers, by server."""
         self._lock = threading.Lock()
         host.on_roots.append(self._notify_roots_changed)
         self.attend(present)
@@ -226,7 +231,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return self._host.turns.changes.listen(listener)
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> DeskCall:
-        """Send a request as the client `desk`. If the server was removed just now, the call fails."""
+        """Send a request as the client of this link. If the server was removed just now, the call fails."""
         try:
             return self._desk(server).request(method, params)
         except DeskUserError as error:
@@ -406,11 +411,17 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         with self._lock:
             desk = self._upstream_desks.get(server)
             if desk is None or desk.server is not upstream.connection:
-                from mcpdesk.link.local.desk_client import DeskClient
-
-                desk = DeskClient(upstream.connection, upstream.number, self._host.call_soon)
-                self._upstream_desks[server] = desk
+                desk = self._upstream_desks[server] = self._upstream_desk(upstream)
             return desk
+
+    def _upstream_desk(self, upstream: Upstream) -> DeskClient:
+        from mcpdesk.link.local.desk_client import DeskClient, RecordedDesk
+
+        run = self._host.call_soon
+        if self._peer == "desk":
+            return DeskClient(upstream.connection, upstream.number, run)
+        info = ConnectionInfo(next_connection(), upstream.name, "memory", self._peer, "", time.time())
+        return RecordedDesk(upstream.connection, upstream.number, run, self._host.recording, info)
 
     def _all_desks(self) -> list[DeskClient]:
         with self._lock:
@@ -444,7 +455,12 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
                 revision = BY_NAME[self._host.settings.desk_revision]
                 desk = HostedDesk(
-                    endpoint, self._host.call_soon, self._roots, revision, extensions=client_extensions()
+                    endpoint,
+                    self._host.call_soon,
+                    self._roots,
+                    revision,
+                    peer=self._peer,
+                    extensions=client_extensions(),
                 )
                 self._hosted_desks[server] = desk
             return desk

@@ -168,5 +168,7 @@ class Site(Protocol):
         """Function that opens a link for a front end, on any thread. None if the core has no front ends."""
 
     @property
-    def own_front_end(self) -> Callable[[], FrontEnd] | None:
-        """Like `front_end`, but the link shows only this core, and not the other replicas."""
+    def own_front_end(self) -> Callable[[str], FrontEnd] | None:
+        """Like `front_end`, but the link shows only this core, and not the other replicas. The argument is
+        the name of the client whose requests the front end sends.
+        """

@@ -18,14 +18,17 @@ import pytest
 from mcpdesk.auth.operator import OPERATOR_HEADER
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.client.targets import UrlTarget
 from mcpdesk.features.desk_server.desk_tools import DeskTools
+from mcpdesk.link.values import Policy
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.runtime.core_process import offer_link
+from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.engine import EngineServer, deployment, needs_engine, shared_engine
 from tests.support.folders import write
 from tests.support.http_client import http_client
-from tests.support.patience import WITHIN_S, in_time
+from tests.support.patience import WITHIN_S, in_time, until
 
 __all__ = ["shared_engine"]
 
@@ -108,7 +111,7 @@ async def test_an_agent_finds_the_reason_of_a_failed_call(tmp_path: Path, revisi
         failed = await ask(connection, "call_tool", server="shop", tool="fail")
         assert failed["isError"] and "out of stock" in failed["content"][0]["text"]
         (row,) = (await read(connection, "search_traffic", filter="tool:fail"))["exchanges"]
-        assert (row["peer"], row["status"]) == ("desk", "tool-error")
+        assert (row["peer"], row["status"]) == ("agent", "tool-error")
         exchange = await read(connection, "read_exchange", number=row["number"])
         assert "out of stock" in json.dumps(exchange["response"])
         assert exchange["request"]["message"]["params"]["name"] == "fail"
@@ -147,6 +150,49 @@ async def test_mistakes_are_answered_with_what_is_allowed(tmp_path: Path) -> Non
         ):
             result = await ask(connection, tool, **arguments)
             assert result["isError"] and words in result["content"][0]["text"], (tool, result)
+
+
+@pytest.mark.slow
+async def test_calls_of_an_agent_differ_from_those_of_the_person(tmp_path: Path) -> None:
+    async with running_desk(write(tmp_path / "far", FILES), http=True) as far:
+        plan = UpstreamPlan("remote", UrlTarget(far.view().servers[0].url))
+        async with shop(tmp_path, upstreams=[plan]) as desk, agent(desk) as connection:
+            for server in ("shop", "remote"):
+                await desk.call(server, "echo", text="tea")
+                called = await ask(
+                    connection, "call_tool", server=server, tool="echo", arguments={"text": "chai"}
+                )
+                assert called["content"][0]["text"] == "chai"
+            failed = await ask(connection, "call_tool", server="remote", tool="none")
+            assert failed["isError"]
+            waiting = {"server": "remote", "tool": "wait", "timeout_s": 0.1}
+            assert (await ask(connection, "call_tool", **waiting))["isError"]
+
+            async def peers(filter: str) -> list[tuple[str, str]]:
+                found = await read(connection, "search_traffic", filter=f"method:tools/call {filter}")
+                return [(each["peer"], each["status"]) for each in found["exchanges"][::-1]]
+
+            assert await peers("server:shop tool:echo") == [("desk", "ok"), ("agent", "ok")]
+            far_calls = await peers("server:remote tool:echo")
+            assert sorted(far_calls) == [("agent", "ok"), ("desk", "ok"), ("desk", "ok")]
+            assert [status for peer, status in await peers("tool:none") if peer == "agent"] == ["error"]
+            assert [status for peer, status in await peers("tool:wait") if peer == "agent"] == ["cancelled"]
+
+
+@pytest.mark.slow
+async def test_policies_apply_to_an_agent(tmp_path: Path) -> None:
+    async with shop(tmp_path) as desk, agent(desk) as connection:
+        desk.choose_policy("shop", "echo", Policy.ASK)
+        asked = asyncio.create_task(
+            ask(connection, "call_tool", server="shop", tool="echo", arguments={"text": "tea"})
+        )
+        await until(lambda: desk.questions())
+        (question,) = desk.questions()
+        assert question.peer == "agent"
+        await asyncio.wrap_future(desk.decline(question.id))
+        assert (await asked)["isError"]
+        result = await desk.call("shop", "echo", text="tea")
+        assert not result.get("isError")
 
 
 async def test_an_exchange_is_found_while_another_thread_pairs_messages(tmp_path: Path) -> None:
