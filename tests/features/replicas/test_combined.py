@@ -286,7 +286,7 @@ def test_one_replica_makes_a_sign_in_link_and_all_sign_browsers_out(start: Start
     for url in (*map(result_of, asked), result_of(link.do(SignInLink()))):
         assert sign_in(url) == 200
     assert result_of(link.do(SignOutBrowsers())) == 3
-    assert not link._wanted
+    assert not link._replayed_intents
 
 
 @needs_feature("dashboard")

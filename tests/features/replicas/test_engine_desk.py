@@ -286,7 +286,7 @@ def test_nothing_is_written_without_a_desk_and_no_more_once_it_has_left(group: G
         _, streams = stream_of(group.engine, group.name)
         assert len(streams) == 1
     (key,) = streams
-    time.sleep(engine_streams.DESK_S + 2)
+    time.sleep(engine_streams.DESK_TIMEOUT_S + 2)
     before = client.xinfo_stream(key)["last-generated-id"]
     group.call(port, "add", a=1, b=2)
     time.sleep(0.5)
@@ -353,7 +353,7 @@ async def test_a_desk_that_does_not_read_costs_a_bound_of_memory_and_what_is_cut
                 if at % 500 == 0:
                     await asyncio.sleep(0.02)
             await asyncio.sleep(1)
-            key = engine_streams.news_key(engine, "r1")
+            key = engine_streams.updates_key(engine, "r1")
             used = await engine.run(lambda client: client.memory_usage(key))
             assert used < 3 << 20
             first = last = came = lost = 0
@@ -505,7 +505,7 @@ async def test_requests_for_a_replica_that_has_ended_expire(
     engine = Engine(shared_engine.url, deployment(tmp_path))
     wire = EngineWire(engine, "ended", "desk")
     wire.send(b"request")
-    await until(lambda: wire._sending is None)
-    seconds: int = await engine.run(lambda client: client.ttl(engine_streams.asks_key(engine, "ended")))
+    await until(lambda: wire._send_task is None)
+    seconds: int = await engine.run(lambda client: client.ttl(engine_streams.requests_key(engine, "ended")))
     assert 0 < seconds <= engine_streams.STREAM_TTL_S
     await engine.close()

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 from mcpdesk.auth.principal import Principal
 from mcpdesk.features.replicas.group.forwarding import MOVED_HEADER, SocketRejected
 from mcpdesk.features.replicas.http.other_replicas import OtherReplicas
-from mcpdesk.features.replicas.http.sending_on import send_on
+from mcpdesk.features.replicas.http.sending_on import forward_request
 from mcpdesk.protocol.marked_ids import MARK_LENGTH
 from mcpdesk.transports.http.connections import CONNECTION
 
@@ -58,7 +58,7 @@ async def test_the_answer_of_the_replica_that_has_it_is_sent_once(moved: dict[st
     async def forward(request: web.Request) -> web.StreamResponse:
         connection: Any = SimpleNamespace(abort=lambda: None)
         request[CONNECTION] = connection
-        sent.append(await send_on(request, replicas, "there"))
+        sent.append(await forward_request(request, replicas, "there"))
         return sent[0]
 
     app = web.Application()

@@ -1,9 +1,10 @@
 """Link to several cores at once, so that one front end shows all replicas.
 
-Each core has a copy, `core_copy.CoreCopy`. All copies share a `CopyRoom`: their numbers are unique, and their
-frames form one list of traffic. If several replicas have a server of the same name, the server is shown once.
-Requests to this server go to one of these replicas as long as that replica lives. When a replica ends, a
-notice reports its end, and its rows remain. A `ReplicaSource` finds replicas and connects to them.
+The link has a local copy of each core's state, a `core_copy.CoreCopy`. All copies share a `CopyRoom`: their
+numbers are unique, and their frames form one list of traffic. If several replicas have a server of the same
+name, the server is shown once. Requests to this server go to one of these replicas as long as that replica
+lives. When a replica ends, a notice reports this, and its rows remain. A `ReplicaSource` finds replicas and
+connects to them.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class CombinedLink(Link):
         if no replica sends its state in time.
         """
         self.source = source
-        self._people = people
+        self._viewers = people
         self.room = CopyRoom()
         self.journal = self.room.journal
         self.traffic = self.room.traffic
@@ -94,24 +95,25 @@ class CombinedLink(Link):
         """Replicas that run another version of mcpdesk, by key."""
         self._lenient_until = 0.0
         """Monotonic time until which no missing replica counts as ended."""
-        self._trouble = ""
+        self._source_error = ""
         """Reason why the source cannot be reached, or "" if it can be reached."""
-        self._serving: dict[str, CoreCopy] = {}
-        """Replica that receives the requests for a server, by name of the server."""
+        self._serving_copies: dict[str, CoreCopy] = {}
+        """Copy of the replica that receives the requests for a server, by name of the server."""
         self._watched: dict[str, set[str]] = {}
         """URIs of subscribed resources, by name of the server."""
-        self._wanted: dict[object, Intent[Any]] = {}
-        """Requests of this desk to features of whole cores. Replicas that join later receive them."""
-        self._counts: dict[str, tuple[object, int]] = {}
+        self._replayed_intents: dict[object, Intent[Any]] = {}
+        """Intents of this desk that apply to whole cores, by key. Replicas that join later also get them."""
+        self._merged_versions: dict[str, tuple[object, int]] = {}
+        """Last versions at the replicas, and the version of the merged state, by name of the state."""
         self._comparison = OfferComparison(self.journal.notify)
         self._cached_view: tuple[object, CoreView] | None = None
-        self._reported: object = None
-        """States of the replicas at the last search, and the reasons why replicas do not answer."""
+        self._reported_state: object = None
+        """Value of `state` at the last report of `_report`."""
         self._question_numbers = QuestionNumbers()
         self._lock = threading.Lock()
-        self._looked = threading.Event()
+        self._search_done = threading.Event()
         self._wake = asyncio.Event()
-        self.room.start(self._live())
+        self.room.start(self._run())
         self.room.is_quiet = not people
         if people:
             self._wait_for_first()
@@ -125,19 +127,19 @@ class CombinedLink(Link):
 
         Without viewers, the link disconnects from all replicas.
         """
-        self._people += count
+        self._viewers += count
         self.room.call_soon(self._wake.set)
 
     def _wait_for_first(self) -> None:
-        until = time.monotonic() + FIRST_STATE_TIMEOUT_S
-        self._looked.wait(FIRST_STATE_TIMEOUT_S)
+        deadline = time.monotonic() + FIRST_STATE_TIMEOUT_S
+        self._search_done.wait(FIRST_STATE_TIMEOUT_S)
         for member in self._members:
-            if member.copy.shown.wait(max(0.0, until - time.monotonic())) and not member.is_over:
+            if member.copy.shown.wait(max(0.0, deadline - time.monotonic())) and not member.is_over:
                 return
-        why = self._trouble or next((each.reason for each in self._unreadable.values()), "")
+        reason = self._source_error or next((each.reason for each in self._unreadable.values()), "")
         self.close()
-        hint = "Replicas must use the same value of `shared`." if not why else ""
-        raise DeskUserError(why or f"No replica of mcpdesk was found at {self.source.title}.", hint)
+        hint = "Replicas must use the same value of `shared`." if not reason else ""
+        raise DeskUserError(reason or f"No replica of mcpdesk was found at {self.source.title}.", hint)
 
     # Combined view
 
@@ -145,9 +147,11 @@ class CombinedLink(Link):
         """Return a view of all replicas. Servers with the same name are merged."""
         members = self._members
         views = [(member, member.copy.view()) for member in members]
-        gone = self._trouble or ("" if any(not view.gone for _, view in views) else "every replica has ended")
+        gone_reason = self._source_error or (
+            "" if any(not view.gone for _, view in views) else "every replica has ended"
+        )
         states = [member.state for member in members], tuple(self._unreadable.values())
-        key = [view for _, view in views], states, gone, self._comparison.version
+        key = [view for _, view in views], states, gone_reason, self._comparison.version
         cached = self._cached_view
         if cached is not None and cached[0] == key:
             return cached[1]
@@ -159,7 +163,7 @@ class CombinedLink(Link):
             [view.work for _, view in living],
             [view.work for view in former],
             [
-                self._count(name, [getattr(work, name) for work in works])
+                self._merged_version(name, [getattr(work, name) for work in works])
                 for name in ("jobs_version", "callbacks_version", "todo_version")
             ],
         )
@@ -169,20 +173,18 @@ class CombinedLink(Link):
             replicas,
             self._servers(views, replicas),
             work,
-            self._count("questions", [view.questions_version for _, view in views]),
-            gone,
+            self._merged_version("questions", [view.questions_version for _, view in views]),
+            gone_reason,
         )  # fmt: skip
         return self._cached_view[1]
 
     @property
     def reports_changes(self) -> bool:
-        """True. Replicas send every change, and the search for replicas reports each replica that it
-        finds.
-        """
+        """True if the link reports every change of its state to the listeners of `on_change`."""
         return self.room.changes.is_complete
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Call `listener` when a copy has changed."""
+        """Call `listener` when a copy has changed. Return a function that removes the listener."""
         return self.room.changes.listen(listener)
 
     def busy(self) -> tuple[str, ...]:
@@ -191,12 +193,12 @@ class CombinedLink(Link):
             f"{reason} on {member.copy.title}" for member in self._members for reason in member.copy.busy()
         )
 
-    def _count(self, name: str, versions: object) -> int:
+    def _merged_version(self, name: str, versions: object) -> int:
         """Return a number that increases whenever `versions` differs from the previous call."""
-        cached, count = self._counts.get(name, (None, 0))
+        cached, count = self._merged_versions.get(name, (None, 0))
         if cached != versions:
             count += 1
-            self._counts[name] = versions, count
+            self._merged_versions[name] = versions, count
         return count
 
     def _servers(
@@ -210,8 +212,8 @@ class CombinedLink(Link):
                 continue
             problem = self._comparison.problem(name)
             problems = (problem, *server.problems) if problem else server.problems
-            having = tuple(each for each in replicas if name in each.servers)
-            yield replace(server, problems=problems, cores=having)
+            cores = tuple(each for each in replicas if name in each.servers)
+            yield replace(server, problems=problems, cores=cores)
 
     def _replicas(self, views: Sequence[tuple[Member, CoreView]]) -> tuple[ShownCore, ...]:
         replicas = dict[str, ShownCore]()
@@ -233,27 +235,27 @@ class CombinedLink(Link):
         ]
 
     def _copy_for(self, server: str) -> CoreCopy | None:
-        """Return the replica for requests to a server.
+        """Return the copy of the replica for requests to a server, or None if no replica has the server.
 
-        Another replica is chosen only if this one ends or stops answering.
+        The replica stays the same until it ends or stops answering.
         """
         with self._lock:
-            before = self._serving.get(server)
+            previous = self._serving_copies.get(server)
             living = self._living(server)
             answering = [copy for copy in living if not copy.view().silent_s]
-            if before in answering:
-                return before
+            if previous in answering:
+                return previous
             former = [member.copy for member in self._members if member.has(server)]
-            chosen = next(iter((*answering, *living, *former)), None)
-            if chosen is None or chosen is before:
-                return chosen
-            self._serving[server] = chosen
+            copy_found = next(iter((*answering, *living, *former)), None)
+            if copy_found is None or copy_found is previous:
+                return copy_found
+            self._serving_copies[server] = copy_found
         for uri in self._watched.get(server, ()):
-            chosen.watch(server, uri)
-        return chosen
+            copy_found.watch(server, uri)
+        return copy_found
 
-    def _copy_with(self, server: str) -> CoreCopy:
-        """Return the replica for requests to a server. Raises: DeskUserError if no replica has the server."""
+    def _required_copy(self, server: str) -> CoreCopy:
+        """Return the same copy as `_copy_for`. Raises: DeskUserError if no replica has the server."""
         copy = self._copy_for(server)
         if copy is None:
             raise DeskUserError(f"No replica has a server {server!r}.")
@@ -262,7 +264,7 @@ class CombinedLink(Link):
     def _copy_of(self, number: int) -> CoreCopy | None:
         return self.room.copy_of(number)
 
-    def _owner(self, job: str) -> CoreCopy | None:
+    def _copy_with_job(self, job: str) -> CoreCopy | None:
         copies = [member.copy for member in self._members]
         return next((copy for copy in copies if any(each.id == job for each in copy.jobs())), None)
 
@@ -282,7 +284,7 @@ class CombinedLink(Link):
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> LinkCall:
         """Send one request to a living replica."""
-        return self._copy_with(server).request(server, method, params)
+        return self._required_copy(server).request(server, method, params)
 
     # Intents
 
@@ -297,7 +299,7 @@ class CombinedLink(Link):
         return results[0] if results else super().execute(intent, arguments)
 
     def _on_route(self, route: Route, arguments: tuple[Any, ...]) -> list[CoreCopy]:
-        """Return the replicas that carry out an intent."""
+        """Return the copies of the replicas that must execute an intent."""
         match route, arguments:
             case Route.EVERY_CORE, _:
                 return self._living()
@@ -314,9 +316,9 @@ class CombinedLink(Link):
             case Route.CALLBACK, (_, number, *_):
                 copy = self._copy_of(number)
             case Route.JOB, (job, *_):
-                copy = self._owner(job)
+                copy = self._copy_with_job(job)
             case Route.PLAN, (server, session, *_):
-                copy = self._planning(server, session)
+                copy = self._copy_with_plan(server, session)
             case _:
                 raise ValueError(f"route {route.name} needs other arguments than {arguments!r:.200}")
         return [] if copy is None else [copy]
@@ -357,7 +359,7 @@ class CombinedLink(Link):
 
     def jobs(self) -> tuple[JobView, ...]:
         """Return the jobs of all replicas."""
-        return merged_jobs(*self._kept_by(CoreCopy.jobs))
+        return merged_jobs(*self._snapshots(CoreCopy.jobs))
 
     def usage(self) -> Mapping[str, JobUse]:
         """Return resource usage of running programs. Replicas that do not answer in time are left out."""
@@ -372,21 +374,21 @@ class CombinedLink(Link):
 
     def callbacks(self) -> tuple[CallbackView, ...]:
         """Return the callbacks of all replicas."""
-        living, former = self._kept_by(CoreCopy.callbacks)
+        living, former = self._snapshots(CoreCopy.callbacks)
         return merged_callbacks((*living, *former))
 
     def todo(self) -> tuple[TodoView, ...]:
         """Return the tasks of all replicas."""
-        living, former = self._kept_by(CoreCopy.todo)
+        living, former = self._snapshots(CoreCopy.todo)
         return merged_todo((*living, *former))
 
-    def _planning(self, server: str, session: str) -> CoreCopy | None:
+    def _copy_with_plan(self, server: str, session: str) -> CoreCopy | None:
         for copy in self._living(server):
             if any((plan.server, plan.session) == (server, session) for plan in copy.view().work.plans):
                 return copy
         return None
 
-    def _kept_by(
+    def _snapshots(
         self, snapshot: Callable[[CoreCopy], tuple[Result, ...]]
     ) -> tuple[list[Result], list[Result]]:
         """Return two snapshots: one of all living replicas, and one of all ended replicas."""
@@ -402,8 +404,8 @@ class CombinedLink(Link):
         copy = self._copy_of(connection)
         if copy is None or copy.view().gone:
             former = () if copy is None else copy.former
-            is_known = any(one.connection == connection for one in former)
-            return ClientDetail({}, None, 0.0, (), (), False, (), (), has_left=True) if is_known else None
+            has_left = any(one.connection == connection for one in former)
+            return ClientDetail({}, None, 0.0, (), (), False, (), (), has_left=True) if has_left else None
         return copy.client(connection)
 
     # Features
@@ -413,23 +415,23 @@ class CombinedLink(Link):
         return kind.merged([copy.feature_part(kind) for copy in self._living()])
 
     def do(self, intent: Intent[PartResult]) -> Future[PartResult]:
-        """Send a request to the replica that has its item.
+        """Send an intent to the replica that has its item.
 
-        A request for whole cores goes to every replica. If no replica refuses it, replicas that join later
-        receive it as well, if it has a key.
+        An intent for whole cores goes to every replica. If the intent has a key and no replica refuses it,
+        replicas that join later receive it as well.
         """
         if (item := intent.item) is not None:
             copy = self._copy_of(item)
             return cast("Future[PartResult]", finished(False)) if copy is None else copy.do(intent)
         living = self._living()
         if intent.for_one_core:
-            able = [copy for copy in living if intent.is_possible(copy)]
-            living = (able or living)[:1]
+            able_copies = [copy for copy in living if intent.is_possible(copy)]
+            living = (able_copies or living)[:1]
         future = all_of([copy.do(intent) for copy in living], intent.combined)
 
         def remember(future: Future[PartResult]) -> None:
             if future.exception() is None and intent.key is not None:
-                self._wanted[intent.key] = intent
+                self._replayed_intents[intent.key] = intent
 
         future.add_done_callback(remember)
         return future
@@ -446,16 +448,16 @@ class CombinedLink(Link):
 
     # The following methods run on the thread of the room
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         """Search for replicas until the link is closed."""
         try:
             while True:
                 self._wake.clear()
-                if self._people > 0:
-                    await self._look()
+                if self._viewers > 0:
+                    await self._search()
                     self._compare()
                     self._report()
-                    self._looked.set()
+                    self._search_done.set()
                 else:
                     self._pause()
                 with suppress(TimeoutError):
@@ -466,39 +468,41 @@ class CombinedLink(Link):
                 await self.source.close()
 
     def _report(self) -> None:
-        """Report a change that no replica reports itself: one that appears, ends or hangs."""
+        """Report changes that replicas do not report themselves: a replica appears, ends or hangs."""
         views = [(member.state, member.copy.view().silent_s) for member in self._members]
-        state = views, tuple(self._unreadable.values()), self._trouble, self._comparison.version
-        if state != self._reported:
-            self._reported = state
+        state = views, tuple(self._unreadable.values()), self._source_error, self._comparison.version
+        if state != self._reported_state:
+            self._reported_state = state
             self.room.changes.note()
 
-    async def _look(self) -> None:
+    async def _search(self) -> None:
+        """Search for replicas. Connect to new ones, and disconnect from those that have ended."""
         try:
             replicas = await self.source.look()
         except OSError as error:
             trouble = f"{self.source.title} cannot be reached: {error}"
-            if not self._trouble:
+            if not self._source_error:
                 self.journal.notify(f"{trouble}; earlier traffic is kept", Severity.ERROR)
-            self._trouble, self.room.is_cut_off = trouble, True
+            self._source_error, self.room.is_cut_off = trouble, True
             return
-        if self._trouble:
-            self._trouble, self.room.is_cut_off = "", False
+        if self._source_error:
+            self._source_error, self.room.is_cut_off = "", False
             self._lenient_until = time.monotonic() + OUTAGE_GRACE_S
             self.journal.notify(f"{self.source.title} can be reached again", Severity.INFO)
-        known = {member.replica.key: member for member in self._members}
-        there = {each.key for each in replicas}
-        self._unreadable = {key: each for key, each in self._unreadable.items() if key in there}
+        members = {member.replica.key: member for member in self._members}
+        found_keys = {each.key for each in replicas}
+        self._unreadable = {key: each for key, each in self._unreadable.items() if key in found_keys}
         for each in replicas:
-            member = known.get(each.key)
+            member = members.get(each.key)
             if member is None:
                 self._join(each)
-            elif member.following is None and not member.is_refused:  # lost, or wrongly taken for ended
+            elif member.following is None and not member.is_refused:
+                # The connection was lost, or the replica was wrongly considered ended.
                 member.is_paused = member.has_left = False
                 member.following = asyncio.create_task(self._follow(member))
         if self.source.reports_ended_replicas and time.monotonic() >= self._lenient_until:
             for member in self._members:
-                if member.replica.key not in there and member.following is not None:
+                if member.replica.key not in found_keys and member.following is not None:
                     member.has_left = await self.source.has_left(member.replica.key)
                     member.cancel()
 
@@ -513,56 +517,56 @@ class CombinedLink(Link):
         if replica.core.mcpdesk != __version__:
             if replica.key not in self._unreadable:
                 self.journal.notify(f"{replica.name}: {other_version(replica.core)}", Severity.WARNING)
-            state, core = ShownCoreState.UNREADABLE, replica.core
+            core_state, core = ShownCoreState.UNREADABLE, replica.core
             self._unreadable[replica.key] = ShownCore(
-                replica.name, state, core.names, core.address, other_version(core)
+                replica.name, core_state, core.names, core.address, other_version(core)
             )
             return
         member = Member(replica, CoreCopy(replica.core, self.room, replica.name))
         member.following = asyncio.create_task(self._follow(member))
-        if self._looked.is_set() and not self.room.is_quiet:
+        if self._search_done.is_set() and not self.room.is_quiet:
             self.journal.notify(f"{replica.name} has appeared", Severity.INFO)
-        self._arrange([*self._members, member])
+        self._sort_members([*self._members, member])
 
     async def _follow(self, member: Member) -> None:
         """Keep the copy of one replica up to date until its core ends."""
-        ended, copy, severity = "has ended", member.copy, Severity.ERROR
+        reason, copy, severity = "has ended", member.copy, Severity.ERROR
         try:
             copy.core, wire = await member.replica.join()
-            self.room.loop.call_soon(self._send_settings, copy)  # once `follow` has begun
-            self.room.loop.call_later(SEARCH_PERIOD_S, lambda: self._arrange(self._members))
+            self.room.loop.call_soon(self._replay_intents, copy)  # once `follow` has begun
+            self.room.loop.call_later(SEARCH_PERIOD_S, lambda: self._sort_members(self._members))
             await copy.follow(wire)
         except asyncio.CancelledError:
             if member.has_left:
                 severity = Severity.INFO
             elif not member.is_paused and not self.room.is_over:
-                ended = "is lost: it no longer sends anything"
+                reason = "is lost: it no longer sends anything"
         except (EOFError, OSError):
             pass
         except Exception as error:
             _log.exception("invalid data from %s", copy.title)
-            ended, member.is_refused = f"sent invalid data: {error}", True
+            reason, member.is_refused = f"sent invalid data: {error}", True
         finally:
             member.following = None
             member.ended = time.monotonic()
             was_shown = copy.shown.is_set()
-            copy.lose(ended, is_news=was_shown and not member.is_paused, severity=severity)
+            copy.lose(reason, is_news=was_shown and not member.is_paused, severity=severity)
             # If a replica never sent its state, forget it; the next search connects again.
-            self._arrange([each for each in self._members if was_shown or each is not member])
+            self._sort_members([each for each in self._members if was_shown or each is not member])
 
-    def _send_settings(self, copy: CoreCopy) -> None:
-        """Send the remembered requests to a replica that has just joined."""
-        for intent in list(self._wanted.values()):
+    def _replay_intents(self, copy: CoreCopy) -> None:
+        """Send the remembered intents to a replica that has just joined."""
+        for intent in list(self._replayed_intents.values()):
             copy.do(intent)
 
-    def _arrange(self, members: Iterable[Member]) -> None:
+    def _sort_members(self, members: Iterable[Member]) -> None:
         """Sort the replicas. Keep only the last `MAX_FORMER_REPLICAS` ended replicas."""
         every = list(members)
         living = [member for member in every if not member.is_over]
         former = [member for member in every if member.is_over][-MAX_FORMER_REPLICAS:]
         living.sort(key=lambda member: member.copy.label)
-        before, self._members = self._members, (*living, *former)
-        for member in set(before) - set(self._members):
+        previous, self._members = self._members, (*living, *former)
+        for member in set(previous) - set(self._members):
             self.room.leave(member.copy)
         names = {member.copy.label for member in living}
         self.traffic.mark_former(

@@ -1,10 +1,10 @@
-"""Side of a replica in the connection between desks and replicas through the engine.
+"""Publisher of a replica: the replica's end of the connection to desks through the engine.
 
 The engine is the Redis-compatible store that all replicas share. The publisher reads requests from one
-stream. It writes changes of the core to another stream, but only while desks are present. All desks read the
-same entries. The number of bytes in this stream is limited: a desk that reads too slowly misses the oldest
-entries and detects this by their numbers. The publisher runs on a separate thread, so that desks can inspect
-a stuck core.
+stream. While desks are present, it writes changes of the core to another stream, which all desks read. The
+size of this stream in bytes is limited. A desk that reads too slowly misses the oldest entries, and detects
+this by the numbers of the entries. The publisher runs on a separate thread, so that desks can inspect a
+stuck core.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from msgspec import Struct
 from mcpdesk.features.replicas.desk.engine_streams import (
     AGAIN,
     DESK,
-    DESK_S,
+    DESK_TIMEOUT_S,
     MESSAGES,
     NUMBER,
     STREAM_TTL_S,
     WELCOME,
-    asks_key,
-    news_key,
+    requests_key,
     separate,
+    updates_key,
 )
 from mcpdesk.features.replicas.desk.source_masking import SourceMask
 from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
@@ -42,10 +42,10 @@ from mcpdesk.link.local.local_link import LocalLink
 
 READ_PERIOD_S = 0.05
 """Seconds between two reads of the traffic while a desk is present."""
-STATE_S = 0.2
+STATE_PERIOD_S = 0.2
 """Seconds between two reads of the state other than traffic."""
 PAUSE_S = 0.25
-"""Seconds between two attempts while the engine is unreachable."""
+"""Seconds between two attempts to read requests while the engine is unreachable."""
 MAX_ENTRY_BYTES: Final = 256 << 10
 """Maximum size in bytes of one entry. An entry with a single message may be larger."""
 MAX_STREAM_BYTES: Final = 8 << 20
@@ -55,7 +55,7 @@ PAST_FRAMES, PAST_LINES = 2_000, 1_000
 MAX_UNANSWERED_REQUESTS = 1_000
 """Maximum number of unanswered requests of one desk. Further requests are ignored."""
 _log = logging.getLogger(__name__)
-_of_desk: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
+_request_decoder: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
 class EnginePublisher:
@@ -73,8 +73,8 @@ class EnginePublisher:
     ) -> None:
         """Create a publisher.
 
-        `make_link` creates a link with a number of viewers. The number is 0 for the link that all desks
-        share.
+        `make_link(viewers)` creates a link to the core. `viewers` is 0 for the link that all desks share. If
+        `masks`, secrets are masked in all messages to desks.
         """
         self._address = url, name
         self._replica = replica
@@ -85,10 +85,10 @@ class EnginePublisher:
         self._thread = threading.Thread(target=self._run, name="shared-desks", daemon=True)
         self._desks: dict[str, _Desk] = {}
         self._link: LocalLink | None = None
-        self._news: CoreUpdates | None = None
+        self._updates: CoreUpdates | None = None
         self._wake = asyncio.Event()
         self._state_due = 0.0
-        self._strangers: set[str] = set()
+        self._unjoined_desks: set[str] = set()
         """Desks that sent a request but have not joined this replica. They will be asked to join again."""
         self._entries = _Entries()
 
@@ -99,7 +99,7 @@ class EnginePublisher:
     def __exit__(self, *problem: object) -> None:
         with suppress(RuntimeError):  # the loop has already ended
             self._loop.call_soon_threadsafe(self._stop)
-        self._thread.join(DESK_S)
+        self._thread.join(DESK_TIMEOUT_S)
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner, suppress(asyncio.CancelledError):
@@ -112,20 +112,20 @@ class EnginePublisher:
     async def _serve(self) -> None:
         self._engine = Engine(*self._address)
         await self._engine.start()
-        telling = asyncio.create_task(self._publish_news())
+        publish_task = asyncio.create_task(self._publish_updates())
         try:
-            await self._listen()
+            await self._read_requests()
         finally:
-            telling.cancel()
+            publish_task.cancel()
             for desk in self._desks.values():
-                desk.visit.end()
+                desk.session.end()
             if self._link is not None:
                 self._link.close()
             await self._engine.close()
 
-    async def _listen(self) -> None:
-        """Handle messages of desks until cancelled."""
-        key, last = asks_key(self._engine, self._replica), "0-0"
+    async def _read_requests(self) -> None:
+        """Handle messages of desks until the task is cancelled."""
+        key, last = requests_key(self._engine, self._replica), "0-0"
         while True:
             try:
                 entries = await self._engine.read_stream(key, last)
@@ -142,23 +142,23 @@ class EnginePublisher:
                     _log.warning("invalid request of a desk through the engine: %s", error)
             self._forget_silent()
 
-    def _handle(self, name: str, message: bytes) -> None:
+    def _handle(self, desk_id: str, message: bytes) -> None:
         """Handle one message of a desk. Raises: ValueError, MsgspecError."""
-        desk = self._desks.get(name)
-        if isinstance(_of_desk.decode(message), Join):
+        desk = self._desks.get(desk_id)
+        if isinstance(_request_decoder.decode(message), Join):
             if desk is None:
-                desk = self._desks[name] = _Desk(ScreenSession(self._make_link(1), self._awake))
+                desk = self._desks[desk_id] = _Desk(ScreenSession(self._make_link(1), self._wake_soon))
                 _log.info("a desk joined through the engine, now %d", len(self._desks))
             desk.is_new = True
         elif desk is None:
-            self._strangers.add(name)
-        elif desk.visit.waiting < MAX_UNANSWERED_REQUESTS:
-            desk.visit.handle(message)
+            self._unjoined_desks.add(desk_id)
+        elif desk.session.waiting < MAX_UNANSWERED_REQUESTS:
+            desk.session.handle(message)
         if desk is not None:
             desk.last_request = time.monotonic()
-        self._awake()
+        self._wake_soon()
 
-    def _awake(self) -> None:
+    def _wake_soon(self) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._wake.set)
 
@@ -166,14 +166,14 @@ class EnginePublisher:
         """Remove desks that no longer send messages. If no desk remains, stop publishing."""
         now = time.monotonic()
         for name, desk in list(self._desks.items()):
-            if now - desk.last_request > DESK_S:
+            if now - desk.last_request > DESK_TIMEOUT_S:
                 del self._desks[name]
-                desk.visit.end()
+                desk.session.end()
         if not self._desks and self._link is not None:
             self._link.close()
-            self._link = self._news = None
+            self._link = self._updates = None
 
-    async def _publish_news(self) -> None:
+    async def _publish_updates(self) -> None:
         """Write changes of the core while desks are present."""
         while True:
             with suppress(TimeoutError):
@@ -181,43 +181,43 @@ class EnginePublisher:
                     await self._wake.wait()
             self._wake.clear()
             try:
-                self._look()
+                self._collect_entries()
             except Exception:
                 _log.exception("updates cannot be sent to desks")
-                await asyncio.sleep(DESK_S)
+                await asyncio.sleep(DESK_TIMEOUT_S)
             await self._write()
 
-    def _look(self) -> None:
+    def _collect_entries(self) -> None:
         """Collect entries for all desks and entries for particular desks."""
-        for name in self._strangers:
+        for name in self._unjoined_desks:
             self._entries.add(name, {AGAIN: b"1"})
-        self._strangers.clear()
+        self._unjoined_desks.clear()
         if not self._desks:
             return
-        if self._link is None or self._news is None:
+        if self._link is None or self._updates is None:
             self._link = self._make_link(0)
-            self._news = CoreUpdates(self._link, self._put, past=0)
+            self._updates = CoreUpdates(self._link, self._put, past=0)
         for name, desk in self._desks.items():
             if desk.is_new:
                 desk.is_new = False
                 self._entries.add(name, {WELCOME: bytes(pack(self._welcome()))})
-                self._news.send_history(partial(self._put, desk=name), PAST_FRAMES, PAST_LINES)
-                self._news.begin_again()
+                self._updates.send_history(partial(self._put, desk=name), PAST_FRAMES, PAST_LINES)
+                self._updates.begin_again()
                 self._state_due = 0.0
-        calls = {name: desk.visit.call_news() for name, desk in self._desks.items()}
-        # Send frames before an outcome, because the screen then looks for the frames.
-        self._news.send_traffic()
-        self._send_state(self._news)
+        calls = {name: desk.session.call_news() for name, desk in self._desks.items()}
+        # Frames are sent before the outcome of a call, because the screen shows the outcome with its frames.
+        self._updates.send_traffic()
+        self._send_state(self._updates)
         for name, desk in self._desks.items():
-            for message in (*desk.visit.own_parts(), *calls[name], *desk.visit.replies()):
+            for message in (*desk.session.own_parts(), *calls[name], *desk.session.replies()):
                 self._put(message, name)
 
-    def _send_state(self, news: CoreUpdates) -> None:
+    def _send_state(self, updates: CoreUpdates) -> None:
         now = time.monotonic()
-        if now >= self._state_due or any(desk.visit.waiting for desk in self._desks.values()):
-            self._state_due = now + STATE_S
-            news.send_lines()
-            news.send_state()
+        if now >= self._state_due or any(desk.session.waiting for desk in self._desks.values()):
+            self._state_due = now + STATE_PERIOD_S
+            updates.send_lines()
+            updates.send_state()
 
     def _put(self, message: Struct, desk: str = "") -> None:
         """Add a message for one desk, or for all desks."""
@@ -228,15 +228,15 @@ class EnginePublisher:
 
         Entries that cannot be written are lost. Desks detect the gap in the numbers.
         """
-        key = news_key(self._engine, self._replica)
+        key = updates_key(self._engine, self._replica)
         for fields in self._entries.drain():
             oldest = self._entries.oldest
             with suppress(EngineUnavailable):
-                identifier = await self._engine.run(partial(_add, key, fields, oldest))
+                identifier = await self._engine.run(partial(_add_entry, key, fields, oldest))
                 self._entries.note_written(identifier.decode(), fields)
 
 
-async def _add(key: str, fields: dict[bytes, bytes], oldest: str, client: Any) -> bytes:
+async def _add_entry(key: str, fields: dict[bytes, bytes], oldest: str, client: Any) -> bytes:
     pipeline = client.pipeline(transaction=False)
     pipeline.xadd(key, fields, minid=oldest or None, approximate=False)
     pipeline.expire(key, STREAM_TTL_S)
@@ -247,48 +247,56 @@ async def _add(key: str, fields: dict[bytes, bytes], oldest: str, client: Any) -
 class _Desk:
     """A desk that has joined."""
 
-    def __init__(self, visit: ScreenSession) -> None:
-        self.visit = visit
+    def __init__(self, session: ScreenSession) -> None:
+        self.session = session
         self.last_request = time.monotonic()
         self.is_new = True
         """True until the state has been sent to the desk."""
 
 
 class _Entries:
-    """Entries that wait to be written, and sizes of those that were written."""
+    """Entries that wait to be written, and sizes of the entries that were written."""
 
     def __init__(self) -> None:
         self.oldest = ""
         """Id of the oldest entry that the stream must keep."""
         self._written: deque[tuple[str, int]] = deque()
         """Ids and sizes in bytes of the entries that the stream must keep."""
-        self._size = 0
-        self._due: list[dict[bytes, bytes]] = []
-        self._pieces: list[bytes] = []
-        self._held = 0
+        self._written_bytes = 0
+        """Total size in bytes of the entries in `_written`."""
+        self._unwritten: list[dict[bytes, bytes]] = []
+        """Complete entries that are not written yet."""
+        self._pending_messages: list[bytes] = []
+        """Messages of the entry that is not complete yet."""
+        self._pending_bytes = 0
+        """Total size in bytes of `_pending_messages`."""
         self._desk = ""
+        """Desk that receives the incomplete entry, or "" for all desks."""
         self._number = 0
+        """Number of the last entry."""
 
     def put(self, desk: str, message: bytes) -> None:
-        """Add a message to the last entry, if this entry is for the same desk and not too large.
+        """Add a message to the incomplete entry. If `desk` is "", the message is for all desks.
 
-        Otherwise begin a new entry.
+        If the entry is for another desk or would be too large, begin a new one.
         """
-        if self._pieces and (desk != self._desk or self._held + len(message) > MAX_ENTRY_BYTES):
-            self._finish()
+        if self._pending_messages and (
+            desk != self._desk or self._pending_bytes + len(message) > MAX_ENTRY_BYTES
+        ):
+            self._complete_entry()
         self._desk = desk
-        self._pieces.append(message)
-        self._held += len(message)
+        self._pending_messages.append(message)
+        self._pending_bytes += len(message)
 
     def add(self, desk: str, fields: dict[bytes, bytes]) -> None:
-        """Add an entry for one desk."""
-        self._finish()
-        self._due.append(fields | {DESK: desk.encode()})
+        """Add an entry with these fields for one desk."""
+        self._complete_entry()
+        self._unwritten.append(fields | {DESK: desk.encode()})
 
     def drain(self) -> Iterator[dict[bytes, bytes]]:
         """Remove the entries that must be written, and yield them with their numbers."""
-        self._finish()
-        entries, self._due = self._due, []
+        self._complete_entry()
+        entries, self._unwritten = self._unwritten, []
         for fields in entries:
             self._number += 1
             yield fields | {NUMBER: b"%d" % self._number}
@@ -297,13 +305,14 @@ class _Entries:
         """Record that an entry was written, and update `oldest`."""
         size = sum(map(len, fields.values()))
         self._written.append((identifier, size))
-        self._size += size
-        while self._size > MAX_STREAM_BYTES and len(self._written) > 1:
-            self._size -= self._written.popleft()[1]
+        self._written_bytes += size
+        while self._written_bytes > MAX_STREAM_BYTES and len(self._written) > 1:
+            self._written_bytes -= self._written.popleft()[1]
         self.oldest = self._written[0][0]
 
-    def _finish(self) -> None:
-        if self._pieces:
-            fields = {MESSAGES: b"".join(self._pieces)}
-            self._due.append(fields | {DESK: self._desk.encode()} if self._desk else fields)
-            self._pieces, self._held = [], 0
+    def _complete_entry(self) -> None:
+        """Complete the incomplete entry, if it has messages."""
+        if self._pending_messages:
+            fields = {MESSAGES: b"".join(self._pending_messages)}
+            self._unwritten.append(fields | {DESK: self._desk.encode()} if self._desk else fields)
+            self._pending_messages, self._pending_bytes = [], 0

@@ -24,12 +24,12 @@ from mcpdesk.features.replicas.desk.engine_streams import (
     NUMBER,
     STREAM_TTL_S,
     WELCOME,
-    asks_key,
-    news_key,
+    requests_key,
     separate,
+    updates_key,
 )
 from mcpdesk.features.replicas.desk.replica_source import FoundReplica
-from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable, shown
+from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable, without_login
 from mcpdesk.features.replicas.group.living import ReplicaInfo, former_replica, living_replicas
 from mcpdesk.link.attach_messages import Welcome
 from mcpdesk.link.core_copy import LOST, Wire, join_message
@@ -50,19 +50,22 @@ class EngineWire:
 
     def __init__(self, engine: Engine, replica: str, desk: str) -> None:
         self._engine = engine
-        self._asks, self._news = asks_key(engine, replica), news_key(engine, replica)
+        self._asks, self._news = requests_key(engine, replica), updates_key(engine, replica)
         self._desk = desk.encode()
         self._last = "0-0"
         """Id of the last entry that was read."""
-        self._number: int | None = None
+        self._expected_number: int | None = None
         """Number of the entry that is expected next, or None before the first entry."""
-        self._ready: deque[bytes] = deque()
-        self._greeting: Welcome | None = None
+        self._received: deque[bytes] = deque()
+        """Received messages that `receive` has not returned yet."""
+        self._welcome: Welcome | None = None
         self._unsent: list[bytes] = []
         self._unread = 0
         self._joined_at = float("-inf")
-        self._wants_to_join = True
-        self._sending: asyncio.Task[None] | None = None
+        """Loop time in seconds of the last request to join."""
+        self._must_join = True
+        """True if a request to join must be sent."""
+        self._send_task: asyncio.Task[None] | None = None
 
     async def join(self) -> Welcome:
         """Join the replica. Raises: OSError if it does not reply."""
@@ -70,74 +73,74 @@ class EngineWire:
             newest = await self._engine.run(lambda client: client.xrevrange(self._news, count=1))
             self._last = newest[0][0].decode() if newest else "0-0"
             async with asyncio.timeout(WELCOME_TIMEOUT_S):
-                while self._greeting is None:
-                    self._wants_to_join = True
+                while self._welcome is None:
+                    self._must_join = True
                     await self._read()
         except (StorageError, TimeoutError) as error:
             self.close()
             raise OSError(
                 str(error) or f"the replica did not reply within {WELCOME_TIMEOUT_S:.0f} s"
             ) from error
-        return self._greeting
+        return self._welcome
 
     async def receive(self) -> bytes:
         """Return the next message. Wait while there is no message, or while the engine is unreachable."""
-        while not self._ready:
+        while not self._received:
             try:
                 await self._read()
             except EngineUnavailable:
                 await asyncio.sleep(PAUSE_S)
-        return self._ready.popleft()
+        return self._received.popleft()
 
     def send(self, message: bytes) -> None:
         """Queue a message. It is sent together with others."""
         self._unsent.append(message)
         self._unread += len(message)
-        if self._sending is None:
-            self._sending = asyncio.get_running_loop().create_task(self._send())
+        if self._send_task is None:
+            self._send_task = asyncio.get_running_loop().create_task(self._send())
 
     @property
     def unread(self) -> int:
-        """Number of bytes that are not written to the engine yet."""
+        """Number of bytes that are not written to the engine yet (implements `Wire.unread`)."""
         return self._unread
 
     def close(self) -> None:
-        """Disconnect. The replica then removes this desk, because no more messages arrive."""
-        if self._sending is not None:
-            self._sending.cancel()
+        """Stop sending. The replica then removes this desk, because no more messages arrive."""
+        if self._send_task is not None:
+            self._send_task.cancel()
 
     async def _read(self) -> None:
-        """Read new entries. If no entry exists yet, wait. Raises: EngineUnavailable."""
+        """Read new entries. Wait up to a second for the first one. Raises: EngineUnavailable."""
         now = asyncio.get_running_loop().time()
-        if self._wants_to_join and now - self._joined_at >= MIN_REJOIN_PERIOD_S:
-            self._joined_at, self._wants_to_join = now, False
+        if self._must_join and now - self._joined_at >= MIN_REJOIN_PERIOD_S:
+            self._joined_at, self._must_join = now, False
             self.send(join_message())
         for identifier, fields in await self._engine.read_stream(self._news, self._last):
             self._last = identifier
             number = int(fields[NUMBER])
-            if self._number is not None and number != self._number:
+            if self._expected_number is not None and number != self._expected_number:
                 # Join again, because state and replies may be among the missing entries. Frame numbers show
                 # how many frames are missing.
-                self._wants_to_join = True
-                self._ready.append(LOST)
-            self._number = number + 1
+                self._must_join = True
+                self._received.append(LOST)
+            self._expected_number = number + 1
             if fields.get(DESK, self._desk) != self._desk:
                 continue
             if AGAIN in fields:
-                self._wants_to_join = True
+                self._must_join = True
             elif WELCOME in fields:
-                self._greeting = _decode_welcome.decode(fields[WELCOME])
-            elif self._greeting is not None:
-                self._ready.extend(separate(fields[MESSAGES]))
+                self._welcome = _decode_welcome.decode(fields[WELCOME])
+            elif self._welcome is not None:
+                self._received.extend(separate(fields[MESSAGES]))
 
     async def _send(self) -> None:
         try:
             while self._unsent:
                 messages, self._unsent, self._unread = b"".join(self._unsent), [], 0
-                with suppress(EngineUnavailable):  # the replica then counts as silent
+                with suppress(EngineUnavailable):  # without replies, the replica is then shown as silent
                     await self._engine.run(partial(self._add, messages))
         finally:
-            self._sending = None
+            self._send_task = None
 
     async def _add(self, messages: bytes, client: object) -> None:
         pipeline = client.pipeline(transaction=False)  # type: ignore[attr-defined]
@@ -154,14 +157,18 @@ class EngineReplicas:
     reports_ended_replicas = True
 
     def __init__(self, url: str, name: str) -> None:
-        """Raises: DeskUserError for an invalid URL."""
-        self.title = shown(url)
+        """Find the replicas with the engine at `url` and the deployment `name`.
+
+        Raises: DeskUserError for an invalid URL.
+        """
+        self.title = without_login(url)
         self._url, self._name = url, name
         self._desk = os.urandom(6).hex()
         self._engine: Engine | None = None
         self._shared_hosts = frozenset[str]()
-        """Machines that have had several replicas at the same time. Names of replicas there include the
-        port.
+        """Names of machines that have had several replicas at the same time.
+
+        The display names of their replicas include the port.
         """
 
     async def look(self) -> list[FoundReplica]:
@@ -174,17 +181,17 @@ class EngineReplicas:
             living = [each for each in await living_replicas(self._engine) if each.url]
         except StorageError as error:
             raise OSError(str(error).removeprefix(f"{self.title} cannot be used: ")) from error
-        full = [each.name for each in living]
-        hosts = [each.partition(":")[0] for each in full]
+        full_names = [each.name for each in living]
+        hosts = [each.partition(":")[0] for each in full_names]
         self._shared_hosts |= {host for host in hosts if hosts.count(host) > 1}
-        names = short_names(full, [each.id for each in living], self._shared_hosts)
+        names = short_names(full_names, [each.id for each in living], self._shared_hosts)
         return [self._replica(self._engine, each, name) for each, name in zip(living, names, strict=True)]
 
     async def has_left(self, key: str) -> bool:
         """Return True if a replica announced its end. False if the engine cannot be reached."""
         with suppress(StorageError):
-            reason = None if self._engine is None else await former_replica(self._engine, key)
-            return reason is not None and reason.is_ending
+            info = None if self._engine is None else await former_replica(self._engine, key)
+            return info is not None and info.is_ending
         return False
 
     async def close(self) -> None:
@@ -212,8 +219,9 @@ class EngineReplicas:
 
 
 def short_names(names: Sequence[str], ids: Sequence[str], shared_hosts: Collection[str]) -> list[str]:
-    """Shorten `HOST:PORT` to `HOST`, except on machines in `shared_hosts`. Add a part of the id to equal
-    names.
+    """Shorten names of the form `HOST:PORT` to `HOST`, except for the hosts in `shared_hosts`.
+
+    If several names are equal then, append the first four digits of the replica's id to each.
     """
     hosts = [name.partition(":")[0] for name in names]
     shorter = [name if host in shared_hosts else host for host, name in zip(hosts, names, strict=True)]
@@ -230,10 +238,11 @@ class AllReplicas:
     reports_ended_replicas = True
 
     def __init__(self, others: EngineReplicas, own: str, path: Callable[[], str]) -> None:
-        """`own` is the id of this replica. `path` returns the path of its socket."""
+        """`own` is the id of this replica. `path` returns the path of its attach socket."""
         self.title = others.title
-        self._others, self._own, self._path = others, own, path
-        self._known: list[FoundReplica] = []
+        self._others, self._own_id, self._socket_path = others, own, path
+        self._last_found: list[FoundReplica] = []
+        """Replicas found by the last successful search."""
 
     async def look(self) -> list[FoundReplica]:
         """Return this replica and the others.
@@ -241,11 +250,13 @@ class AllReplicas:
         If the engine is unreachable, the other replicas are those found last.
         """
         with suppress(OSError):
-            self._known = await self._others.look()
-        replicas = [replace(each, join=self._join) if each.key == self._own else each for each in self._known]
-        if not any(each.key == self._own for each in replicas):
+            self._last_found = await self._others.look()
+        replicas = [
+            replace(each, join=self._join) if each.key == self._own_id else each for each in self._last_found
+        ]
+        if not any(each.key == self._own_id for each in replicas):
             own_core = Welcome(mcpdesk=__version__, pid=os.getpid(), kind="serve")
-            replicas.insert(0, FoundReplica(self._own, "here", own_core, self._join))
+            replicas.insert(0, FoundReplica(self._own_id, "here", own_core, self._join))
         return replicas
 
     async def has_left(self, key: str) -> bool:
@@ -257,4 +268,4 @@ class AllReplicas:
         await self._others.close()
 
     async def _join(self) -> tuple[Welcome, Wire]:
-        return await join(self._path())
+        return await join(self._socket_path())

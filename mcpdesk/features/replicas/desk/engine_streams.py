@@ -25,7 +25,7 @@ WELCOME: Final = b"welcome"
 """Field with the metadata of the replica, sent to a desk that has just joined."""
 AGAIN: Final = b"again"
 """Field that asks a desk to join again, because the replica does not know it."""
-DESK_S: Final = 6.0
+DESK_TIMEOUT_S: Final = 6.0
 """If a desk sends no message for this many seconds, it counts as disconnected.
 
 A desk sends a ping each second.
@@ -36,20 +36,20 @@ MAX_UNREAD_ENTRIES: Final = 2_000
 """Maximum number of entries that wait to be read by a replica."""
 
 
-def asks_key(engine: Engine, replica: str) -> str:
-    """Return the key of the stream with requests to the replica with an id."""
+def requests_key(engine: Engine, replica: str) -> str:
+    """Return the key of the stream with requests to a replica. `replica` is its id."""
     return engine.key("desk", replica, "asks")
 
 
-def news_key(engine: Engine, replica: str) -> str:
-    """Return the key of the stream with messages of a replica."""
+def updates_key(engine: Engine, replica: str) -> str:
+    """Return the key of the stream with messages of a replica. `replica` is its id."""
     return engine.key("desk", replica, "news")
 
 
 def separate(messages: bytes) -> Iterator[bytes]:
     """Yield the messages in an entry without their length prefixes. Raises: ValueError."""
-    at = 0
-    while at < len(messages):
-        start = at + PREFIX_BYTES
-        at = start + length(messages[at:start])
-        yield messages[start:at]
+    end = 0
+    while end < len(messages):
+        start = end + PREFIX_BYTES
+        end = start + length(messages[end:start])
+        yield messages[start:end]

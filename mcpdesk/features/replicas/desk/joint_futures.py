@@ -15,17 +15,18 @@ Result = TypeVar("Result")
 def all_of(futures: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
     """Return one future for several futures.
 
-    Its result is the merged result. It fails if any of them fails.
+    When all have ended, its result is `merge(results)`. If any of them failed, or if `futures` is empty, it
+    has an exception instead.
     """
-    combined, left, lock = promise(), len(futures), threading.Lock()
+    combined, remaining, lock = promise(), len(futures), threading.Lock()
     if not futures:
         combined.set_exception(ValueError("no replica is available"))
 
-    def count(_: Future[Result]) -> None:
-        nonlocal left
+    def count_finished(_: Future[Result]) -> None:
+        nonlocal remaining
         with lock:
-            left -= 1
-            if left:
+            remaining -= 1
+            if remaining:
                 return
         errors = [error for each in futures if (error := each.exception()) is not None]
         if errors:
@@ -34,5 +35,5 @@ def all_of(futures: Sequence[Future[Result]], merge: Callable[[list[Result]], An
             combined.set_result(merge([each.result() for each in futures]))
 
     for each in futures:
-        each.add_done_callback(count)
+        each.add_done_callback(count_finished)
     return combined

@@ -11,9 +11,9 @@ from mcpdesk.link.remote import RunningCore, join, running_cores
 
 
 class LocalReplicas:
-    """Finds the cores that a person named (implements `ReplicaSource`).
+    """Finds the cores on this machine that a person named (implements `ReplicaSource`).
 
-    A core that starts later and has one of the names is found as well.
+    `look` also finds a core with one of the names that starts later.
     """
 
     shares_state = False
@@ -22,24 +22,26 @@ class LocalReplicas:
     def __init__(self, names: Sequence[str], state: str | None = None) -> None:
         """`names` has names of servers and process ids.
 
-        `state` has the same meaning as in `running_cores`.
+        `state` is the state folder, as in `running_cores`. None means the default folder.
         """
         self.title = ", ".join(names)
-        self._named = names
-        self._state = state
+        self._selectors = names
+        self._state_folder = state
         self._names: dict[int, str] = {}
         """Display names of the cores, by process id."""
 
     async def look(self) -> list[FoundReplica]:
         """Return the living cores. Raises: OSError."""
-        cores = await asyncio.to_thread(running_cores, self._state)
+        cores = await asyncio.to_thread(running_cores, self._state_folder)
         self._names = {
             pid: name for pid, name in self._names.items() if pid in {c.welcome.pid for c in cores}
         }
-        chosen = [(core, who) for core in cores if (who := self._selector(core)) is not None]
+        selected = [(core, name) for core in cores if (name := self._selector(core)) is not None]
         return [
-            FoundReplica(str(core.welcome.pid), self._name(core, who), core.welcome, partial(join, core.path))
-            for core, who in chosen
+            FoundReplica(
+                str(core.welcome.pid), self._name(core, name), core.welcome, partial(join, core.path)
+            )
+            for core, name in selected
         ]
 
     async def has_left(self, key: str) -> bool:
@@ -50,18 +52,16 @@ class LocalReplicas:
         """Do nothing."""
 
     def _selector(self, core: RunningCore) -> str | None:
-        """Return the name or process id with which the person selected a core, or None if the core was not
-        selected.
-        """
+        """Return the first given name or process id that a core has, or None if the core has none of them."""
         pid = str(core.welcome.pid)
-        return next((who for who in self._named if who == pid or who in core.welcome.names), None)
+        return next((each for each in self._selectors if each == pid or each in core.welcome.names), None)
 
-    def _name(self, core: RunningCore, who: str) -> str:
+    def _name(self, core: RunningCore, selector: str) -> str:
         """Return the display name of a core: the name that selected it.
 
-        If the name is ambiguous, add the process id.
+        If another core has this display name, append the process id.
         """
         pid = core.welcome.pid
         if pid not in self._names:
-            self._names[pid] = who if who not in self._names.values() else f"{who}:{pid}"
+            self._names[pid] = selector if selector not in self._names.values() else f"{selector}:{pid}"
         return self._names[pid]

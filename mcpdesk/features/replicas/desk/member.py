@@ -12,16 +12,17 @@ from mcpdesk.link.core_copy import CoreCopy
 from mcpdesk.link.values import ShownCoreState
 
 ALARM_S: Final = 600.0
-"""Seconds for which a replica is shown as lost. Afterwards it is shown as ended."""
+"""Seconds after the loss of a replica for which it is shown as lost. Later it is shown as ended."""
 
 
 @dataclass(eq=False)
 class Member:
-    """A replica that was joined."""
+    """Replica that a desk has joined, with the state of the connection."""
 
     replica: FoundReplica
     copy: CoreCopy
     following: asyncio.Task[None] | None = None
+    """Task that keeps `copy` up to date, or None while the replica is not connected."""
     is_paused: bool = False
     """True if the link disconnected from the replica because the link has no viewers."""
     is_refused: bool = False

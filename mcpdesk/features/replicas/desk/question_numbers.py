@@ -1,4 +1,4 @@
-"""Stable numbers for questions of several replicas."""
+"""Stable numbers for the questions of several replicas."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class SourceMask:
     """Masks messages to desks."""
 
     def __init__(self, headers: Iterable[str]) -> None:
-        """`headers` are names of further headers whose values must be masked."""
+        """`headers` are names of additional headers whose values must be masked."""
         self._headers = frozenset(headers)
 
     def masked(self, message: Struct) -> Struct:
@@ -45,8 +45,8 @@ class SourceMask:
             case State():
                 decoded = msgspec.msgpack.decode(message.value)
                 value = _masked_texts(decoded)
-                if (kind := FEATURE_PARTS.get(message.part)) is not None:
-                    value = msgspec.convert(decoded, kind).as_masked(msgspec.convert(value, kind))
+                if (part_type := FEATURE_PARTS.get(message.part)) is not None:
+                    value = msgspec.convert(decoded, part_type).as_masked(msgspec.convert(value, part_type))
                 elif message.part == _QUESTIONS_PART:
                     value = _masked_questions(decoded, value)
                 return replace(message, value=pack(value))
@@ -113,6 +113,8 @@ def _masked_questions(originals: Any, masked: Any) -> tuple[Question, ...]:
 
     If a part of a call is masked, the call cannot be allowed.
     """
-    kind = tuple[Question, ...]
-    pairs = zip(msgspec.convert(originals, kind), msgspec.convert(masked, kind), strict=True)
-    return tuple(as_masked(was, now) for was, now in pairs)
+    question_type = tuple[Question, ...]
+    pairs = zip(
+        msgspec.convert(originals, question_type), msgspec.convert(masked, question_type), strict=True
+    )
+    return tuple(as_masked(original, masked_question) for original, masked_question in pairs)

@@ -32,24 +32,25 @@ COMMAND_TIMEOUT_S = 1.0
 """Time limit in seconds of one command, and of one attempt to connect."""
 OUTAGE_WAIT_S = 2.0
 """Seconds from the start of an outage during which scripts wait for the engine."""
-WATCH_S = 0.5
+CHECK_PERIOD_S = 0.5
 """Seconds between two checks whether the engine answers."""
 READ_BLOCK_MS = 1_000
 """Milliseconds for which a blocking read of a stream waits for an entry."""
 FILE_OPTIONS = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 """Options of a URL whose values are paths of files."""
-DISTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
-CONNECTING = re.compile(r" connecting to |SSL|certificate")
+UNTRUSTED_CERTIFICATE = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
+"""Pattern for errors about a certificate that is not trusted. The group is the reason."""
+CONNECT_FAILURE = re.compile(r" connecting to |SSL|certificate")
 """Pattern for error messages of redis-py about a connection that could not be established."""
 CERTIFICATE_REQUIRED = re.compile(r"certificate[ _]required", re.IGNORECASE)
-FULL = re.compile(r"\bOOM\b|command not allowed when used memory")
+MEMORY_FULL = re.compile(r"\bOOM\b|command not allowed when used memory")
 CERTIFICATE_HINT = "ssl_certfile=FILE and ssl_keyfile=FILE in the URL name it"
 MISSING_REDIS = "redis-py is not installed: pip install 'mcpdesk[redis]'"
 
 
 DURATION_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0)
 """Upper bounds in seconds of the histogram of command durations. The last range has no upper bound."""
-PROBE_S: Final = 60
+PROBE_KEY_TTL_S: Final = 60
 """Seconds after which the key written by probes expires."""
 
 
@@ -70,7 +71,7 @@ ABSENCES: Final = frozenset({EngineRefusal.AWAY, EngineRefusal.TIMEOUT, EngineRe
 """Reasons that apply to all commands, and not only to one command."""
 
 
-INTERRUPTIONS: Final = ABSENCES - {EngineRefusal.DENIED}
+TEMPORARY_REFUSALS: Final = ABSENCES - {EngineRefusal.DENIED}
 """Reasons that may be temporary."""
 
 
@@ -129,19 +130,19 @@ class Engine:
         self,
         url: str,
         name: str = "mcpdesk",
-        report: Callable[[str], object] = lambda told: None,
+        report: Callable[[str], object] = lambda message: None,
         *,
         probes: bool = False,
     ) -> None:
-        """Create an engine. Replicas with the same `name` share state.
+        """Create a connection pool. Replicas with the same `name` share state.
 
         `report` receives a sentence for each change of `status`. If `probes`, a small key is written
         regularly to check whether the engine accepts writes.
 
         Raises: DeskUserError for an invalid URL, or if redis-py is not installed.
         """
-        self.shown = shown(url)
-        """URL without user and password."""
+        self.display_url = without_login(url)
+        """URL without user, password and options."""
         self._has_certificate = "ssl_certfile=" in url
         self.name = name
         self.on_available: list[Callable[[], object]] = []
@@ -165,7 +166,7 @@ class Engine:
         """One future for each running command, done when the command has ended."""
         self._is_closed = False
         self._has_answered = False
-        """True once a command succeeded, which proves that handshake and login work."""
+        """True after the first successful command, which proves that handshake and login work."""
         self._watch_task: asyncio.Task[None] | None = None
 
     @property
@@ -193,14 +194,16 @@ class Engine:
             self._watch_task.cancel()
             await asyncio.gather(self._watch_task, return_exceptions=True)
         if self._running:
-            # A command whose connection is closed would open another connection, and nothing would close that
-            # one.
+            # A command whose connection is closed opens another connection, which would then stay open.
             await asyncio.wait(self._running, timeout=2 * COMMAND_TIMEOUT_S)
         await close(self._commands)
         await close(self._readers)
 
     async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Run commands. Raises: EngineUnavailable, at once while the engine is unreachable."""
+        """Return the result of `work(client)`, which runs commands.
+
+        Raises: EngineUnavailable. While the engine is unreachable, it is raised at once.
+        """
         status = self._status
         if status.refusal is not None and not status.is_up:
             self.figures.refused[status.refusal] += 1
@@ -227,8 +230,8 @@ class Engine:
         try:
             return await self.run(call)
         except EngineUnavailable as error:
-            is_over_soon = self.is_patient and error.refusal in INTERRUPTIONS
-            if not is_over_soon or not await self._wait_until_back():
+            may_wait = self.is_patient and error.refusal in TEMPORARY_REFUSALS
+            if not may_wait or not await self._wait_until_back():
                 raise
         return await self.run(call)
 
@@ -247,9 +250,9 @@ class Engine:
         return (await self.read_streams({key: after}, READ_BLOCK_MS)).get(key, [])
 
     async def read_streams(
-        self, after: Mapping[str, str], block_ms: int, most: int = 1_000, within_s: float | None = None
+        self, after: Mapping[str, str], block_ms: int, max_entries: int = 1_000, within_s: float | None = None
     ) -> dict[str, list[tuple[str, dict[bytes, bytes]]]]:
-        """Return new entries of several streams, at most `most` of each. Raises: EngineUnavailable.
+        """Return new entries of several streams, at most `max_entries` of each. Raises: EngineUnavailable.
 
         `after` maps the key of each stream to the id of the entry after which to read. The engine waits up to
         `block_ms` milliseconds for a first entry. The reply must arrive within `within_s` seconds.
@@ -257,7 +260,7 @@ class Engine:
 
         async def read(client: Client) -> Any:
             async with asyncio.timeout(within_s):
-                return await client.xread(dict(after), count=most, block=block_ms)
+                return await client.xread(dict(after), count=max_entries, block=block_ms)
 
         reply = await self._attempt(read, self._readers)
         return {
@@ -271,12 +274,13 @@ class Engine:
         return [(identifier.decode(), fields) for identifier, fields in reply]
 
     async def _attempt(self, work: Callable[[Client], Awaitable[T]], client: Client) -> T:
+        """Run commands even if the engine is known to be unreachable. Raises: EngineUnavailable."""
         from redis.exceptions import RedisError
 
         if self._is_closed:
             raise self._unavailable("it is closed", EngineRefusal.AWAY)
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._running.add(over)
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running.add(ended)
         try:
             result = await _cancellable(work(client))
             self._has_answered = True
@@ -290,12 +294,12 @@ class Engine:
                 self._set_status(EngineStatus(refusal, reason, time.time()))
             raise self._unavailable(reason, refusal) from error
         finally:
-            self._running.discard(over)
-            over.set_result(None)
+            self._running.discard(ended)
+            ended.set_result(None)
 
     @property
     def _is_encrypted(self) -> bool:
-        return self.shown.startswith("rediss")
+        return self.display_url.startswith("rediss")
 
     def _closed_after_handshake(self) -> str:
         """Return the error text for a connection that the server closed before it answered the first command.
@@ -303,32 +307,32 @@ class Engine:
         In TLS 1.3 a server rejects a client's certificate after the handshake. If the server then resets the
         connection, its alert with the reason may be lost.
         """
-        question = f"it may require a client certificate: {CERTIFICATE_HINT}"
+        cause = f"it may require a client certificate: {CERTIFICATE_HINT}"
         if self._has_certificate:
-            question = "it may reject this client certificate"
-        return f"the server closed the connection right after the handshake: {question}"
+            cause = "it may reject this client certificate"
+        return f"the server closed the connection right after the handshake: {cause}"
 
     def _unavailable(self, reason: str, refusal: EngineRefusal) -> EngineUnavailable:
-        return EngineUnavailable(f"{self.shown} cannot be used: {reason}", refusal)
+        return EngineUnavailable(f"{self.display_url} cannot be used: {reason}", refusal)
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(WATCH_S)
+            await asyncio.sleep(CHECK_PERIOD_S)
             await self._check()
 
     async def _check(self) -> None:
         """Check whether the engine answers and accepts writes, and measure `clock_skew_s`."""
         with contextlib.suppress(EngineUnavailable):
-            before = time.time()
+            start = time.time()
             seconds, micros = await self._attempt(lambda client: client.time(), self._commands)
-            self.clock_skew_s = seconds + micros / 1e6 - (before + time.time()) / 2
+            self.clock_skew_s = seconds + micros / 1e6 - (start + time.time()) / 2
             self._set_status(await self._probe() if self._probes else EngineStatus(None, "", time.time()))
 
     async def _probe(self) -> EngineStatus:
         """Write a small key. Raises: EngineUnavailable while the engine is unreachable."""
         key = self.key("probe")
         try:
-            await self._attempt(lambda client: client.set(key, b"", ex=PROBE_S), self._commands)
+            await self._attempt(lambda client: client.set(key, b"", ex=PROBE_KEY_TTL_S), self._commands)
         except EngineUnavailable as error:
             if error.refusal in ABSENCES:
                 raise
@@ -339,9 +343,10 @@ class Engine:
         return EngineStatus(None, "", time.time())
 
     def _set_status(self, status: EngineStatus) -> None:
-        before = self._status
-        if (status.is_up, status.is_writable) == (before.is_up, before.is_writable):
-            self._status = structs.replace(status, since=before.since)  # only the reason may have changed
+        """Store the status, and report it if `is_up` or `is_writable` has changed."""
+        previous = self._status
+        if (status.is_up, status.is_writable) == (previous.is_up, previous.is_writable):
+            self._status = structs.replace(status, since=previous.since)  # only the reason may have changed
             return
         self._status = status
         if status.is_up:
@@ -349,11 +354,11 @@ class Engine:
         else:
             self._is_back.clear()
         if not status.is_up:
-            self._report(f"{self.shown} is away: {status.reason}")
+            self._report(f"{self.display_url} is away: {status.reason}")
         elif not status.is_writable:
-            self._report(f"{self.shown} refuses writes: {status.reason}")
+            self._report(f"{self.display_url} refuses writes: {status.reason}")
         else:
-            self._report(f"{self.shown} {'accepts writes' if before.is_up else 'answers'} again")
+            self._report(f"{self.display_url} {'accepts writes' if previous.is_up else 'answers'} again")
             for listener in self.on_available:
                 listener()
 
@@ -363,8 +368,8 @@ def _call_script(prepared: Any, keys: list[str], arguments: list[Any], client: C
     return result
 
 
-def shown(url: str) -> str:
-    """Return an engine's URL without user and password."""
+def without_login(url: str) -> str:
+    """Return an engine's URL without user, password and options."""
     parts = urlsplit(url)
     address = parts.netloc.rpartition("@")[2] + parts.path
     return f"{parts.scheme}://{address}"
@@ -405,11 +410,11 @@ def connect(url: str, timeout_s: float) -> Client:
         client.connection_pool.make_connection()  # this opens no socket, but validates the options
         return client
     except ValueError as error:
-        raise DeskUserError(f"shared: {shown(url)} cannot be used: {error}.") from None
+        raise DeskUserError(f"shared: {without_login(url)} cannot be used: {error}.") from None
     except TypeError as error:
         option = str(error).rpartition("argument ")[2]
         raise DeskUserError(
-            f"shared: {shown(url)} has an option that redis-py does not support: {option}."
+            f"shared: {without_login(url)} has an option that redis-py does not support: {option}."
         ) from None
 
 
@@ -441,7 +446,7 @@ async def disconnect_idle(client: Client) -> None:
 
 
 async def _cancellable(work: Awaitable[T]) -> T:
-    """Await commands. If the current task was cancelled in the meantime, raise CancelledError.
+    """Await `work`. If the current task was cancelled in the meantime, raise CancelledError.
 
     redis-py uses `asyncio.wait_for`. Before Python 3.12, `wait_for` loses a cancellation that arrives at the
     moment when the awaited work is done.
@@ -461,28 +466,29 @@ def _redis_errors() -> tuple[type[Exception], ...]:
 
 
 def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
+    """Return a client that asks the sentinels in a URL for the primary. Raises: ValueError."""
     from redis.asyncio import sentinel
 
     parts = urlsplit(url)
     account, _, hosts = parts.netloc.rpartition("@")
-    service, _, number = parts.path.strip("/").partition("/")
+    service, _, database = parts.path.strip("/").partition("/")
     if not service:
         raise ValueError("missing service name: redis+sentinel://HOST:PORT/SERVICE")
     user, _, password = account.partition(":")
-    places = [each.rpartition(":") for each in hosts.split(",")]
-    addresses = [(host or port, int(port) if host else 26379) for host, _, port in places]
-    more: dict[str, Any] = dict(parse_qsl(parts.query))
+    parsed_hosts = [each.rpartition(":") for each in hosts.split(",")]
+    addresses = [(host or port, int(port) if host else 26379) for host, _, port in parsed_hosts]
+    master_options: dict[str, Any] = dict(parse_qsl(parts.query))
     if parts.scheme.startswith("rediss"):
         options = options | {
             "ssl": True,
-            **{name: more.pop(name) for name in list(more) if name in FILE_OPTIONS},
+            **{name: master_options.pop(name) for name in list(master_options) if name in FILE_OPTIONS},
         }
     if account:
-        more |= {"username": unquote(user) or None, "password": unquote(password) or None}
-    if number:
-        more["db"] = int(number)
-    make: Any = sentinel.Sentinel
-    return make(addresses, sentinel_kwargs=options).master_for(service, **options, **more)
+        master_options |= {"username": unquote(user) or None, "password": unquote(password) or None}
+    if database:
+        master_options["db"] = int(database)
+    sentinel_class: Any = sentinel.Sentinel
+    return sentinel_class(addresses, sentinel_kwargs=options).master_for(service, **options, **master_options)
 
 
 def _streams(reply: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]:
@@ -510,7 +516,7 @@ def _refusal(error: BaseException) -> EngineRefusal:
         case exceptions.ReadOnlyError():
             return EngineRefusal.READ_ONLY
         case exceptions.ResponseError() | exceptions.DataError():
-            if FULL.search(text):
+            if MEMORY_FULL.search(text):
                 return EngineRefusal.FULL
             return EngineRefusal.READ_ONLY if "READONLY" in text else EngineRefusal.OTHER
     return EngineRefusal.AWAY
@@ -522,18 +528,19 @@ def _is_closed(error: Exception) -> bool:
 
     refusals = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
     is_lost = isinstance(error, exceptions.ConnectionError | ConnectionError)
-    return is_lost and not isinstance(error, refusals) and not CONNECTING.search(str(error))
+    return is_lost and not isinstance(error, refusals) and not CONNECT_FAILURE.search(str(error))
 
 
 def _reason(error: BaseException) -> str:
+    """Return the text of an error, as a sentence about the engine without its URL."""
     from redis import exceptions
 
     if isinstance(error, TimeoutError | exceptions.TimeoutError):
         return f"it did not answer within {COMMAND_TIMEOUT_S:g} s"
     text = str(error).replace("\n", " ").partition(" script: ")[0]
-    if FULL.search(text):
+    if MEMORY_FULL.search(text):
         return "its memory is full (OOM command not allowed)"
-    if match := DISTRUSTED.search(text):
+    if match := UNTRUSTED_CERTIFICATE.search(text):
         hint = "" if "mismatch" in match[1] else "; ssl_ca_certs=FILE in the URL names the CA to trust"
         return f"its certificate is not trusted: {match[1]}{hint}"
     if CERTIFICATE_REQUIRED.search(text):

@@ -1,9 +1,9 @@
 """State of a server in the engine, with the interface of the state file.
 
 The state is an SQLite database of only some kilobytes. The engine stores the database as one value with a
-version number. Work runs on a copy in memory. If the version in the engine is still the same afterwards, the
-changed copy is stored. Otherwise the work runs again on the newer version. Functions that were written for
-the state file therefore work here, too, each as one transaction among all replicas.
+version number. A function runs on a copy in memory. If the version in the engine is still the same
+afterwards, the changed copy is stored. Otherwise the function runs again on the newer version. Functions that
+were written for the state file therefore also work here. Each runs as one transaction among all replicas.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ MAX_ATTEMPTS = 50
 """Maximum number of attempts if other replicas change the state at the same time."""
 PAGE_BYTES = 1024
 WRITTEN_TTL_S = 600
-"""Seconds for which the engine remembers a replica's last write. A script is repeated much sooner."""
+"""Seconds for which the engine remembers a replica's last write. A script that must be repeated is repeated
+much sooner.
+"""
 
 STATE_CHANGED = "state"
 """Kind of the events that announce a changed state."""
@@ -45,7 +47,7 @@ return version + 1
 """
 """Script that writes a new version if its base version is still current.
 
-Return the number of the new version, or -1 if the base version is outdated. The third key stores the last
+It returns the number of the new version, or -1 if the base version is outdated. The third key stores the last
 write of this `EngineDatabase`. If the reply to a write was lost, the script runs again and finds the write
 under this key. It then returns the version of that write, or 0 if other replicas have written since.
 """
@@ -67,19 +69,17 @@ class EngineDatabase:
         bus: EventBus | None = None,
         migrations: Sequence[str] = MIGRATIONS,
     ) -> None:
-        """Create the database.
-
-        Each change is announced on the `bus` by an event of the kind `STATE_CHANGED`.
-        """
+        """Create the database. Each change is announced on `bus` by an event of the kind `STATE_CHANGED`."""
         self._engine = engine
         self._key = engine.key("state", server)
         self._written_key = engine.key("state-writer", os.urandom(8).hex())
-        self.label = f"the state of {server} in {engine.shown}"
+        self.label = f"the state of {server} in {engine.display_url}"
         self._bus = bus or EventBus(engine, "")
         self._change_event = self._bus.arguments(STATE_CHANGED, server=server)
         self._migrations = migrations
         self._connection: sqlite3.Connection | None = None
         self._version = -1
+        """Version of the copy in memory, or -1 if the version is unknown."""
         self._lock = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
         self._is_closed = False
@@ -92,17 +92,17 @@ class EngineDatabase:
         EngineUnavailable; exceptions of `work`.
         """
         if self._is_closed:
-            raise self._closed()
+            raise self._closed_error()
         # If the caller is cancelled, the work continues, so that a load or store is never interrupted.
         running = asyncio.create_task(self._run(work))
-        running.add_done_callback(_retrieve)
+        running.add_done_callback(_retrieve_exception)
         return await asyncio.shield(running)
 
     def close(self) -> None:
         """Discard the copy in memory. May be called twice."""
         if not self._is_closed:
             self._is_closed = True
-            self._thread.submit(self._forget)
+            self._thread.submit(self._discard_copy)
             self._thread.shutdown()
 
     async def _run(self, work: Work[T]) -> T:
@@ -111,53 +111,57 @@ class EngineDatabase:
             for _ in range(MAX_ATTEMPTS):
                 version, data = await self._engine.script(LOAD, [self._key], [self._version])
                 try:
-                    working = loop.run_in_executor(self._thread, self._transact, version, data, work)
+                    transaction = loop.run_in_executor(self._thread, self._transact, version, data, work)
                 except RuntimeError:  # `close` was called while the engine was queried
-                    raise self._closed() from None
-                result, image = await working
+                    raise self._closed_error() from None
+                result, image = await transaction
                 if image is None:
                     return result
                 if await self._store(version, image):
                     return result
         raise StorageError(f"{self.label} is being changed by other replicas: try again")
 
-    def _closed(self) -> StorageError:
+    def _closed_error(self) -> StorageError:
         return StorageError(f"{self.label} is closed: the server stops")
 
     async def _store(self, version: int, image: bytes) -> bool:
+        """Store the changed database unless the engine has a newer version than `version`. Return True if it
+        was stored.
+        """
         if len(image) > MAX_BYTES:
             self._version = -1
             raise StorageError(f"{self.label} would be {len(image)} bytes; at most {MAX_BYTES} are kept")
         self._version = -1  # the version is unknown until the engine has answered
-        written = [version, image, os.urandom(12).hex(), *self._change_event]
-        stored = await self._engine.script(STORE, [self._key, self._bus.key, self._written_key], written)
-        if stored < 0:
+        arguments = [version, image, os.urandom(12).hex(), *self._change_event]
+        keys = [self._key, self._bus.key, self._written_key]
+        stored_version = await self._engine.script(STORE, keys, arguments)
+        if stored_version < 0:
             return False
-        self._version = stored or -1
+        self._version = stored_version or -1
         return True
 
     def _transact(self, version: int, data: bytes | None, work: Work[T]) -> tuple[T, bytes | None]:
-        """Run work on a version.
+        """Run `work` on a version. `data` is None if the copy in memory already has this version.
 
-        Return the result of the work, and the changed database (None if it did not change).
+        Return the result of `work`, and the changed database (None if it did not change).
         """
         if version != self._version or self._connection is None:
             self._open(data or b"")
             self._version = version
         connection = self._connection
         assert connection is not None
-        before = connection.total_changes
+        changes_before = connection.total_changes
         try:
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 result = work(connection)
         except sqlite3.Error as error:
             raise StorageError(f"{self.label} cannot be used: {error}") from error
-        is_changed = connection.total_changes != before
+        is_changed = connection.total_changes != changes_before
         return result, connection.serialize() if is_changed else None
 
     def _open(self, data: bytes) -> None:
-        self._forget()
+        self._discard_copy()
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         try:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -181,13 +185,13 @@ class EngineDatabase:
             connection.executescript(script)
         connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
 
-    def _forget(self) -> None:
+    def _discard_copy(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
-def _retrieve(running: asyncio.Task[Any]) -> None:
+def _retrieve_exception(running: asyncio.Task[Any]) -> None:
     """Retrieve the exception of work whose caller was cancelled, so that asyncio does not log it."""
     if not running.cancelled():
         running.exception()

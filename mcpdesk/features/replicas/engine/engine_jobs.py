@@ -22,7 +22,7 @@ MAX_BATCH_RECORDS = 50
 """Maximum number of records written by one script."""
 MAX_CLAIMED_JOBS = 200
 """Maximum number of jobs of one replica that are taken over at a time."""
-MAX_LISTED = 2_000
+MAX_LISTED_RECORDS = 2_000
 """Maximum number of records of one owner that are listed, newest first."""
 
 WRITE = """
@@ -50,11 +50,13 @@ for at = 4, #KEYS, 2 do
 end
 return refused
 """
-"""Script that writes the records of jobs that no other replica has taken over, and renews the writer's lease.
+"""Script that writes records of jobs, and renews the writer's lease.
+
+Jobs that another replica has taken over are skipped.
 
 KEYS: leases, holders, unfinished jobs of the writer, and for each record the keys of the job and of its
 owner's list. ARGV: replica, seconds of the lease, server, the six `_arguments` of each record, and seconds
-until an owner's list expires. The script returns the ids of the jobs that another replica has taken over.
+until an owner's list expires. The script returns the ids of the skipped jobs.
 """
 REMOVE = """
 for at = 2, #KEYS do
@@ -100,8 +102,9 @@ if redis.call('SCARD', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) e
 
 
 async def living_holder(engine: Engine, identifier: str) -> str:
-    """Return the id of the replica that holds a job, or "" if the replica's lease has expired, or if the job
-    is unknown. Raises: EngineUnavailable.
+    """Return the id of the replica that holds a job, or "" if its lease has expired or the job is unknown.
+
+    Raises: EngineUnavailable.
     """
     keys = [engine.key("job", identifier), engine.key("leases")]
     holder: bytes | None = await engine.script(LIVING_HOLDER, keys)
@@ -133,11 +136,11 @@ class EngineJobTable:
         """Implements `JobTable.write`."""
         refused_ids: set[str] = set()
         for start in range(0, len(rows), MAX_BATCH_RECORDS):
-            part = rows[start : start + MAX_BATCH_RECORDS]
+            batch = rows[start : start + MAX_BATCH_RECORDS]
             keys = [self._leases, self._holders, self._running_key(self._replica)]
-            for row in part:
+            for row in batch:
                 keys += [self._job_key(row.id), self._owner_key(row.record.owner)]
-            values = [each for row in part for each in _arguments(row)]
+            values = [value for row in batch for value in _arguments(row)]
             arguments = [self._replica, self._lease_s, self._server, *values, MAX_AGE_S]
             refused_ids |= {each.decode() for each in await self._engine.script(WRITE, keys, arguments)}
         if deleted:
@@ -148,12 +151,12 @@ class EngineJobTable:
     async def rows(self, owner: str) -> list[JobRow]:
         """Implements `JobTable.rows`."""
         index = self._owner_key(owner)
-        ids = await self._engine.run(lambda client: client.zrange(index, -MAX_LISTED, -1))
+        ids = await self._engine.run(lambda client: client.zrange(index, -MAX_LISTED_RECORDS, -1))
         identifiers = [each.decode() for each in ids]
         rows = await self.find(identifiers) if identifiers else []
-        lost_ids = [each for each, row in zip(identifiers, rows, strict=True) if row is None]
-        if lost_ids:
-            await self._engine.run(lambda client: client.zrem(index, *lost_ids))
+        expired_ids = [each for each, row in zip(identifiers, rows, strict=True) if row is None]
+        if expired_ids:
+            await self._engine.run(lambda client: client.zrem(index, *expired_ids))
         return [row for row in rows if row is not None]
 
     async def claim(self) -> list[JobRow]:
@@ -162,7 +165,7 @@ class EngineJobTable:
         claimed: list[JobRow] = []
         for holder in sorted(each.decode() for each in holders):
             if holder != self._replica and not self._is_alive(holder):
-                claimed += await self._claim_of(holder)
+                claimed += await self._claim_jobs_of(holder)
         return claimed
 
     async def running(self) -> set[str]:
@@ -171,19 +174,23 @@ class EngineJobTable:
         return {each.decode() for each in await self._engine.run(lambda client: client.smembers(key))}
 
     async def reclaim(self, identifiers: Iterable[str]) -> list[JobRow]:
-        """Return jobs that this replica holds in the engine but does not run, because a reply of the engine
-        was lost."""
-        rows = [await self._claimed(each, self._replica) for each in identifiers]
+        """Claim again and return jobs that this replica holds in the engine but does not run.
+
+        Such jobs exist after a reply of the engine was lost.
+        """
+        rows = [await self._claim_job(each, self._replica) for each in identifiers]
         return [row for row in rows if row is not None]
 
-    async def _claim_of(self, holder: str) -> list[JobRow]:
+    async def _claim_jobs_of(self, holder: str) -> list[JobRow]:
+        """Take over unfinished jobs of a replica, at most `MAX_CLAIMED_JOBS`."""
         key = self._running_key(holder)
-        claimed = await self._engine.run(lambda client: client.srandmember(key, MAX_CLAIMED_JOBS))
-        rows = [await self._claimed(each.decode(), holder) for each in claimed]
+        ids = await self._engine.run(lambda client: client.srandmember(key, MAX_CLAIMED_JOBS))
+        rows = [await self._claim_job(each.decode(), holder) for each in ids]
         await self._engine.script(FORGET_HOLDER, [key, self._holders], [holder])
         return [row for row in rows if row is not None]
 
-    async def _claimed(self, identifier: str, holder: str) -> JobRow | None:
+    async def _claim_job(self, identifier: str, holder: str) -> JobRow | None:
+        """Take over one job of a replica. None if its lease is valid or the job has ended or moved."""
         keys = [
             self._job_key(identifier),
             self._leases,
@@ -231,9 +238,10 @@ def _row(identifier: str, fields: Sequence[bytes | None]) -> JobRow | None:
 
 
 def _arguments(row: JobRow) -> list[Any]:
+    """Return the arguments of the script `WRITE` for one record."""
     record = row.record
-    life_s = MAX_AGE_S
+    ttl_s = MAX_AGE_S
     if record.ttl_s is not None and (row.is_over or record.is_task):
-        began = record.created if record.is_task else record.updated
-        life_s = min(life_s, max(1, int(began + record.ttl_s - record.updated) + 1))
-    return [row.id, record.fence, int(row.is_over), life_s, record.created, encoded(record)]
+        ttl_start = record.created if record.is_task else record.updated
+        ttl_s = min(ttl_s, max(1, int(ttl_start + record.ttl_s - record.updated) + 1))
+    return [row.id, record.fence, int(row.is_over), ttl_s, record.created, encoded(record)]

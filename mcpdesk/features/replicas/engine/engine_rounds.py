@@ -1,11 +1,11 @@
 """Rounds of operations in the engine, so that a repeated request does not run a handler twice.
 
-A round is one request of an operation that needs several, because its handler asks the client questions. A
-replica must claim a round before it runs the handler. If this replica dies, or is cut off from the engine
-until its lease expires, another replica cannot know which part of the handler has run. It therefore refuses
-the round, unless the handler was waiting for the client. In that case the handler runs again from the start,
-because its coroutine cannot resume in another process. The code before the question may then run more than
-once.
+If the handler of an operation asks the client questions, the client sends several requests for the operation.
+Each of these requests is a round. A replica must claim a round before it runs the handler. If this replica
+dies, or is cut off from the engine until its lease expires, another replica cannot know which part of the
+handler has run. The other replica therefore refuses the round, unless the handler was waiting for the client.
+In that case the handler runs again from the start, because its coroutine cannot resume in another process.
+The code before the question may then run more than once.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ redis.call('HDEL', KEYS[1], 'asked')
 redis.call('EXPIRE', KEYS[1], ARGV[2])
 return ''
 """
+"""Script that claims a round. It returns the values that `EngineRounds.claim` describes."""
 ASK = """
 if redis.call('HGET', KEYS[1], 'holder') == ARGV[1] then redis.call('HSET', KEYS[1], 'asked', '1') end
 """
@@ -54,12 +55,12 @@ class EngineRounds(RoundClaims):
         """Claim a round for this replica. Return an empty string if the round may run here.
 
         Otherwise return `running` if another replica with a valid lease holds the round, `ended` if the round
-        has its final result, or `lost` if the replica that ran the round ended without a result. Raises:
-        EngineUnavailable.
+        has its final result, or `lost` if the replica that ran the round ended without a result. `state` is
+        the digest of the `requestState`. The claim is stored for `ttl_s` seconds. Raises: EngineUnavailable.
         """
         keys = [self._key(state), self._leases]
-        holder: bytes | None = await self._engine.script(CLAIM, keys, [self._replica, max(1, round(ttl_s))])
-        return (holder or b"").decode()
+        reply: bytes | None = await self._engine.script(CLAIM, keys, [self._replica, max(1, round(ttl_s))])
+        return (reply or b"").decode()
 
     async def ask(self, state: str) -> None:
         """Record that the handler waits for the client, so that it may run again if this replica dies.
@@ -77,8 +78,10 @@ class EngineRounds(RoundClaims):
         await self._engine.script(RELEASE, [self._key(state)], [self._replica])
 
     async def holder(self, state: str) -> str:
-        """Return the id of the replica that holds a round, or "" if the replica's lease has expired, or if
-        the round is unknown. Raises: EngineUnavailable.
+        """Return the id of the replica that holds a round, or "" if its lease has expired or the round is
+        unknown.
+
+        Raises: EngineUnavailable.
         """
         reply: bytes | None = await self._engine.script(HOLDER, [self._key(state), self._leases])
         return (reply or b"").decode()

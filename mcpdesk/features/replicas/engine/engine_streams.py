@@ -32,11 +32,12 @@ MAX_READ_EVENTS = 100
 PAUSE_S = 0.5
 """Seconds between two attempts to write while the engine accepts no writes."""
 RETRY_S, MAX_WAIT_S = 2.0, 60.0
-"""Seconds without events after which a stream is requested again: at first `RETRY_S`, then twice as long each
-time, up to `MAX_WAIT_S`.
+"""Seconds without events after which a stream is requested again.
+
+The first wait lasts `RETRY_S`. Each further wait is twice as long, up to `MAX_WAIT_S`.
 """
 LAST_WRITE_TIMEOUT_S = 2.0
-"""Maximum number of seconds for which events that are not written yet delay the end of a replica."""
+"""Maximum number of seconds for which a replica that ends waits until its last events are written."""
 MAX_EVENT_BYTES = 4 << 20
 """Maximum size in bytes of an event. A larger event, and all later events of its stream, are not stored."""
 EVENT, OVER, CUT = b"event", b"over", b"cut"
@@ -81,15 +82,16 @@ class EngineStreams:
     def __init__(self, engine: Engine, ttl_s: float) -> None:
         self._engine, self._ttl_s = engine, int(ttl_s)
         self._changed: dict[tuple[str, int], ResumableStream[Any]] = {}
-        """Streams of this replica with unwritten data, by session and number."""
+        """Streams of this replica with unwritten data, by session and stream number."""
         self._unknown: dict[tuple[str, int], int] = {}
-        """Streams that other replicas requested but this replica does not have, by session and number.
+        """Streams that other replicas requested but this replica does not have, by session and stream number.
 
         The value is the number of the last event that the client has received.
         """
-        self._gone: set[str] = set()
-        """Keys to delete."""
+        self._keys_to_delete: set[str] = set()
+        """Keys of streams that must be deleted from the engine."""
         self._followed: dict[str, _Follower] = {}
+        """Streams of other replicas that clients of this replica read, by key."""
         self._write_task: asyncio.Task[None] | None = None
         self._read_task: asyncio.Task[None] | None = None
 
@@ -107,14 +109,12 @@ class EngineStreams:
         """Schedule the deletion of the streams of a session that has ended."""
         for number in numbers:
             self._changed.pop((session, number), None)
-        self._gone |= {self._key(session, number) for number in numbers}
-        if self._gone:
+        self._keys_to_delete |= {self._key(session, number) for number in numbers}
+        if self._keys_to_delete:
             self._write_soon()
 
     async def events_after(self, session: str, position: EventPosition) -> list[bytes]:
-        """Return the stored events of a stream that follow the event at `position`. Raises:
-        EngineUnavailable.
-        """
+        """Return the stored events of a stream after the event at `position`. Raises: EngineUnavailable."""
         entries = await self._engine.entries(self._key(session, position.stream), f"{position.number}-0")
         return [fields[EVENT] for _, fields in entries if EVENT in fields]
 
@@ -123,24 +123,31 @@ class EngineStreams:
         session: str,
         position: EventPosition,
         is_held: Callable[[], bool],
-        lost: bytes,
-        ask: Callable[[], object],
+        lost_message: bytes,
+        request: Callable[[], object],
         *,
         sends_priming_event: bool,
     ) -> EngineStream:
         """Return a stream of another replica.
 
-        `ask` requests the other replica to write the stream to the engine. It is called repeatedly while no
-        events arrive. `is_held` returns False after the other replica has ended. The stream then ends with
-        the message `lost`.
+        `ask()` asks the other replica to write the stream to the engine. It is called again while no events
+        arrive. `is_held()` returns False after the other replica has ended. The stream then ends with the
+        message `lost_message`.
         """
         key = self._key(session, position.stream)
         return EngineStream(
-            self._followed, self._read_soon, key, position, is_held, lost, ask, sends_priming_event
+            self._followed,
+            self._read_soon,
+            key,
+            position,
+            is_held,
+            lost_message,
+            request,
+            sends_priming_event,
         )
 
     def disconnect(self, session: str) -> None:
-        """Close the connections here that read streams of `session`, which has ended on another replica."""
+        """Close connections of this replica that read streams of a session of another replica."""
         prefix = self._key(session, 0)[:-1]
         for key in [each for each in self._followed if each.startswith(prefix)]:
             self._followed.pop(key).disconnect()
@@ -163,7 +170,7 @@ class EngineStreams:
             self._write_task = asyncio.get_running_loop().create_task(self._write_all())
 
     async def _write_all(self) -> None:
-        while self._changed or self._unknown or self._gone:
+        while self._changed or self._unknown or self._keys_to_delete:
             try:
                 await self._write_some()
             except EngineUnavailable as error:
@@ -171,29 +178,30 @@ class EngineStreams:
                 await asyncio.sleep(PAUSE_S)
 
     async def _write_some(self) -> None:
-        """Write pending data. If a write fails, its data stay pending, and the other writes are attempted.
+        """Write pending data once. If a write fails, its data stay pending.
 
-        Raises: EngineUnavailable if a write failed.
+        If the engine is unreachable, stop. Otherwise attempt the other writes. Raises: EngineUnavailable if a
+        write failed.
         """
-        refused: EngineUnavailable | None = None
+        last_error: EngineUnavailable | None = None
         unknown = [partial(self._write_unknown, stream) for stream in self._unknown]
         changed = [partial(self._write_changed, stream) for stream in self._changed]
-        writes: list[Callable[[], Awaitable[None]]] = [self._delete_gone, *unknown, *changed]
+        writes: list[Callable[[], Awaitable[None]]] = [self._delete_streams, *unknown, *changed]
         for write in writes:
             try:
                 await write()
             except EngineUnavailable as error:
                 if error.refusal in ABSENCES:
                     raise
-                refused = error
-        if refused is not None:
-            raise refused
+                last_error = error
+        if last_error is not None:
+            raise last_error
 
-    async def _delete_gone(self) -> None:
+    async def _delete_streams(self) -> None:
         """Delete the streams of sessions that have ended. Raises: EngineUnavailable."""
-        if gone_streams := set(self._gone):
-            await self._engine.run(lambda client: client.delete(*gone_streams))
-            self._gone -= gone_streams
+        if keys := set(self._keys_to_delete):
+            await self._engine.run(lambda client: client.delete(*keys))
+            self._keys_to_delete -= keys
 
     async def _write_unknown(self, stream: tuple[str, int]) -> None:
         """Write a `CUT` entry for a stream that this replica does not have. Raises: EngineUnavailable."""
@@ -211,23 +219,24 @@ class EngineStreams:
         try:
             await self._write(self._key(*key), stream)
         except BaseException:
-            if self._key(*key) not in self._gone:
+            if self._key(*key) not in self._keys_to_delete:
                 self._changed.setdefault(key, stream)
             raise
 
     async def _write(self, key: str, stream: ResumableStream[Any]) -> None:
+        """Write the events of a stream that are not in the engine yet. Raises: EngineUnavailable."""
         if stream.is_over and not stream.events:
             await self._engine.run(lambda client: client.delete(key))
             return
         events = [(number, piece) for number, piece in stream.events if number > stream.archived]
-        finish = OVER if stream.is_over else b""
+        end_field = OVER if stream.is_over else b""
         first = stream.events[0][0] if stream.events else stream.last + 1
-        too_big = next((at for at, (_, piece) in enumerate(events) if len(piece) > MAX_EVENT_BYTES), None)
-        if too_big is not None:
-            events, finish = events[:too_big], CUT
-        arguments = [part for each in events for part in each]
+        too_large = next((i for i, (_, piece) in enumerate(events) if len(piece) > MAX_EVENT_BYTES), None)
+        if too_large is not None:
+            events, end_field = events[:too_large], CUT
+        arguments = [part for event in events for part in event]
         last_number = events[-1][0] if events else max(stream.archived, first - 1)
-        await self._engine.script(WRITE, [key], [self._ttl_s, first, finish, last_number, *arguments])
+        await self._engine.script(WRITE, [key], [self._ttl_s, first, end_field, last_number, *arguments])
         stream.archived = max(stream.archived, last_number)
 
     def _read_soon(self) -> None:
@@ -235,8 +244,9 @@ class EngineStreams:
             self._read_task = asyncio.get_running_loop().create_task(self._read_all())
 
     async def _read_all(self) -> None:
+        """Send new events of the followed streams to their clients, until no stream is followed."""
         while followed := dict(self._followed):
-            unheld = {key for key, each in followed.items() if not each.is_held()}
+            ownerless = {key for key, each in followed.items() if not each.is_held()}
             try:
                 after = {key: each.position for key, each in followed.items()}
                 streams = await self._engine.read_streams(after, BLOCK_MS, MAX_READ_EVENTS, READ_TIMEOUT_S)
@@ -250,8 +260,8 @@ class EngineStreams:
                     continue  # the client of the stream has disconnected or resumed again in the meantime
                 entries = streams.get(key, [])
                 is_over = each.deliver(entries)
-                each.ask_again(bool(entries))
-                if not entries and key in unheld:
+                each.request_again(bool(entries))
+                if not entries and key in ownerless:
                     each.report_lost()
                     is_over = True
                 if is_over:
@@ -264,7 +274,7 @@ class EngineStreams:
 
 
 class _Follower:
-    """A client's connection that carries a stream of another replica, and its position in the stream."""
+    """Client's connection that receives a stream of another replica, and its position in the stream."""
 
     def __init__(
         self, stream: EngineStream, live: Carrier, disconnect: Callable[[], object], after: int
@@ -277,15 +287,17 @@ class _Follower:
         self._wait_s = RETRY_S
         self._asked = time.monotonic()
 
-    def ask_again(self, has_come: bool) -> None:
-        """Request the stream again if no events have arrived for `_wait_s` seconds, because a request may be
-        lost."""
+    def request_again(self, has_events: bool) -> None:
+        """Request the stream again if no events have arrived for `_wait_s` seconds.
+
+        The previous request may be lost. `has_events` is True if events have just arrived.
+        """
         now = time.monotonic()
-        if has_come:
+        if has_events:
             self._asked, self._wait_s = now, RETRY_S
         elif now - self._asked >= self._wait_s:
             self._asked, self._wait_s = now, min(2 * self._wait_s, MAX_WAIT_S)
-            self._stream.ask()
+            self._stream.request()
 
     def deliver(self, entries: Collection[tuple[str, dict[bytes, bytes]]]) -> bool:
         """Send the events in `entries` to the client. Return True if the stream has ended."""
@@ -299,9 +311,9 @@ class _Follower:
         return False
 
     def report_lost(self) -> None:
-        """Send the message that the remaining events are lost."""
-        position = self._stream.place
-        self.live.put(numbered(position.stream, self._last + 1, position.mark, self._stream.lost))
+        """Send the client the message that the remaining events are lost."""
+        position = self._stream.position
+        self.live.put(numbered(position.stream, self._last + 1, position.mark, self._stream.lost_message))
 
 
 class EngineStream:
@@ -314,15 +326,20 @@ class EngineStream:
         key: str,
         position: EventPosition,
         is_held: Callable[[], bool],
-        lost: bytes,
-        ask: Callable[[], object],
+        lost_message: bytes,
+        request: Callable[[], object],
         sends_priming_event: bool,
     ) -> None:
-        """`followed` has the streams of other replicas that clients here read.
+        """`followed` has the streams of other replicas that clients of this replica read.
 
-        `read_soon` schedules a read of them.
+        `read_soon` schedules a read of these streams.
         """
-        self.place, self.is_held, self.lost, self.ask = position, is_held, lost, ask
+        self.position, self.is_held, self.lost_message, self.request = (
+            position,
+            is_held,
+            lost_message,
+            request,
+        )
         self._followed, self._read_soon, self._key, self._primes = (
             followed,
             read_soon,
@@ -332,13 +349,13 @@ class EngineStream:
 
     def attach(self, live: Carrier, disconnect: Callable[[], object], after: int | None = None) -> None:
         """Implements `Resumable.attach`."""
-        start = self.place.number if after is None else after
+        start = self.position.number if after is None else after
         if (earlier := self._followed.pop(self._key, None)) is not None:
             earlier.disconnect()
         if self._primes:
-            live.put(numbered(self.place.stream, start, self.place.mark, b""))
+            live.put(numbered(self.position.stream, start, self.position.mark, b""))
         self._followed[self._key] = _Follower(self, live, disconnect, start)
-        self.ask()
+        self.request()
         self._read_soon()
 
     def detach(self, live: Carrier) -> None:

@@ -89,10 +89,7 @@ class EventBus:
             await asyncio.wait({self._sender_task}, timeout=1.0)
 
     def publish(self, kind: str, /, **facts: Any) -> None:
-        """Schedule an event.
-
-        While the engine is unreachable, only the newest `MAX_STREAM_EVENTS` events are kept.
-        """
+        """Send an event soon. While the engine is unreachable, the newest `MAX_STREAM_EVENTS` are kept."""
         self.sent += 1
         self._unsent.append(self.fields(kind, facts) | {"number": b"%d" % self.sent})
         del self._unsent[:-MAX_STREAM_EVENTS]
@@ -100,7 +97,7 @@ class EventBus:
             self._sender_task = asyncio.get_running_loop().create_task(self._send())
 
     def fields(self, kind: str, facts: Mapping[str, Any]) -> dict[str, bytes]:
-        """Return an event as stored in the stream."""
+        """Return the fields of an event in the stream."""
         return {"kind": kind.encode(), "from": self._replica, "facts": msgspec.msgpack.encode(facts)}
 
     def arguments(self, kind: str, **facts: Any) -> list[bytes]:

@@ -17,6 +17,7 @@ from mcpdesk.features.replicas.engine.event_bus import ANNOUNCE, EventBus
 from mcpdesk.inbox.question import Question
 
 ASKED, ENDED = "asked", "ended"
+"""Values of `what` in a `QUESTION_EVENT`: the question was asked, or has ended."""
 QUESTION_EVENT = "question"
 """Kind of event that reports a question or its end."""
 MAX_BYTES = 256 << 10
@@ -75,70 +76,78 @@ class EngineQuestions:
     def __init__(self, engine: Engine, bus: EventBus) -> None:
         self._engine, self._bus = engine, bus
 
-    async def write(self, question: Question, replica: str, number: int, life_s: float) -> None:
-        """Publish a question to all replicas."""
+    async def write(self, question: Question, replica: str, number: int, ttl_s: float) -> None:
+        """Publish a question to all replicas. It is stored for `ttl_s` seconds and `EXTRA_TTL_S`.
+
+        A question larger than `MAX_BYTES` is not published.
+        """
         event = self._bus.arguments(QUESTION_EVENT, what=ASKED, replica=replica, number=number)
-        keys = [self._waiting(replica), self._bus.key]
+        keys = [self._waiting_key(replica), self._bus.key]
         packed = msgspec.msgpack.encode(question)
         if len(packed) <= MAX_BYTES:
-            await self._engine.script(WRITE, keys, [number, packed, int(life_s) + EXTRA_TTL_S, *event])
+            await self._engine.script(WRITE, keys, [number, packed, int(ttl_s) + EXTRA_TTL_S, *event])
 
     async def read(self, replica: str, number: int) -> Question | None:
         """Return a waiting question of a replica, or None if the question has ended."""
-        key = self._waiting(replica)
-        return question_of(await self._engine.run(lambda client: client.hget(key, number)))
+        key = self._waiting_key(replica)
+        return decoded_question(await self._engine.run(lambda client: client.hget(key, number)))
 
-    async def of(self, replica: str) -> dict[int, Question]:
+    async def waiting_of(self, replica: str) -> dict[int, Question]:
         """Return all waiting questions of a replica, by their number at that replica."""
-        key = self._waiting(replica)
+        key = self._waiting_key(replica)
         fields = await self._engine.run(lambda client: client.hgetall(key))
-        read = {int(number): question_of(packed) for number, packed in fields.items()}
-        return {number: question for number, question in read.items() if question is not None}
+        questions = {int(number): decoded_question(packed) for number, packed in fields.items()}
+        return {number: question for number, question in questions.items() if question is not None}
 
     async def end(
         self, replica: str, number: int, who: Ending, token: str, ended: Question, shown: Question
     ) -> bool:
         """Record the end of a question. Return False if the question has already ended.
 
-        `ended` has the answer for the asking replica. `shown` is the version that is sent to all replicas.
-        Raises: StorageError if the lease of the asking replica has expired, or if the engine has lost the
-        question.
+        `who` ended the question. `token` identifies the attempt, so that a repeated attempt succeeds. `ended`
+        has the answer for the asking replica. `shown` is the version that is sent to all replicas. Raises:
+        StorageError if the lease of the asking replica has expired, or if the engine has lost the question.
         """
         outcome = msgspec.msgpack.encode(shown)
         event = self._bus.arguments(
             QUESTION_EVENT, what=ENDED, replica=replica, number=number, question=outcome
         )
-        keys = [self._end(replica, number), self._bus.key, self._waiting(replica), self._engine.key("leases")]
+        keys = [
+            self._end_key(replica, number),
+            self._bus.key,
+            self._waiting_key(replica),
+            self._engine.key("leases"),
+        ]
         encoded = msgspec.msgpack.encode(ended) if who is Ending.ANOTHER else b""
         arguments = [number, token, who, replica, encoded, OUTCOME_TTL_S, *event]
         result = await self._engine.script(END, keys, arguments)
         if result < 0:
-            raise StorageError(f"{ended.core}, which asks, does not respond at this moment")
+            raise StorageError(f"the replica {ended.core}, which asked the question, does not respond now")
         return bool(result)
 
     async def ended(self, replica: str, number: int) -> Question | None:
         """Return the ended question if another replica ended it, else None."""
-        key = self._end(replica, number)
-        return question_of(await self._engine.run(lambda client: client.hget(key, "end")))
+        key = self._end_key(replica, number)
+        return decoded_question(await self._engine.run(lambda client: client.hget(key, "end")))
 
     async def delete_answer(self, replica: str, number: int) -> None:
         """Delete an answer that the asking replica has received."""
-        key = self._end(replica, number)
+        key = self._end_key(replica, number)
         await self._engine.run(lambda client: client.hdel(key, "end"))
 
     async def forget(self, replica: str) -> None:
         """Remove the questions of a replica that stops."""
-        key = self._waiting(replica)
+        key = self._waiting_key(replica)
         await self._engine.run(lambda client: client.delete(key))
 
-    def _waiting(self, replica: str) -> str:
+    def _waiting_key(self, replica: str) -> str:
         return self._engine.key("questions", replica)
 
-    def _end(self, replica: str, number: int) -> str:
+    def _end_key(self, replica: str, number: int) -> str:
         return self._engine.key("question-end", replica, str(number))
 
 
-def question_of(packed: Any) -> Question | None:
+def decoded_question(packed: Any) -> Question | None:
     """Decode a question. None if the question is missing, or if an incompatible version wrote it."""
     try:
         return msgspec.msgpack.decode(packed or b"", type=Question)

@@ -19,6 +19,7 @@ from mcpdesk.protocol.handshake import SessionState, joined
 from mcpdesk.transports.base import SharedSession
 
 MAX_ATTEMPTS = 20
+"""Maximum number of attempts to write a session that other replicas change at the same time."""
 SESSION_EVENT = "session"
 """Kind of event that reports a change of a session."""
 
@@ -55,9 +56,8 @@ if ARGV[1] ~= '' then
 end
 return found
 """
-"""Script that reads a session.
-
-If a replica is given, this replica receives a new block of request numbers.
+"""Script that reads a session. If ARGV[1] is the id of a replica, the replica gets a new block of request
+numbers.
 """
 END = f"""
 redis.call('DEL', KEYS[1])
@@ -75,15 +75,15 @@ class EngineSessions:
         self._ttl_s = int(ttl_s)
 
     async def write(self, session: SharedSession, base: SessionState) -> SharedSession | None:
-        """Write a session. `base` is the state of the session when it was read.
+        """Write a session, and return it as stored. None if the session has ended.
 
-        A new session has version 0. If another replica has changed the session, both changes are merged. None
-        if the session has ended. Raises: EngineUnavailable.
+        `base` is the state of the session when it was read. A new session has version 0. If another replica
+        has changed the session, both changes are merged. Raises: EngineUnavailable.
         """
         writer = os.urandom(8).hex()
         for _ in range(MAX_ATTEMPTS):
             keys = [self._key(session.id), self._bus.key]
-            reply = await self._engine.script(WRITE, keys, self._row(session, writer))
+            reply = await self._engine.script(WRITE, keys, self._write_arguments(session, writer))
             if reply[0] == -2:
                 return None
             if reply[0] >= 0:
@@ -93,19 +93,21 @@ class EngineSessions:
             owner, base = reply[3].decode(), stored_state
             session = replace(session, state=state, version=reply[1], owner=session.owner or owner)
         raise EngineUnavailable(
-            f"a session is changed by other replicas all the time in {self._engine.shown}"
+            f"a session in {self._engine.display_url} could not be written in {MAX_ATTEMPTS} attempts,"
+            " because other replicas change it at the same time"
         )
 
     async def read(self, identifier: str) -> SharedSession | None:
-        """Read a session without serving it. None if the session does not exist. Raises:
-        EngineUnavailable.
+        """Return a session that this replica need not serve, or None if the session does not exist.
+
+        Raises: EngineUnavailable.
         """
         return await self._read(identifier, "")
 
     async def join(self, identifier: str, server: str, owners: Collection[str]) -> SharedSession | None:
-        """Read a session that this replica will serve.
+        """Return a session that this replica will serve, with a new block of request numbers.
 
-        None unless it belongs to `server` and to one of `owners`. Raises: EngineUnavailable.
+        None unless the session belongs to `server` and to one of `owners`. Raises: EngineUnavailable.
         """
         shared = await self.read(identifier)
         if shared is None or shared.server != server or shared.owner not in owners:
@@ -118,8 +120,9 @@ class EngineSessions:
         await self._engine.script(END, [self._key(identifier), self._bus.key], [self._ttl_s, *event])
 
     async def holder(self, identifier: str, block: int) -> str:
-        """Return the id of the replica that received a block of request numbers. Raises:
-        EngineUnavailable.
+        """Return the id of the replica that has a block of request numbers, or "" if it is unknown.
+
+        Raises: EngineUnavailable.
         """
         return await self._field(identifier, f"block:{block}")
 
@@ -134,10 +137,10 @@ class EngineSessions:
         """Implement `SharedSessions.missed`. Raises: EngineUnavailable."""
         if since is None:
             since = BusPosition(await self._field(identifier, "heard") or "0-0", 0, "")
-        newest, events = _number(until.last), []
+        newest_id, events = _comparable_id(until.last), []
         for event in await self._bus.since(since.last):
             is_own = event.replica == until.process
-            is_after_until = event.number > until.sent if is_own else _number(event.id) > newest
+            is_after_until = event.number > until.sent if is_own else _comparable_id(event.id) > newest_id
             # The earlier replica delivered its own events before it read them from the bus.
             is_before_since = event.replica == since.process and event.number <= since.sent
             if not is_after_until and not is_before_since:
@@ -150,7 +153,7 @@ class EngineSessions:
         await self._engine.run(lambda client: client.hset(key, "heard", self._bus.last))
 
     def publish(self, kind: str, identifier: str, **facts: Any) -> None:
-        """Send an event of a session to the other replicas."""
+        """Send an event of a session to the other replicas. `kind` is its field `what`."""
         self._bus.publish(SESSION_EVENT, what=kind, session=identifier, **facts)
 
     def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
@@ -178,17 +181,18 @@ class EngineSessions:
         value = await self._engine.run(lambda client: client.hget(key, name))
         return (value or b"").decode()
 
-    def _row(self, session: SharedSession, writer: str) -> list[Any]:
+    def _write_arguments(self, session: SharedSession, writer: str) -> list[Any]:
+        """Return the arguments of the script `WRITE`."""
         state = msgspec.json.encode(session.state)
-        head = [session.version, session.server, session.owner, session.used, state]
+        fields = [session.version, session.server, session.owner, session.used, state]
         event = self._bus.arguments(SESSION_EVENT, what="changed", session=session.id)
-        return [*head, self._ttl_s, writer, session.block, self._replica, self._bus.last, *event]
+        return [*fields, self._ttl_s, writer, session.block, self._replica, self._bus.last, *event]
 
     def _key(self, identifier: str) -> str:
         return self._engine.key("session", identifier)
 
 
-def _number(identifier: str) -> tuple[int, int]:
+def _comparable_id(identifier: str) -> tuple[int, int]:
     """Return the id of a stream entry as two numbers, which can be compared."""
     milliseconds, _, number = identifier.partition("-")
     return int(milliseconds), int(number or 0)

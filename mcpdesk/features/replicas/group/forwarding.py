@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 FORWARDED_HEADER = "X-Mcpdesk-Forwarded"
 """Header of a request that another replica forwarded. Such a request is not forwarded again."""
 MOVED_HEADER = "X-Mcpdesk-Moved"
-"""Response header with the new owner. A replica sends it if it no longer has the requested session or job."""
-CONNECT_S = 2.0
+"""Response header with the id of the new owner. A replica sends it if another replica now has the job."""
+CONNECT_TIMEOUT_S = 2.0
 HEARTBEAT_S = 5.0
 """Seconds between two pings on a WebSocket to another replica."""
 CHUNK_BYTES = 64 << 10
 
 
 class ReplicaSilent(TransportError):
-    """Another replica accepted a request and did not answer in time.
+    """Another replica accepted a request but did not answer in time.
 
     The outcome of the request is unknown.
     """
@@ -33,13 +33,13 @@ class SocketRejected(TransportError):
     """Another replica rejected a WebSocket."""
 
     def __init__(self, status: int, moved: str) -> None:
-        """`moved` is the replica that has the session or job. Empty if the response names none."""
+        """`moved` is the id of the replica that has the job now. Empty if the response names none."""
         super().__init__(f"a replica refused a WebSocket: {status}")
         self.status, self.moved = status, moved
 
 
 class _Answer:
-    """Answer of another replica. Its body can be read once."""
+    """HTTP response of another replica. Its body can be read once."""
 
     def __init__(self, response: ClientResponse) -> None:
         self.status = response.status
@@ -74,7 +74,7 @@ class Forwarder:
         """
         import aiohttp
 
-        sent = self._connections().request(
+        pending_response = self._client_session().request(
             method,
             url,
             headers=headers,
@@ -86,7 +86,7 @@ class Forwarder:
         try:
             try:
                 async with asyncio.timeout(within_s):
-                    response = await sent
+                    response = await pending_response
             except aiohttp.ConnectionTimeoutError as error:
                 raise TransportError(f"the replica at {path} cannot be reached") from error
             except TimeoutError:
@@ -106,7 +106,9 @@ class Forwarder:
         import aiohttp
 
         try:
-            async with self._connections().ws_connect(url, headers=headers, heartbeat=HEARTBEAT_S) as socket:
+            async with self._client_session().ws_connect(
+                url, headers=headers, heartbeat=HEARTBEAT_S
+            ) as socket:
                 yield _texts(socket)
         except aiohttp.WSServerHandshakeError as error:
             moved = error.headers.get(MOVED_HEADER, "") if error.headers is not None else ""
@@ -114,13 +116,13 @@ class Forwarder:
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise TransportError(f"the replica at {url.split('?')[0]} does not answer: {error}") from error
 
-    def _connections(self) -> ClientSession:
+    def _client_session(self) -> ClientSession:
         import aiohttp
 
         if self._session is None:
-            limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+            limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
             connector = aiohttp.TCPConnector(limit=0)
-            # Compressed answers and redirects are passed on unchanged.
+            # Compressed responses and redirects are passed on unchanged.
             self._session = aiohttp.ClientSession(timeout=limit, connector=connector, auto_decompress=False)
         return self._session
 

@@ -1,4 +1,4 @@
-"""Connection of one core to the other replicas: it follows their changes and publishes its own data."""
+"""Connection of one core to the other replicas. It applies their changes, and publishes this core's data."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from mcpdesk.server.state.server_state import SharedState
 
 WILDCARD_HOSTS = ("//0.0.0.0:", "//[::]:")
-"""Parts of an address that mean all network interfaces."""
+"""Hosts in an address that mean all network interfaces, with the characters around them."""
 
 
-def reachable(address: str) -> str:
-    """Return an address at which other machines can reach this machine."""
+def reachable_address(address: str) -> str:
+    """Return an address at which other machines can reach this machine.
+
+    A host that means all network interfaces is replaced by an IP address of this machine.
+    """
     if not any(each in address for each in WILDCARD_HOSTS):
         return address
     host = socket.gethostname()
@@ -51,7 +54,7 @@ class HostSharing(SharedCore):
     """Connects one core to its replicas. Used on the core's loop."""
 
     def __init__(self, core: SharingCore) -> None:
-        """Raises: DeskUserError for an invalid URL of the engine."""
+        """Connect `core` to the engine in its settings. Raises: DeskUserError for an invalid URL."""
         self._core = core
         settings, services = core.settings, core.services
         subscriptions = services.subscriptions
@@ -106,9 +109,9 @@ class HostSharing(SharedCore):
 
     @property
     def greeting(self) -> str:
-        """Line with the engine and the other replicas."""
+        """Line about the engine and the other replicas that is logged at the start."""
         others = sorted(each.name for each in self.group.living.others.values() if each.url)
-        shared = f"{self.group.engine.shown} (shared_name {self._core.settings.shared_name})"
+        shared = f"{self.group.engine.display_url} (shared_name {self._core.settings.shared_name})"
         return f"shares {shared} with {', '.join(others) or 'no other replica yet'}"
 
     def health(self) -> dict[str, Any]:
@@ -145,7 +148,7 @@ class HostSharing(SharedCore):
         return EnginePublisher(*address, self.id, welcome, make_local_link, masks=masks)
 
     def front_end(self, attach_point: Callable[[], str]) -> FrontEnd:
-        """Return a link to this replica and the others."""
+        """Return a link for the dashboard to this replica and the others."""
         from mcpdesk.features.replicas.desk.combined_link import CombinedLink
         from mcpdesk.features.replicas.desk.engine_replicas import AllReplicas, EngineReplicas
         from mcpdesk.link.front_end import FrontEnd
@@ -179,7 +182,7 @@ class HostSharing(SharedCore):
         await self.group.living.update(is_ending=True)
 
     def stop_waiting(self) -> None:
-        """Wait no longer for the engine, because the core ends."""
+        """Stop waiting for an unreachable engine, because the core ends."""
         self.group.engine.is_patient = False
 
     async def close(self) -> None:
@@ -190,7 +193,7 @@ class HostSharing(SharedCore):
     async def describe(self, address: str) -> None:
         """Publish the address of this replica and the digests of its folders to the other replicas."""
         name = f"{socket.gethostname()}:{address.rpartition(':')[2]}"
-        url = self._url or await asyncio.to_thread(reachable, address)
+        url = self._url or await asyncio.to_thread(reachable_address, address)
         await self.group.living.update(name=name, url=url)
         self.group.bus.publish(REPLICA_CHANGED)
         await self.describe_folders()
@@ -227,7 +230,9 @@ class HostSharing(SharedCore):
             if living.me.folders.get(name, digest) != digest
         }
         for replica, name in sorted(differing - self._differing):
-            message = f"{name} on {replica} has files that differ from this replica's: clients get either"
+            message = (
+                f"{name} on {replica} has other files than on this replica: clients may get either version"
+            )
             self._journal.notify(message, Severity.WARNING, "clients")
         for replica, name in sorted(self._differing - differing):
             if replica in {each.name for each in living.others.values()}:

@@ -1,7 +1,7 @@
 """Stored jobs that all replicas share.
 
-A job counts as started or finished only after the start or end was written to the engine. A state that a
-client has received therefore stays valid if the replica dies.
+A job counts as started or finished only after the start or end was written to the engine. A state that was
+sent to a client therefore stays valid if the replica dies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RETRY_S = 0.5
 POLL_S = 0.5
 """Seconds between two checks of a job on another replica."""
 MAX_HOLDERS = 4
-"""Maximum number of replicas that run a job one after another. A job may crash every replica that runs it."""
+"""Maximum number of replicas that run a job one after another, because it may crash each of them."""
 HOLDER_ENDED = "interrupted: the machine that ran the job ended"
 
 
@@ -38,30 +38,35 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         store: Callable[[], JobStore],
         complain: Callable[[str], None],
         repeat: Callable[[Job], bool],
-        end_elsewhere: Callable[[str, str], object],
-        away: Callable[[], str],
+        end_on_other_replica: Callable[[str, str], object],
+        outage_reason: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
-        """`repeat` is a function that runs a job of another replica again, if possible.
+        """`repeat(job)` runs a job of another replica again. It returns False if that is not possible.
 
-        `end_elsewhere` asks another replica to end a job that it runs. `away` returns the reason why nothing
-        can be written now, or "".
+        `end_elsewhere(job_id, reason)` asks another replica to end a job that it runs. `away()` returns the
+        reason why nothing can be written now, or "".
         """
         super().__init__(table, holder, server, store, complain)
         self._shared_table = table
-        self._repeat, self._end_elsewhere, self._away, self._clock = repeat, end_elsewhere, away, clock
-        self._sizes: dict[str, int] = {}
-        """Output size of each running job at the last write."""
+        self._repeat, self._end_on_other_replica, self._outage_reason, self._clock = (
+            repeat,
+            end_on_other_replica,
+            outage_reason,
+            clock,
+        )
+        self._written_sizes: dict[str, int] = {}
+        """Value of `_output_marker` of each running job at the last write."""
 
     def update(self, job: Job, is_forgotten: bool) -> None:
-        """Write a job soon, or delete the stored job."""
+        """Write a job soon, or delete its record if `is_forgotten`."""
         if is_forgotten:
-            self._sizes.pop(job.id, None)
+            self._written_sizes.pop(job.id, None)
         super().update(job, is_forgotten)
 
     def check(self) -> None:
         """Raise StorageError if nothing can be written now."""
-        if reason := self._away():
+        if reason := self._outage_reason():
             raise StorageError(reason)
 
     async def begun(self, job: Job) -> None:
@@ -70,7 +75,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         await self._write_now({job.id: job})
 
     async def conclude(self, final: Job) -> bool:
-        """Write the end of a job, and retry until the write succeeds.
+        """Write the end of a job. Retry until the engine accepts the write.
 
         Return False if another replica has taken over the job.
         """
@@ -88,7 +93,9 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         return (await self.find_all([identifier], owner))[0]
 
     async def find_all(self, identifiers: Sequence[str], owner: str) -> list[Job | None]:
-        """Return the last written state of jobs of an owner, in the order of their ids.
+        """Return the last written state of jobs of an owner, in the order of `identifiers`.
+
+        A job that does not exist, has expired or has another owner is None.
 
         Raises: StorageError.
         """
@@ -113,17 +120,17 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
             async with asyncio.timeout(within_s):
                 while not job.is_over:
                     await asyncio.sleep(POLL_S)
-                    job_found = await self.find(job.id, job.owner)
-                    if job_found is None:
+                    stored = await self.find(job.id, job.owner)
+                    if stored is None:
                         raise StorageError("the job is no longer known")
-                    job = job_found
+                    job = stored
         except TimeoutError:
             pass
         return job
 
     async def cancel(self, job: Job, reason: str) -> Job:
         """Ask another replica to end its job. Raises: StorageError."""
-        self._end_elsewhere(job.id, reason)
+        self._end_on_other_replica(job.id, reason)
         return await self.awaited(job, 2 * POLL_S + 1)
 
     async def sweep(self, *, may_take_over: bool) -> None:
@@ -137,12 +144,12 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         for identifier, job in own.items():
             # The engine lost the record, or another replica took over the job. An attempt to write the job
             # shows which of these happened.
-            if identifier not in stored_ids or self._sizes.get(identifier) != _size(job):
+            if identifier not in stored_ids or self._written_sizes.get(identifier) != _output_marker(job):
                 self.update(job, False)
         lost_ids = [each for each in stored_ids if each not in own and each not in self._changed]
         lost_ids = [each for each in lost_ids if self._store().by_id(each) is None]
         for row in await self._shared_table.reclaim(lost_ids):
-            # A job without an earlier holder was refused when it was created, and its client knows that.
+            # A job without an earlier holder was refused when it was created, and its client got an error.
             await self._take_over(row, may_repeat=row.record.fence > FIRST_FENCE + 1)
         for row in await self._table.claim() if may_take_over else ():
             await self._take_over(row, may_repeat=True)
@@ -166,9 +173,9 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
 
     def _row(self, job: Job) -> JobRow:
         if job.is_over:
-            self._sizes.pop(job.id, None)
+            self._written_sizes.pop(job.id, None)
             return super()._row(job)
-        self._sizes[job.id] = _size(job)
+        self._written_sizes[job.id] = _output_marker(job)
         return JobRow(job.id, self._holder, job_record(job, MAX_TAIL_LENGTH))
 
     def _not_written(self, changed: dict[str, Job | None]) -> None:
@@ -179,7 +186,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
             self._store().lose(identifier)
 
 
-def _size(job: Job) -> int:
+def _output_marker(job: Job) -> int:
     """Return a value that changes with each output of the job."""
     if job.feed is None:
         return 0

@@ -25,19 +25,21 @@ from mcpdesk.version import __version__
 
 HOST_NAME = socket.gethostname()
 LEASE_S = 5.0
-"""Seconds without a renewal of its lease after which a replica counts as dead."""
-RENEW_S = 1.0
+"""Seconds for which a lease is valid. A replica without a valid lease counts as dead."""
+RENEW_PERIOD_S = 1.0
 OUTAGE_GRACE_S = 3.0
 """For this many seconds after an outage of the engine, no replica counts as dead, because renewals may be
 late."""
-FORGOTTEN_S = 3600.0
+ENDED_REPLICA_TTL_S = 3600.0
 """Seconds for which the registry keeps data of a replica that has ended."""
 REPLICA_CHANGED = "said"
 """Kind of event that reports new data of a replica."""
 MAX_KNOWN_REPLICAS = 1_000
 """Maximum number of replicas that are remembered."""
 MAX_FILES = 2_000
+"""Maximum number of files of a server folder that its digest covers."""
 MAX_FILE_BYTES = 1 << 20
+"""Number of bytes at the start of each file that the digest covers."""
 CODE_SUFFIXES = frozenset({".py", ".json", ".md", ".txt", ".toml", ".yaml", ".yml"})
 """Suffixes of the files that the digest of a server folder covers."""
 
@@ -123,28 +125,29 @@ class LiveReplicas:
         """Return the data of a living or dead replica, or None if the replica is unknown. Raises:
         EngineUnavailable.
         """
-        known = self.others.get(replica) or self._known_replicas.get(replica)
-        if replica and (known is None or not known.url):  # the replica may have started to listen
+        info = self.others.get(replica) or self._known_replicas.get(replica)
+        if replica and (info is None or not info.url):  # the replica may have started to listen
             encoded = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
-            known = _decoded(encoded)
-            if known is not None:
-                self._known_replicas[replica] = known
-        return known
+            info = _decoded(encoded)
+            if info is not None:
+                self._known_replicas[replica] = info
+        return info
 
     async def close(self) -> None:
         """End the lease."""
         if self._renew_task is not None:
             self._renew_task.cancel()
             await asyncio.gather(self._renew_task, return_exceptions=True)
-        over = self._engine.clock() - LEASE_S  # a time of 0 would remove the replica from the registry
+        # The lease ends in the past. A time of 0 would remove the replica's data from the registry.
+        lease_end = self._engine.clock() - LEASE_S
         try:
-            await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: over}))
+            await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: lease_end}))
         except EngineUnavailable as error:
             log.info("the lease of this replica cannot be released and will expire: %s", error)
 
     async def _keep_renewing(self) -> None:
         while True:
-            await asyncio.sleep(RENEW_S)
+            await asyncio.sleep(RENEW_PERIOD_S)
             await self.renew()
 
     async def renew(self) -> None:
@@ -152,7 +155,7 @@ class LiveReplicas:
         encoded = msgspec.json.encode(self.me)
         try:
             replicas = await self._engine.script(
-                RENEW, self._keys, [self.me.id, encoded, LEASE_S, FORGOTTEN_S]
+                RENEW, self._keys, [self.me.id, encoded, LEASE_S, ENDED_REPLICA_TTL_S]
             )
         except EngineUnavailable:
             self._was_refused = True
@@ -175,23 +178,24 @@ class LiveReplicas:
 
     def _log_change(self, others: Mapping[str, ReplicaInfo]) -> None:
         """Log the replicas that joined and left. A replica counts as joined when it begins to listen."""
-        served = {key for key, info in self.others.items() if info.url}
+        listening_ids = {key for key, info in self.others.items() if info.url}
         for key, info in others.items():
-            if info.url and key not in served:
+            if info.url and key not in listening_ids:
                 log.info("%s joined; live replicas: %d", info.name, len(others) + 1)
                 if is_loopback(urlsplit(info.url).hostname or "") and not info.name.startswith(
                     f"{HOST_NAME}:"
                 ):
                     log.warning(
                         "%s listens at %s, where only its own machine can connect: "
-                        "its sessions and jobs cannot be reached from here. Set host or replica_url there",
+                        "its sessions and jobs cannot be reached from here. "
+                        "hint: set host or replica_url there",
                         info.name,
                         info.url,
                     )
-        for key in served - others.keys():
-            gone_replica = self.others[key]
-            why = "has ended" if gone_replica.is_ending else "is considered dead, because its lease expired"
-            log.info("%s %s; live replicas: %d", gone_replica.name, why, len(others) + 1)
+        for key in listening_ids - others.keys():
+            former = self.others[key]
+            reason = "has ended" if former.is_ending else "is considered dead, because its lease expired"
+            log.info("%s %s; live replicas: %d", former.name, reason, len(others) + 1)
 
 
 def _decoded(encoded: bytes | None) -> ReplicaInfo | None:
@@ -224,10 +228,10 @@ def folder_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     paths = sorted(path for path in folder.rglob("*") if path.suffix in CODE_SUFFIXES)
     for path in paths[:MAX_FILES]:
-        inside = path.relative_to(folder)
-        if any(part.startswith((".", "__pycache__")) for part in inside.parts) or not path.is_file():
+        relative_path = path.relative_to(folder)
+        if any(part.startswith((".", "__pycache__")) for part in relative_path.parts) or not path.is_file():
             continue
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES)
-        digest.update(f"{inside}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+        digest.update(f"{relative_path}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
     return digest.hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""State that this core shares with other replicas of the same servers, and requests to those replicas."""
+"""Group of replicas to which a core belongs: their shared state, and requests to the other replicas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcpdesk.features.replicas.engine.engine_streams import EngineStreams
 from mcpdesk.features.replicas.engine.event_bus import EventBus
 from mcpdesk.features.replicas.group.engine_sessions import EngineSessions
 from mcpdesk.features.replicas.group.forwarding import FORWARDED_HEADER, Forwarder, ReplicaSilent
-from mcpdesk.features.replicas.group.living import LEASE_S, RENEW_S, LiveReplicas
+from mcpdesk.features.replicas.group.living import LEASE_S, RENEW_PERIOD_S, LiveReplicas
 from mcpdesk.features.replicas.group.shared_secrets import SharedSecrets
 from mcpdesk.protocol.marked_ids import has_numbered
 from mcpdesk.protocol.request_state import digest
@@ -61,7 +61,7 @@ class ReplicaGroup:
         status = self.engine.status
         if status.is_writable:
             return ""
-        return f"{self.engine.shown} {'refuses writes' if status.is_up else 'is away'}: {status.reason}"
+        return f"{self.engine.display_url} {'refuses writes' if status.is_up else 'is away'}: {status.reason}"
 
     @property
     def outage(self) -> str:
@@ -86,14 +86,12 @@ class ReplicaGroup:
         return replica == self.id or replica in self.living.others
 
     def holder_of(self, number: int) -> str:
-        """Return the living replica to which a connection number belongs, or "" if no such replica is
-        known.
-        """
+        """Return the id of the living replica to which a connection or program number belongs, or ""."""
         return next((each for each in (self.id, *self.living.others) if has_numbered(each, number)), "")
 
     def state_of(self, server: str) -> SharedState:
         """Return the shared state of a server."""
-        core = CoreIdentity(self.id, self.is_alive, LEASE_S + RENEW_S)
+        core = CoreIdentity(self.id, self.is_alive, LEASE_S + RENEW_PERIOD_S)
         return SharedState(core, self.engine.clock, partial(EngineDatabase, self.engine, server, self.bus))
 
     def job_table(self, server: str) -> EngineJobTable:
@@ -101,14 +99,15 @@ class ReplicaGroup:
         return EngineJobTable(self.engine, server, self.id, self.is_alive, LEASE_S)
 
     async def job_holder(self, identifier: str) -> str:
-        """Return the other living replica that runs a job, or "" if no other replica runs it. Raises:
-        EngineUnavailable.
+        """Return the id of the other living replica that runs a job, or "" if no other replica runs it.
+
+        Raises: EngineUnavailable.
         """
         holder = await living_holder(self.engine, identifier)
         return "" if holder == self.id else holder
 
     async def round_holder(self, state: str) -> str:
-        """Return the living replica that holds the round of a `requestState`, or "" if no replica holds it.
+        """Return the id of the living replica that holds the round of a `requestState`, or "".
 
         Raises: EngineUnavailable.
         """
@@ -163,21 +162,21 @@ class ReplicaGroup:
         loop, limit = asyncio.get_running_loop(), asyncio.timeout(None)
         was_alive = replica in self.living.others
 
-        def look() -> None:
+        def check_liveness() -> None:
             nonlocal was_alive
             if replica in self.living.others:
                 was_alive = True
             elif was_alive and limit.when() is None:
                 limit.reschedule(loop.time())
 
-        self.living.on_change.append(look)
+        self.living.on_change.append(check_liveness)
         try:
             async with limit:
                 yield info.url
         except TimeoutError as error:
             raise ReplicaSilent(f"the replica {info.name} no longer responds") from error
         finally:
-            self.living.on_change.remove(look)
+            self.living.on_change.remove(check_liveness)
 
     async def start(self) -> None:
         """Join the other replicas. The engine may be unavailable at this moment."""
@@ -188,7 +187,9 @@ class ReplicaGroup:
 
     async def close(self) -> None:
         """Leave the other replicas."""
-        await self.streams.close()  # closed first: while the lease lives, readers expect further events
+        await (
+            self.streams.close()
+        )  # before the lease ends, because other replicas then expect no further events
         await self.living.close()
         await self.bus.close()
         await self.secrets.close()
@@ -198,9 +199,13 @@ class ReplicaGroup:
     @property
     def figures(self) -> list[Figure]:
         """Metrics of the engine and the replicas, for `/metrics`."""
-        status, engine_figures, living = self.engine.status, self.engine.figures, len(self.living.others) + 1
+        status, engine_figures, replica_count = (
+            self.engine.status,
+            self.engine.figures,
+            len(self.living.others) + 1,
+        )
         bounds = (*map(str, DURATION_BOUNDS_S), "+Inf")
-        took = [
+        duration_samples = [
             Sample(count, {"le": bound}, "_bucket")
             for bound, count in zip(bounds, accumulate(engine_figures.counts), strict=True)
         ]
@@ -231,7 +236,7 @@ class ReplicaGroup:
                 "histogram",
                 "Duration of requests to the engine, including failed ones. Reads that wait are excluded.",
                 [
-                    *took,
+                    *duration_samples,
                     Sample(sum(engine_figures.counts), {}, "_count"),
                     Sample(engine_figures.total_s, {}, "_sum"),
                 ],
@@ -242,7 +247,7 @@ class ReplicaGroup:
                 "Engine's clock minus this machine's clock, in seconds.",
                 [Sample(self.engine.clock_skew_s)],
             ),
-            Figure("replicas", "gauge", "Live replicas, including this one.", [Sample(living)]),
+            Figure("replicas", "gauge", "Live replicas, including this one.", [Sample(replica_count)]),
         ]
 
     def facts(self) -> list[dict[str, Any]]:

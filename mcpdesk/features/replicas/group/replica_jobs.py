@@ -1,4 +1,4 @@
-"""Stored jobs of a replica, in the store that all replicas share."""
+"""Stored jobs of a replica, in the engine that all replicas share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 END_JOB = "end-job"
 """Kind of the event that asks a replica to end a job that it runs."""
-SWEEP_S = 1.0
+SWEEP_PERIOD_S = 1.0
 
 
 class ReplicaJobs(StoredJobs):
@@ -40,7 +40,7 @@ class ReplicaJobs(StoredJobs):
         services.mark, services.shared_ends, services.records_of = group.id, self, self._records_of
         services.shared_rounds = group.rounds
         group.bus.listen(END_JOB, lambda facts: self._store().cancel_by_id(facts["job"], facts["why"]))
-        group.engine.on_available.append(self._restate)
+        group.engine.on_available.append(self._rewrite_jobs)
 
     async def recall(self, name: str) -> None:
         """Do nothing, because `start` begins to take over jobs of replicas that ended."""
@@ -69,19 +69,19 @@ class ReplicaJobs(StoredJobs):
         return await self._records_of(final.server).conclude(final)
 
     async def _sweep(self) -> None:
-        trouble: dict[str, str] = {}
+        errors: dict[str, str] = {}
         while True:
-            await asyncio.sleep(SWEEP_S)
+            await asyncio.sleep(SWEEP_PERIOD_S)
             for name in list(self._endpoints):
-                before = trouble.pop(name, "")
+                previous_error = errors.pop(name, "")
                 try:
                     await self._records_of(name).sweep(may_take_over=not self._is_draining())
                 except StorageError as error:
-                    trouble[name] = str(error)
-                    if trouble[name] != before:  # logged once instead of at every attempt
+                    errors[name] = str(error)
+                    if errors[name] != previous_error:  # logged when the error changes, not at every attempt
                         self._journal.log("info", "jobs", str(error), "", name)
 
-    def _restate(self) -> None:
+    def _rewrite_jobs(self) -> None:
         for name in self._endpoints:
             self._records_of(name).rewrite_jobs()
 

@@ -26,7 +26,7 @@ from mcpdesk.features.replicas.group.engine_questions import (
     QUESTION_EVENT,
     Ending,
     EngineQuestions,
-    question_of,
+    decoded_question,
 )
 from mcpdesk.features.replicas.group.living import REPLICA_CHANGED, LiveReplicas
 from mcpdesk.inbox.inbox import Inbox
@@ -67,24 +67,26 @@ class SharedInbox:
         self._inbox, self._living, self._bus = inbox, living, bus
         self._questions = EngineQuestions(engine, bus)
         self._masks = masks
-        self._me = inbox.mark = living.me.id
+        self._own_id = inbox.mark = living.me.id
         self._numbers: dict[tuple[str, int], int] = {}
         """Local numbers of the questions of other replicas, by replica and number at that replica."""
         self._origins: dict[int, tuple[str, int]] = {}
         """Reverse of `_numbers`."""
         self._written: set[int] = set()
         """Numbers of this replica's questions that are in the engine."""
-        self._due: dict[int, Question] = {}
+        self._unwritten: dict[int, Question] = {}
         """Questions of this replica that must be written to the engine."""
         self._decided: set[int] = set()
-        """Numbers of this replica's questions whose end is recorded in the engine."""
+        """Numbers of this replica's questions that are being ended here, after the engine has recorded their
+        end.
+        """
         self._known_replicas: frozenset[str] = frozenset()
         self._chores: set[asyncio.Task[None]] = set()
         self._sender_task: asyncio.Task[None] | None = None
-        self._over = asyncio.Event()
+        self._closing = asyncio.Event()
         inbox.answering = self
         inbox.subscribe(self._on_question)
-        inbox.on_audience = lambda: self._do(self._publish_people())
+        inbox.on_audience = lambda: self._start_chore(self._publish_people())
         bus.listen(QUESTION_EVENT, self._on_question_event)
         engine.on_available.append(self._begin_again)
         living.on_change.append(self._follow_replicas)
@@ -95,12 +97,12 @@ class SharedInbox:
 
     async def close(self) -> None:
         """Remove the questions of this replica from the engine."""
-        self._over.set()
-        left = [*self._chores, *([self._sender_task] if self._sender_task else [])]
-        if left:  # cancelling a command would leave its connection open
-            await asyncio.wait(left, timeout=CLOSE_TIMEOUT_S)
+        self._closing.set()
+        running = [*self._chores, *([self._sender_task] if self._sender_task else [])]
+        if running:  # cancelling a command would leave its connection open
+            await asyncio.wait(running, timeout=CLOSE_TIMEOUT_S)
         try:
-            await self._questions.forget(self._me)
+            await self._questions.forget(self._own_id)
         except EngineUnavailable as error:
             log.info("the questions of this replica end with its lease: %s", error)
 
@@ -144,45 +146,49 @@ class SharedInbox:
         )
         if origin is None:
             return await self._end_own(ended)
-        won = await self._questions.end(*origin, Ending.ANOTHER, _token(), ended, self._shortened_end(ended))
-        if won:
+        is_first = await self._questions.end(
+            *origin, Ending.ANOTHER, _token(), ended, self._shortened_end(ended)
+        )
+        if is_first:
             self._inbox.show(ended)  # otherwise the event of the first answer shows the end
-        return won
+        return is_first
 
     async def _end_own(self, ended: Question) -> bool:
+        """End a question of this replica. Return False if it has already ended."""
         number = ended.id
         if number in self._written:
             try:
-                won = await self._questions.end(
-                    self._me, number, Ending.OWN, _token(), ended, self._shortened_end(ended)
+                is_first = await self._questions.end(
+                    self._own_id, number, Ending.OWN, _token(), ended, self._shortened_end(ended)
                 )
             except EngineUnavailable as error:
                 log.warning("a question is answered on this replica only: %s", error)
             else:
-                if not won:
+                if not is_first:
                     await self._end_as_decided(number)
                     return False
                 self._decided.add(number)
-        is_ours = self._inbox.end(
+        has_ended = self._inbox.end(
             number, ended.state, answers=ended.answers, reason=ended.reason, by=ended.answered_by
         )
         self._decided.discard(number)
-        return is_ours
+        return has_ended
 
     async def _end_as_decided(self, number: int) -> None:
-        """End a question of this replica as another replica decided."""
-        ended = await self._questions.ended(self._me, number)
+        """End a question of this replica with the answer that another replica wrote to the engine."""
+        ended = await self._questions.ended(self._own_id, number)
         question = self._inbox.waiting(number)
         if ended is None or question is None:
             return
         self._decided.add(number)
-        answers = _in_own_words(question.pages, ended)
+        answers = _with_own_labels(question.pages, ended)
         self._inbox.end(number, ended.state, answers=answers, reason=ended.reason, by=ended.answered_by)
-        await self._questions.delete_answer(self._me, number)
+        await self._questions.delete_answer(self._own_id, number)
 
     # Questions of this replica
 
     def _on_question(self, question: Question) -> None:
+        """Schedule a write of a new or ended question of this replica."""
         number = question.id
         if question.core or number in self._origins:
             return
@@ -191,23 +197,23 @@ class SharedInbox:
             self._decided.discard(number)
             self._written.discard(number)
         elif is_waiting or number in self._written:
-            self._due[number] = question
+            self._unwritten[number] = question
         else:
-            self._due.pop(number, None)  # the question ended before it was written
-        if self._due and self._sender_task is None:
+            self._unwritten.pop(number, None)  # the question ended before it was written
+        if self._unwritten and self._sender_task is None:
             self._sender_task = asyncio.get_running_loop().create_task(self._send())
 
     async def _send(self) -> None:
         try:
-            while self._due and not self._over.is_set():
-                number, question = next(iter(self._due.items()))
+            while self._unwritten and not self._closing.is_set():
+                number, question = next(iter(self._unwritten.items()))
                 try:
                     await self._write(number, question)
                 except EngineUnavailable:
                     await self._pause(PAUSE_S)
                 else:
-                    if self._due.get(number) is question:
-                        del self._due[number]
+                    if self._unwritten.get(number) is question:
+                        del self._unwritten[number]
         finally:
             self._sender_task = None
 
@@ -216,30 +222,34 @@ class SharedInbox:
         if question.state is QuestionState.WAITING:
             self._written.add(number)  # the question may have been written even if no reply arrived
             life_s = question.deadline - time.time()
-            await self._questions.write(self._public(question), self._me, number, max(0.0, life_s))
+            await self._questions.write(
+                self._public_version(question), self._own_id, number, max(0.0, life_s)
+            )
             return
         shortened = self._shortened_end(question)
-        await self._questions.end(self._me, number, Ending.CLOSED, _token(), question, shortened)
+        await self._questions.end(self._own_id, number, Ending.CLOSED, _token(), question, shortened)
         self._written.discard(number)
 
-    def _public(self, question: Question) -> Question:
+    def _public_version(self, question: Question) -> Question:
         """Return the version of a question that other replicas may see."""
         # A connection number is valid only at its own replica.
         peer = OTHER_DESK if question.peer == "desk" else question.peer
-        shown = replace(question, core=self._living.me.name, connection=0, peer=peer)
+        public = replace(question, core=self._living.me.name, connection=0, peer=peer)
         if not self._masks:
-            return shown
-        return as_masked(shown, msgspec.convert(_masked(to_builtins(shown)), Question))
+            return public
+        return as_masked(public, msgspec.convert(_masked(to_builtins(public)), Question))
 
     def _shortened_end(self, ended: Question) -> Question:
         """Return the version of an ended question that is sent to other replicas.
 
-        They already have its pages.
+        The other replicas already have its pages.
         """
-        shown = self._public(replace(ended, pages=(), answers=tuple(map(_shortened, ended.answers))))
-        if len(msgspec.msgpack.encode(shown)) > MAX_QUESTION_BYTES:
-            shown = replace(shown, answers=(), reason=shown.reason[:MAX_ANSWER_LENGTH])
-        return shown
+        shortened = self._public_version(
+            replace(ended, pages=(), answers=tuple(map(_shortened, ended.answers)))
+        )
+        if len(msgspec.msgpack.encode(shortened)) > MAX_QUESTION_BYTES:
+            shortened = replace(shortened, answers=(), reason=shortened.reason[:MAX_ANSWER_LENGTH])
+        return shortened
 
     async def _publish_people(self) -> None:
         await self._living.update(people=self._inbox.audience)
@@ -250,10 +260,10 @@ class SharedInbox:
     def _on_question_event(self, facts: Mapping[str, Any]) -> None:
         replica, number = facts["replica"], facts["number"]
         if facts["what"] == ASKED:
-            self._do(self._read(replica, number))
-        elif replica == self._me:
-            self._do(self._end_as_decided(number))
-        elif (ended := question_of(facts["question"])) is not None:
+            self._start_chore(self._read(replica, number))
+        elif replica == self._own_id:
+            self._start_chore(self._end_as_decided(number))
+        elif (ended := decoded_question(facts["question"])) is not None:
             self._show_end(replica, number, ended)
 
     async def _read(self, replica: str, number: int) -> None:
@@ -270,25 +280,26 @@ class SharedInbox:
         if len(self._numbers) >= MAX_SHOWN_QUESTIONS:
             self._forget_ended()
         if len(self._numbers) < MAX_SHOWN_QUESTIONS:
-            self._numbers[origin] = shown = self._inbox.show(replace(question, id=0))
-            self._origins[shown] = origin
+            self._numbers[origin] = local_number = self._inbox.show(replace(question, id=0))
+            self._origins[local_number] = origin
 
     def _show_end(self, replica: str, number: int, ended: Question) -> None:
-        """Show the end of a question. A later event may still replace this end."""
-        shown = self._numbers.setdefault((replica, number), ENDED_NUMBER)
-        known = next((each for each in self._inbox.questions() if each.id == shown), None)
-        if known is not None:
-            ended_question = replace(ended, id=shown, pages=known.pages, core=known.core, origin=known.origin)
-            self._inbox.show(ended_question)
+        """Show the end of a question of another replica. A later event may replace this end."""
+        local_number = self._numbers.setdefault((replica, number), ENDED_NUMBER)
+        local = next((each for each in self._inbox.questions() if each.id == local_number), None)
+        if local is not None:
+            self._inbox.show(
+                replace(ended, id=local_number, pages=local.pages, core=local.core, origin=local.origin)
+            )
 
     def _forget_ended(self) -> None:
-        for origin, shown in list(self._numbers.items()):
-            if self._inbox.waiting(shown) is None:
+        for origin, number in list(self._numbers.items()):
+            if self._inbox.waiting(number) is None:
                 del self._numbers[origin]
-                self._origins.pop(shown, None)
+                self._origins.pop(number, None)
 
     async def _read_all(self, replica: str) -> None:
-        for number, question in (await self._questions.of(replica)).items():
+        for number, question in (await self._questions.waiting_of(replica)).items():
             self._show(replica, number, question)
 
     def _follow_replicas(self) -> None:
@@ -296,9 +307,9 @@ class SharedInbox:
         others = self._living.others
         self._inbox.audience_elsewhere = sum(each.people for each in others.values())
         for replica in others.keys() - self._known_replicas:
-            self._do(self._read_all(replica))
+            self._start_chore(self._read_all(replica))
         if others.keys() != self._known_replicas:
-            self._do(self._clear())
+            self._start_chore(self._clear())
         self._known_replicas = frozenset(others)
 
     async def _clear(self) -> None:
@@ -306,29 +317,29 @@ class SharedInbox:
         lost.
         """
         await self._pause(GRACE_S)
-        shown = [origin for origin, number in self._numbers.items() if self._inbox.waiting(number)]
-        for replica in {replica for replica, _ in shown}:
+        waiting_origins = [origin for origin, number in self._numbers.items() if self._inbox.waiting(number)]
+        for replica in {replica for replica, _ in waiting_origins}:
             is_alive = replica in self._living.others
-            waiting = await self._questions.of(replica) if is_alive else {}
+            stored = await self._questions.waiting_of(replica) if is_alive else {}
             reason = "it is over" if is_alive else "its replica is lost"
-            for origin in shown:
-                if origin[0] == replica and origin[1] not in waiting and origin in self._numbers:
+            for origin in waiting_origins:
+                if origin[0] == replica and origin[1] not in stored and origin in self._numbers:
                     self._withdraw(origin, reason)
 
     def _withdraw(self, origin: tuple[str, int], reason: str) -> None:
         """Mark a question as withdrawn. If its replica publishes the question again, it is shown again."""
-        shown = self._numbers.pop(origin)
-        self._origins.pop(shown, None)
-        question = self._inbox.waiting(shown)
+        number = self._numbers.pop(origin)
+        self._origins.pop(number, None)
+        question = self._inbox.waiting(number)
         if question is not None:
-            over = replace(question, state=QuestionState.WITHDRAWN, reason=reason, ended=time.time())
-            self._inbox.show(over)
+            withdrawn = replace(question, state=QuestionState.WITHDRAWN, reason=reason, ended=time.time())
+            self._inbox.show(withdrawn)
 
     def _begin_again(self) -> None:
         """Write the waiting questions again when the engine is back, and read those of other replicas."""
         for question in self._inbox.questions():
             if question.state is QuestionState.WAITING and not question.core:
-                self._do(self._end_as_decided(question.id))
+                self._start_chore(self._end_as_decided(question.id))
                 self._on_question(question)
         self._known_replicas = frozenset()
         self._follow_replicas()
@@ -337,10 +348,13 @@ class SharedInbox:
         """Sleep, but end early if the inbox closes."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._over.wait()
+                await self._closing.wait()
 
-    def _do(self, work: Coroutine[Any, Any, object]) -> None:
-        """Start work with the engine. If the engine cannot be reached, `_begin_again` repeats it later."""
+    def _start_chore(self, work: Coroutine[Any, Any, object]) -> None:
+        """Start a background task with the engine.
+
+        If the engine cannot be reached, `_begin_again` later publishes and reads all questions again.
+        """
 
         async def attempt() -> None:
             try:
@@ -373,16 +387,17 @@ def _shortened(answer: Answer) -> Answer:
     return replace(answer, other=answer.other[:MAX_ANSWER_LENGTH])
 
 
-def _in_own_words(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:
-    """Replace the texts in an answer by the texts of this replica's pages, because other replicas may show
-    masked texts."""
-    return tuple(_in_words_of(*each) for each in zip(pages, ended.pages, ended.answers, strict=False))
+def _with_own_labels(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:
+    """Return the answers with the texts of this replica's pages, because other replicas may show masked
+    texts.
+    """
+    return tuple(_with_own_labels_of(*each) for each in zip(pages, ended.pages, ended.answers, strict=False))
 
 
-def _in_words_of(page: Page, shown_page: Page, answer: Answer) -> Answer:
-    own = [option.label for option in page.options]
-    labels = dict(zip((option.label for option in shown_page.options), own, strict=False))
-    labels |= {label: label for label in own}  # other replicas may show fewer options
+def _with_own_labels_of(page: Page, shown_page: Page, answer: Answer) -> Answer:
+    own_labels = [option.label for option in page.options]
+    labels = dict(zip((option.label for option in shown_page.options), own_labels, strict=False))
+    labels |= {label: label for label in own_labels}  # other replicas may show fewer options
     is_default = answer.other == shown_page.default.other
     return Answer(
         tuple(labels.get(each, each) for each in answer.selected),

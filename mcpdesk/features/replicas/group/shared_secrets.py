@@ -9,13 +9,13 @@ from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 
 KEY_BYTES = 24
 SECRET_BYTES = 32
-ROTATE_S = 24 * 3600.0
-"""Seconds for which a secret signs before a new secret replaces it."""
-VALID_S = 2 * ROTATE_S
+ROTATION_PERIOD_S = 24 * 3600.0
+"""Seconds for which a secret is used to sign, before a new secret replaces it."""
+SECRET_TTL_S = 2 * ROTATION_PERIOD_S
 """Seconds after its creation for which a secret is accepted."""
 SIGNING_DELAY_S = 10.0
-"""Seconds before a new secret signs. In this time every replica reads it."""
-READ_S = 2.0
+"""Seconds before a new secret is used to sign. In this time every replica reads it."""
+READ_PERIOD_S = 2.0
 
 ROTATE = """
 local now = redis.call('TIME')
@@ -41,9 +41,9 @@ class SharedSecrets:
         self.api_key = ""
         """API key of callers, or "" until it has been read."""
         self.signing_keys: tuple[bytes, ...] = ()
-        """Secrets for `requestState`.
+        """Secrets for `requestState`. Empty until they have been read.
 
-        The first secret signs, and all are accepted. Empty until they have been read.
+        The first secret is used to sign. A signature with any of the secrets is accepted.
         """
         self._engine = engine
         self._read_task: asyncio.Task[None] | None = None
@@ -61,26 +61,29 @@ class SharedSecrets:
 
     async def _keep_reading(self) -> None:
         while True:
-            await asyncio.sleep(READ_S)
+            await asyncio.sleep(READ_PERIOD_S)
             await self._read()
 
     async def _read(self) -> None:
         try:
             if not self.api_key:
-                self.api_key = await self._created_or_stored("api-key")
+                self.api_key = await self._get_or_create_secret("api-key")
             new = secrets.token_urlsafe(SECRET_BYTES)
             now, *stored = await self._engine.script(
-                ROTATE, [self._engine.key("round-secrets")], [new, ROTATE_S, VALID_S, SIGNING_DELAY_S]
+                ROTATE,
+                [self._engine.key("round-secrets")],
+                [new, ROTATION_PERIOD_S, SECRET_TTL_S, SIGNING_DELAY_S],
             )
         except EngineUnavailable:
             return
         created = [(float(at), secret) for secret, at in zip(stored[::2], stored[1::2], strict=True)]
-        # Other replicas may not know a new secret yet. It is accepted but does not sign.
-        settled = [secret for at, secret in created if at <= float(now) - SIGNING_DELAY_S]
-        unsettled = [secret for at, secret in created if at > float(now) - SIGNING_DELAY_S]
-        self.signing_keys = (*settled, *unsettled)
+        # Other replicas may not have read a new secret yet, so it is accepted but not used to sign.
+        signing = [secret for at, secret in created if at <= float(now) - SIGNING_DELAY_S]
+        too_new = [secret for at, secret in created if at > float(now) - SIGNING_DELAY_S]
+        self.signing_keys = (*signing, *too_new)
 
-    async def _created_or_stored(self, name: str) -> str:
+    async def _get_or_create_secret(self, name: str) -> str:
+        """Return the stored secret of this name. If none is stored, create and store one."""
         key = self._engine.key(name)
         new_key = secrets.token_urlsafe(KEY_BYTES)
         await self._engine.run(lambda client: client.set(key, new_key, nx=True))

@@ -15,12 +15,12 @@ from mcpdesk.features.replicas.group.forwarding import ReplicaSilent, SocketReje
 from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
 from mcpdesk.features.replicas.http.sending_on import (
     RESPONSE_TIMEOUT_S,
+    forward_request,
+    forwarded_headers,
+    holder_of_call,
     holder_of_job,
-    holder_of_running,
-    may_be_sent_on,
+    may_be_forwarded,
     request_state,
-    send_on,
-    sent_headers,
     task_of,
 )
 from mcpdesk.features.replicas.http.shared_copies import SharedCopies
@@ -43,12 +43,11 @@ from mcpdesk.transports.http.sessions.session_records import hashed
 from mcpdesk.transports.http.site import Site
 
 REPLICA_LOST = "the machine that ran this call stopped before it answered; it may or may not have run"
-INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
+INTERNAL_ERROR_CODE = b'"code":%d' % ErrorCode.INTERNAL_ERROR
 
 
 class OtherReplicas(SharedCopies):
-    """Connection of one listener to the other replicas: it forwards requests that another replica must
-    answer."""
+    """Forwards requests of one listener to the replica that must answer them."""
 
     def __init__(self, site: Site, sessions: HttpSessions, replicas: ReplicaGroup) -> None:
         super().__init__(sessions, replicas, lambda: site.rules.api_key)
@@ -57,16 +56,16 @@ class OtherReplicas(SharedCopies):
     async def answer(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Forward a message to the replica that has the job, task or round that the message names.
+        """Forward a message to the replica with the program, task or round that the message names.
 
-        None if this replica must answer it. Raises: StorageError.
+        Return the response, or None if this replica must answer. Raises: StorageError.
         """
         replicas = self._replicas
         method = message.get("method")
         if method is None:
-            return await self._answer_for_another(request, session, message, body)
+            return await self._forward_response(request, session, message, body)
         if "id" not in message:
-            if session is not None and may_be_sent_on(request):
+            if session is not None and may_be_forwarded(request):
                 self.pass_on(session, message)
             return None
         task = task_of(message)
@@ -74,36 +73,36 @@ class OtherReplicas(SharedCopies):
             holder, moved = await holder_of_job(request, replicas, task)
             if moved is not None:
                 return moved
-        elif may_be_sent_on(request):
-            holder = await holder_of_running(message, replicas)
+        elif may_be_forwarded(request):
+            holder = await holder_of_call(message, replicas)
         else:
             return None
         if holder in ("", replicas.id):
             return None
         try:
-            return await send_on(request, replicas, holder, body)
-        except ReplicaSilent as silent:
-            # A parked (suspended) call may continue on that replica, so it must not begin here as well. A
-            # task can be answered from its record.
-            return None if task else try_again(silent, readable_id(message))
+            return await forward_request(request, replicas, holder, body)
+        except ReplicaSilent as error:
+            # A suspended call may continue on that replica, so it must not start here as well. A request
+            # about a task can be answered from the record of the task.
+            return None if task else try_again(error, readable_id(message))
         except TransportError:  # the replica has just ended
-            second = "" if task else await replicas.round_holder(request_state(message))
-            if second in ("", replicas.id, holder):
+            next_holder = "" if task else await replicas.round_holder(request_state(message))
+            if next_holder in ("", replicas.id, holder):
                 return None
         try:
-            return await send_on(request, replicas, second, body)
-        except TransportError as gone:
-            return try_again(ReplicaSilent(str(gone)), readable_id(message))
+            return await forward_request(request, replicas, next_holder, body)
+        except TransportError as error:
+            return try_again(ReplicaSilent(str(error)), readable_id(message))
 
-    async def _answer_for_another(
+    async def _forward_response(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Forward a client's response to the replica that sent the request.
+        """Forward a client's response to the replica that sent the request to the client.
 
         None if this replica sent the request. Raises: StorageError.
         """
         replicas = self._replicas
-        if session is None or session.shared is None or not may_be_sent_on(request):
+        if session is None or session.shared is None or not may_be_forwarded(request):
             return None
         number = str(message.get("id")).rpartition("-")[2]
         block = (
@@ -115,19 +114,20 @@ class OtherReplicas(SharedCopies):
         if holder in ("", replicas.id):
             return None
         try:
-            return await send_on(request, replicas, holder, body, RESPONSE_TIMEOUT_S)
-        except ReplicaSilent as silent:
-            return try_again(silent)
+            return await forward_request(request, replicas, holder, body, RESPONSE_TIMEOUT_S)
+        except ReplicaSilent as error:
+            return try_again(error)
         except TransportError:
             return plain_error(404, "No request waits for this answer: the machine that asked has stopped")
 
     async def stream(
         self, request: web.BaseRequest, session: HttpSession, caller: Principal, last: str | None
     ) -> web.StreamResponse:
-        """Send a stream of a shared session.
+        """Send a stream of a shared session to a client that resumes or opens it.
 
-        It is the stream of a call here or on another replica, or the standing stream (for messages that
-        belong to no request). Raises: StorageError.
+        The stream belongs to a call on this or another replica, or it is the standing stream (for messages
+        that belong to no request). `last` is the `Last-Event-ID` of the client, or None. Raises:
+        StorageError.
         """
         position = session.events.find(last) if last else None
         if position is not None and position[0] is not session.standing:
@@ -139,13 +139,13 @@ class OtherReplicas(SharedCopies):
                 piece for number, piece in session.standing.events if after is not None and number > after
             ]
             since = position_of(events[-1]) if events else parse_event_id(last or "")
-            going_on = self._continued(session, None if since is None else since.bus_position)
-            return await stream_events(request, session, caller, session.standing, after, going_on)
+            continuation = self._continuation(session, None if since is None else since.bus_position)
+            return await stream_events(request, session, caller, session.standing, after, continuation)
         if start.call is not None:
-            return await self._forwarded_call(request, session, caller, start, start.call)
-        return await self._forwarded_standing(request, session, caller, start)
+            return await self._send_call_stream(request, session, caller, start, start.call)
+        return await self._send_standing_stream(request, session, caller, start)
 
-    async def _forwarded_call(
+    async def _send_call_stream(
         self,
         request: web.BaseRequest,
         session: HttpSession,
@@ -165,15 +165,15 @@ class OtherReplicas(SharedCopies):
         lost_response = codec.error_response(
             marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, REPLICA_LOST)
         )
-        # If the engine lost its data, no holder is known until the holder reports itself again.
+        # If the engine lost its data, the holder is unknown until it registers again.
         loop = asyncio.get_running_loop()
-        patient_until = loop.time() + RESPONSE_TIMEOUT_S
+        deadline = loop.time() + RESPONSE_TIMEOUT_S
 
         def is_held() -> bool:
-            return replicas.is_alive(holder) or loop.time() < patient_until
+            return replicas.is_alive(holder) or loop.time() < deadline
 
-        stream_query = {"holder": holder, "stream": position.stream, "after": position.number}
-        ask = partial(replicas.sessions.publish, "wanted", identifier, **stream_query)
+        facts = {"holder": holder, "stream": position.stream, "after": position.number}
+        ask = partial(replicas.sessions.publish, "wanted", identifier, **facts)
         stream = replicas.streams.open(
             identifier,
             position,
@@ -184,7 +184,7 @@ class OtherReplicas(SharedCopies):
         )
         return await stream_events(request, session, caller, stream, position.number)
 
-    async def _forwarded_standing(
+    async def _send_standing_stream(
         self,
         request: web.BaseRequest,
         session: HttpSession,
@@ -198,41 +198,41 @@ class OtherReplicas(SharedCopies):
         """
         replicas, identifier = self._replicas, hashed(session.id)
         holder = await replicas.sessions.holder(identifier, position.stream // STREAMS_PER_PROCESS)
-        if holder not in ("", replicas.id) and may_be_sent_on(request):
+        if holder not in ("", replicas.id) and may_be_forwarded(request):
             try:
-                return await send_on(request, replicas, holder, within_s=RESPONSE_TIMEOUT_S)
-            except ReplicaSilent as silent:
-                return try_again(silent)
+                return await forward_request(request, replicas, holder, within_s=RESPONSE_TIMEOUT_S)
+            except ReplicaSilent as error:
+                return try_again(error)
             except TransportError:
                 pass  # the replica has ended
-        left = await replicas.streams.events_after(identifier, position)
-        since = position_of(left[-1]) if left else position
-        going_on = self._continued(session, None if since is None else since.bus_position, left)
-        return await stream_events(request, session, caller, session.standing, None, going_on)
+        events = await replicas.streams.events_after(identifier, position)
+        since = position_of(events[-1]) if events else position
+        continuation = self._continuation(session, None if since is None else since.bus_position, events)
+        return await stream_events(request, session, caller, session.standing, None, continuation)
 
-    def _continued(
-        self, session: HttpSession, since: BusPosition | None, left: Collection[bytes] = ()
+    def _continuation(
+        self, session: HttpSession, since: BusPosition | None, events: Collection[bytes] = ()
     ) -> Continuation:
-        """Return the standing stream of a session that continues on this replica.
+        """Return a continuation of a session's standing stream on this replica.
 
-        `since` is the position of the client after the events in `left`, or None if it is unknown. The stream
-        ends at once if another replica should have it. It also ends while the engine is unavailable, because
-        missed events are then unknown. The client reconnects.
+        The client first receives `events`. Then its position is `since`, or None if that is unknown. The
+        stream ends at once if this replica is about to stop, or if the missed events cannot be read. The
+        client then reconnects.
         """
         session.events.bus_position = lambda: since
 
         async def catch_up() -> bool:
             return not session.events.is_leaving and await self.catch_up_on_stream(session, since)
 
-        return Continuation(left, catch_up, lambda: self.note_position(session))
+        return Continuation(events, catch_up, lambda: self.note_position(session))
 
     async def post(self, request: web.BaseRequest, owner: str, most_bytes: int) -> web.StreamResponse | None:
         """Forward a message to the replica that has the stream. None if no replica has the stream."""
-        if owner in ("", self.mark) or not may_be_sent_on(request):
+        if owner in ("", self.mark) or not may_be_forwarded(request):
             return None
         try:
             body = await read_body(request, most_bytes)
-            return await send_on(request, self._replicas, owner, body)
+            return await forward_request(request, self._replicas, owner, body)
         except RequestRefused as refused:
             return refused.answer
         except StorageError as error:
@@ -252,15 +252,15 @@ class OtherReplicas(SharedCopies):
             return moved
         try:
             if is_socket:
-                soonest = min(callers, key=lambda each: each.expires or float("inf"))
-                return await _relay(request, self._replicas, holder, soonest)
-            return await send_on(request, self._replicas, holder)
+                first_to_expire = min(callers, key=lambda each: each.expires or float("inf"))
+                return await _relay(request, self._replicas, holder, first_to_expire)
+            return await forward_request(request, self._replicas, holder)
         except TransportError:
             return None  # the replica has just ended
 
     def is_cut_off(self, body: bytes | None) -> bool:
-        """Return True if an answer may be an error because the engine is unavailable."""
-        return bool(self._replicas.away) and body is not None and INTERNAL in body
+        """Return True if a response body may be an internal error that an outage of the engine caused."""
+        return bool(self._replicas.away) and body is not None and INTERNAL_ERROR_CODE in body
 
 
 async def _relay(
@@ -272,7 +272,9 @@ async def _relay(
     may_move: bool = True,
 ) -> web.StreamResponse:
     """Forward the WebSocket of another replica. Raises: TransportError if the WebSocket cannot be opened."""
-    headers = {name: value for name, value in sent_headers(request).items() if not name.startswith("Sec-")}
+    headers = {
+        name: value for name, value in forwarded_headers(request).items() if not name.startswith("Sec-")
+    }
     answer: web.StreamResponse | None = None
     try:
         async with replicas.socket_of(replica, request.raw_path, headers) as texts:

@@ -30,17 +30,17 @@ PROGRAM_TOOLS = ("ReadBgOutput", "KillBgTask")
 """Built-in tools that must run on the replica that has the program in their argument `task_id`."""
 
 
-def may_be_sent_on(request: web.BaseRequest) -> bool:
+def may_be_forwarded(request: web.BaseRequest) -> bool:
     """Return True if a client sent the request itself, and no other replica forwarded it."""
     return FORWARDED_HEADER not in request.headers
 
 
-def sent_headers(request: web.BaseRequest) -> dict[str, str]:
+def forwarded_headers(request: web.BaseRequest) -> dict[str, str]:
     """Return the headers that are forwarded to another replica."""
     return {name: value for name, value in request.headers.items() if name.lower() not in OMITTED_HEADERS}
 
 
-async def send_on(
+async def forward_request(
     request: web.BaseRequest,
     replicas: ReplicaGroup,
     replica: str,
@@ -53,34 +53,34 @@ async def send_on(
     within `within_s` seconds. Raises: TransportError if the replica cannot be reached; ReplicaSilent if it
     does not respond; StorageError.
     """
-    response, moved = await _answer_of(request, replicas, replica, body, within_s)
+    response, moved = await _forward_once(request, replicas, replica, body, within_s)
     if moved and replicas.is_alive(moved) and moved != replicas.id:
-        response, moved = await _answer_of(request, replicas, moved, body, within_s)
+        response, moved = await _forward_once(request, replicas, moved, body, within_s)
     if moved:
-        raise TransportError("it has moved to a replica that has ended")
+        raise TransportError("the job has moved to a replica that has ended, or moved twice")
     return response
 
 
-async def _answer_of(
+async def _forward_once(
     request: web.BaseRequest, replicas: ReplicaGroup, replica: str, body: bytes, within_s: float | None
 ) -> tuple[web.StreamResponse, str]:
-    """Send the response of another replica to the client.
+    """Send the response of another replica to the client. Return the response and "".
 
-    If the response names a further replica, return the name of that replica and send nothing.
+    If the response names a further replica, send nothing, and return the id of that replica instead of "".
     """
     response, connection = web.StreamResponse(), connection_of(request)
-    headers = sent_headers(request)
+    headers = forwarded_headers(request)
     try:
         async with replicas.answer_of(
             replica, request.method, request.raw_path, headers, body, within_s
         ) as answer:
             if moved := next((value for name, value in answer.headers if name == MOVED_HEADER), ""):
                 return response, moved
-            copied = CIMultiDict(
-                (name, it) for name, it in answer.headers if name.lower() not in OMITTED_HEADERS
+            response_headers = CIMultiDict(
+                (name, value) for name, value in answer.headers if name.lower() not in OMITTED_HEADERS
             )
-            copied.update(CONFINED)
-            response = web.StreamResponse(status=answer.status, headers=copied)
+            response_headers.update(CONFINED)
+            response = web.StreamResponse(status=answer.status, headers=response_headers)
             await response.prepare(request)
             async for piece in answer.chunks():
                 await response.write(piece)
@@ -97,38 +97,38 @@ async def _answer_of(
 async def holder_of_job(
     request: web.BaseRequest, replicas: ReplicaGroup, identifier: str
 ) -> tuple[str, web.Response | None]:
-    """Return the replica that has a job which is not here, or an empty tuple if no replica has it.
+    """Return the id of the other replica that has a job, and None. The id is "" if no other replica has it.
 
-    If another replica forwarded the request, return a response instead. It names the replica that now has the
-    job. Raises: StorageError.
+    If another replica forwarded the request, return "" and a response that names the replica with the job.
+    Raises: StorageError.
     """
-    first = mark_of(identifier)
-    is_first_hop = may_be_sent_on(request)
-    if is_first_hop and first != replicas.id and replicas.is_alive(first):
-        return first, None
+    creator = mark_of(identifier)
+    is_first_hop = may_be_forwarded(request)
+    if is_first_hop and creator != replicas.id and replicas.is_alive(creator):
+        return creator, None
     holder = await replicas.job_holder(identifier)
     if is_first_hop or not holder:
         return holder, None
     return "", plain_error(421, "Another machine now has the job", {MOVED_HEADER: holder})
 
 
-async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> str:
-    """Return the replica that runs the program or round in a request, or "" if no replica runs it.
+async def holder_of_call(message: dict[str, Any], replicas: ReplicaGroup) -> str:
+    """Return the id of the replica that has the program or round of a request, or "".
 
     Raises: StorageError.
     """
     if program := _program_of(message):
         return replicas.holder_of(program)
     state = request_state(message)
-    parked = mark_of(round_of(state)) if state else ""
-    if not parked or replicas.is_alive(parked):
-        return parked
-    # The first replica has ended. If another replica ran the round again, a repeated request gets its result.
+    suspending = mark_of(round_of(state)) if state else ""
+    if not suspending or replicas.is_alive(suspending):
+        return suspending
+    # That replica has ended. If another replica ran the round again, a repeated request gets its result.
     return await replicas.round_holder(state)
 
 
 def task_of(message: dict[str, Any]) -> str:
-    """Return the task that a request names, or "" if the request names no task or several."""
+    """Return the task that a request names, or "". If a listen request names several, return the first."""
     method, params = message["method"], message.get("params")
     if method not in TASK_METHODS or not isinstance(params, dict):
         return ""

@@ -1,8 +1,8 @@
-"""Copies on this replica of sessions that all replicas share.
+"""Local copies of the sessions that all replicas share.
 
 The first request of a session on this replica creates the copy. When a client changes a session, the change
-is written to the engine before the client gets the answer. Other replicas report their changes over the event
-bus. Other calls do not access the engine.
+is written to the engine before the client gets the response. Other replicas report their changes over the
+event bus. Requests that do not change a session do not access the engine.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class SharedCopies(OtherProcesses):
-    """Copies of one listener."""
+    """Copies of the sessions of one listener."""
 
     def __init__(self, sessions: HttpSessions, replicas: ReplicaGroup, key: Callable[[], str]) -> None:
         self.mark = replicas.id
@@ -72,8 +72,8 @@ class SharedCopies(OtherProcesses):
         shared = await self._replicas.sessions.join(hashed(identifier), endpoint.key, owners)
         if shared is None:
             return None
-        if (known := self._copies.get(shared.id)) is not None:
-            return known if known.is_for(caller) else None  # the copy was created in the meantime
+        if (copy := self._copies.get(shared.id)) is not None:
+            return copy if copy.is_for(caller) else None  # the copy was created in the meantime
         session = self._sessions.make(endpoint, peer, caller, identifier, shared.block % MAX_BLOCKS)
         self._register(session, shared)
         try:
@@ -89,11 +89,11 @@ class SharedCopies(OtherProcesses):
 
     async def write(self, session: HttpSession) -> None:
         """Write the changes of a session. Raises: StorageError."""
-        known = session.shared
-        assert known is not None
+        base = session.shared
+        assert base is not None
         owner = seal(session.id, session.owner, self._key())
-        now = replace(known, state=session.dialogue.state, owner=owner, used=self._replicas.clock())
-        written = await self._replicas.sessions.write(now, known.state)
+        changed = replace(base, state=session.dialogue.state, owner=owner, used=self._replicas.clock())
+        written = await self._replicas.sessions.write(changed, base.state)
         if written is None:
             self._sessions.drop(session)
             raise StorageError("the session was ended on another machine")
@@ -101,7 +101,7 @@ class SharedCopies(OtherProcesses):
         session.shared = written
 
     def write_changed(self, used: Iterable[HttpSession]) -> Iterable[HttpSession]:
-        """Write the sessions that were changed or used."""
+        """Schedule a write of each of these sessions that has changed. Return no sessions."""
         for session in used:
             if self._is_changed(session):
                 self.start_chore(self._write_quietly(session))
@@ -109,13 +109,13 @@ class SharedCopies(OtherProcesses):
 
     def _is_changed(self, session: HttpSession) -> bool:
         """Return True if a session has changed since it was written, or was written long ago."""
-        known = session.shared
-        if known is None:
+        written = session.shared
+        if written is None:
             return False
-        if known.used < self._replicas.clock() - min(60.0, self._sessions.ttl_s / 10):
+        if written.used < self._replicas.clock() - min(60.0, self._sessions.ttl_s / 10):
             return True
         owner = seal(session.id, session.owner, self._key())
-        return session.dialogue.state != known.state or owner != known.owner
+        return session.dialogue.state != written.state or owner != written.owner
 
     async def end(self, session: HttpSession) -> None:
         """End a session on all replicas. Raises: StorageError."""
@@ -139,13 +139,13 @@ class SharedCopies(OtherProcesses):
             stored = await self._replicas.sessions.read(session.shared.id)
         except StorageError:
             return
-        left_s = 0.0 if stored is None else stored.used + self._sessions.ttl_s - self._replicas.clock()
+        remaining_s = 0.0 if stored is None else stored.used + self._sessions.ttl_s - self._replicas.clock()
         if stored is None:
             self._sessions.drop(session)
-        elif left_s <= 0:
+        elif remaining_s <= 0:
             self._sessions.end(session, "the session expired")
         else:
-            session.touched = time.monotonic() - self._sessions.ttl_s + left_s
+            session.touched = time.monotonic() - self._sessions.ttl_s + remaining_s
 
     def forget(self, session: HttpSession) -> None:
         """Remove the copy of a session."""
@@ -161,7 +161,7 @@ class SharedCopies(OtherProcesses):
             self._replicas.streams.remove_soon(hashed(session.id), session.events.archived)
 
     def push(self, session: HttpSession, message: bytes) -> None:
-        """Give a message to the replica that has the session's stream now or will have it later."""
+        """Send a message to the replica that serves the session's stream now or later."""
         if session.shared is not None:
             self._replicas.sessions.publish("message", session.shared.id, message=message)
 
@@ -173,7 +173,8 @@ class SharedCopies(OtherProcesses):
     async def catch_up_on_stream(self, session: HttpSession, since: BusPosition | None) -> bool:
         """Send the missed events on a session's stream, which this replica serves from now on.
 
-        `since` is the position of the client, or None. Return False if the missed events cannot be read.
+        `since` is the client's position on the event bus, or None if it is unknown. Return False if the
+        missed events cannot be read.
         """
         assert session.shared is not None
         shared, identifier = self._replicas.sessions, session.shared.id
@@ -205,7 +206,7 @@ class SharedCopies(OtherProcesses):
         try:
             await self._replicas.sessions.end(identifier)
         except StorageError as error:
-            log.warning("a session that ended here may be used on other machines until it expires: %s", error)
+            log.warning("a session that ended here can be used on other machines until it expires: %s", error)
 
     async def _write_quietly(self, session: HttpSession) -> None:
         try:
@@ -245,7 +246,7 @@ class SharedCopies(OtherProcesses):
             session.dialogue.accept_message(codec.decode(facts["message"]), NULL_OUTLET, {}, None)
 
     def _hand_over(self, session: HttpSession | None, identifier: str, facts: Mapping[str, Any]) -> None:
-        """End a stream here, because the client has reconnected to another replica."""
+        """Write a stream to the engine and end it here, because its client reads it at another replica."""
         number, after = facts["stream"], facts["after"]
         position = None if session is None else session.events.find(f"{number}:{after}")
         if position is None:
@@ -267,10 +268,10 @@ class SharedCopies(OtherProcesses):
 
     async def _refresh(self, session: HttpSession) -> None:
         """Read the stored state of a session. Raises: StorageError."""
-        known = session.shared
-        assert known is not None
-        stored = await self._replicas.sessions.read(known.id)
-        if stored is not None and session.shared is known and stored.version > known.version:
-            session.shared = replace(stored, block=known.block)
+        local = session.shared
+        assert local is not None
+        stored = await self._replicas.sessions.read(local.id)
+        if stored is not None and session.shared is local and stored.version > local.version:
+            session.shared = replace(stored, block=local.block)
             state: SessionState = stored.state
             session.dialogue.catch_up(state)

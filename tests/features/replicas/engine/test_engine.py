@@ -14,15 +14,15 @@ import pytest
 from mcpdesk.errors import DeskUserError, StorageError
 from mcpdesk.features.replicas.engine import engine as engines
 from mcpdesk.features.replicas.engine.engine import (
+    CHECK_PERIOD_S,
     COMMAND_TIMEOUT_S,
     DURATION_BOUNDS_S,
-    WATCH_S,
     Engine,
     EngineFigures,
     EngineRefusal,
     EngineUnavailable,
     connect,
-    shown,
+    without_login,
 )
 from mcpdesk.features.replicas.engine.engine_database import EngineDatabase
 from mcpdesk.features.replicas.engine.engine_jobs import EngineJobTable
@@ -173,8 +173,8 @@ async def test_an_engine_that_takes_no_writes_is_up_and_not_writable(
     await until(lambda: engine.status.is_writable)
     assert probed.backs == 1
     assert probed.told == [
-        f"{engine.shown} refuses writes: {engine_reason(probed)}",
-        f"{engine.shown} accepts writes again",
+        f"{engine.display_url} refuses writes: {engine_reason(probed)}",
+        f"{engine.display_url} accepts writes again",
     ]
 
 
@@ -208,7 +208,7 @@ async def test_an_engine_that_holds_back_writes_is_away_until_it_takes_them(
     for _ in range(3):
         with pytest.raises(EngineUnavailable, match="did not answer"):
             await probed.engine.run(lambda client: client.get("a"))
-        await asyncio.sleep(WATCH_S)
+        await asyncio.sleep(CHECK_PERIOD_S)
     server.ask("CLIENT", "UNPAUSE")
     await until(lambda: probed.engine.status.is_writable)
     assert [each.rpartition("/0 ")[2] for each in probed.told] == [
@@ -343,7 +343,7 @@ async def test_events_told_while_the_engine_is_away_are_heard_when_it_is_back(
     ],
 )
 def test_urls_are_shown_without_their_secrets(url: str, seen: str) -> None:
-    assert shown(url) == seen
+    assert without_login(url) == seen
 
 
 @pytest.mark.parametrize("url", ["http://host", "redis://host:port", "redis+sentinel://host:26379"])
@@ -401,10 +401,10 @@ async def test_a_cluster_keeps_what_one_server_keeps(tmp_path: Path) -> None:
         questions = EngineQuestions(engine, one)
         asked = Question(3, "calc", "ada", "dig", (Page("Deeper?"),), 1.0, 2.0)
         await questions.write(asked, "one", 3, 60.0)
-        assert await questions.of("one") == {3: asked}
+        assert await questions.waiting_of("one") == {3: asked}
         assert await questions.end("one", 3, Ending.OWN, "a", asked, asked)
         assert not await questions.end("one", 3, Ending.OWN, "b", asked, asked)
-        assert await questions.of("one") == {}
+        assert await questions.waiting_of("one") == {}
         await engine.close()
 
 
