@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from mcpdesk.cli.reach import ask_input, reach_options, server_folder
-from mcpdesk.client.configs.client_places import is_discovered
+from mcpdesk.client.configs.client_places import is_client_server
 from mcpdesk.client.configs.program_names import plain_name, program_name
 from mcpdesk.client.oauth.login_options import NO_OPTIONS
 from mcpdesk.client.targets import (
@@ -220,7 +220,7 @@ def server_name(text: str, target: Target) -> str:
     """Derive a server's name from its folder, file, entry, host or program."""
     if isinstance(target, FolderTarget):
         return target.path.name
-    if is_discovered(text):
+    if is_client_server(text):
         return plain_name(text.partition(":")[2])
     if not isinstance(target, CommandTarget):
         return plain_name(urlsplit(target.url).hostname or "server")

@@ -14,7 +14,7 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.printing import CANNOT_CONNECT, print_message, print_text
 from mcpdesk.cli.reach import account_name, agreement, ask_input, given_login, login_flags
 from mcpdesk.client.config_files import is_config_file
-from mcpdesk.client.configs.client_places import is_discovered
+from mcpdesk.client.configs.client_places import is_client_server
 from mcpdesk.client.targets import UrlTarget, client_hint, find_target, split_target
 from mcpdesk.errors import AuthorizationError, CallError, DeskUserError
 from mcpdesk.transports.clean_terminal import is_terminal
@@ -130,7 +130,7 @@ def server_at(target: str, reach: Reach) -> UrlTarget:
     """Return the URL that a target names, with the options of its entry. Raises: DeskUserError for any other
     server, because only a URL has a login.
     """
-    if "://" not in target and not is_discovered(target) and not _is_in_file(target):
+    if "://" not in target and not is_client_server(target) and not _is_in_file(target):
         hint = client_hint(target) or "Name a URL, or a server of a client such as cursor:github."
         raise DeskUserError(f"{target[:200]!r} is not a URL.", hint)
     resolved = find_target(target, os.environ, ask_input, agreement(reach))

@@ -222,10 +222,10 @@ def _with_module(arguments: list[str]) -> list[str]:
 def _is_path(word: str) -> bool:
     if "://" in word or os.sep in word or Path(word).exists():
         return True
-    from mcpdesk.client.configs.client_places import is_discovered
+    from mcpdesk.client.configs.client_places import is_client_server
     from mcpdesk.client.configs.python_commands import module_target
 
-    if is_discovered(word) or module_target(word, Path.cwd()) is not None:
+    if is_client_server(word) or module_target(word, Path.cwd()) is not None:
         return True
     return any(word in each.open_connection_names() for each in features_with("open_connection_names"))
 

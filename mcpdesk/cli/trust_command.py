@@ -10,8 +10,8 @@ import click
 
 from mcpdesk.cli.printing import aligned, print_message, print_text
 from mcpdesk.cli.reach import can_ask, print_untrusted
-from mcpdesk.client.config_files import parsed, read_config, read_text
-from mcpdesk.client.configs.client_places import config_places
+from mcpdesk.client.config_files import parse_config, read_config, read_text
+from mcpdesk.client.configs.client_places import config_paths
 from mcpdesk.client.configs.formats import sections
 from mcpdesk.client.trust import TrustStore, untrusted
 from mcpdesk.errors import DeskUserError
@@ -87,8 +87,8 @@ def _config_file(client: str) -> Path:
 
     `client` may also be the path of a file.
     """
-    candidates = config_places(client, Path.home(), Path.cwd(), os.environ)
+    candidates = config_paths(client, Path.home(), Path.cwd(), os.environ)
     existing = [path for path in candidates if path.is_file()]
     if len(existing) > 1:
-        existing = [path for path in existing if sections(parsed(path, read_text(path)))] or existing
+        existing = [path for path in existing if sections(parse_config(path, read_text(path)))] or existing
     return (existing or candidates)[0].resolve()

@@ -25,7 +25,7 @@ class ListShape(NamedTuple):
 
 _NAME_TYPES: dict[str, type] = {"name": str, "uri": str, "uriTemplate": str, "title": str, "description": str}
 _TOOL_TYPES = _NAME_TYPES | {"inputSchema": dict, "outputSchema": dict, "annotations": dict}
-SHAPES: dict[str, ListShape] = {
+LIST_SHAPES: dict[str, ListShape] = {
     "tools/list": ListShape("tools", _TOOL_TYPES, ("name", "inputSchema")),
     "tools/call": ListShape("content", {"type": str}, ("type",)),
     "resources/list": ListShape("resources", _NAME_TYPES, ("uri",)),
@@ -35,9 +35,9 @@ SHAPES: dict[str, ListShape] = {
     "resources/read": ListShape("contents", {"uri": str, "text": str, "blob": str, "mimeType": str}),
     "prompts/get": ListShape("messages", {"role": str, "content": dict}, ("role", "content")),
 }
-"""List in the result of each method. Results of other methods may be any object."""
+"""List in the result of each method. Results of other methods are not checked."""
 
-_BLOCKS: dict[str, tuple[tuple[str, type], ...]] = {
+_BLOCK_FIELDS: dict[str, tuple[tuple[str, type], ...]] = {
     "text": (("text", str),),
     "image": (("data", str), ("mimeType", str)),
     "audio": (("data", str), ("mimeType", str)),
@@ -51,14 +51,14 @@ Unknown types, which later revisions may add, are not checked.
 
 _TEXT = {"type": "string"}
 _TEXT_LIST = {"type": "array", "items": _TEXT}
-_TITLED = {"type": "object", "required": ["const"], "properties": {"const": _TEXT, "title": _TEXT}}
+_TITLED_OPTION = {"type": "object", "required": ["const"], "properties": {"const": _TEXT, "title": _TEXT}}
 _CHOICES = {
     "enum": _TEXT_LIST,
     "enumNames": _TEXT_LIST,
-    "oneOf": {"type": "array", "items": _TITLED},
-    "anyOf": {"type": "array", "items": _TITLED},
+    "oneOf": {"type": "array", "items": _TITLED_OPTION},
+    "anyOf": {"type": "array", "items": _TITLED_OPTION},
 }
-_NUMBERS = (
+_NUMERIC_KEYWORDS = (
     *("minLength", "maxLength", "minItems", "maxItems"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
 )
@@ -69,7 +69,7 @@ _FIELD = {
         "type": {"enum": ["string", "number", "integer", "boolean", "array"]},
         **dict.fromkeys(("title", "description", "format", "pattern"), _TEXT),
         "multipleOf": {"type": "number", "exclusiveMinimum": 0},
-        **{bound: {"type": "number"} for bound in _NUMBERS},
+        **{bound: {"type": "number"} for bound in _NUMERIC_KEYWORDS},
         **_CHOICES,
         "items": {"type": "object", "properties": _CHOICES},
     },
@@ -117,33 +117,33 @@ _SAMPLING = {
         "stopSequences": _TEXT_LIST,
     },
 }
-_QUESTIONS = {"elicitation/create": _ELICITATION, "sampling/createMessage": _SAMPLING}
+_QUESTION_SCHEMAS = {"elicitation/create": _ELICITATION, "sampling/createMessage": _SAMPLING}
 """Schema of the parameters of a question, by method. Source: MCP client/sampling, client/elicitation."""
 
 
 def without_invalid_items(method: str, result: JSONObject, faults: list[str]) -> JSONObject:
     """Return the result of a list method without its invalid items.
 
-    An invalid cursor is left out too. The reason for each omission is added to `faults`. Raises:
-    InvalidAnswer if there is no list.
+    An invalid cursor is also removed. The reason for each removal is added to `faults`. Raises: InvalidAnswer
+    if the result has no list.
     """
-    shape = SHAPES[method]
+    shape = LIST_SHAPES[method]
     cursor = result.get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
-        faults.append(f"nextCursor is {value_excerpt(cursor)}, not a text; the list was ended there")
+        faults.append(f"nextCursor is {value_excerpt(cursor)}, not a string; the list ends with this page")
         result = {key: value for key, value in result.items() if key != "nextCursor"}
-    good, items = [], result.get(shape.key)
+    valid_items, items = [], result.get(shape.key)
     if items is None and shape.key in result:
         faults.append(f"{shape.key} is null; it was read as an empty list")
         items = []
     if not isinstance(items, list):
-        raise _invalid(method, f"the result has no list called {shape.key}", result)
+        raise _invalid_answer(method, f"the result has no list called {shape.key}", result)
     for index, item in enumerate(items):
-        if fault := _item_fault(item, shape) or _special_fault(method, item):
+        if fault := _item_fault(item, shape) or _method_fault(method, item):
             faults.append(f"{shape.key} {index}{fault}")
         else:
-            good.append(item)
-    return {**result, shape.key: good}
+            valid_items.append(item)
+    return {**result, shape.key: valid_items}
 
 
 def checked_result(method: str, result: JSONObject) -> JSONObject:
@@ -154,24 +154,24 @@ def checked_result(method: str, result: JSONObject) -> JSONObject:
     cursor = result.get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
         raise InvalidAnswer("nextCursor is not a string", excerpt=value_excerpt(cursor))
-    if method not in SHAPES:
+    if method not in LIST_SHAPES:
         return result
-    shape = SHAPES[method]
+    shape = LIST_SHAPES[method]
     is_optional = method == "tools/call" and "structuredContent" in result and shape.key not in result
     items = [] if is_optional else result.get(shape.key)
     if not isinstance(items, list):
-        raise _invalid(method, f"the result has no list called {shape.key}", result)
+        raise _invalid_answer(method, f"the result has no list called {shape.key}", result)
     for index, item in enumerate(items):
-        if reason := _item_fault(item, shape) or _special_fault(method, item):
-            raise _invalid(method, f"{shape.key} {index}{reason}", item)
+        if reason := _item_fault(item, shape) or _method_fault(method, item):
+            raise _invalid_answer(method, f"{shape.key} {index}{reason}", item)
     if method == "tools/call" and not isinstance(result.get("isError", False), bool):
-        raise _invalid(method, "isError is neither true nor false", result)
+        raise _invalid_answer(method, "isError is neither true nor false", result)
     return result
 
 
 def question_fault(method: str, params: Any) -> str:
     """Return the error in the parameters of a question, or an empty string."""
-    if method not in _QUESTIONS:
+    if method not in _QUESTION_SCHEMAS:
         return ""
     failure = next(iter(_question_schema(method).iter_errors(params)), None)
     if failure is None:
@@ -183,15 +183,15 @@ def question_fault(method: str, params: Any) -> str:
 def _question_schema(method: str) -> jsonschema_rs.Validator:
     import jsonschema_rs
 
-    return jsonschema_rs.validator_for(_QUESTIONS[method], offline=True)
+    return jsonschema_rs.validator_for(_QUESTION_SCHEMAS[method], offline=True)
 
 
-def _invalid(method: str, reason: str, value: Any) -> InvalidAnswer:
+def _invalid_answer(method: str, reason: str, value: Any) -> InvalidAnswer:
     return InvalidAnswer(f"{method}: {reason}", excerpt=value_excerpt(value))
 
 
 def _item_fault(item: Any, shape: ListShape) -> str:
-    """Return the error in an item, or an empty string. It ends a sentence such as `tools 3 has no name`."""
+    """Return the fault of an item as the end of a sentence such as `tools 3 has no name`, or ""."""
     if not isinstance(item, dict):
         return " is not an object"
     for field, expected in shape.fields.items():
@@ -203,7 +203,8 @@ def _item_fault(item: Any, shape: ListShape) -> str:
     return ""
 
 
-def _special_fault(method: str, item: JSONObject) -> str:
+def _method_fault(method: str, item: JSONObject) -> str:
+    """Return the violation of a rule that only items of this method have, or an empty string."""
     if method == "tools/list":
         if not item["name"]:
             return " has no name"
@@ -212,7 +213,7 @@ def _special_fault(method: str, item: JSONObject) -> str:
     if method == "skills/list" and (fault := entry_fault(item)):
         return f"{_name_of(item)}: {fault}"
     if method == "tools/call":
-        for field, expected in _BLOCKS.get(item["type"], ()):
+        for field, expected in _BLOCK_FIELDS.get(item["type"], ()):
             if not isinstance(item.get(field), expected):
                 return f", {item['type']}, has no {field}"
     return ""

@@ -39,10 +39,10 @@ MAX_LAST_LINES = 20
 """Number of last lines of stderr that are kept, to explain why a program ended."""
 BUFFERING_NOTE = "it answered only when its input was closed; it must flush its output after each message"
 MAX_QUOTED_LENGTH = 80
-"""Maximum number of characters that a remark quotes of a line that is not a message."""
+"""Maximum number of characters of a stray output line that a remark quotes."""
 INCOMPLETE_S = 2.0
 """Time limit in seconds for the next line of a message that spans several lines."""
-LATE_ANSWERS = 1
+ALLOWED_LATE_ANSWERS = 1
 """Number of responses that may arrive after stdin was closed. If more arrive, the program probably does not
 flush its output.
 
@@ -106,11 +106,11 @@ class ChildProcess(ConnectedTransport):
         self._on_log, self._on_stray = on_log, on_stray
         self._on_started, self._on_ended = on_started, on_ended
         self._receive: Receive = lambda incoming: None
-        self._has_stray_output = False
+        self._has_reported_stray_output = False
         self._run: ProgramRun | None = None
-        self._last_run: ProgramRun | None = None
-        """Run that has ended. None before the first end."""
-        self._end: ProgramEnded | None = None
+        self._latest_run: ProgramRun | None = None
+        """Latest run that has ended, or None before the first end."""
+        self._latest_end: ProgramEnded | None = None
 
     @property
     def is_open(self) -> bool:
@@ -127,13 +127,13 @@ class ChildProcess(ConnectedTransport):
     @property
     def unexpected_bytes(self) -> str:
         """Description of output that is not a usable message, or that arrived too late."""
-        run = self._run or self._last_run
+        run = self._run or self._latest_run
         if run is None:
             return ""
-        if run.late_answers > LATE_ANSWERS:
+        if run.late_answers > ALLOWED_LATE_ANSWERS:
             return BUFFERING_NOTE
-        if run.unread:
-            text = excerpt(run.unread)[:MAX_QUOTED_LENGTH]
+        if run.unterminated_output:
+            text = excerpt(run.unterminated_output)[:MAX_QUOTED_LENGTH]
             return f"it wrote {text!r} without a newline, which ends a message"
         return ""
 
@@ -143,14 +143,14 @@ class ChildProcess(ConnectedTransport):
         if self._run is not None:
             return
         self._run = await ProgramRun.start(
-            self._program, self._received, self._too_long, self._on_log, self._ended
+            self._program, self._on_stdout_line, self._on_too_long_line, self._on_log, self._on_program_end
         )
         self._on_started(self._run.pid)
 
     async def send(self, message: JSONObject) -> None:
         """Write a message, waiting while the pipe is full. Raises: ProgramEnded."""
         if self._run is None:
-            raise self._end or Unreachable("the program is not running")
+            raise self._latest_end or Unreachable("the program is not running")
         await self._run.write(codec.encode(message) + b"\n")
 
     async def close(self) -> None:
@@ -158,21 +158,21 @@ class ChildProcess(ConnectedTransport):
         if self._run is not None:
             await self._run.end()
 
-    def _ended(self, code: int, last_lines: Sequence[str]) -> None:
-        self._last_run, self._run = self._run, None
-        self._end = ProgramEnded(code, last_lines)
-        self._replies.fail(self._end)
-        self._on_ended(self._end)
+    def _on_program_end(self, code: int, last_lines: Sequence[str]) -> None:
+        self._latest_run, self._run = self._run, None
+        self._latest_end = ProgramEnded(code, last_lines)
+        self._replies.fail(self._latest_end)
+        self._on_ended(self._latest_end)
 
-    def _too_long(self) -> None:
+    def _on_too_long_line(self) -> None:
         self._replies.fail(InvalidAnswer(f"a line of its answer exceeds {MAX_LINE_BYTES} bytes"))
 
-    def _received(self, line: bytes, read: ReadFrame | None) -> None:
+    def _on_stdout_line(self, line: bytes, read: ReadFrame | None) -> None:
         if self._replies.deliver(line, self._receive, read):
             return
         self._on_stray(line)
-        if not self._has_stray_output:
-            self._has_stray_output = True
+        if not self._has_reported_stray_output:
+            self._has_reported_stray_output = True
             self._receive(Incoming(None, b"", (stdout_remark(line),)))
 
 
@@ -193,22 +193,22 @@ class ProgramRun(asyncio.SubprocessProtocol):
         on_end: Callable[[int, Sequence[str]], None],
     ) -> None:
         self._on_line, self._on_long_line, self._on_log, self._on_end = on_line, on_long_line, on_log, on_end
-        self._lane = OrderedFrameQueue(self._framed, self._pause)
-        self._output = MessageFramer(MAX_LINE_BYTES)
-        self._log = LineFramer(MAX_LOG_LINE_BYTES, keeps_indent=True)
+        self._frame_queue = OrderedFrameQueue(self._process_frame, self._pause)
+        self._output_framer = MessageFramer(MAX_LINE_BYTES)
+        self._log_framer = LineFramer(MAX_LOG_LINE_BYTES, keeps_indent=True)
         self._incomplete_timer: asyncio.TimerHandle | None = None
         """Timer after which an incomplete message is split into lines."""
-        self._mute_timer: asyncio.TimerHandle | None = None
+        self._closed_stdout_timer: asyncio.TimerHandle | None = None
         """Timer after which a program that has closed its stdout is ended."""
         self._is_ending = False
         self.late_answers = 0
         """Number of responses that arrived after stdin was closed."""
         self._last_lines: deque[str] = deque(maxlen=MAX_LAST_LINES)
-        self._may_write = asyncio.Event()
-        self._may_write.set()
+        self._can_write = asyncio.Event()
+        self._can_write.set()
         self._transport: asyncio.SubprocessTransport
-        self._lingering: asyncio.TimerHandle | None = None
-        self.is_over = asyncio.Event()
+        self._linger_timer: asyncio.TimerHandle | None = None
+        self.ended_event = asyncio.Event()
 
     @classmethod
     async def start(
@@ -237,7 +237,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise Unreachable(await asyncio.to_thread(_cannot_start, program, error)) from None
+            raise Unreachable(await asyncio.to_thread(_start_failure, program, error)) from None
         return run
 
     @property
@@ -246,16 +246,16 @@ class ProgramRun(asyncio.SubprocessProtocol):
         return self._transport.get_pid()
 
     @property
-    def unread(self) -> bytes:
-        """Beginning of the output that awaits a newline."""
-        return self._output.begun[:MAX_LOG_LINE_BYTES]
+    def unterminated_output(self) -> bytes:
+        """Beginning of a line of output that has no newline yet."""
+        return self._output_framer.begun[:MAX_LOG_LINE_BYTES]
 
     async def write(self, line: bytes) -> None:
         """Write a line, then wait until the pipe has room again."""
         stdin = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(STDIN))
         if stdin is not None and not stdin.is_closing():
             stdin.write(line)
-            await self._may_write.wait()
+            await self._can_write.wait()
 
     async def end(self) -> None:
         """End the program, first by closing its stdin, then with signals to its process group."""
@@ -267,7 +267,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
                 _signal_group(self.pid, number)
             with suppress(TimeoutError):
                 async with asyncio.timeout(EXIT_TIMEOUT_S):
-                    await self.is_over.wait()
+                    await self.ended_event.wait()
                 return
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -276,60 +276,60 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def pause_writing(self) -> None:
         """Pause writing, because the pipe is full."""
-        self._may_write.clear()
+        self._can_write.clear()
 
     def resume_writing(self) -> None:
         """Resume writing."""
-        self._may_write.set()
+        self._can_write.set()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Process output of the program."""
         if fd == STDERR:
-            self._logged(self._log.feed(data))
+            self._process_log_lines(self._log_framer.feed(data))
             return
-        self._deliver(self._output.feed(data))
+        self._deliver(self._output_framer.feed(data))
         if self._incomplete_timer is not None:
             self._incomplete_timer.cancel()
             self._incomplete_timer = None
         loop = asyncio.get_running_loop()
-        if self._output.is_within_message:
-            self._incomplete_timer = loop.call_later(INCOMPLETE_S, self._give_up)
-        elif self._output.may_be_unterminated:
-            self._incomplete_timer = loop.call_later(UNTERMINATED_S, self._take_unterminated)
+        if self._output_framer.is_within_message:
+            self._incomplete_timer = loop.call_later(INCOMPLETE_S, self._split_incomplete)
+        elif self._output_framer.may_be_unterminated:
+            self._incomplete_timer = loop.call_later(UNTERMINATED_S, self._flush_unterminated)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         """Flush buffered output when a pipe is closed."""
         if fd == STDIN:
-            self._may_write.set()
+            self._can_write.set()
         elif fd == STDOUT:
-            self._take_unterminated()
-            for frame in self._output.close():
-                self._lane.put(frame, _cut)
-            self._mute_timer = asyncio.get_running_loop().call_later(
+            self._flush_unterminated()
+            for frame in self._output_framer.close():
+                self._frame_queue.put(frame, _with_cut_remark)
+            self._closed_stdout_timer = asyncio.get_running_loop().call_later(
                 CLOSED_STDOUT_WAIT_S, self._end_without_stdout
             )
         else:
-            self._logged([self._log.close()])
+            self._process_log_lines([self._log_framer.close()])
 
     def process_exited(self) -> None:
         """Kill the process group after the program exits, because a child may keep the pipes open."""
-        self._lane.when_empty(self._wait_for_output)
+        self._frame_queue.when_empty(self._wait_for_output)
         _signal_group(self.pid, signal.SIGKILL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end once the program and its output have ended."""
-        for timer in (self._lingering, self._incomplete_timer, self._mute_timer):
+        for timer in (self._linger_timer, self._incomplete_timer, self._closed_stdout_timer):
             if timer is not None:
                 timer.cancel()
-        self._may_write.set()
-        self.is_over.set()
-        code = self._transport.get_returncode()
+        self._can_write.set()
+        self.ended_event.set()
+        return_code = self._transport.get_returncode()
         self._transport.close()
-        ended = -signal.SIGKILL if code is None else code
-        self._lane.when_empty(lambda: self._on_end(ended, list(self._last_lines)))
+        exit_code = -signal.SIGKILL if return_code is None else return_code
+        self._frame_queue.when_empty(lambda: self._on_end(exit_code, list(self._last_lines)))
 
     def _wait_for_output(self) -> None:
-        self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
+        self._linger_timer = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
     def _end_without_stdout(self) -> None:
         """End a program that has closed its stdout but still runs, because it cannot answer requests.
@@ -339,29 +339,32 @@ class ProgramRun(asyncio.SubprocessProtocol):
         """
         if self._is_ending or self._transport.get_returncode() is not None:
             return
-        self._logged([b"mcpdesk ends this program, because it closed its standard output"])
+        self._process_log_lines([b"mcpdesk ends this program, because it closed its standard output"])
         _signal_group(self.pid, signal.SIGTERM)
-        self._mute_timer = asyncio.get_running_loop().call_later(EXIT_TIMEOUT_S, self._kill_without_stdout)
+        self._closed_stdout_timer = asyncio.get_running_loop().call_later(
+            EXIT_TIMEOUT_S, self._kill_without_stdout
+        )
 
     def _kill_without_stdout(self) -> None:
         if self._transport.get_returncode() is None:  # otherwise another process group may have the number
             _signal_group(self.pid, signal.SIGKILL)
 
-    def _give_up(self) -> None:
+    def _split_incomplete(self) -> None:
+        """Deliver an incomplete message as separate lines."""
         self._incomplete_timer = None
-        self._deliver(self._output.give_up())
+        self._deliver(self._output_framer.give_up())
 
-    def _take_unterminated(self) -> None:
+    def _flush_unterminated(self) -> None:
         self._incomplete_timer = None
-        if frame := self._output.take_unterminated():
-            self._lane.put(frame, _unterminated)
+        if frame := self._output_framer.take_unterminated():
+            self._frame_queue.put(frame, _with_unterminated_remark)
 
     def _deliver(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
-            self._lane.put(frame)
+            self._frame_queue.put(frame)
 
-    def _framed(self, frame: bytes, read: ReadFrame | None) -> None:
-        if frame and self._is_ending and self.late_answers <= LATE_ANSWERS:
+    def _process_frame(self, frame: bytes, read: ReadFrame | None) -> None:
+        if frame and self._is_ending and self.late_answers <= ALLOWED_LATE_ANSWERS:
             read = read or read_frame(frame, is_line=True)
             self.late_answers += any(map(is_answer, read.messages))
         if frame:
@@ -375,20 +378,20 @@ class ProgramRun(asyncio.SubprocessProtocol):
         if stdout is not None and not stdout.is_closing():
             (stdout.pause_reading if is_paused else stdout.resume_reading)()
 
-    def _logged(self, lines: Sequence[bytes]) -> None:
+    def _process_log_lines(self, lines: Sequence[bytes]) -> None:
         for line in lines:
             if text := line.decode("utf-8", "replace").rstrip():
                 self._last_lines.append(text)
                 self._on_log(text)
 
 
-def _unterminated(read: ReadFrame) -> ReadFrame:
+def _with_unterminated_remark(read: ReadFrame) -> ReadFrame:
     """Add the remark that no newline follows a message."""
     text = "no newline follows the message; each message must end with one"
     return replace(read, remarks=(*read.remarks, Remark(RemarkKind.UNTERMINATED, text)))
 
 
-def _cut(read: ReadFrame) -> ReadFrame:
+def _with_cut_remark(read: ReadFrame) -> ReadFrame:
     """Name the end of the output as the reason why the last message is incomplete.
 
     Its request then fails because the program ended.
@@ -408,16 +411,17 @@ def _refuse_nul(program: ProgramCommand) -> None:
         raise ValueError("embedded null byte")
 
 
-def _cannot_start(program: ProgramCommand, error: Exception) -> str:
-    name = program.argv[0]
+def _start_failure(program: ProgramCommand, error: Exception) -> str:
+    """Return the reason why a program cannot be started. Reads the file system."""
+    program_name = program.argv[0]
     if isinstance(error, FileNotFoundError):
         if program.folder is not None and not program.folder.is_dir():
             return f"its working folder {program.folder} does not exist"
-        return f"program {name!r} does not exist"
+        return f"program {program_name!r} does not exist"
     if isinstance(error, PermissionError):
-        return f"{name!r} is not executable"
+        return f"{program_name!r} is not executable"
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return f"{name!r} cannot be started: {reason}"
+    return f"{program_name!r} cannot be started: {reason}"
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from mcpdesk.client.configs.entries import configured_server
 from mcpdesk.client.configs.entry_values import InvalidEntry, OnlyInClient
 from mcpdesk.client.configs.fastmcp_file import fastmcp_server, is_fastmcp
-from mcpdesk.client.configs.formats import ConfigFormat, Repeats, known_formats, sections
+from mcpdesk.client.configs.formats import ConfigFormat, RepeatableObject, known_formats, sections
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
@@ -102,19 +102,19 @@ def is_config_file(text: str) -> bool:
 def read_config(path: Path) -> ConfigFile:
     """Read a file. Raises: DeskUserError with the file, line and reason."""
     text = read_text(path)
-    document = parsed(path, text)
+    document = parse_config(path, text)
     if is_fastmcp(document):
         return ConfigFile(path, (fastmcp_server(path, document),), {}, sha256_of(text))
-    here = sections(document)
-    if not here and path.name == "mcp.json" and isinstance(document, dict) and "name" in document:
+    file_sections = sections(document)
+    if not file_sections and path.name == "mcp.json" and isinstance(document, dict) and "name" in document:
         raise NoServers(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")
-    if not here:
+    if not file_sections:
         hint = (
             f'Write {{"mcpServers": {{"name": {{"command": ...}}}}}}. Keys that are read: {known_formats()}.'
         )
         raise NoServers(f"{path} contains no servers.", hint)
     servers: list[ConfiguredServer] = []
-    for section in here:
+    for section in file_sections:
         repeated = set(section.repeated)
         for name, entry in section.entries:
             server = _read_entry(section.format, name, entry, section.project)
@@ -184,7 +184,7 @@ def language_of(path: Path, text: str) -> str:
     raise DeskUserError(f"{path}: this format is not supported.", hint)
 
 
-def parsed(path: Path, text: str) -> Any:
+def parse_config(path: Path, text: str) -> Any:
     """Parse the content of a file. Raises: DeskUserError with the line and reason."""
     language = language_of(path, text)
     hint = f"It must be {language}."
@@ -205,13 +205,13 @@ def parsed(path: Path, text: str) -> Any:
     except ValueError as error:  # TOML errors, and numbers that are too long
         match = re.search(r" \(at (?:line (\d+), column (\d+)|(end of document))\)$", str(error))
         reason = str(error)[: match.start()] if match else str(error)
-        at = f":{match[1]}:{match[2]}" if match and match[1] else ""
-        end = ", at the end" if match and match[3] else ""
-        raise DeskUserError(f"{path}{at}: {reason}{end}.", hint) from None
+        position = f":{match[1]}:{match[2]}" if match and match[1] else ""
+        end_text = ", at the end" if match and match[3] else ""
+        raise DeskUserError(f"{path}{position}: {reason}{end_text}.", hint) from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = Repeats(pairs)
+    members = RepeatableObject(pairs)
     if len(members) < len(pairs):
         members.repeated = tuple(
             name for name, count in Counter(name for name, _ in pairs).items() if count > 1
@@ -231,13 +231,13 @@ def without_comments(text: str) -> str:
     A byte order mark is replaced as well.
     """
 
-    def blanked(match: re.Match[str]) -> str:
-        matched = match[0]
-        has_end = not matched.startswith("/*") or (len(matched) > 3 and matched.endswith("*/"))
-        return re.sub(r"[^\n]", " ", matched) if matched[0] != '"' and has_end else matched
+    def blank(match: re.Match[str]) -> str:
+        token = match[0]
+        has_end = not token.startswith("/*") or (len(token) > 3 and token.endswith("*/"))
+        return re.sub(r"[^\n]", " ", token) if token[0] != '"' and has_end else token
 
     # Twice, because a comment may follow a trailing comma.
-    return _COMMENT.sub(blanked, _COMMENT.sub(blanked, re.sub("^\ufeff", " ", text)))
+    return _COMMENT.sub(blank, _COMMENT.sub(blank, re.sub("^\ufeff", " ", text)))
 
 
 def _inputs(document: Any) -> dict[str, InputVariable]:
@@ -249,10 +249,10 @@ def _inputs(document: Any) -> dict[str, InputVariable]:
 
 
 def _input(definition: Mapping[str, Any]) -> InputVariable:
-    listed = definition.get("options")
+    raw_options = definition.get("options")
     options = (
-        [each.get("value", each.get("label")) if isinstance(each, dict) else each for each in listed]
-        if isinstance(listed, list)
+        [each.get("value", each.get("label")) if isinstance(each, dict) else each for each in raw_options]
+        if isinstance(raw_options, list)
         else []
     )
     default = definition.get("default")

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
 from mcpdesk.client.answers.connection_faults import CONNECTION_BROKE
-from mcpdesk.client.answers.refusal_words import newest_named, repaired_error
+from mcpdesk.client.answers.refusal_words import newest_revision_in, repaired_error
 from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send, answer_alone
 from mcpdesk.client.negotiation import (
     Agreement,
@@ -58,7 +58,8 @@ Raises: ProtocolError to refuse the question; any other exception ends the call.
 """
 Questions: TypeAlias = Mapping[str, AnswerQuestion]
 """Handlers of the questions that the server may ask now, by method."""
-LISTS: JSONObject = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+_LIST_CHANGES = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
+LIST_CHANGES_FILTER: JSONObject = dict.fromkeys(_LIST_CHANGES, True)
 """Filter of a stateless subscription to changes of all lists."""
 
 
@@ -83,10 +84,8 @@ class ServerConnection:
         is_required_task: Callable[[str], bool] | None = None,
         extensions: Mapping[str, JSONObject] = MappingProxyType({}),
     ) -> None:
-        """`identity` is the name and version sent to the server.
-
-        `questions` returns the handlers of questions. `extensions` has the settings of the extensions to
-        declare, by id.
+        """`identity` is the name and version sent to the server. `questions` returns handlers of questions.
+        `extensions` has the settings of the extensions to declare, by id.
 
         If `revision` is given, no newer revision is tried. `agreement` is the result of an earlier
         negotiation. `log_level` requests log messages. `is_required_task` returns True for tools that only
@@ -103,21 +102,21 @@ class ServerConnection:
         self.skills = PublishedSkills(self.introduced, self.list_all, self.result)
         """Skills of the server. The content of a listed skill is verified when it is read."""
         self._ids = count(1)
-        self._opening = asyncio.Lock()
+        self._opening_lock = asyncio.Lock()
         self._is_attached = False
         self.awaited = "initialize"
-        """Method of the message of the handshake that the server has not accepted yet."""
-        self._is_unanswered = False
+        """Method of the handshake message that the server has not accepted yet."""
+        self._is_probe_unanswered = False
         """True if the probe for the newest revision was sent, but has no valid answer yet."""
         self.probe_outcome: ServerReply | CallError | None = None
         """Reply to the probe, or its error. None if the probe was not sent or not answered."""
-        self._running: dict[int, ClientCall] = {}
+        self._running_calls: dict[int, ClientCall] = {}
         """Running calls, by the id of their current request, which is also their progress token."""
-        self._unrelated = self._call("")
+        self._unrelated_call = self._call("")
         """Placeholder call for questions that belong to no known call."""
-        self._farewells = BackgroundMessages()
-        self._listening: asyncio.Task[None] | None = None
-        self._may_hear = asyncio.Event()
+        self._background_messages = BackgroundMessages()
+        self._listen_task: asyncio.Task[None] | None = None
+        self._can_receive = asyncio.Event()
         """Set once notifications can arrive, or if the transport has no stream for them."""
         self.listeners: list[Callable[[str, JSONObject], None]] = []
         """Called with the method and parameters of every notification."""
@@ -143,7 +142,7 @@ class ServerConnection:
 
     async def open(self) -> Agreement:
         """Connect and agree on a revision, unless already done. Return the agreement. Raises: CallError."""
-        async with self._opening:
+        async with self._opening_lock:
             if self._agreement is None or not self._transport.is_open or not self._is_attached:
                 with self._naming_target():
                     await self._connect()
@@ -209,20 +208,20 @@ class ServerConnection:
 
     def listen(self) -> None:
         """Receive notifications that belong to no request, if the transport has a stream for them."""
-        if self._listening is None:
-            self._listening = asyncio.get_running_loop().create_task(self._listen())
-            self._listening.add_done_callback(lambda task: task.cancelled() or task.exception())
+        if self._listen_task is None:
+            self._listen_task = asyncio.get_running_loop().create_task(self._listen())
+            self._listen_task.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def listening(self) -> None:
         """Listen, and wait until the stream is open. Servers may send questions of a call on this stream."""
         self.listen()
-        await self._may_hear.wait()
+        await self._can_receive.wait()
 
     async def wait_until_unsubscribed(self) -> None:
-        """Wait until no notification can arrive any more. Raises: CallError if disconnected."""
+        """Wait until no further notification can arrive. Raises: CallError if disconnected."""
         with self._naming_target():
-            if self._listening is not None:
-                await self._listening
+            if self._listen_task is not None:
+                await self._listen_task
             if not self._transport.is_open:
                 raise CallError("the connection ended")
             await self._transport.until_ended()
@@ -270,25 +269,25 @@ class ServerConnection:
             for listener in self.remark_listeners:
                 listener(remark, request)
 
-    async def _ask(
+    async def _roundtrip(
         self, transport: ClientTransport, message: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
         """Run one exchange and report remarks about the reply."""
         reply = await transport.exchange(message, headers, receive)
         self._report_remarks(reply.remarks, message["id"])
         if isinstance(reply.message, dict) and (reply.status < 400 or "jsonrpc" in reply.message):
-            mended, fault = repaired_error(reply.message)
+            repaired, fault = repaired_error(reply.message)
             if fault:
                 self.remark(Remark(RemarkKind.ERROR_SHAPE, fault), message["id"])
-                reply = replace(reply, message=mended)
+                reply = replace(reply, message=repaired)
         return reply
 
     async def close(self) -> None:
         """Close the connection. Running requests fail."""
-        for task in [self._listening, *self._unrelated.questions.values()]:
+        for task in [self._listen_task, *self._unrelated_call.questions.values()]:
             if task is not None:
                 task.cancel()
-        await self._farewells.end()
+        await self._background_messages.end()
         await self._transport.close()
 
     # opening
@@ -297,27 +296,27 @@ class ServerConnection:
         was_open = self._transport.is_open
         await self._transport.open(self._receive)
         if self._agreement is None or not was_open:
-            self._agreement = await self._agreed(self._agreement)
+            self._agreement = await self._negotiate(self._agreement)
         self._is_attached = True
         self._flows.revision = self._agreement.revision
         self._flows.mirrors = self._transport.mirrors_arguments
 
-    async def _agreed(self, earlier: Agreement | None) -> Agreement:
+    async def _negotiate(self, earlier: Agreement | None) -> Agreement:
         """Negotiate the newest revision that both sides support.
 
         `earlier` is the agreement before a reconnection. The revision of `earlier` is used again.
         """
         if earlier is None and self._revision is None:
-            agreement = await self._probed()
+            agreement = await self._probe()
             if agreement is not None:
                 return agreement
         revision = earlier.revision if earlier is not None else self._revision or LATEST_HANDSHAKE
         if revision.is_stateless:
             return earlier or Agreement(revision)
         try:
-            return await self._shaken(revision)
+            return await self._handshake_with_retry(revision)
         except RpcError as error:
-            # The server is a slow stateless server, which did not answer before the probe timed out.
+            # This may be a stateless server that was too slow to answer the probe in time.
             agreement = None
             if error.code == ErrorCode.UNSUPPORTED_VERSION and self._revision is None:
                 agreement = discovered(await self._discover())
@@ -336,7 +335,7 @@ class ServerConnection:
             self._transport = older
             return await self._run_handshake(V2024_11_05)
 
-    async def _shaken(self, revision: Revision) -> Agreement:
+    async def _handshake_with_retry(self, revision: Revision) -> Agreement:
         """Perform a handshake. If the server refuses the revision and names another one, try the other
         revision.
         """
@@ -344,24 +343,24 @@ class ServerConnection:
             return await self._run_handshake(revision)
         except (RpcError, HttpError) as error:
             text = f"{error.message} {error.data!r}" if isinstance(error, RpcError) else error.body
-            other = newest_named(text, revision)
+            other_revision = newest_revision_in(text, revision)
             is_refusal = isinstance(error, RpcError) or error.status in (400, 406, 415, 422)
-            if other is None or not is_refusal or self._revision is not None:
+            if other_revision is None or not is_refusal or self._revision is not None:
                 raise
-            return await self._run_handshake(other)
+            return await self._run_handshake(other_revision)
         except CallError:
             # A program that started slowly may end when it reads the probe for the newest revision.
-            if not self._is_unanswered or self._transport.is_open:
+            if not self._is_probe_unanswered or self._transport.is_open:
                 raise
-            self._is_unanswered = False
+            self._is_probe_unanswered = False
             await self._transport.open(self._receive)
-            return await self._shaken(revision)
+            return await self._handshake_with_retry(revision)
 
-    async def _probed(self) -> Agreement | None:
+    async def _probe(self) -> Agreement | None:
         """Send the probe, a first request that only servers of the stateless era support. Return the
         agreement, or None if the server needs a handshake.
 
-        A server that ends or answers invalidly because of the probe is also assumed to need a handshake.
+        A server that ends, or sends an invalid answer, because of the probe is assumed to need a handshake.
         """
         transport = self._transport
         try:
@@ -370,10 +369,10 @@ class ServerConnection:
                 if is_contradiction(reply):
                     reply = self.probe_outcome = await self._discover()
         except TimeoutError:
-            self._is_unanswered = True
+            self._is_probe_unanswered = True
             return None
         except InvalidAnswer as error:
-            self._is_unanswered, self.probe_outcome = True, error
+            self._is_probe_unanswered, self.probe_outcome = True, error
             return None
         except CallError as error:
             self.probe_outcome = error
@@ -390,18 +389,18 @@ class ServerConnection:
 
     async def _discover(self) -> ServerReply:
         message = self._message(LATEST, Send("server/discover", {}), None)
-        return await self._ask(self._transport, message, {}, self._receive)
+        return await self._roundtrip(self._transport, message, {}, self._receive)
 
     async def _run_handshake(self, revision: Revision) -> Agreement:
         transport = self._transport
-        opening = {
+        params = {
             "protocolVersion": revision.name,
             "capabilities": self._capabilities(has_changes=True),
             "clientInfo": self._identity,
         }
         self.awaited = "initialize"
-        message = self._message(revision, Send("initialize", opening), None)
-        reply = await self._ask(transport, message, {}, self._receive)
+        message = self._message(revision, Send("initialize", params), None)
+        reply = await self._roundtrip(transport, message, {}, self._receive)
         agreement, remarks = agreement_from(reply.response(message["id"]).value())
         for remark in remarks:
             self.remark(remark, message["id"])
@@ -411,7 +410,8 @@ class ServerConnection:
         if self._log_level is not None and "logging" in agreement.capabilities:
             self.awaited = "logging/setLevel"
             level = Send("logging/setLevel", {"level": self._log_level})
-            await self._ask(transport, self._message(agreement.revision, level, None), {}, self._receive)
+            message = self._message(agreement.revision, level, None)
+            await self._roundtrip(transport, message, {}, self._receive)
         return agreement
 
     async def _send_initialized(self, transport: ClientTransport, handshake: Id) -> None:
@@ -422,7 +422,7 @@ class ServerConnection:
             if (
                 not error.status
                 or error.status in REFUSAL_STATUSES | REDIRECT_STATUSES
-                or newest_named(error.body, LATEST)
+                or newest_revision_in(error.body, LATEST)
             ):
                 raise
             text = f"it refuses notifications/initialized: {error.message}; its sessions may be incomplete"
@@ -440,22 +440,22 @@ class ServerConnection:
 
     def send_later(self, request: Send, subject: str) -> None:
         """Send a request about an abandoned call in the background. Its outcome is ignored."""
-        self._farewells.begin(lambda: self.send(request, self._call(subject)))
+        self._background_messages.begin(lambda: self.send(request, self._call(subject)))
 
     async def send(self, step: Send, call: ClientCall) -> ServerResponse:
         """Run one exchange. If the server has lost the session, open a new session and retry once."""
-        used = self._agreement
+        agreement = self._agreement
         try:
             return await self._exchange(step, call)
         except SessionGone:
-            await self._replace_session(used)
+            await self._replace_session(agreement)
             return await self._exchange(step, call)
 
     async def _replace_session(self, old_agreement: Agreement | None) -> None:
         """Open a new session, unless a session was already opened after `old_agreement`."""
-        async with self._opening:
+        async with self._opening_lock:
             if self._agreement is old_agreement:
-                self._agreement = await self._agreed(old_agreement)
+                self._agreement = await self._negotiate(old_agreement)
                 self._flows.revision = self._agreement.revision
                 for notify in self.on_new_session:
                     notify()
@@ -467,17 +467,17 @@ class ServerConnection:
         identifier = message["id"]
         if step.is_main and call.observer is not None:
             call.observer.sent(identifier)
-        self._running[identifier] = call
+        self._running_calls[identifier] = call
         try:
             async with asyncio.TaskGroup() as call.group:
                 # Reading continues while a question is answered, because the server may withdraw the
                 # question.
                 receive = partial(self._receive, call=call)
-                reply = await self._ask(transport, message, step.headers, receive)
+                reply = await self._roundtrip(transport, message, step.headers, receive)
                 for task in call.questions.values():
                     task.cancel()
-        except BaseExceptionGroup as several:
-            error = several.exceptions[0]
+        except BaseExceptionGroup as group_error:
+            error = group_error.exceptions[0]
             self._cancel(identifier, agreement, error)
             raise error from None
         except BaseException as error:
@@ -485,17 +485,17 @@ class ServerConnection:
             raise
         finally:
             call.group = None
-            del self._running[identifier]
+            del self._running_calls[identifier]
         return reply.response(identifier, allowed_result_types(message))
 
     def _cancel(self, identifier: int, agreement: Agreement, error: BaseException) -> None:
         """Send `notifications/cancelled`, unless closing the connection already cancels the request."""
-        knows = agreement.revision.is_stateless and self._transport.closing_cancels
-        if isinstance(error, CallError) or knows:
+        is_cancelled_by_closing = agreement.revision.is_stateless and self._transport.closing_cancels
+        if isinstance(error, CallError) or is_cancelled_by_closing:
             return
         params = {"requestId": identifier, "reason": "the caller no longer waits"}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-        self._farewells.begin(lambda: self._transport.send(message))
+        self._background_messages.begin(lambda: self._transport.send(message))
 
     def _message(self, revision: Revision, step: Send, observer: CallObserver | None) -> JSONObject:
         identifier, params = next(self._ids), step.params
@@ -504,8 +504,9 @@ class ServerConnection:
         if revision.is_stateless:
             meta = request_meta(revision, self._identity, self._log_level)
             capabilities = meta_data.get(CAPABILITIES_KEY) if isinstance(meta_data, dict) else None
-            more = capabilities if isinstance(capabilities, dict) else {}
-            declared = with_capabilities(with_capabilities(self._capabilities(), step.capabilities), more)
+            added_capabilities = capabilities if isinstance(capabilities, dict) else {}
+            declared = with_capabilities(self._capabilities(), step.capabilities)
+            declared = with_capabilities(declared, added_capabilities)
             meta_data = {**(meta_data or {}), CAPABILITIES_KEY: declared}
         if observer is not None and step.method != "subscriptions/listen":  # a subscription has no progress
             meta["progressToken"] = identifier
@@ -537,8 +538,8 @@ class ServerConnection:
                     key: group.create_task(self._answer(each["method"], each.get("params", {}), call))
                     for key, each in requests.items()
                 }
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
+        except BaseExceptionGroup as group_error:
+            raise group_error.exceptions[0] from None
         return {key: task.result() for key, task in tasks.items()}
 
     async def _answer(self, method: str, params: JSONObject, call: ClientCall) -> JSONObject:
@@ -555,7 +556,7 @@ class ServerConnection:
 
     def _refuse(self, identifier: Id | float | None, refusal: ProtocolError) -> None:
         answer = {"error": codec.error_object(refusal)}
-        self._farewells.begin(lambda: self._respond(identifier, answer))
+        self._background_messages.begin(lambda: self._respond(identifier, answer))
 
     def _receive(self, incoming: Incoming, call: ClientCall | None = None) -> None:
         """Handle a request or notification of the server. `call` is the call that it belongs to, if known."""
@@ -584,7 +585,7 @@ class ServerConnection:
     def _on_request(self, identifier: Id, method: str, params: JSONObject, call: ClientCall | None) -> None:
         """Answer a request of the server in a separate task."""
         if method == "ping":
-            self._farewells.begin(lambda: self._respond(identifier, {"result": {}}))
+            self._background_messages.begin(lambda: self._respond(identifier, {"result": {}}))
             return
         if refusal := self._refusal(method, params):
             if refusal.code == ErrorCode.INVALID_PARAMS:
@@ -593,8 +594,8 @@ class ServerConnection:
             return
         is_related = call is not None and call.group is not None
         if call is None or call.group is None:
-            running = {id(each): each for each in self._running.values() if each.group is not None}
-            call = next(iter(running.values())) if len(running) == 1 else self._unrelated
+            calls = {id(each): each for each in self._running_calls.values() if each.group is not None}
+            call = next(iter(calls.values())) if len(calls) == 1 else self._unrelated_call
         if identifier in call.questions:
             text = f"the server repeated its request {method} before the answer; the repetition was ignored"
             self.remark(Remark(RemarkKind.QUESTION, text))
@@ -644,30 +645,31 @@ class ServerConnection:
 
     def _withdraw_question(self, identifier: Any) -> None:
         """Stop answering a question that the server withdrew."""
-        for call in (self._unrelated, *self._running.values()):
+        for call in (self._unrelated_call, *self._running_calls.values()):
             if is_id(identifier) and identifier in call.questions:
                 call.questions[identifier].cancel()
 
     def _progressed(self, params: JSONObject) -> None:
         token, progress, total = params.get("progressToken"), params.get("progress"), params.get("total")
-        call = self._running.get(token) if isinstance(token, int) else None
+        call = self._running_calls.get(token) if isinstance(token, int) else None
         if call is None or call.observer is None or not isinstance(progress, int | float):
             return
-        known = total if isinstance(total, int | float) else None
-        call.observer.progressed(progress, known, str(params.get("message") or ""))
+        known_total = total if isinstance(total, int | float) else None
+        call.observer.progressed(progress, known_total, str(params.get("message") or ""))
 
     def _acknowledged(self, params: JSONObject, call: ClientCall | None) -> None:
         """Report the acknowledgement of a subscription, found by its stream or its id."""
         meta = params.get("_meta")
         identifier = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None
-        subscribed = call or (self._running.get(identifier) if isinstance(identifier, int) else None)
-        if subscribed is not None and subscribed.observer is not None:
-            subscribed.observer.acknowledged()
+        if call is None and isinstance(identifier, int):
+            call = self._running_calls.get(identifier)
+        if call is not None and call.observer is not None:
+            call.observer.acknowledged()
 
     def _report_log(self, text: str, call: ClientCall | None) -> None:
         """Report a message to its call, or to all running calls if the message does not identify one."""
-        calls = [call] if call is not None else {id(each): each for each in self._running.values()}.values()
-        for each in calls:
+        calls = {id(each): each for each in ([call] if call is not None else self._running_calls.values())}
+        for each in calls.values():
             if each.observer is not None:
                 each.observer.on_log(text)
 
@@ -676,14 +678,14 @@ class ServerConnection:
         pace = RenewalPace()
         try:
             while True:
-                used = self._agreement
+                agreement = self._agreement
                 try:
-                    return await self._transport.listen(self._may_hear.set)
+                    return await self._transport.listen(self._can_receive.set)
                 except SessionGone as gone:
                     await pace.pause(gone, gone.has_received)
-                    await self._replace_session(used)
+                    await self._replace_session(agreement)
         finally:
-            self._may_hear.set()
+            self._can_receive.set()
 
     @contextmanager
     def _naming_target(self) -> Iterator[None]:

@@ -8,13 +8,16 @@ from mcpdesk.errors import DeskUserError
 
 
 def credential_headers(
-    token: str | None, api_key: str | None, api_key_header: str, more: Mapping[str, str] | None = None
+    token: str | None,
+    api_key: str | None,
+    api_key_header: str,
+    other_headers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the headers for every request: a bearer token, an API key and others.
 
     Raises: DeskUserError for a token or key that is not valid in a header.
     """
-    headers = dict(more or {})
+    headers = dict(other_headers or {})
     if api_key:
         headers[api_key_header] = _sendable(api_key, "key")
     if token:
@@ -22,14 +25,14 @@ def credential_headers(
     return headers
 
 
-def _sendable(secret: str, what: str) -> str:
+def _sendable(secret: str, secret_kind: str) -> str:
     """Return the secret if it is valid in a header.
 
     Raises: DeskUserError, which does not contain the secret.
     """
     if not (secret.isascii() and secret.isprintable()) or secret != secret.strip() or " " in secret:
         raise DeskUserError(
-            f"The {what} has characters that headers must not contain.",
+            f"The {secret_kind} has characters that headers must not contain.",
             "Check that it is complete and contains nothing else.",
         )
     return secret

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from mcpdesk.client.config_files import ConfigFile, NoServers, read_config
-from mcpdesk.client.configs.client_places import CLIENTS, ClientFile, client_named, paths, rows_of
+from mcpdesk.client.configs.client_places import CLIENTS, ClientFile, client_named, paths, platform_rows
 from mcpdesk.client.configs.program_names import program_name
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.errors import DeskUserError
@@ -157,7 +157,7 @@ def _existing(
     """Yield existing files, each once: of the folder, of its parents, of the user and of the system."""
     home, folder = home or Path.home(), (folder or Path.cwd()).resolve()
     variables = os.environ if environ is None else environ
-    rows = [row for row in rows_of() if row.client in clients]
+    rows = [row for row in platform_rows() if row.client in clients]
     known_paths: set[Path] = set()
     user_files = [
         (row, path)

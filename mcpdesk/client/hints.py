@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Any, NamedTuple
 
-from mcpdesk.client.answers.connection_faults import NO_HTTP, SPEAKS_TLS, WRONG_ENCODING
+from mcpdesk.client.answers.connection_faults import NOT_HTTP, SPEAKS_TLS, WRONG_ENCODING
 from mcpdesk.client.child_process import BUFFERING_NOTE, ProgramEnded
 from mcpdesk.client.transport import ENDLESS_REDIRECTS, REDIRECT_STATUSES, REFUSAL_STATUSES, excerpt
 from mcpdesk.errors import CallError, ConnectTimeout, HttpError, InvalidAnswer, Unreachable
@@ -188,7 +188,7 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return CERTIFICATE
         case HttpError(status=0) if WRONG_ENCODING in error.message:
             return BAD_ENCODING
-        case HttpError(status=0) if NO_HTTP in error.message:
+        case HttpError(status=0) if NOT_HTTP in error.message:
             is_other = SPEAKS_TLS in error.message or "status line" in error.message
             return OTHER_PROTOCOL if is_other else BROKEN_HTTP
         case HttpError(status=0) if "reached" not in error.message:

@@ -18,15 +18,15 @@ from mcpdesk.client.answers.http_answers import (
     READ_BYTES,
     HttpAnswer,
     checked_event,
-    framed,
-    lower,
+    complete_events,
+    lower_case_headers,
     refusal_text,
 )
-from mcpdesk.client.answers.large_frames import OnFrame, hand_on, read_on_thread
+from mcpdesk.client.answers.large_frames import OnFrame, deliver_frame, read_on_thread
 from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.answers.redirects import is_circular, redirect_target
 from mcpdesk.client.answers.refusal_words import is_lost_session
-from mcpdesk.client.answers.resumption import next_framer, not_resumed, pause_s, resuming
+from mcpdesk.client.answers.resumption import next_framer, pause_s, resumption_failure, resumption_headers
 from mcpdesk.client.oauth.named_addresses import AddressRefused, ServerAddresses, refusal
 from mcpdesk.client.timing import CLOSE_TIMEOUT_S, within
 from mcpdesk.client.transport import (
@@ -149,11 +149,13 @@ class HttpRequests:
             await asyncio.sleep(pause_s(framer))
             last_id, framer = framer.last_id, next_framer(framer)
             try:
-                async with self.answered("GET", resuming(framer) | dict(headers), follows=True) as answer:
+                async with self.answered(
+                    "GET", resumption_headers(framer) | dict(headers), follows=True
+                ) as answer:
                     if answer.status != 200:
                         if answer.status != 405 and broke is None:
                             reason = await refusal_text(answer)
-                            broke = InvalidAnswer(not_resumed(answer.status, reason))
+                            broke = InvalidAnswer(resumption_failure(answer.status, reason))
                         break
                     broke = None
                     reply = await self._read(answer, identifier, receive, framer)
@@ -193,14 +195,14 @@ class HttpRequests:
         Raises: HttpError if the server does not start a stream; InvalidAnswer for an event that is too large.
         """
         framer = framer or EventFramer(self._max_bytes)
-        request_headers = resuming(framer) | dict(headers or {})
+        request_headers = resumption_headers(framer) | dict(headers or {})
         async with self.answered("GET", request_headers, follows=True) as answer:
             if answer.status != 200 or answer.content_type != EVENT_STREAM:
                 body = excerpt(await answer.content.read(MAX_EXCERPT_LENGTH)) if answer.status >= 400 else ""
                 raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status, body=body)
             on_open()
             async for piece in answer.content.iter_any():
-                for event in framed(framer, piece):
+                for event in complete_events(framer, piece):
                     yield event
 
     @asynccontextmanager
@@ -315,7 +317,7 @@ class HttpRequests:
                     data += piece
                     if len(data) > MAX_METADATA_BYTES:
                         raise AuthorizationError(f"{step.what} has more than {MAX_METADATA_BYTES} bytes")
-                return FetchResult(answer.status, lower(answer), bytes(data))
+                return FetchResult(answer.status, lower_case_headers(answer), bytes(data))
 
     async def challenge(self) -> Challenge:
         """Return the server's challenge to a request without a token. Empty if no challenge is sent."""
@@ -339,7 +341,7 @@ class HttpRequests:
         challenges = answer.headers.getall("WWW-Authenticate", [])
         try:
             return await self._authorizer.renewed(
-                answer.status, lower(answer), challenges, token, attempt, self
+                answer.status, lower_case_headers(answer), challenges, token, attempt, self
             )
         except AuthorizationError as error:
             if explanation := await refusal_text(answer):
@@ -405,7 +407,7 @@ class StreamableHttp(ClientTransport):
     def unexpected_bytes(self) -> str:
         """Description of the bytes received instead of the latest answer."""
         reading = self._requests.reading
-        return "the request was sent, and no response has begun" if reading is None else reading.so_far
+        return "the request was sent, and no response has begun" if reading is None else reading.progress_text
 
     async def open(self, receive: Receive) -> None:
         """Store `receive`. The first request opens the connection."""
@@ -560,7 +562,7 @@ class SseChannel:
                 if event.name == "endpoint" and not self._post_url.done():
                     self._post_url.set_result(self._checked_post_url(event.data))
                 elif event.name == "message":
-                    hand_on(self._on_data, event.data, await read_on_thread(event.data))
+                    deliver_frame(self._on_data, event.data, await read_on_thread(event.data))
             raise HttpError("the server ended the connection")
         except CallError as error:
             self._fail(error)

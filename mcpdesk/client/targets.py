@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from mcpdesk.client.configs.client_places import CLIENTS, is_discovered
+from mcpdesk.client.configs.client_places import CLIENTS, is_client_server
 from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions
 from mcpdesk.errors import DeskUserError
 
@@ -98,7 +98,7 @@ def find_target(
         return CommandTarget(tuple(shlex.split(text[len(COMMAND) :])))
     if "://" in text:
         return UrlTarget(text, kind="ws" if text.startswith(("ws://", "wss://")) else "")
-    if is_discovered(text):
+    if is_client_server(text):
         from mcpdesk.client.discovery import discovered
 
         path, name = discovered(text)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from mcpdesk.client.answers.refusal_words import is_challenge, is_page, words
+from mcpdesk.client.answers.refusal_words import explanation, is_challenge, is_page
 from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
@@ -54,8 +54,8 @@ Raises: CallError to end the exchange that the message arrived in.
 def excerpt(data: bytes | str) -> str:
     """Return the beginning of an answer as one line, with control characters made visible."""
     text = data[: MAX_EXCERPT_LENGTH * 4].decode("utf-8", "replace") if isinstance(data, bytes) else data
-    words = " ".join(clean(text).split())
-    return words if len(words) <= MAX_EXCERPT_LENGTH else words[: MAX_EXCERPT_LENGTH - 1] + "…"
+    line = " ".join(clean(text).split())
+    return line if len(line) <= MAX_EXCERPT_LENGTH else line[: MAX_EXCERPT_LENGTH - 1] + "…"
 
 
 def value_excerpt(value: Any) -> str:
@@ -181,7 +181,7 @@ class ServerReply(Struct, frozen=True):
         if self.body.startswith(GZIP):
             return "a body compressed with gzip, and no matching Content-Encoding"
         if is_page(self.body, media_type):
-            return f"no JSON-RPC answer, but text/html: {excerpt(words(self.body, media_type))}"
+            return f"no JSON-RPC answer, but text/html: {excerpt(explanation(self.body, media_type))}"
         text = excerpt(self.body)[:MAX_QUOTED_LENGTH]
         return f"no JSON-RPC answer, but {media_type[:80] or 'no content type'}: {text}"
 
@@ -189,7 +189,7 @@ class ServerReply(Struct, frozen=True):
     def reason(self) -> str:
         """Server's explanation in a rejection, as one line."""
         if self.message is None:
-            return excerpt(words(self.body, self.headers.get("content-type", "")))
+            return excerpt(explanation(self.body, self.headers.get("content-type", "")))
         return excerpt(_reason(self.message))
 
     def failure(self) -> HttpError:

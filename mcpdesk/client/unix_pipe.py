@@ -8,7 +8,7 @@ import asyncio
 import socket
 from contextlib import suppress
 
-from mcpdesk.client.answers.large_frames import hand_on
+from mcpdesk.client.answers.large_frames import deliver_frame
 from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
 from mcpdesk.client.transport import Receive
 from mcpdesk.errors import CallError, InvalidAnswer, Unreachable
@@ -83,7 +83,7 @@ class UnixPipe(ConnectedTransport):
             while data := await reader.read(READ_BYTES):
                 for line in framer.feed(data):
                     if line:
-                        hand_on(self._deliver, line, None)
+                        deliver_frame(self._deliver, line, None)
                     else:
                         self._replies.fail(
                             InvalidAnswer(f"a line of its answer exceeds {MAX_LINE_BYTES} bytes")

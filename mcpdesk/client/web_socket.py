@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Self
 
 from mcpdesk.client.answers.connection_faults import connection_errors
-from mcpdesk.client.answers.large_frames import OnFrame, hand_on, read_on_thread
+from mcpdesk.client.answers.large_frames import OnFrame, deliver_frame, read_on_thread
 from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
 from mcpdesk.client.http_transports import checked_url
 from mcpdesk.client.timing import CONNECT_TIMEOUT_S
@@ -105,7 +105,7 @@ class SocketChannel:
         try:
             while (message := await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
                 data = message.data.encode() if message.type is WSMsgType.TEXT else message.data
-                hand_on(self._on_data, data, await read_on_thread(data))
+                deliver_frame(self._on_data, data, await read_on_thread(data))
             if socket.close_code:
                 end = HttpError(f"the server closed the connection (code {socket.close_code})")
         except CallError as error:

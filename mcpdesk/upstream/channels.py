@@ -110,7 +110,7 @@ class ProgramChannels:
             self._log.on_stray(b"a line that is longer than any message may be")
 
         run = await ProgramRun.start(self._program, callbacks.on_message, too_long, self._log.on_log, ended)
-        if not run.is_over.is_set():
+        if not run.ended_event.is_set():
             groups.append(run.pid)
             GUARD.watch(run.pid)
         return ProgramChannel(run)

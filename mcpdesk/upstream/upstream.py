@@ -20,8 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.client.child_process import ProgramEnded
-from mcpdesk.client.connection import LISTS as LIST_CHANGES
-from mcpdesk.client.connection import Questions, ServerConnection
+from mcpdesk.client.connection import LIST_CHANGES_FILTER, Questions, ServerConnection
 from mcpdesk.client.hints import GIVE_TOKEN, LOG_IN, desk_hint
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.oauth.stored_grants import open_grants
@@ -398,7 +397,7 @@ class Upstream:
         if not agreement.revision.is_stateless:
             return
         subscription = Subscription(
-            self.connection, LIST_CHANGES, self._lists_changed, self._log_unsubscribed
+            self.connection, LIST_CHANGES_FILTER, self._lists_changed, self._log_unsubscribed
         )
         self._begin(subscription.follow())
         await subscription.begun()

@@ -96,7 +96,7 @@ def test_a_cursor_that_is_no_text_ends_the_list_with_a_fault() -> None:
     faults: list[str] = []
     page = without_invalid_items("tools/list", {"tools": [tool()], "nextCursor": 5}, faults)
     assert page == {"tools": [tool()]}
-    assert faults == ["nextCursor is 5, not a text; the list was ended there"]
+    assert faults == ["nextCursor is 5, not a string; the list ends with this page"]
 
 
 @pytest.mark.parametrize(

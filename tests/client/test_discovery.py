@@ -11,10 +11,10 @@ from mcpdesk.client import config_files, discovery
 from mcpdesk.client.configs.client_places import (
     CLIENTS,
     client_files,
-    config_places,
-    is_discovered,
+    config_paths,
+    is_client_server,
     paths,
-    rows_of,
+    platform_rows,
 )
 from mcpdesk.client.discovery import FoundServers, discover, discovered
 from mcpdesk.client.targets import CommandTarget, find_target
@@ -129,8 +129,8 @@ def test_a_name_is_a_target_and_a_similar_one_is_suggested(home: Home) -> None:
 def test_a_path_or_url_is_not_the_name_of_a_server(home: Home) -> None:
     (home[1] / "src" / "cursor:x").mkdir()
     for text in ("cursor:x", "http://cursor:1", "https:x", "./cursor:y", "cursor:", "cursor", "$ cursor:z"):
-        assert not is_discovered(text)
-    assert is_discovered("cursor:anything at all")
+        assert not is_client_server(text)
+    assert is_client_server("cursor:anything at all")
 
 
 def test_nothing_is_returned_unless_the_person_agrees(home: Home) -> None:
@@ -146,8 +146,8 @@ def test_the_table_names_a_source_and_a_date_for_every_client_and_platform(tmp_p
     assert all(row.source.startswith("https://") and len(row.date) == 10 for row in client_files())
     for platform in ("darwin", "linux", "win32"):
         environ = {"APPDATA": "/roaming"} if platform == "win32" else {}
-        assert {row.client for row in rows_of(platform)} == set(CLIENTS)
-        (place,) = config_places("claude-desktop", tmp_path, tmp_path, environ, platform)
+        assert {row.client for row in platform_rows(platform)} == set(CLIENTS)
+        (place,) = config_paths("claude-desktop", tmp_path, tmp_path, environ, platform)
         assert place.name == "claude_desktop_config.json"
         assert place.is_relative_to("/roaming") == (platform == "win32")
 

@@ -282,14 +282,14 @@ async def test_a_probe_without_an_answer_leads_to_a_handshake(
 
 SILENT: list[tuple[str, bytes | None, str]] = [
     ("nothing", None, "the request was sent, and no response has begun"),
-    ("body", begun("application/json", b'{"json'), "HTTP 200 began, and 6 bytes of its body came"),
-    ("stream", begun("text/event-stream", b": a\n\n"), "has brought no event in 5 bytes, and not the answer"),
+    ("body", begun("application/json", b'{"json'), "HTTP 200 began, and 6 bytes of its body arrived"),
+    ("stream", begun("text/event-stream", b": a\n\n"), "delivered no event in 5 bytes, but not the answer"),
     (
         "data",
         begun("text/event-stream", b"data: x\n" * 9),
-        "has brought no event in 72 bytes, and not the answer",
+        "delivered no event in 72 bytes, but not the answer",
     ),
-    ("events", begun("text/event-stream", b"data: x\n\n" * 2), "has brought 2 events, and not the answer"),
+    ("events", begun("text/event-stream", b"data: x\n\n" * 2), "delivered 2 events, but not the answer"),
 ]
 
 

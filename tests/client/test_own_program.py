@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.client.configs.own_program import (
+    failure_reason,
     is_temporary,
     lasting_command,
     own_arguments,
     source_of,
     started_command,
-    why_dead,
 )
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import ServerAddress, client_config
@@ -143,21 +143,23 @@ def test_other_programs_of_a_runner_are_not_it(args: object) -> None:
 
 def test_a_command_that_will_not_start_has_a_reason(cache: Path, tmp_path: Path) -> None:
     lasting = program(tmp_path / "bin" / "mcpdesk", "#!/bin/sh\n")
-    assert why_dead((str(lasting),), {}, ()) == ""
-    assert "does not exist" in why_dead((str(tmp_path / "gone" / "mcpdesk"),), {}, ())
-    assert "in a cache" in why_dead((str(program(cache / "a" / "mcpdesk")),), {}, ())
-    assert "not on the PATH" in why_dead(("no-such-mcpdesk",), {}, ())
+    assert failure_reason((str(lasting),), {}, ()) == ""
+    assert "does not exist" in failure_reason((str(tmp_path / "gone" / "mcpdesk"),), {}, ())
+    assert "in a cache" in failure_reason((str(program(cache / "a" / "mcpdesk")),), {}, ())
+    assert "not on the PATH" in failure_reason(("no-such-mcpdesk",), {}, ())
     broken = program(tmp_path / "old" / "mcpdesk", "#!/gone/python3.9 -sE\n")
-    assert "/gone/python3.9" in why_dead((str(broken),), {}, ())
+    assert "/gone/python3.9" in failure_reason((str(broken),), {}, ())
     long = program(
         tmp_path / "long" / "mcpdesk", "#!/bin/sh\n'''exec' '/gone/a b/python' \"$0\" \"$@\"\n' '''\n"
     )
-    assert "/gone/a b/python" in why_dead((str(long),), {}, ())
+    assert "/gone/a b/python" in failure_reason((str(long),), {}, ())
     uvx = program(tmp_path / "bin" / "uvx")
-    assert "package" in why_dead((str(uvx), "--from", str(tmp_path / "no.whl"), "mcpdesk"), {}, ())
-    assert why_dead((str(uvx), "mcpdesk"), {}, ()) == ""
+    assert "package" in failure_reason((str(uvx), "--from", str(tmp_path / "no.whl"), "mcpdesk"), {}, ())
+    assert failure_reason((str(uvx), "mcpdesk"), {}, ()) == ""
     assert (
-        why_dead((sys.executable, "-m", "mcpdesk"), {"MCPDESK_PROGRAM": f"{sys.executable} -m mcpdesk"}, ())
+        failure_reason(
+            (sys.executable, "-m", "mcpdesk"), {"MCPDESK_PROGRAM": f"{sys.executable} -m mcpdesk"}, ()
+        )
         == ""
     )
 
@@ -167,7 +169,7 @@ def test_a_command_that_will_not_start_has_a_reason(cache: Path, tmp_path: Path)
     ["${workspaceFolder}/.venv/bin/mcpdesk", ".venv/bin/mcpdesk", "~/bin/mcpdesk", "{env:PYTHON}", "$PYTHON"],
 )
 def test_a_command_that_only_the_client_resolves_counts_as_alive(command: str) -> None:
-    assert why_dead((command,), {}, ()) == ""
+    assert failure_reason((command,), {}, ()) == ""
 
 
 def test_a_configuration_is_refused_where_the_program_does_not_last(

@@ -1,4 +1,4 @@
-"""Errors of connections that fail, break, or do not carry HTTP."""
+"""Errors of connections that fail, break, or use another protocol than HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcpdesk.errors import HttpError
 
 WRONG_ENCODING = "the answer does not match its Content-Encoding, or the encoding is not supported"
 CONNECTION_BROKE = "the connection broke before the answer was complete"
-NO_HTTP = "the answer is not HTTP"
+NOT_HTTP = "the answer is not HTTP"
 SPEAKS_TLS = "it speaks TLS"
 
 
@@ -32,9 +32,11 @@ def connection_errors() -> Iterator[None]:
     except aiohttp.ClientResponseError as error:
         if "content-encoding" in error.message.lower():
             raise HttpError(WRONG_ENCODING) from None
-        raise HttpError(f"{NO_HTTP}: {_broken_part(error.message)}") from None
+        raise HttpError(f"{NOT_HTTP}: {_http_violation(error.message)}") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise HttpError(CONNECTION_BROKE if _is_cut(error) else f"cannot be reached: {_why(error)}") from None
+        raise HttpError(
+            CONNECTION_BROKE if _is_cut(error) else f"cannot be reached: {_failure_reason(error)}"
+        ) from None
 
 
 def _is_cut(error: Exception) -> bool:
@@ -48,20 +50,22 @@ def _is_cut(error: Exception) -> bool:
     )
 
 
-def _broken_part(raw: str) -> str:
+def _http_violation(message: str) -> str:
     """Describe the part of an answer that violates HTTP, from aiohttp's message."""
-    words = " ".join(raw.removesuffix("^").split())
-    if "\\x15\\x03" in words or "\\x16\\x03" in words:
+    text = " ".join(message.removesuffix("^").split())
+    if "\\x15\\x03" in text or "\\x16\\x03" in text:
         return SPEAKS_TLS
-    return excerpt(words)
+    return excerpt(text)
 
 
-def _why(error: Exception) -> str:
+def _failure_reason(error: Exception) -> str:
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "its certificate is not trusted"
     if isinstance(error, aiohttp.ClientConnectorError):
-        number = error.os_error.errno
-        return os.strerror(number) if number and number > 0 else excerpt(str(error.os_error))
+        error_number = error.os_error.errno
+        return (
+            os.strerror(error_number) if error_number and error_number > 0 else excerpt(str(error.os_error))
+        )
     return excerpt(str(error)) or type(error).__name__

@@ -17,8 +17,8 @@ from mcpdesk.client.timing import CONNECT_TIMEOUT_S
 MAX_HEADER_BYTES = 64 << 10
 """Maximum bytes of one header of an answer. Content security policies may have over 8 KiB."""
 MAX_COOKIES = 20
-"""Maximum number of cookies of one server. Further ones are ignored. One more path of a known name removes
-all cookies of this name.
+"""Maximum number of cookies of one server. Further cookies are ignored. If another path of an
+existing name exceeds the limit, all cookies of this name are removed.
 """
 MAX_COOKIE_CHARS = 4_096
 """Maximum characters of a cookie's name and value. Longer ones are ignored. Source: RFC 6265, 6.1."""
@@ -39,7 +39,7 @@ class ServerCookies(aiohttp.CookieJar):
             value = str(getattr(cookie, "coded_value", cookie))
             is_valid = (name + value).isprintable() and len(name) + len(value) <= MAX_COOKIE_CHARS
             is_full = len(self) >= MAX_COOKIES
-            if not is_valid or (is_full and name not in {each.key for each in self}):
+            if not is_valid or (is_full and name not in {stored.key for stored in self}):
                 continue
             if isinstance(cookie, Morsel):
                 cookie = cookie.copy()
@@ -55,7 +55,7 @@ class ServerCookies(aiohttp.CookieJar):
 
     def _remove(self, name: str) -> None:
         """Remove all cookies of a name."""
-        self.clear(lambda each: each.key == name)
+        self.clear(lambda stored: stored.key == name)
 
 
 def connection_pool(

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.client.answers.large_frames import read_on_thread
-from mcpdesk.client.answers.refusal_words import is_page, words
+from mcpdesk.client.answers.refusal_words import explanation, is_page
 from mcpdesk.client.transport import GZIP, Incoming, Receive, ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
@@ -34,24 +34,25 @@ _ENDING_BYTES = 8
 """Number of bytes at the end of a body that are searched for the end of an answer."""
 CHALLENGE = "www-authenticate"
 OWN_ANSWER_S = 2.0
-"""Seconds to wait for the right response after a stream delivered the response to another request."""
+"""Seconds to wait for the end of a body that may be complete, for the explanation of a rejection, and for the
+right response after a stream delivered another one."""
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
-Found = tuple[Any, bytes, tuple[Remark, ...]]
+ParsedAnswer = tuple[Any, bytes, tuple[Remark, ...]]
 """A response or None, the bytes of the response, and the remarks on it."""
 
 
-def own_answer(
+def answer_in_frame(
     read: ReadFrame, identifier: Id | None, has_batches: bool, receive: Receive | None, frame: bytes = b""
 ) -> tuple[JSONObject | None, tuple[Remark, ...]]:
-    """Return the response in a frame, and the remarks on it. Other messages are passed to `receive`.
+    """Return the response in a frame or None, and the remarks on it. Pass other messages to `receive`.
 
     A response with another id than `identifier` is returned if there is no better one, because an HTTP answer
     belongs to only one request. The validation of this response fails later.
     """
     remarks, answer_message = read.remarks, None
-    follow = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks)
-    if isinstance(read.value, list) and not has_batches and not follow:
+    has_several_messages = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks)
+    if isinstance(read.value, list) and not has_batches and not has_several_messages:
         remarks = (*remarks, batch_remark(len(read.value)))
     answers = [each for each in read.messages if is_answer(each)]
     for each in answers:
@@ -60,9 +61,9 @@ def own_answer(
     answer_message = answer_message or next(iter(answers), None)
     for each in read.messages:
         if each is not answer_message and receive is not None:
-            is_whole = frame and not isinstance(read.value, list)
+            is_whole_frame = frame and not isinstance(read.value, list)
             own_remarks = remarks if answer_message is None else ()
-            receive(Incoming(each, frame if is_whole else codec.encode(each), own_remarks))
+            receive(Incoming(each, frame if is_whole_frame else codec.encode(each), own_remarks))
     if (
         answer_message is None
         or identifier is None
@@ -105,27 +106,27 @@ class HttpAnswer:
         self._identifier, self._receive = identifier, receive
         self._framer, self._has_batches = framer, has_batches
         self._status, self._is_stream, self._bytes, self._events = 0, False, 0, 0
-        self._ignored = b""
+        self._ignored_event = b""
         """Last event that is not a message."""
 
     @property
-    def so_far(self) -> str:
+    def progress_text(self) -> str:
         """Description for a person of the bytes received so far."""
         if not self._is_stream:
-            return f"HTTP {self._status} began, and {self._bytes:,} bytes of its body came"
-        came = f"{self._events:,} events" if self._events else f"no event in {self._bytes:,} bytes"
-        return f"an event stream began (HTTP {self._status}) and has brought {came}, and not the answer"
+            return f"HTTP {self._status} began, and {self._bytes:,} bytes of its body arrived"
+        content = f"{self._events:,} events" if self._events else f"no event in {self._bytes:,} bytes"
+        return f"an event stream began (HTTP {self._status}) and delivered {content}, but not the answer"
 
     async def read(self, answer: aiohttp.ClientResponse) -> ServerReply:
         """Read the reply. Raises: InvalidAnswer if the answer is too large or unusable."""
-        headers, status = lower(answer), answer.status
+        headers, status = lower_case_headers(answer), answer.status
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         self._status, self._is_stream = status, media_type == EVENT_STREAM and status == 200
         if self._is_stream:
-            own = await self._of_stream(answer)
-            return ServerReply(own[0], own[1], status, headers, own[2])
-        data, is_cut = await self._body(answer)
-        message, data, remarks = await self._of_body(data, media_type, status)
+            parsed = await self._read_stream(answer)
+            return ServerReply(parsed[0], parsed[1], status, headers, parsed[2])
+        data, is_cut = await self._receive_body(answer)
+        message, data, remarks = await self._parse_body(data, media_type, status)
         if is_cut:
             fault = (
                 "the answer is complete, but its HTTP body has no end: its length or its last chunk is wrong"
@@ -133,7 +134,7 @@ class HttpAnswer:
             remarks = (*remarks, Remark(RemarkKind.UNTERMINATED, fault))
         return ServerReply(message, data, status, headers, remarks)
 
-    async def _body(self, answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+    async def _receive_body(self, answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
         """Return the body, and True if its end is missing although it is a complete answer.
 
         Raises: InvalidAnswer if the body is too large; any exception of aiohttp if the body is incomplete.
@@ -142,12 +143,12 @@ class HttpAnswer:
 
         body = bytearray()
         while True:
-            may_be_whole = body[-_ENDING_BYTES:].rstrip().endswith((b"}", b"]"))
+            may_be_complete = body[-_ENDING_BYTES:].rstrip().endswith((b"}", b"]"))
             try:
-                async with asyncio.timeout(OWN_ANSWER_S if may_be_whole else None):
+                async with asyncio.timeout(OWN_ANSWER_S if may_be_complete else None):
                     piece = await answer.content.readany()
             except (TimeoutError, aiohttp.ClientError, ConnectionError) as error:
-                read = read_strictly(bytes(body)) if may_be_whole else None
+                read = read_strictly(bytes(body)) if may_be_complete else None
                 if read is not None and any(map(is_answer, read.messages)):
                     return bytes(body), True
                 if not isinstance(error, TimeoutError):
@@ -158,122 +159,126 @@ class HttpAnswer:
             body += piece
             self._bytes = len(body)
             if len(body) > self._framer.limit:
-                raise too_large(self._framer)
+                raise too_large_error(self._framer)
 
-    async def _of_body(self, data: bytes, media_type: str, status: int) -> Found:
+    async def _parse_body(self, data: bytes, media_type: str, status: int) -> ParsedAnswer:
         if not data.strip():
             return None, data, ()
         if data.lstrip().startswith(_FIELDS):
-            own = await self._in_events(framed(EventFramer(self._framer.limit), data + b"\n\n"))
-            if own[0] is not None:
-                return own[0], own[1], (*own[2], type_remark(media_type, EVENT_STREAM))
+            parsed = await self._first_response(
+                complete_events(EventFramer(self._framer.limit), data + b"\n\n")
+            )
+            if parsed[0] is not None:
+                return parsed[0], parsed[1], (*parsed[2], type_remark(media_type, EVENT_STREAM))
         read = await read_on_thread(data)
-        is_typed = media_type == JSON
-        if read.is_message and (is_typed or any(map(is_answer, read.messages))):
+        has_json_type = media_type == JSON
+        if read.is_message and (has_json_type or any(map(is_answer, read.messages))):
             if status < 300 and read.fault is not None:
                 raise InvalidAnswer(read.fault.text, excerpt=excerpt(data))
-            message, remarks = own_answer(read, self._identifier, self._has_batches, self._receive)
-            more = () if is_typed or message is None else (type_remark(media_type, JSON),)
-            return message, data, (*remarks, *more)
-        if not is_typed or is_page(data):
+            message, remarks = answer_in_frame(read, self._identifier, self._has_batches, self._receive)
+            type_remarks = () if has_json_type or message is None else (type_remark(media_type, JSON),)
+            return message, data, (*remarks, *type_remarks)
+        if not has_json_type or is_page(data):
             return None, data, ()
         try:
-            other = codec.decode(data)
+            decoded = codec.decode(data)
         except ProtocolError as error:
             if status >= 300 or data.startswith(GZIP):
                 return None, data, ()
             raise InvalidAnswer(f"the answer is not JSON: {error.message}", excerpt=excerpt(data)) from None
-        return other if is_answer(other) else None, data, ()
+        return decoded if is_answer(decoded) else None, data, ()
 
-    async def _of_stream(self, answer: aiohttp.ClientResponse) -> Found:
+    async def _read_stream(self, answer: aiohttp.ClientResponse) -> ParsedAnswer:
         """Return the response among the events, or None if the stream ends without it.
 
         A response with another id is returned if the right one does not follow within `OWN_ANSWER_S`.
         """
-        other: Found = None, b"", ()
-        head, has_events = bytearray(), False
+        fallback: ParsedAnswer = None, b"", ()
+        unframed_data, has_events = bytearray(), False
         with suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
                 async for piece in answer.content.iter_any():
                     self._bytes += len(piece)
-                    events = framed(self._framer, piece)
+                    events = complete_events(self._framer, piece)
                     self._events += len(events)
                     has_events = has_events or bool(events)
-                    if not has_events and len(head) + len(piece) <= self._framer.limit:
-                        head += piece
+                    if not has_events and len(unframed_data) + len(piece) <= self._framer.limit:
+                        unframed_data += piece
                     for event in events:
-                        own = await self._in_event(event.data)
-                        if self._is_own(own):
-                            if other[0] is not None and self._receive is not None:
-                                self._receive(Incoming(*other))
-                            return own
-                        if own[0] is not None and other[0] is None:
-                            other = own
+                        parsed = await self._parse_event(event.data)
+                        if self._has_matching_id(parsed):
+                            if fallback[0] is not None and self._receive is not None:
+                                self._receive(Incoming(*fallback))
+                            return parsed
+                        if parsed[0] is not None and fallback[0] is None:
+                            fallback = parsed
                             limit.reschedule(asyncio.get_running_loop().time() + OWN_ANSWER_S)
-        if other[0] is not None:
-            return other
-        message, data, remarks = await self._at_end(b"" if has_events else bytes(head))
-        return message, data or self._ignored, remarks
+        if fallback[0] is not None:
+            return fallback
+        message, data, remarks = await self._parse_rest(b"" if has_events else bytes(unframed_data))
+        return message, data or self._ignored_event, remarks
 
-    async def _at_end(self, head: bytes) -> Found:
+    async def _parse_rest(self, unframed_data: bytes) -> ParsedAnswer:
         """Return the response in the data at the end of a stream that is not a complete event."""
-        if head.lstrip()[:1] in (b"{", b"["):
-            message, data, remarks = await self._of_body(head, JSON, 200)
+        if unframed_data.lstrip()[:1] in (b"{", b"["):
+            message, data, remarks = await self._parse_body(unframed_data, JSON, 200)
             return message, data, (*remarks, type_remark(EVENT_STREAM, JSON))
-        rest = self._framer.unfinished()
-        if not rest:
+        unfinished_event = self._framer.unfinished()
+        if not unfinished_event:
             return None, b"", ()
-        read = await read_on_thread(rest)
+        read = await read_on_thread(unfinished_event)
         if not any(map(is_answer, read.messages)):
             if self._framer.last_id:
                 return None, b"", ()  # the server sends the complete event again
             fault = "the event stream ended in the middle of a message"
-            raise InvalidAnswer(fault, excerpt=excerpt(rest))
+            raise InvalidAnswer(fault, excerpt=excerpt(unfinished_event))
         fault = "the stream ended without the blank line after an event; the incomplete event was read"
-        message, data, remarks = await self._in_event(rest)
+        message, data, remarks = await self._parse_event(unfinished_event)
         return message, data, (*remarks, Remark(RemarkKind.UNTERMINATED, fault))
 
-    async def _in_events(self, events: Sequence[Event]) -> Found:
-        others: list[Found] = []
+    async def _first_response(self, events: Sequence[Event]) -> ParsedAnswer:
+        """Return the response with the right id, or else the first response."""
+        fallbacks: list[ParsedAnswer] = []
         for event in events:
-            own = await self._in_event(event.data)
-            if self._is_own(own):
-                return own
-            others += [own] if own[0] is not None else []
-        return others[0] if others else (None, b"", ())
+            parsed = await self._parse_event(event.data)
+            if self._has_matching_id(parsed):
+                return parsed
+            fallbacks += [parsed] if parsed[0] is not None else []
+        return fallbacks[0] if fallbacks else (None, b"", ())
 
-    async def _in_event(self, data: bytes) -> Found:
+    async def _parse_event(self, data: bytes) -> ParsedAnswer:
+        """Return the response in an event. Pass other messages and faults to `receive`."""
         read = checked_event(data, await read_on_thread(data))
         if read.fault is not None:
-            self._ignored = data
+            self._ignored_event = data
             if self._receive is not None:
                 self._receive(Incoming(None, data, (read.fault,)))
-        message, remarks = own_answer(read, self._identifier, self._has_batches, self._receive, data)
+        message, remarks = answer_in_frame(read, self._identifier, self._has_batches, self._receive, data)
         return message, data, remarks
 
-    def _is_own(self, answer: Found) -> bool:
+    def _has_matching_id(self, answer: ParsedAnswer) -> bool:
         return answer[0] is not None and answer[0].get("id") in (self._identifier, None)
 
 
-def framed(framer: EventFramer, piece: bytes) -> list[Event]:
+def complete_events(framer: EventFramer, piece: bytes) -> list[Event]:
     """Return the events that a piece completes. Raises: InvalidAnswer if one is too large."""
     try:
         return framer.feed(piece)
     except ValueError:
-        raise too_large(framer) from None
+        raise too_large_error(framer) from None
 
 
-def too_large(framer: EventFramer) -> InvalidAnswer:
+def too_large_error(framer: EventFramer) -> InvalidAnswer:
     """Return the error for an answer that exceeds its framer's limit."""
     return InvalidAnswer(f"the answer has more than {framer.limit} bytes")
 
 
 def type_remark(content_type: str, expected_type: str) -> Remark:
     """Return the remark for an answer with a wrong `Content-Type`."""
-    has = f"the Content-Type {excerpt(content_type)[:80]}" if content_type else "no Content-Type"
+    actual_type = f"the Content-Type {excerpt(content_type)[:80]}" if content_type else "no Content-Type"
     return Remark(
         RemarkKind.CONTENT_TYPE,
-        f"the answer has {has} instead of {expected_type}; it was read as {expected_type}",
+        f"the answer has {actual_type} instead of {expected_type}; it was read as {expected_type}",
     )
 
 
@@ -288,10 +293,10 @@ async def refusal_text(answer: aiohttp.ClientResponse) -> str:
             body = await answer.content.read(READ_BYTES)
     except (TimeoutError, OSError, aiohttp.ClientError):
         return ""
-    return excerpt(words(body, answer.headers.get("Content-Type", "")))
+    return excerpt(explanation(body, answer.headers.get("Content-Type", "")))
 
 
-def lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
+def lower_case_headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
     """Return the headers of an answer with lower-case names. All challenges are joined into one value."""
     headers = {name.lower(): value for name, value in answer.headers.items()}
     if CHALLENGE in headers:

@@ -29,7 +29,7 @@ async def read_on_thread(data: bytes, *, is_line: bool = False) -> ReadFrame:
     return read if read is not None else await asyncio.to_thread(read_frame, data, is_line=is_line)
 
 
-def hand_on(on_frame: OnFrame, frame: bytes, read: ReadFrame | None) -> None:
+def deliver_frame(on_frame: OnFrame, frame: bytes, read: ReadFrame | None) -> None:
     """Call `on_frame`. Raises: CallError from `on_frame`.
 
     Any other exception is reported to the event loop, so that the frames after this one are still processed.
@@ -51,46 +51,46 @@ def report_failure(error: Exception) -> None:
 class OrderedFrameQueue:
     """Queue that keeps the frames of a program in order while a large frame is parsed on a thread.
 
-    In the meantime, the program's output is not read, so that at most one piece of output is queued.
+    During this time, reading of the program's output is paused, so that at most one read is queued.
     """
 
-    def __init__(self, hand_on: OnFrame, pause: Callable[[bool], None]) -> None:
-        """`hand_on` receives each frame. `pause(True)` pauses reading; `pause(False)` resumes it."""
-        self._hand_on, self._pause = hand_on, pause
-        self._waiting: deque[tuple[bytes, FrameFault | None]] = deque()
-        self._reading: asyncio.Task[None] | None = None
+    def __init__(self, on_frame: OnFrame, pause: Callable[[bool], None]) -> None:
+        """`on_frame` receives each frame. `pause(True)` pauses reading; `pause(False)` resumes it."""
+        self._on_frame, self._pause = on_frame, pause
+        self._queued_frames: deque[tuple[bytes, FrameFault | None]] = deque()
+        self._reading_task: asyncio.Task[None] | None = None
 
     def put(self, frame: bytes, fault: FrameFault | None = None) -> None:
-        """Pass a frame to `hand_on`, after all earlier frames. `fault` changes the parsed frame."""
-        if self._reading is not None:
-            self._waiting.append((frame, fault))
+        """Pass a frame to `on_frame`, after all earlier frames. `fault` changes the parsed frame."""
+        if self._reading_task is not None:
+            self._queued_frames.append((frame, fault))
         elif fault is not None and len(frame) <= QUICK_BYTES:
-            self._hand_on(frame, fault(read_frame(frame, is_line=True)))
+            self._on_frame(frame, fault(read_frame(frame, is_line=True)))
         elif len(frame) <= QUICK_BYTES:
-            self._hand_on(frame, None)
-        elif (read := read_strictly(frame, is_line=True)) is not None:
-            self._hand_on(frame, read if fault is None else fault(read))
+            self._on_frame(frame, None)
+        elif (parsed := read_strictly(frame, is_line=True)) is not None:
+            self._on_frame(frame, parsed if fault is None else fault(parsed))
         else:
-            self._waiting.append((frame, fault))
+            self._queued_frames.append((frame, fault))
             self._pause(True)
-            self._reading = asyncio.get_running_loop().create_task(self._read())
+            self._reading_task = asyncio.get_running_loop().create_task(self._read())
 
     def when_empty(self, function: Callable[[], None]) -> None:
         """Call a function once the queue is empty."""
-        if self._reading is None:
+        if self._reading_task is None:
             function()
         else:
-            self._reading.add_done_callback(lambda _: function())
+            self._reading_task.add_done_callback(lambda _: function())
 
     async def _read(self) -> None:
         try:
-            while self._waiting:
-                frame, fault = self._waiting.popleft()
+            while self._queued_frames:
+                frame, fault = self._queued_frames.popleft()
                 read = await read_on_thread(frame, is_line=True)
                 try:
-                    self._hand_on(frame, read if fault is None else fault(read))
+                    self._on_frame(frame, read if fault is None else fault(read))
                 except Exception as error:  # later frames must still be handled, in their order
                     report_failure(error)
         finally:
-            self._reading = None
+            self._reading_task = None
             self._pause(False)

@@ -33,11 +33,11 @@ from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.request_table import RequestTable
 from mcpdesk.protocol.revisions import Revision
 
-NEVER_SENT = -1
-"""Id that no request has."""
+CHANNEL_END_ID = -1
+"""Id of the pending reply that fails when the channel ends. No request has this id."""
 MAX_ANSWERED_REQUESTS = 1_000
 """Maximum number of answered requests whose ids are remembered."""
-_members = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_members = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class PendingReplies:
@@ -48,26 +48,26 @@ class PendingReplies:
         self.has_batches = False
         """True if the revision has arrays of messages."""
         self._is_pipe = is_pipe
-        self._waiting: dict[Id, asyncio.Future[ServerReply]] = {}
-        self._latest = 0
+        self._pending: dict[Id, asyncio.Future[ServerReply]] = {}
+        self._latest_id = 0
         """Id of the latest request. Ids increase from 1."""
         self._answered = RequestTable[Id, None](MAX_ANSWERED_REQUESTS)
         """Requests that were answered recently."""
 
     async def until_ended(self) -> None:
         """Wait until the channel ends. Raises: CallError with the reason."""
-        with self.expecting(NEVER_SENT) as end:
+        with self.expecting(CHANNEL_END_ID) as end:
             await end
 
     @contextmanager
     def expecting(self, identifier: int) -> Iterator[asyncio.Future[ServerReply]]:
         """Yield a future for the reply to a request. The request is pending while the block runs."""
-        self._latest = max(self._latest, identifier)
-        self._waiting[identifier] = future = asyncio.get_running_loop().create_future()
+        self._latest_id = max(self._latest_id, identifier)
+        self._pending[identifier] = future = asyncio.get_running_loop().create_future()
         try:
             yield future
         finally:
-            del self._waiting[identifier]
+            del self._pending[identifier]
             if future.done() and not future.cancelled():
                 # marks the exception as retrieved, because the block may have failed before it awaited the
                 # future
@@ -83,7 +83,7 @@ class PendingReplies:
         if type(read.value) is dict:
             self._deliver(read.value, frame, read.remarks, receive)
         elif read.fault is not None:
-            self._refuse(read.fault, read, frame, receive)
+            self._fail_answered(read.fault, read, frame, receive)
         elif read.value is None:
             return False
         else:
@@ -97,32 +97,32 @@ class PendingReplies:
         remarks: tuple[Remark, ...] = (),
         receive: Receive = lambda incoming: None,
     ) -> None:
-        """Pass a response to the request that waits for it, or else to `receive`."""
+        """Pass a response to the pending request that it answers, or else to `receive`."""
         identifier = message.get("id")
-        key = self._key(identifier)
+        key = self._pending_id(identifier)
         if key is not None:
             if type(key) is not type(identifier):
                 remarks, message = (*remarks, id_remark(identifier, key)), {**message, "id": key}
-            self._answer(key, ServerReply(message, frame, remarks=remarks))
+            self._set_reply(key, ServerReply(message, frame, remarks=remarks))
             return
-        if isinstance(identifier, int) and 0 < identifier <= self._latest:
+        if isinstance(identifier, int) and 0 < identifier <= self._latest_id:
             if identifier in self._answered:
                 remarks = (*remarks, second_answer(identifier))
             receive(Incoming(message, frame, remarks, identifier))
             return
         remarks = (*remarks, unknown_id_remark(identifier))
-        waiting = self._in_question()
-        if not waiting:
+        pending_ids = self._pending_ids()
+        if not pending_ids:
             receive(Incoming(message, frame, remarks))
         # only the first reply has the frame, so that the frame is recorded once
-        for index, each in enumerate(waiting):
-            self._answer(each, ServerReply(message, b"" if index else frame, remarks=remarks))
+        for index, pending_id in enumerate(pending_ids):
+            self._set_reply(pending_id, ServerReply(message, b"" if index else frame, remarks=remarks))
 
     def fail(self, error: CallError) -> None:
         """Fail all pending requests."""
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(error)
+        for future in self._pending.values():
+            if not future.done():
+                future.set_exception(error)
 
     def _deliver_all(self, read: ReadFrame, frame: bytes, receive: Receive) -> None:
         """Deliver each message of a frame with several messages."""
@@ -130,7 +130,7 @@ class PendingReplies:
         parts = [codec.encode(each) for each in messages]
         if not any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks):
             with suppress(msgspec.DecodeError, RecursionError):
-                parts = [bytes(each) for each in _members(frame)]
+                parts = [bytes(each) for each in _decode_members(frame)]
             if not self.has_batches:
                 remarks = (*remarks, batch_remark(len(messages)))
         for index, (each, part) in enumerate(zip(messages, parts, strict=True)):
@@ -153,43 +153,39 @@ class PendingReplies:
             fault = Remark(RemarkKind.UNREADABLE, explanation, is_fault=True)
             identifier = message.get("id")
             request_id = identifier if is_id(identifier) else None
-            self._refuse(fault, ReadFrame(None, remarks, fault, request_id, True), frame, receive)
+            self._fail_answered(fault, ReadFrame(None, remarks, fault, request_id, True), frame, receive)
 
-    def _refuse(self, fault: Remark, read: ReadFrame, frame: bytes, receive: Receive) -> None:
+    def _fail_answered(self, fault: Remark, read: ReadFrame, frame: bytes, receive: Receive) -> None:
         """Fail the request that an unusable message answers. If the id of the message is unknown, fail all
         pending requests.
         """
-        key = self._key(read.id)
-        if read.is_response and key is None and self._is_past(read.id):
+        key = self._pending_id(read.id)
+        if read.is_response and key is None and self._was_used(read.id):
             read = ReadFrame()
-        waiting = [] if not read.is_response else self._in_question() if key is None else [key]
+        request_ids = [] if not read.is_response else self._pending_ids() if key is None else [key]
         receive(Incoming(None, frame, (*read.remarks, fault), key))
-        for each in waiting:
-            future = self._waiting[each]
+        for request_id in request_ids:
+            future = self._pending[request_id]
             if not future.done():
                 future.set_exception(InvalidAnswer(fault.text, excerpt=excerpt(frame)))
 
-    def _answer(self, key: Id, reply: ServerReply) -> None:
-        self._waiting[key].set_result(reply)
+    def _set_reply(self, key: Id, reply: ServerReply) -> None:
+        self._pending[key].set_result(reply)
         self._answered.add(key, None)
 
-    def _key(self, identifier: Any) -> Id | None:
+    def _pending_id(self, identifier: Any) -> Id | None:
         """Return the id of the pending request that an id refers to, or None. The types may differ."""
-        if (
-            is_id(identifier)
-            and (waiting := self._waiting.get(identifier)) is not None
-            and not waiting.done()
-        ):
+        if is_id(identifier) and (future := self._pending.get(identifier)) is not None and not future.done():
             return identifier
-        return next((key for key in self._in_question() if same_id(identifier, key)), None)
+        return next((key for key in self._pending_ids() if same_id(identifier, key)), None)
 
-    def _is_past(self, identifier: Id | None) -> bool:
-        """Return True if an id belongs to an earlier request, which may no longer be pending."""
-        return isinstance(identifier, int) and 0 < identifier <= self._latest
+    def _was_used(self, identifier: Id | None) -> bool:
+        """Return True if a request with this id was sent. The request may no longer be pending."""
+        return isinstance(identifier, int) and 0 < identifier <= self._latest_id
 
-    def _in_question(self) -> list[Id]:
+    def _pending_ids(self) -> list[Id]:
         """Return the ids of the pending requests."""
-        return [key for key, waiting in self._waiting.items() if key != NEVER_SENT and not waiting.done()]
+        return [key for key, future in self._pending.items() if key != CHANNEL_END_ID and not future.done()]
 
 
 class ConnectedTransport(ClientTransport):

@@ -1,6 +1,6 @@
-"""Redirects that are safe to follow, because they lead to another path of the same origin.
+"""Redirects that are safe to follow: to another path of the same origin.
 
-The same origin may receive the keys and tokens of the request.
+Only the same origin may receive the keys and tokens of the request.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ def redirect_target(status: int, location: str, url: str) -> str:
     if status not in REDIRECT_STATUSES or not location:
         return ""
     try:
-        there = urljoin(url, location)
-        here, parts = urlsplit(url), urlsplit(there)
-        is_same = _origin(url) == _origin(there) and parts.username is None
+        target_url = urljoin(url, location)
+        url_parts, target_parts = urlsplit(url), urlsplit(target_url)
+        is_same_origin = _origin(url) == _origin(target_url) and target_parts.username is None
     except ValueError:
         return ""
     # 301 and 302 often lead to a web page. They are followed only if a trailing slash is added or removed.
-    is_moved = status in (307, 308) or here.path.rstrip("/") == parts.path.rstrip("/")
-    return there if is_same and is_moved and there != url else ""
+    is_followed = status in (307, 308) or url_parts.path.rstrip("/") == target_parts.path.rstrip("/")
+    return target_url if is_same_origin and is_followed and target_url != url else ""
 
 
 def is_circular(status: int, location: str, url: str) -> bool:

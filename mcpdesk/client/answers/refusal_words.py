@@ -14,14 +14,16 @@ from mcpdesk.protocol.revisions import BY_NAME, Revision
 
 MAX_READ_BYTES = 64 << 10
 """Maximum bytes of a body that are searched for an explanation."""
-_TITLE = LatePattern(r"<title[^>]{0,200}>([^<]{1,400})", re.I)
-_HEADING = LatePattern(r"<h1[^>]{0,200}>([^<]{1,400})", re.I)
-_PAGE = LatePattern(r"\s*(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body|title)\b", re.I | re.S)
-_WORDS = ("message", "error_description", "detail", "title", "error", "errors", "reason", "msg")
+_TITLE_PATTERN = LatePattern(r"<title[^>]{0,200}>([^<]{1,400})", re.I)
+_HEADING_PATTERN = LatePattern(r"<h1[^>]{0,200}>([^<]{1,400})", re.I)
+_PAGE_PATTERN = LatePattern(
+    r"\s*(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body|title)\b", re.I | re.S
+)
+_REASON_MEMBERS = ("message", "error_description", "detail", "title", "error", "errors", "reason", "msg")
 """JSON members that may have the reason of a rejection, most specific first."""
 _MAX_DEPTH = 4
-_DATE = LatePattern(r"\b20\d\d-\d\d-\d\d\b")
-_SESSION = LatePattern(
+_DATE_PATTERN = LatePattern(r"\b20\d\d-\d\d-\d\d\b")
+_SESSION_PATTERN = LatePattern(
     r"session.{0,60}(?:not found|not exist|unknown|invalid|expired|missing|terminated|closed|required|gone)"
     r"|(?:no|not|invalid|unknown|missing|expired|bad)\b.{0,30}session"
     r"|server not initialized",
@@ -29,24 +31,24 @@ _SESSION = LatePattern(
 )
 
 
-def words(body: bytes, media_type: str = "") -> str:
+def explanation(body: bytes, media_type: str = "") -> str:
     """Return the reason in a body: from its JSON members, its page title, or else the text."""
     text = body[:MAX_READ_BYTES].decode("utf-8", "replace").removeprefix("\ufeff")
-    if "html" in media_type.lower() or _PAGE.regex.match(text):
-        return page_words(text)
+    if "html" in media_type.lower() or _PAGE_PATTERN.regex.match(text):
+        return page_description(text)
     if text.lstrip()[:1] in ("{", "["):
         try:
-            return _member_words(msgspec.json.decode(body)) or text
+            return _member_explanation(msgspec.json.decode(body)) or text
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return text
     return text
 
 
-def page_words(text: str) -> str:
+def page_description(text: str) -> str:
     """Describe a web page by its title or first heading."""
     import html
 
-    for pattern in (_TITLE, _HEADING):
+    for pattern in (_TITLE_PATTERN, _HEADING_PATTERN):
         if (match := pattern.regex.search(text)) and (title := html.unescape(match[1]).strip()):
             return f"a page for people, {title!r}"
     return "a page for people"
@@ -55,20 +57,21 @@ def page_words(text: str) -> str:
 def is_page(body: bytes, media_type: str = "") -> bool:
     """Return True if a body is HTML."""
     return (
-        "html" in media_type.lower() or _PAGE.regex.match(body[:4096].decode("utf-8", "replace")) is not None
+        "html" in media_type.lower()
+        or _PAGE_PATTERN.regex.match(body[:4096].decode("utf-8", "replace")) is not None
     )
 
 
-def _member_words(value: Any, depth: int = 0) -> str:
+def _member_explanation(value: Any, depth: int = 0) -> str:
     if isinstance(value, str):
         return value
     if depth == _MAX_DEPTH:
         return ""
     if isinstance(value, list):
-        return _member_words(value[0], depth + 1) if value else ""
+        return _member_explanation(value[0], depth + 1) if value else ""
     if isinstance(value, dict):
-        for name in _WORDS:
-            if name in value and (inner := _member_words(value[name], depth + 1)):
+        for name in _REASON_MEMBERS:
+            if name in value and (inner := _member_explanation(value[name], depth + 1)):
                 return inner
     return ""
 
@@ -79,7 +82,7 @@ def is_lost_session(status: int, reason: str) -> bool:
     Such a rejection has status 404 or 410, or another status from 400 to 499 with a `reason` that mentions
     the session.
     """
-    return status in (404, 410) or (400 <= status < 500 and _SESSION.regex.search(reason) is not None)
+    return status in (404, 410) or (400 <= status < 500 and _SESSION_PATTERN.regex.search(reason) is not None)
 
 
 def is_challenge(headers: Mapping[str, str]) -> bool:
@@ -87,11 +90,11 @@ def is_challenge(headers: Mapping[str, str]) -> bool:
     return "challenge" in headers.get("cf-mitigated", "").lower()
 
 
-def newest_named(reason: str, tried: Revision) -> Revision | None:
+def newest_revision_in(reason: str, tried: Revision) -> Revision | None:
     """Return the newest handshake revision that a rejection mentions, other than `tried`, or None."""
-    revisions = set(_DATE.regex.findall(reason)) - {tried.name}
-    known = [each for each in BY_NAME.values() if each.name in revisions and not each.is_stateless]
-    return max(known, key=lambda each: each.name, default=None)
+    dates = set(_DATE_PATTERN.regex.findall(reason)) - {tried.name}
+    mentioned = [each for each in BY_NAME.values() if each.name in dates and not each.is_stateless]
+    return max(mentioned, key=lambda each: each.name, default=None)
 
 
 def repaired_error(message: JSONObject) -> tuple[JSONObject, str]:
@@ -107,30 +110,34 @@ def repaired_error(message: JSONObject) -> tuple[JSONObject, str]:
     faults = []
     if "result" in other_members:
         result = other_members.pop("result")
-        what = "null" if result is None else "a result"
-        faults.append(f"{what} is present beside an error; it was read as the error")
+        result_text = "null" if result is None else "a result"
+        faults.append(f"{result_text} is present beside an error; it was read as the error")
     if not isinstance(error, dict):
-        faults.append(f"the error is {_kind(error)}, but must be an object with `code` and `message`")
-        original = error if isinstance(error, str) else msgspec.json.encode(error).decode()
-        return other_members | {"error": {"code": 0, "message": original}}, "; ".join(faults)
-    code, text, fixed = error.get("code"), error.get("message"), dict(error)
+        faults.append(
+            f"the error is {_json_type_name(error)}, but must be an object with `code` and `message`"
+        )
+        message_text = error if isinstance(error, str) else msgspec.json.encode(error).decode()
+        return other_members | {"error": {"code": 0, "message": message_text}}, "; ".join(faults)
+    code, text, fixed_error = error.get("code"), error.get("message"), dict(error)
     if not isinstance(code, int) or isinstance(code, bool):
         number = _whole_number(code)
         faults.append(
             "the error has no code"
             if code is None
-            else f"the code of the error is {_kind(code)}, but must be a whole number"
+            else f"the code of the error is {_json_type_name(code)}, but must be a whole number"
         )
-        fixed["code"] = 0 if number is None else number
+        fixed_error["code"] = 0 if number is None else number
         if number is None and code is not None and isinstance(text, str):
             text = f"{text} ({str(code)[:80]})"
     if not isinstance(text, str):
-        faults.append("the error has no message" if text is None else f"its message is {_kind(text)}")
-        text = _member_words(error.get("data")) or (
+        faults.append(
+            "the error has no message" if text is None else f"its message is {_json_type_name(text)}"
+        )
+        text = _member_explanation(error.get("data")) or (
             "no message" if text is None else msgspec.json.encode(text).decode()
         )
-    fixed["message"] = text
-    return (other_members | {"error": fixed}, "; ".join(faults)) if faults else (message, "")
+    fixed_error["message"] = text
+    return (other_members | {"error": fixed_error}, "; ".join(faults)) if faults else (message, "")
 
 
 def _whole_number(code: Any) -> int | None:
@@ -140,6 +147,6 @@ def _whole_number(code: Any) -> int | None:
         return None
 
 
-def _kind(value: Any) -> str:
+def _json_type_name(value: Any) -> str:
     kinds = {str: "text", list: "an array", dict: "an object", bool: "true or false", float: "a number"}
     return "null" if value is None else kinds.get(type(value), "a number")

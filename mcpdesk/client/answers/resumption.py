@@ -12,7 +12,7 @@ MIN_RETRY_S = 0.1
 
 
 def next_framer(framer: EventFramer) -> EventFramer:
-    """Return a framer for the next connection of a stream, which begins again with any incomplete event."""
+    """Return a framer for the next connection of a stream. The server sends an incomplete event again."""
     new_framer = EventFramer(framer.limit)
     new_framer.last_id, new_framer.retry_ms = framer.last_id, framer.retry_ms
     return new_framer
@@ -23,13 +23,13 @@ def pause_s(framer: EventFramer) -> float:
     return RETRY_S if framer.retry_ms is None else max(MIN_RETRY_S, framer.retry_ms / 1000)
 
 
-def resuming(framer: EventFramer) -> dict[str, str]:
+def resumption_headers(framer: EventFramer) -> dict[str, str]:
     """Return the headers of a request that resumes a stream."""
-    resumed = {"Last-Event-ID": framer.last_id} if framer.last_id else {}
-    return {"Accept": EVENT_STREAM, **resumed}
+    position = {"Last-Event-ID": framer.last_id} if framer.last_id else {}
+    return {"Accept": EVENT_STREAM, **position}
 
 
-def not_resumed(status: int, reason: str) -> str:
+def resumption_failure(status: int, reason: str) -> str:
     """Return the message for a server that refuses to resume a stream."""
-    words = f": {reason}" if reason else ""
-    return f"the event stream ended without the answer; resuming it failed with HTTP {status}{words}"
+    explanation = f": {reason}" if reason else ""
+    return f"the event stream ended without the answer; resuming it failed with HTTP {status}{explanation}"

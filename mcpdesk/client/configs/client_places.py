@@ -29,7 +29,7 @@ _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
 class ClientFile(Struct, frozen=True):
-    """Location in which a client keeps its servers."""
+    """Location of a file, or of a folder of files, in which a client keeps its servers."""
 
     client: str
     scope: Literal["project", "user", "system"]
@@ -47,15 +47,15 @@ class ClientFile(Struct, frozen=True):
 
 @cache
 def client_files() -> tuple[ClientFile, ...]:
-    """Return all rows of the data file. In each client, files of a project come first."""
+    """Return all rows of the data file. For each client, the files of a project come first."""
     return msgspec.json.decode(_DATA.read_bytes(), type=tuple[ClientFile, ...])
 
 
-def is_discovered(text: str) -> bool:
+def is_client_server(text: str) -> bool:
     """Return True if a text has the form `client:server` and is no path and no URL."""
     client, colon, name = text.partition(":")
-    is_named = bool(colon and name) and not name.startswith("//") and "/" not in client and "\\" not in client
-    return is_named and client in CLIENTS and not Path(text).exists()
+    has_form = bool(colon and name) and not name.startswith("//") and "/" not in client and "\\" not in client
+    return has_form and client in CLIENTS and not Path(text).exists()
 
 
 def client_named(name: str) -> str:
@@ -64,28 +64,32 @@ def client_named(name: str) -> str:
 
     if name in CLIENTS:
         return name
-    near = get_close_matches(name, CLIENTS, n=3)
-    known = f"Did you mean {' or '.join(near)}?" if near else f"Known clients: {', '.join(CLIENTS)}."
-    raise DeskUserError(f"Unknown client {name[:80]!r}.", known)
+    similar_names = get_close_matches(name, CLIENTS, n=3)
+    hint = (
+        f"Did you mean {' or '.join(similar_names)}?"
+        if similar_names
+        else f"Known clients: {', '.join(CLIENTS)}."
+    )
+    raise DeskUserError(f"Unknown client {name[:80]!r}.", hint)
 
 
-def config_places(
+def config_paths(
     client: str, home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform
 ) -> list[Path]:
     """Return the possible paths of a client's configuration, those in the project's `folder` first.
 
-    Files of the system are left out. A name that is not in `CLIENTS` is the path of a file.
+    System-wide files are left out. A name that is not in `CLIENTS` is the path of a file.
     """
     places = [
         path
-        for row in rows_of(platform)
+        for row in platform_rows(platform)
         if row.client == client and row.scope != "system"
         for path in paths(row, home, folder, environ)
     ]
     return places or [Path(client).expanduser()]
 
 
-def rows_of(platform: str = sys.platform) -> Iterator[ClientFile]:
+def platform_rows(platform: str = sys.platform) -> Iterator[ClientFile]:
     """Yield the rows of one platform, a value of `sys.platform`."""
     system = _SYSTEMS.get(platform, "linux")
     return (row for row in client_files() if not row.platforms or system in row.platforms)

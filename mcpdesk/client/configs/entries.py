@@ -10,7 +10,7 @@ from typing import Any
 
 from mcpdesk.client.configs.entry_values import InvalidEntry, pairs_at, text_at, texts_at
 from mcpdesk.client.configs.login_keys import login_options
-from mcpdesk.client.configs.mcp_remote import reached_directly
+from mcpdesk.client.configs.mcp_remote import without_mcp_remote
 from mcpdesk.client.configs.servers import ConfiguredServer
 
 KEYS = frozenset(
@@ -21,7 +21,7 @@ KEYS = frozenset(
     }
 )  # fmt: skip
 """Supported keys of an entry."""
-IGNORED = frozenset(
+IGNORED_KEYS = frozenset(
     {
         "disabled", "enabled", "autoApprove", "alwaysAllow", "trust", "includeTools", "excludeTools",
         "disabledTools", "gallery", "version", "dev", "description", "timeout", "tools", "source",
@@ -31,7 +31,7 @@ IGNORED = frozenset(
     }
 )  # fmt: skip
 """Keys for settings of other clients. They are ignored, and not reported as unknown."""
-KINDS = {
+TRANSPORT_KINDS = {
     "stdio": "",
     "local": "",
     "http": "http",
@@ -41,7 +41,8 @@ KINDS = {
     "ws": "ws",
     "websocket": "ws",
 }
-URLS = ("url", "httpUrl", "serverUrl", "uri")
+URL_KEYS = ("url", "httpUrl", "serverUrl", "uri")
+"""Keys of the URL in different clients."""
 MAX_NAMES = 10
 """Maximum number of unknown keys of an entry that are reported."""
 
@@ -49,7 +50,7 @@ MAX_NAMES = 10
 def configured_server(name: str, entry_data: Any, project: str = "") -> ConfiguredServer:
     """Return the server of an entry with the keys of Claude and VS Code."""
     try:
-        return reached_directly(_server(name, entry_data, project))
+        return without_mcp_remote(_server(name, entry_data, project))
     except InvalidEntry as error:
         return ConfiguredServer(name, project=project, problem=str(error))
 
@@ -58,19 +59,19 @@ def _server(name: str, keys: Any, project: str) -> ConfiguredServer:
     """Parse an entry. Raises: InvalidEntry."""
     if not isinstance(keys, dict):
         raise InvalidEntry("it must be an object with a command or a url")
-    urls = [key for key in URLS if keys.get(key) is not None]
+    urls = [key for key in URL_KEYS if keys.get(key) is not None]
     has_command = keys.get("command") is not None
     kind = _kind(keys)
     if has_command == bool(urls):
-        both = f", and has both command and {urls[0]}" if has_command else ""
-        raise InvalidEntry(f"it needs either a command or a url{both}")
+        conflict = f", and has both command and {urls[0]}" if has_command else ""
+        raise InvalidEntry(f"it needs either a command or a url{conflict}")
     command, url = text_at(keys, "command"), text_at(keys, urls[0]) if urls else ""
     if has_command and not command.strip():
         raise InvalidEntry("its command is empty")
     if urls and not url.strip():
         raise InvalidEntry(f"its {urls[0]} is empty")
-    login, unknown_of_login = login_options(keys)
-    unknown = [*sorted(str(key) for key in set(keys) - KEYS - IGNORED), *unknown_of_login]
+    login, unknown_login_keys = login_options(keys)
+    unknown_keys = [*sorted(str(key) for key in set(keys) - KEYS - IGNORED_KEYS), *unknown_login_keys]
     return ConfiguredServer(
         name,
         (command, *texts_at(keys, "args")) if has_command else (),
@@ -83,7 +84,7 @@ def _server(name: str, keys: Any, project: str) -> ConfiguredServer:
         login,
         text_at(keys, "envFile"),
         project,
-        remarks=tuple(f"{key[:80]!r} is not allowed here" for key in unknown[:MAX_NAMES]),
+        remarks=tuple(f"{key[:80]!r} is not allowed here" for key in unknown_keys[:MAX_NAMES]),
     )
 
 
@@ -93,8 +94,8 @@ def _kind(keys: Mapping[str, Any]) -> str:
     if not key:
         return "http" if keys.get("httpUrl") is not None else ""
     value = keys[key]
-    plain = value.replace("_", "-").lower() if isinstance(value, str) else ""
-    plain = "streamable-http" if plain == "streamablehttp" else plain
-    if plain not in KINDS:
-        raise InvalidEntry(f"{key} is {str(value)[:80]!r}; allowed: {', '.join(KINDS)}")
-    return KINDS[plain]
+    type_name = value.replace("_", "-").lower() if isinstance(value, str) else ""
+    type_name = "streamable-http" if type_name == "streamablehttp" else type_name
+    if type_name not in TRANSPORT_KINDS:
+        raise InvalidEntry(f"{key} is {str(value)[:80]!r}; allowed: {', '.join(TRANSPORT_KINDS)}")
+    return TRANSPORT_KINDS[type_name]

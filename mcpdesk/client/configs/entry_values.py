@@ -29,7 +29,7 @@ def texts_at(keys: Mapping[str, Any], key: str) -> list[str]:
     value = keys.get(key)
     if value is not None and not isinstance(value, list):
         raise InvalidEntry(f"{key} must be a list")
-    return [_written(each, f"{key}[{number}]") for number, each in enumerate(value or ())]
+    return [_as_string(each, f"{key}[{number}]") for number, each in enumerate(value or ())]
 
 
 def pairs_at(keys: Mapping[str, Any], key: str) -> dict[str, str]:
@@ -38,10 +38,10 @@ def pairs_at(keys: Mapping[str, Any], key: str) -> dict[str, str]:
     if value is not None and not isinstance(value, dict):
         raise InvalidEntry(f"{key} must be an object")
     items = (value or {}).items()
-    return {str(name): _written(each, f"{key}.{name}"[:100]) for name, each in items if each is not None}
+    return {str(name): _as_string(each, f"{key}.{name}"[:100]) for name, each in items if each is not None}
 
 
-def _written(value: Any, location: str) -> str:
+def _as_string(value: Any, location: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, _Scalar):

@@ -1,7 +1,7 @@
 """`fastmcp.json`: a server of FastMCP, its environment and its variables, in one file.
 
-No path in a file is looked up before a person has trusted the file. `python_command` then completes the
-command.
+The paths in an untrusted file are not accessed. Once a person has trusted the file, `python_command`
+completes the command.
 
 Source: FastMCP documentation, Project Configuration (2026-11).
 """
@@ -19,19 +19,19 @@ from mcpdesk.errors import DeskUserError
 
 SUFFIX = "fastmcp.json"
 PYTHON = "python"
-"""Program in the command of a server until the Python of its project is known."""
+"""Placeholder for the Python of the project. `python_command` replaces it by a path."""
 UV_OPTIONS = {"dependencies": "--with", "editable": "--with-editable"}
 """Option of uv by key of `environment`, for lists."""
 
 
 def is_fastmcp(document: Any) -> bool:
-    """True if a configuration describes a server of FastMCP."""
+    """Return True if a configuration describes a server of FastMCP."""
     source = document.get("source") if isinstance(document, dict) else None
     return isinstance(source, dict) and "path" in source
 
 
 def fastmcp_server(path: Path, document: Mapping[str, Any]) -> ConfiguredServer:
-    """Return the server of a file. It runs over stdio, whatever transport the file names.
+    """Return the server of a file. It runs over stdio, even if the file names another transport.
 
     A value that cannot be used becomes the server's `problem`.
     """
@@ -49,14 +49,14 @@ def python_command(server: ConfiguredServer) -> tuple[str, ...]:
     Call this only for a trusted file, because it looks up the paths of the file. Raises: DeskUserError if
     the Python file does not exist.
     """
-    file, shown = Path(server.python_file), repr(server.python_file[:200])
+    file, quoted_path = Path(server.python_file), repr(server.python_file[:200])
     try:
         if not file.is_file():
-            raise DeskUserError(f"{server.name}: source.path: no file {shown}.")
+            raise DeskUserError(f"{server.name}: source.path: no file {quoted_path}.")
         python = python_of(file.parent) if server.argv[0] == PYTHON else server.argv[:1]
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise DeskUserError(f"{server.name}: source.path: {shown} cannot be used: {reason}.") from None
+        raise DeskUserError(f"{server.name}: source.path: {quoted_path} cannot be used: {reason}.") from None
     return (*python, *server.argv[1:])
 
 
@@ -68,11 +68,11 @@ def _server(name: str, folder: Path, document: Mapping[str, Any]) -> ConfiguredS
         if (kind := text_at(section, "type")) not in ("", allowed):
             raise InvalidEntry(f"{key}.type is {kind[:80]!r}; allowed: {allowed}")
     file = folder / text_at(source, "path")
-    served = [str(RUNNER), str(file), text_at(source, "entrypoint")]
+    runner_arguments = [str(RUNNER), str(file), text_at(source, "entrypoint")]
     arguments = texts_at(deployment, "args")
     return ConfiguredServer(
         name,
-        (*_python(folder, file, environment), *served, *arguments),
+        (*_python(folder, file, environment), *runner_arguments, *arguments),
         pairs_at(deployment, "env"),
         str(folder / text_at(deployment, "cwd")),
         python_file=str(file),
@@ -80,7 +80,7 @@ def _server(name: str, folder: Path, document: Mapping[str, Any]) -> ConfiguredS
 
 
 def _python(folder: Path, file: Path, environment: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the command of the Python that runs the file, or `PYTHON` for the one of its project."""
+    """Return the command of the Python that runs the file, or `PYTHON` for the Python of its project."""
     options: list[str] = []
     if python := text_at(environment, "python"):
         options.append(f"--python={python}")

@@ -20,10 +20,11 @@ SectionPath = tuple[str, ...]
 """Keys from the root of a file to an object of servers. `*` matches any key."""
 
 
-class Repeats(dict[str, Any]):
-    """JSON object that also has the names of its repeated keys. The last value of each is used."""
+class RepeatableObject(dict[str, Any]):
+    """JSON object in which keys may be repeated. It has the last value of each key."""
 
     repeated: tuple[str, ...] = ()
+    """Names of the keys that are repeated."""
 
 
 class ConfigFormat(Struct, frozen=True):
@@ -33,13 +34,13 @@ class ConfigFormat(Struct, frozen=True):
     paths: tuple[SectionPath, ...]
     read: Callable[[Keys], Keys]
     """Converts an entry to the keys of Claude. Raises: InvalidEntry."""
-    where: str
+    file_names: str
     """Names of the clients' files."""
     language: str = "JSON"
     """Usual language of the file. JSON may have comments."""
     is_list: bool = False
     """True if the servers are a list of objects with the key `name`."""
-    marks: frozenset[str] = frozenset()
+    marker_keys: frozenset[str] = frozenset()
     """An entry of this format must have at least one of these keys. Empty to accept any entry.
 
     Needed if other programs use the same `paths` for something else.
@@ -68,11 +69,11 @@ def sections(document: Any) -> list[Section]:
     Formats with the keys of Claude are always read. Any other format is read only if the formats before it in
     `FORMATS` found no servers. Sections of a project come last.
     """
-    here: list[Section] = []
+    found_sections: list[Section] = []
     for each in FORMATS:
-        if each.read in (_plain, _vscode) or not any(section.entries for section in here):
-            here += _sections(each, document)
-    return sorted(here, key=lambda section: bool(section.project))
+        if each.read in (_plain, _vscode) or not any(section.entries for section in found_sections):
+            found_sections += _sections(each, document)
+    return sorted(found_sections, key=lambda section: bool(section.project))
 
 
 def is_section(kind: ConfigFormat, value: Any) -> bool:
@@ -85,7 +86,7 @@ def is_section(kind: ConfigFormat, value: Any) -> bool:
         return False
     if isinstance(value, dict) and any(isinstance(value.get(key), str | list) for key in _SERVER_KEYS):
         return False
-    return not kind.marks or any(kind.marks & set(each) for each in objects)
+    return not kind.marker_keys or any(kind.marker_keys & set(each) for each in objects)
 
 
 def known_formats() -> str:
@@ -97,7 +98,7 @@ def _sections(kind: ConfigFormat, document: Any) -> Iterator[Section]:
     for path in kind.paths:
         for keys, value in _at(document, path):
             if is_section(kind, value):
-                repeated = value.repeated if isinstance(value, Repeats) else ()
+                repeated = value.repeated if isinstance(value, RepeatableObject) else ()
                 yield Section(kind, tuple(_named(value)), repeated, keys)
 
 
@@ -137,16 +138,16 @@ def _codex(keys: Keys) -> Keys:
     headers |= {name: f"${{{variable}}}" for name, variable in pairs_at(keys, "env_http_headers").items()}
     if token := text_at(keys, "bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{token}}}"
-    own = {"http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"}
-    entry = {key: value for key, value in keys.items() if key not in own}
+    codex_keys = {"http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"}
+    entry = {key: value for key, value in keys.items() if key not in codex_keys}
     return entry | ({"headers": headers} if headers else {})
 
 
 def _zed(keys: Keys) -> Keys:
     command = keys.get("command")
     if isinstance(command, dict):
-        own = {key: command[key] for key in ("args", "env") if key in command}
-        return {**keys, "command": command.get("path"), **own}
+        command_keys = {key: command[key] for key in ("args", "env") if key in command}
+        return {**keys, "command": command.get("path"), **command_keys}
     if keys.get("source") == "extension" or ("settings" in keys and "url" not in keys and command is None):
         raise OnlyInClient("it comes from an extension of Zed; only Zed knows its command")
     return keys
@@ -240,7 +241,7 @@ FORMATS = (
         _goose,
         "~/.config/goose/config.yaml",
         "YAML",
-        marks=frozenset({"type", "cmd", "uri"}),
+        marker_keys=frozenset({"type", "cmd", "uri"}),
     ),
 )
 """Supported formats, in the order of reading by `sections`. A file may be JSON, TOML or YAML."""

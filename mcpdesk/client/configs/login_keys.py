@@ -16,14 +16,14 @@ KEYS = frozenset(
     }
 )  # fmt: skip
 """Supported keys of `oauth`."""
-IGNORED = frozenset(
+IGNORED_KEYS = frozenset(
     {
         "enabled", "authorizationUrl", "tokenUrl", "registrationUrl", "redirectUri", "audiences", "issuer",
         "tokenParamName", "authServerMetadataUrl",
     }
 )  # fmt: skip
 """Keys that other clients support and mcpdesk ignores. Instead of the URLs, it uses the server's metadata."""
-CURSOR = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
+CURSOR_KEYS = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
 """Key of `auth` -> key of `oauth` with the same meaning."""
 LAST_PORT = 65535
 
@@ -32,28 +32,28 @@ def login_options(entry_data: Mapping[str, Any]) -> tuple[LoginOptions, list[str
     """Return the login options of an entry, and its unknown keys. Raises: InvalidEntry."""
     oauth, auth = entry_data.get("oauth"), entry_data.get("auth")
     if isinstance(oauth, dict):
-        named, keys = "oauth", {str(key): value for key, value in oauth.items()}
+        section, keys = "oauth", {str(key): value for key, value in oauth.items()}
     elif isinstance(auth, dict):
-        named, keys = "auth", {CURSOR.get(str(key), str(key)): value for key, value in auth.items()}
+        section, keys = "auth", {CURSOR_KEYS.get(str(key), str(key)): value for key, value in auth.items()}
     else:
         return NO_OPTIONS, []  # also for `oauth: false`, with which other clients do not log in
-    values = {f"{named}.{key}": value for key, value in keys.items()}
+    values = {f"{section}.{key}": value for key, value in keys.items()}
 
     def text(key: str) -> str:
-        return text_at(values, f"{named}.{key}")
+        return text_at(values, f"{section}.{key}")
 
     def is_on(key: str) -> bool:
         value = keys.get(key)
         if value is not None and not isinstance(value, bool):
-            raise InvalidEntry(f"{named}.{key} must be true or false")
+            raise InvalidEntry(f"{section}.{key} must be true or false")
         return bool(value)
 
     scopes = keys.get("scopes")
-    scope = text("scopes") if isinstance(scopes, str) else " ".join(texts_at(values, f"{named}.scopes"))
+    scope = text("scopes") if isinstance(scopes, str) else " ".join(texts_at(values, f"{section}.scopes"))
     port = keys.get("callbackPort")
     is_number = isinstance(port, int) and not isinstance(port, bool)
     if port is not None and not (is_number and 0 <= port <= LAST_PORT):
-        raise InvalidEntry(f"{named}.callbackPort must be a port from 0 to {LAST_PORT}")
+        raise InvalidEntry(f"{section}.callbackPort must be a port from 0 to {LAST_PORT}")
     options = LoginOptions(
         text("clientId"),
         Secret(text("clientSecret"), text("clientSecretFile")),
@@ -69,4 +69,4 @@ def login_options(entry_data: Mapping[str, Any]) -> tuple[LoginOptions, list[str
         text("idpClientId"),
         Secret(text("idToken"), text("idTokenFile")),
     )
-    return options, sorted(f"{named}.{key}" for key in set(keys) - KEYS - IGNORED)
+    return options, sorted(f"{section}.{key}" for key in set(keys) - KEYS - IGNORED_KEYS)

@@ -16,33 +16,40 @@ from mcpdesk.client.configs.login_keys import LAST_PORT
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions, Secret
 
-_FLAGS = frozenset({"--allow-http", "--debug", "--silent", "--enable-proxy"})
-_WITH_VALUE = frozenset({"--auth-timeout", "--ignore-tool", "--resource"})
+_IGNORED_FLAGS = frozenset({"--allow-http", "--debug", "--silent", "--enable-proxy"})
+_IGNORED_OPTIONS = frozenset({"--auth-timeout", "--ignore-tool", "--resource"})
 """Options with a value that are ignored."""
-_METADATA, _CLIENT = "--static-oauth-client-metadata", "--static-oauth-client-info"
+_METADATA_OPTION, _CLIENT_OPTION = "--static-oauth-client-metadata", "--static-oauth-client-info"
 """Options with a JSON value, or `@` and the path of a JSON file."""
-_MEMBERS = {_METADATA: ("scope",), _CLIENT: ("client_id", "client_secret")}
+_JSON_MEMBERS = {_METADATA_OPTION: ("scope",), _CLIENT_OPTION: ("client_id", "client_secret")}
 """Supported members of the JSON value, by option."""
 _CALLBACK_PATH = "/oauth/callback"
-_HOSTS = ("localhost", "127.0.0.1")
+_CALLBACK_HOSTS = ("localhost", "127.0.0.1")
 _TRANSPORTS = {"http-first": "", "sse-first": "", "http-only": "http", "sse-only": "sse"}
 
 
-def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
+def without_mcp_remote(server: ConfiguredServer) -> ConfiguredServer:
     """Return the server that mcp-remote would connect to. Any other entry is returned unchanged."""
-    words = _arguments(server.argv)
-    if not words or not words[0].startswith(("http://", "https://", "${")):
+    arguments = _remote_arguments(server.argv)
+    if not arguments or not arguments[0].startswith(("http://", "https://", "${")):
         return server
     headers, login = dict[str, str](), dict[str, str]()
-    kind, host, port = "", _HOSTS[0], 0
-    url, *options = words
+    kind, host, port = "", _CALLBACK_HOSTS[0], 0
+    url, *options = arguments
     while options:
         word = options.pop(0)
         if word.isdecimal():
             port = int(word) if len(word) <= len(str(LAST_PORT)) else LAST_PORT + 1
-        if word in _FLAGS or word.isdecimal():
+        if word in _IGNORED_FLAGS or word.isdecimal():
             continue
-        if not options or word not in ("--header", "--transport", "--host", _METADATA, _CLIENT, *_WITH_VALUE):
+        if not options or word not in (
+            "--header",
+            "--transport",
+            "--host",
+            _METADATA_OPTION,
+            _CLIENT_OPTION,
+            *_IGNORED_OPTIONS,
+        ):
             return server
         value = options.pop(0)
         if word == "--header":
@@ -56,11 +63,11 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
             kind = _TRANSPORTS[value]
         elif word == "--host":
             host = value
-        elif word == _CLIENT or (word == _METADATA and not value.startswith("@")):
-            if (arguments := _texts(value)) is None:
+        elif word == _CLIENT_OPTION or (word == _METADATA_OPTION and not value.startswith("@")):
+            if (members := _texts(value)) is None:
                 return server
-            login |= {key: text for key, text in arguments.items() if key in _MEMBERS[word]}
-    if login.get("client_id") and not (host in _HOSTS and port <= LAST_PORT):
+            login |= {key: text for key, text in members.items() if key in _JSON_MEMBERS[word]}
+    if login.get("client_id") and not (host in _CALLBACK_HOSTS and port <= LAST_PORT):
         return server  # the client is registered with a redirect URI that BrowserLogin cannot serve
     remark = "reached directly, without mcp-remote"
     return msgspec.structs.replace(
@@ -98,7 +105,7 @@ def _login(texts: Mapping[str, str], host: str, port: int) -> LoginOptions:
     )
 
 
-def _arguments(argv: tuple[str, ...]) -> list[str]:
+def _remote_arguments(argv: tuple[str, ...]) -> list[str]:
     """Return the arguments of mcp-remote, or an empty list if the command starts another program."""
     words = list(argv)
     if words and PurePath(words[0]).name in ("npx", "npx.cmd", "bunx"):
@@ -107,5 +114,7 @@ def _arguments(argv: tuple[str, ...]) -> list[str]:
             words = words[1:]
     if not words:
         return []
-    name, at, _ = PurePath(words[0]).name.partition("@")
-    return words[1:] if name == "mcp-remote" and (at or words[0].endswith("mcp-remote")) else []
+    name, version_separator, _ = PurePath(words[0]).name.partition("@")
+    return (
+        words[1:] if name == "mcp-remote" and (version_separator or words[0].endswith("mcp-remote")) else []
+    )

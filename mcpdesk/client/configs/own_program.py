@@ -69,8 +69,8 @@ def lasting_command(
     `pipx` accept, or None if the package cannot be installed again. Raises: DeskUserError if no permanent
     command exists.
     """
-    if chosen := shlex.split(environ.get(VARIABLE, "")):
-        return tuple(chosen)
+    if configured_command := shlex.split(environ.get(VARIABLE, "")):
+        return tuple(configured_command)
     if not is_temporary(Path(started[0]), temporary):
         return started
     path = environ.get("PATH", os.defpath)
@@ -106,12 +106,12 @@ def temporary_folders(environ: Mapping[str, str]) -> frozenset[Path]:
 
 
 def is_temporary(path: Path, temporary: Collection[Path]) -> bool:
-    """True if a file, or its link target, is in a temporary folder or a cache."""
+    """Return True if a file, or its link target, is in a temporary folder or a cache."""
     return any(_is_in_cache(candidate, temporary) for candidate in {path.absolute(), path.resolve()})
 
 
 def _is_in_cache(path: Path, temporary: Collection[Path]) -> bool:
-    if any(path.parts[at : at + 2] in _LASTING_CACHES for at in range(len(path.parts))):
+    if any(path.parts[index : index + 2] in _LASTING_CACHES for index in range(len(path.parts))):
         return False
     for folder in path.parents:
         if folder in temporary or folder.name in _CACHE_NAMES:
@@ -156,9 +156,11 @@ def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None
 
 
 def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
-    """Return the leading `args` of an entry that belong to the command that starts this program, or an empty
-    tuple if the command is the console script `mcpdesk`. Otherwise `-m mcpdesk`, or the arguments of `uvx`,
-    `uv` or `pipx` up to the package. None if the entry starts another program.
+    """Return the leading `args` of an entry that only serve to start this program.
+
+    These are no arguments if the command is the console script `mcpdesk`, `-m mcpdesk` for a Python
+    interpreter, and the arguments up to the package for `uvx`, `uv` or `pipx`. None if the entry starts
+    another program.
     """
     if not isinstance(command, str) or not isinstance(args, list):
         return None
@@ -167,18 +169,18 @@ def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
         return ()
     if args[:2] == ["-m", NAME]:
         return ("-m", NAME)
-    verbs = _RUNNERS.get(name)
-    if verbs is None or tuple(args[: len(verbs)]) != verbs:
+    subcommand = _RUNNERS.get(name)
+    if subcommand is None or tuple(args[: len(subcommand)]) != subcommand:
         return None
-    at = len(verbs)
-    if args[at : at + 1] == [_SOURCE_FLAGS[name]]:
-        at += 2
-    if len(args) <= at or not _PACKAGE.fullmatch(str(args[at])):
+    package_index = len(subcommand)
+    if args[package_index : package_index + 1] == [_SOURCE_FLAGS[name]]:
+        package_index += 2
+    if len(args) <= package_index or not _PACKAGE.fullmatch(str(args[package_index])):
         return None
-    return tuple(map(str, args[: at + 1]))
+    return tuple(map(str, args[: package_index + 1]))
 
 
-def why_dead(command: Sequence[str], environ: Mapping[str, str], temporary: Collection[Path]) -> str:
+def failure_reason(command: Sequence[str], environ: Mapping[str, str], temporary: Collection[Path]) -> str:
     """Return the reason why a command that starts this program will fail, now or later, or "" if no reason is
     found.
 

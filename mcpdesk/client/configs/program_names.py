@@ -1,4 +1,4 @@
-"""Names of servers, from the command or the name in a configuration."""
+"""Names of servers, derived from the command or the name in a configuration."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ RUNNERS = frozenset({"npx", "uvx", "uv", "node", "python", "python3", "deno", "b
 def program_name(argv: Sequence[str]) -> str:
     """Derive a server name from its command."""
     words = [word for word in argv if not word.startswith("-") and Path(word).name not in RUNNERS]
-    last = re.sub(r"\.(py|[cm]?[jt]s|sh|exe)$", "", Path(words[0] if words else argv[0]).name)
-    return plain_name(last.partition("@")[0] or last)
+    file_name = re.sub(r"\.(py|[cm]?[jt]s|sh|exe)$", "", Path(words[0] if words else argv[0]).name)
+    return plain_name(file_name.partition("@")[0] or file_name)
 
 
 def plain_name(name: str) -> str:

@@ -31,13 +31,13 @@ def file_command(path: Path, name: str, packages: Sequence[str]) -> tuple[str, .
     """Return the command that serves an object of a Python file. `name` is empty for the only object.
 
     If the file or `packages` declare dependencies, uv creates the environment. Otherwise the environment is
-    the one of the file's project, the active one, or that of the Python on PATH. Raises: DeskUserError.
+    that of the file's project, the active environment, or that of the Python on PATH. Raises: DeskUserError.
     """
-    served = (str(RUNNER), str(path), *((name,) if name else ()))
+    runner_arguments = (str(RUNNER), str(path), *((name,) if name else ()))
     requirements = [*_dependencies(path), *packages]
     if requirements:
-        return (*_uv_with(requirements, path.name), *served)
-    return (*python_of(path.parent), *served)
+        return (*_uv_with(requirements, path.name), *runner_arguments)
+    return (*python_of(path.parent), *runner_arguments)
 
 
 def module_command(module: str, name: str, packages: Sequence[str], folder: Path) -> tuple[str, ...]:
@@ -47,14 +47,14 @@ def module_command(module: str, name: str, packages: Sequence[str], folder: Path
     """
     if not _MODULE.fullmatch(module):
         raise DeskUserError(f"{module[:80]!r} is not the name of a module.", "Example: package.server:app.")
-    served = (str(RUNNER), "-m", module, *((name,) if name else ()))
+    runner_arguments = (str(RUNNER), "-m", module, *((name,) if name else ()))
     if packages:
-        return (*_uv_with(packages, module), *served)
-    return (*python_of(folder), *served)
+        return (*_uv_with(packages, module), *runner_arguments)
+    return (*python_of(folder), *runner_arguments)
 
 
 def module_target(text: str, folder: Path) -> tuple[str, str] | None:
-    """Return the module and the object that a text names, or None if it names no module.
+    """Return the module and the object that a text names, or None if it does not name a module.
 
     Without the prefix `module:`, the text has a dot, and the package is in `folder` or its `src`.
     """
@@ -70,14 +70,18 @@ def module_target(text: str, folder: Path) -> tuple[str, str] | None:
         return None
     path = Path(*module.split("."))
     roots = (folder, folder / "src")
-    is_there = any((root / path).is_dir() or (root / f"{path}.py").is_file() for root in roots)
-    return (module, name) if is_there else None
+    has_module = any((root / path).is_dir() or (root / f"{path}.py").is_file() for root in roots)
+    return (module, name) if has_module else None
 
 
 def module_files(module: str, folder: Path) -> tuple[Path, ...]:
     """Return the package of a module, or its only file, if it is in `folder` or its `src`."""
-    first = module.partition(".")[0]
-    paths = (path for root in (folder, folder / "src") for path in (root / first, root / f"{first}.py"))
+    top_level_name = module.partition(".")[0]
+    paths = (
+        path
+        for root in (folder, folder / "src")
+        for path in (root / top_level_name, root / f"{top_level_name}.py")
+    )
     return tuple(path for path in paths if path.exists())[:1]
 
 
@@ -87,8 +91,8 @@ def python_of(folder: Path) -> tuple[str, ...]:
     The environment is a `.venv` or `venv` in the folder or above, that of Poetry, or that of uv. Otherwise
     it is the active one, or the Python on PATH.
     """
-    folders = [each for each in [folder, *folder.parents][:PROJECT_LEVELS] if _is_own(each)]
-    for python in (each for place in folders for each in _pythons_in(place)):
+    folders = [each for each in [folder, *folder.parents][:PROJECT_LEVELS] if _is_protected(each)]
+    for python in (each for project_folder in folders for each in _python_paths(project_folder)):
         if python.exists():
             return (str(python),)
     project = next((each for each in folders if (each / "uv.lock").is_file()), None)
@@ -101,8 +105,8 @@ def python_of(folder: Path) -> tuple[str, ...]:
     return (shutil.which("python3") or shutil.which("python") or "python3",)
 
 
-def _is_own(folder: Path) -> bool:
-    """True if only this user and root can put a program into a folder."""
+def _is_protected(folder: Path) -> bool:
+    """Return True if only this user and root can put a program into a folder."""
     if sys.platform == "win32":
         return True
     try:
@@ -112,8 +116,8 @@ def _is_own(folder: Path) -> bool:
     return status.st_uid in (os.geteuid(), 0) and not status.st_mode & stat.S_IWOTH
 
 
-def _pythons_in(folder: Path) -> Iterator[Path]:
-    """Yield where the Python of a project in this folder may be."""
+def _python_paths(folder: Path) -> Iterator[Path]:
+    """Yield the possible paths of the Python of the project in a folder."""
     for name in ENVIRONMENTS:
         yield _python_in(folder / name)
     if (folder / "poetry.lock").is_file():
@@ -132,8 +136,8 @@ def _poetry_environments(folder: Path) -> Iterator[Path]:
     """
     digest = hashlib.sha256(os.path.normcase(os.path.realpath(folder)).encode()).digest()
     suffix = base64.urlsafe_b64encode(digest).decode()[:8]
-    if place := os.environ.get("POETRY_VIRTUALENVS_PATH"):
-        yield from Path(place).glob(f"*-{suffix}-py*")
+    if environments_path := os.environ.get("POETRY_VIRTUALENVS_PATH"):
+        yield from Path(environments_path).glob(f"*-{suffix}-py*")
         return
     caches = [Path.home() / ".cache" / "pypoetry", Path.home() / "Library" / "Caches" / "pypoetry"]
     if cache := os.environ.get("POETRY_CACHE_DIR"):
@@ -155,7 +159,9 @@ def uv_for(reason: str) -> str:
     """Return the path of uv. Raises: DeskUserError with the reason if it is not installed."""
     uv = shutil.which("uv")
     if uv is None:
-        hint = "Install uv (https://docs.astral.sh/uv), or run the file by a Python that has them."
+        hint = (
+            "Install uv (https://docs.astral.sh/uv), or run the file with a Python that has these packages."
+        )
         raise DeskUserError(f"{reason}, which uv can install.", hint)
     return uv
 

@@ -34,7 +34,7 @@ class _Lookup(msgspec.Struct):
     inputs: Mapping[str, InputVariable]
     ask: Callable[[InputVariable], str]
     folder: Path
-    own: Mapping[str, str] = {}
+    own_variables: Mapping[str, str] = {}
     """Variables of the entry itself, which have precedence."""
 
     def value(self, match: re.Match[str]) -> str:
@@ -46,13 +46,15 @@ class _Lookup(msgspec.Struct):
                     raise self._unknown(match[0], f"inputs contains {', '.join(self.inputs) or 'nothing'}")
                 return self.ask(self.inputs[key])
             case ("env", ":", variable):
-                known = self.environ.get(variable, self.own.get(variable))
-                return (default if has_default else "") if known is None else known
+                variable_value = self.environ.get(variable, self.own_variables.get(variable))
+                return (default if has_default else "") if variable_value is None else variable_value
             case (variable, "", ""):
-                known = self.own.get(variable, self.environ.get(variable, self._path(variable)))
-                if known is None and not has_default:
+                variable_value = self.own_variables.get(
+                    variable, self.environ.get(variable, self._path(variable))
+                )
+                if variable_value is None and not has_default:
                     raise self._unknown(match[0], "the environment variable is not set")
-                return default if known is None else known
+                return default if variable_value is None else variable_value
             case ("workspaceFolder" | "workspaceFolderBasename" as variable, ":", self.folder.name):
                 return self._path(variable) or ""
         raise self._unknown(
@@ -101,18 +103,20 @@ def expanded(
     if server.problem:
         return server
     lookup = _Lookup(server, environ, inputs, ask, folder)
-    file = lookup.replaced(server.environment_file)
-    from_file = _variables_of(server, folder / Path(file).expanduser()) if file else {}
-    plain = {name: text for name, text in server.environment.items() if "${" not in text}
-    own = dict(from_file)
+    file_path = lookup.replaced(server.environment_file)
+    file_variables = _variables_of(server, folder / Path(file_path).expanduser()) if file_path else {}
+    literal_values = {name: text for name, text in server.environment.items() if "${" not in text}
+    own_variables = dict(file_variables)
     for name, text in server.environment.items():
-        lookup.own = from_file | {other: each for other, each in plain.items() if other != name}
-        own[name] = lookup.replaced(text)
-    lookup.own = own
+        lookup.own_variables = file_variables | {
+            other_name: each for other_name, each in literal_values.items() if other_name != name
+        }
+        own_variables[name] = lookup.replaced(text)
+    lookup.own_variables = own_variables
     return msgspec.structs.replace(
         server,
         argv=tuple(map(lookup.replaced, server.argv)),
-        environment=own,
+        environment=own_variables,
         folder=lookup.replaced(server.folder),
         python_file=lookup.replaced(server.python_file),
         url=lookup.replaced(server.url),
@@ -132,8 +136,12 @@ def variables(server: ConfiguredServer) -> tuple[str, ...]:
     texts += [*server.headers.values(), *server.login.texts]
     names = _names(texts) - set(server.environment)
     for name, text in server.environment.items():
-        plain = {other for other, each in server.environment.items() if "${" not in each and other != name}
-        names |= _names([text]) - plain
+        literal_names = {
+            other_name
+            for other_name, each in server.environment.items()
+            if "${" not in each and other_name != name
+        }
+        names |= _names([text]) - literal_names
     return tuple(sorted({name.removeprefix("env:") for name in names}))
 
 
@@ -162,11 +170,15 @@ def _unquoted(value: str) -> str:
     In double quotes, `\\n` is a line break. Outside of quotes, ` #` begins a comment.
     """
     value = value.strip()
-    quoted = _QUOTED.match(value)
-    if quoted is None:
+    quoted_match = _QUOTED.match(value)
+    if quoted_match is None:
         return value.partition(" #")[0].rstrip()
-    inner = quoted["text"]
-    return inner.replace("\\n", "\n").replace('\\"', '"') if quoted["mark"] == '"' else inner
+    unquoted_text = quoted_match["text"]
+    return (
+        unquoted_text.replace("\\n", "\n").replace('\\"', '"')
+        if quoted_match["mark"] == '"'
+        else unquoted_text
+    )
 
 
 _ENV_LINE = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from mcpdesk.client.connection import LISTS, ServerConnection
+from mcpdesk.client.connection import LIST_CHANGES_FILTER, ServerConnection
 from mcpdesk.client.subscriptions.subscription import Subscription
 from mcpdesk.client.timing import RenewalPace
 from mcpdesk.errors import HttpError, RpcError
@@ -36,7 +36,7 @@ async def follow_notifications(
     if not agreement.revision.is_stateless:
         await _follow_sessions(connection, uris, on_begin, on_end, renewed, on_refusal)
         return
-    filters = {**LISTS, "resourceSubscriptions": list(uris)}
+    filters = {**LIST_CHANGES_FILTER, "resourceSubscriptions": list(uris)}
     subscription = Subscription(connection, filters, renewed, lambda reason: None, on_end=on_end)
     on_begin()
     await subscription.follow()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpdesk.client.config_files import ConfigFile, is_config_file, read_config
-from mcpdesk.client.configs.client_places import CLIENTS, is_discovered
+from mcpdesk.client.configs.client_places import CLIENTS, is_client_server
 from mcpdesk.client.configs.servers import InputVariable
 from mcpdesk.client.discovery import FoundServer, FoundServers, discover, discovered
 from mcpdesk.client.targets import client_hint, split_target
@@ -63,7 +63,7 @@ def _selected(target: str) -> FoundServers:
             hint = "`mcpdesk list` lists the servers of all clients."
             raise DeskUserError(message, hint, next_command="mcpdesk list")
         return discovery
-    if is_discovered(target):
+    if is_client_server(target):
         path, name = discovered(target)
         return _of_file(path, name)
     path, name = split_target(target)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpdesk.client.configs.client_places import is_discovered
+from mcpdesk.client.configs.client_places import is_client_server
 from mcpdesk.client.configs.python_commands import module_target
 from mcpdesk.client.discovery import discovered
 from mcpdesk.client.targets import COMMAND, split_target
@@ -75,7 +75,7 @@ def target_key(target: str) -> str:
     if "://" in target:
         return target
     try:
-        path, name = discovered(target) if is_discovered(target) else split_target(target)
+        path, name = discovered(target) if is_client_server(target) else split_target(target)
         if path.exists():
             return f"{path.resolve()}:{name}{_content_mark(path)}"
     except (DeskUserError, OSError):

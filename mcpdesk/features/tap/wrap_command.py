@@ -12,10 +12,10 @@ import click
 
 from mcpdesk import private_files
 from mcpdesk.cli.printing import OK, TOOL_ERROR, print_message, print_text
-from mcpdesk.client.config_files import language_of, parsed, read_text, sha256_of
-from mcpdesk.client.configs.client_places import CLIENTS, config_places
+from mcpdesk.client.config_files import language_of, parse_config, read_text, sha256_of
+from mcpdesk.client.configs.client_places import CLIENTS, config_paths
 from mcpdesk.client.configs.formats import known_formats, sections
-from mcpdesk.client.configs.own_program import own_command, temporary_folders, why_dead
+from mcpdesk.client.configs.own_program import failure_reason, own_command, temporary_folders
 from mcpdesk.client.trust import TrustStore
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.tap import json_edits, toml_edits, yaml_edits
@@ -124,7 +124,7 @@ def _check(clients: Sequence[str]) -> int:
         reasons = list[str]()
 
         def is_dead(words: Sequence[str], reasons: list[str] = reasons) -> bool:
-            reason = why_dead(words, os.environ, temporary_folders(os.environ))
+            reason = failure_reason(words, os.environ, temporary_folders(os.environ))
             reasons.extend([reason] if reason and reason not in reasons else ())
             return bool(reason)
 
@@ -156,11 +156,11 @@ def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
     if len(clients) == 1:
         _read(clients[0])
     home, folder = Path.home(), Path.cwd()
-    wanted = (place for each in clients for place in config_places(each, home, folder, os.environ))
+    wanted = (place for each in clients for place in config_paths(each, home, folder, os.environ))
     for path in dict.fromkeys(place.resolve() for place in wanted if place.is_file()):
         try:
             text = read_text(path)
-            content = parsed(path, text)
+            content = parse_config(path, text)
         except DeskUserError as error:
             print_message(f"mcpdesk: {error}")
             continue
@@ -202,13 +202,13 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
     It is the first file with servers or, with `is_wrapped`, the first file with a tap. Raises: DeskUserError
     if the file is missing or cannot be read.
     """
-    wanted = config_places(client, Path.home(), Path.cwd(), os.environ)
+    wanted = config_paths(client, Path.home(), Path.cwd(), os.environ)
     config_texts: list[tuple[Path, str]] = []
     empty: list[Path] = []
     """Files without servers. An editor's settings may be in several files."""
     for path in (place.resolve() for place in wanted if place.is_file()):
         text = read_text(path)
-        content = parsed(path, text)
+        content = parse_config(path, text)
         if not isinstance(content, dict):
             raise DeskUserError(f"{path} must contain an object with servers.")
         if not sections(content):
