@@ -39,9 +39,11 @@ LANGUAGES = {
 """Language by suffix."""
 PROJECT_FILES = frozenset({".mcp.json", "mcp.json"})
 PROJECT_FOLDERS = frozenset(
-    {".vscode", ".cursor", ".codex", ".gemini", ".zed", ".opencode", ".windsurf", ".continue"}
+    {".vscode", ".cursor", ".codex", ".gemini", ".zed", ".opencode", ".windsurf", ".continue", ".junie"}
 )
 """Folders in a project that contain the files of one client."""
+PROJECT_SUBFOLDERS = frozenset({"mcp", "mcpServers"})
+"""Folders in `PROJECT_FOLDERS` that contain the files of Junie and Continue."""
 _COMMENT = re.compile(
     r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|,(?=\s*+[}\]])', re.DOTALL
 )
@@ -66,15 +68,21 @@ class ConfigFile(Struct, frozen=True):
 
         False for a client's own configuration file.
         """
-        folder = self.path.resolve().parent
-        in_project = folder.name in PROJECT_FOLDERS and folder.parent != Path.home()
-        return self.path.name in PROJECT_FILES or in_project
+        project = self._folder_with_client_folder
+        return self.path.name in PROJECT_FILES or project not in (None, Path.home())
 
     @property
     def workspace(self) -> Path:
         """Folder of the project that the file belongs to."""
+        return self._folder_with_client_folder or self.path.resolve().parent
+
+    @property
+    def _folder_with_client_folder(self) -> Path | None:
+        """Folder that contains the `PROJECT_FOLDERS` folder of the file, or None if the file is in none."""
         folder = self.path.resolve().parent
-        return folder.parent if folder.name in PROJECT_FOLDERS else folder
+        if folder.name in PROJECT_SUBFOLDERS:
+            folder = folder.parent
+        return folder.parent if folder.name in PROJECT_FOLDERS else None
 
     def workspace_of(self, server: ConfiguredServer) -> Path:
         """Folder of the project that a server belongs to."""
@@ -128,12 +136,12 @@ def read_config(path: Path) -> ConfigFile:
 def _read_entry(kind: ConfigFormat, name: str, entry: Any, project: str) -> ConfiguredServer:
     try:
         keys = kind.read(entry) if isinstance(entry, dict) else entry
+        server = configured_server(name, keys, project)
     except InvalidEntry as error:
         is_of_client = isinstance(error, OnlyInClient)
-        return ConfiguredServer(name, project=project, problem=str(error), is_only_in_client=is_of_client)
+        server = ConfiguredServer(name, project=project, problem=str(error), is_only_in_client=is_of_client)
     except RecursionError:
-        return ConfiguredServer(name, project=project, problem="it is nested too deeply")
-    server = configured_server(name, keys, project)
+        server = ConfiguredServer(name, project=project, problem="it is nested too deeply")
     return msgspec.structs.replace(server, is_disabled=_is_disabled(entry))
 
 

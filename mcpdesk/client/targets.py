@@ -68,6 +68,8 @@ class BrokenTarget(Struct, frozen=True):
     """Entry of a configuration file that cannot be used."""
 
     problem: str
+    is_disabled: bool = False
+    """True if the entry may be valid, but is marked as disabled. `problem` names its file."""
 
 
 RemoteTarget = UrlTarget | CommandTarget | BrokenTarget
@@ -138,6 +140,8 @@ def find_target(
         names = ", ".join(each.name for each in config.servers) or "none"
         raise DeskUserError(f"{path} has several servers.", f"Name one as {path}:NAME: {names}.")
     server = config.server(name) if name else config.servers[0]
+    if server.is_disabled and not name:
+        raise DeskUserError(f"{server.name} is disabled in {path}.", f"Use it anyway: {path}:{server.name}.")
     return _target_of(server, config, environ, ask)
 
 
@@ -150,8 +154,8 @@ def configured_targets(
 ) -> list[tuple[str, RemoteTarget]]:
     """Return the servers of a configuration file with their names: those in `names`, or all if it is empty.
 
-    A server that cannot be used becomes a `BrokenTarget`. `agree` is called with the file before its content
-    is used.
+    A server that cannot be used or is disabled becomes a `BrokenTarget`, and is not expanded. `agree` is
+    called with the file before its content is used.
 
     Raises: DeskUserError for a file that cannot be read.
     """
@@ -162,6 +166,9 @@ def configured_targets(
     targets: list[tuple[str, RemoteTarget]] = []
     for each in config.servers:
         if names and each.name not in names:
+            continue
+        if each.is_disabled:
+            targets.append((each.name, BrokenTarget(f"it is disabled in {path}", is_disabled=True)))
             continue
         try:
             target: RemoteTarget = _target_of(each, config, environ, ask)

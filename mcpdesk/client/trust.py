@@ -164,6 +164,8 @@ def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
         yield _cut(f"  reads the environment variables {', '.join(read)}")
     if input_names:
         yield _cut(f"  asks you for {', '.join(input_names)}")
+    if server.is_disabled:
+        yield "  only if you name it, because it is disabled"
     for remark in server.remarks:
         yield _cut(f"  note: {remark}")
 

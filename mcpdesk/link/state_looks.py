@@ -79,6 +79,7 @@ UPSTREAMS: Mapping[str, Look] = {
     "ready": Look("●", "connected", Tone.GOOD),
     "failed": Look("✕", "not connected", Tone.BAD),
     "ended": Look("✕", "ended", Tone.BAD),
+    "disabled": Look("○", "disabled", Tone.MUTED),
 }
 HOSTED: Mapping[str, Look] = {
     "served": Look("●", "served", Tone.GOOD),

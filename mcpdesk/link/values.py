@@ -117,7 +117,7 @@ class UpstreamView(Struct, frozen=True):
     location: str
     """Command or URL of the server."""
     state: str
-    """`connecting`, `ready`, `failed` or `ended`."""
+    """`connecting`, `ready`, `failed`, `ended` or `disabled`."""
     steps: tuple[str, ...] = ()
     """Connection attempts so far, each with its result."""
     hint: str = ""

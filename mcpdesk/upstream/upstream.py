@@ -65,6 +65,7 @@ LOG_LEVEL = "debug"
 level.
 """
 RETRY_HINT = "F5 tries again."
+ENABLE_HINT = "To use it anyway, open FILE:NAME."
 REFRESH_DELAY_S = 0.2
 """Seconds for which the desk waits for more changes after a list has changed. Then it reads the lists
 again.
@@ -106,6 +107,8 @@ class UpstreamState(StrEnum):
     FAILED = "failed"
     ENDED = "ended"
     """The program has ended. The next call starts it again."""
+    DISABLED = "disabled"
+    """Its entry in a configuration file is disabled. No connection is attempted."""
 
 
 class UpstreamStatus(Struct, frozen=True):
@@ -211,7 +214,14 @@ class Upstream:
         return {each.kind: listed[each.kind] for each in LISTS}
 
     def start(self) -> None:
-        """Connect to the server. If it is a program, watch the files that its command names."""
+        """Connect to the server, unless it is disabled. If it is a program, watch the files that its command
+        names.
+        """
+        target = self.plan.target
+        if isinstance(target, BrokenTarget) and target.is_disabled:
+            problems = (f"{target.problem}.",)
+            self._set(replace(self.status, state=UpstreamState.DISABLED, problems=problems, hint=ENABLE_HINT))
+            return
         self._begin(self._connect())
         if isinstance(self.plan.target, CommandTarget):
             self._begin(self._watch(self.plan.target))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
-from mcpdesk.client.targets import BrokenTarget, CommandTarget, UrlTarget, command_text
+from mcpdesk.client.targets import BrokenTarget, CommandTarget, UrlTarget, command_text, find_target
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import sample_servers
 from mcpdesk.settings import resolve
@@ -59,6 +59,29 @@ def test_every_server_of_a_file_comes_onto_the_desk_a_broken_one_with_its_proble
     assert isinstance(unset, BrokenTarget) and "${SURELY_NOT_SET}" in unset.problem
     assert [bool(each.reach.headers) for each in found.upstreams] == [False, True, True, True, True]
     assert [each.leads for each in found.upstreams] == [True, True, True, True, False], "before the folder"
+
+
+def test_a_disabled_entry_of_a_file_is_neither_expanded_nor_started(tmp_path: Path) -> None:
+    path = tmp_path / ".mcp.json"
+    servers = {
+        "off": {"command": "run-off", "env": {"KEY": "${SURELY_NOT_SET}"}, "disabled": True},
+        "other": {"url": "https://example.com/mcp", "enabled": False},
+        "on": {"command": "run-on", "disabled": False},
+    }
+    path.write_text(json.dumps({"mcpServers": servers}))
+    targets = {each.name: each.target for each in desk_targets([str(path)], Reach(), agree=agree).upstreams}
+    assert targets["off"] == targets["other"] == BrokenTarget(f"it is disabled in {path}", is_disabled=True)
+    assert isinstance(targets["on"], CommandTarget)
+    named = desk_targets([f"{path}:other"], Reach(), agree=agree).upstreams
+    assert isinstance(named[0].target, UrlTarget), "the person named this entry"
+
+
+def test_the_only_entry_of_a_file_is_not_used_without_its_name_if_it_is_disabled(tmp_path: Path) -> None:
+    path = tmp_path / ".mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"off": {"command": "run-off", "disabled": True}}}))
+    with pytest.raises(DeskUserError, match=r"off is disabled in .*\.mcp\.json") as raised:
+        find_target(str(path), {}, lambda variable: "", agree)
+    assert raised.value.hint == f"Use it anyway: {path}:off."
 
 
 def test_the_same_name_gets_a_number() -> None:

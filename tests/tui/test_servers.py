@@ -68,6 +68,13 @@ async def test_a_server_that_is_down_gives_its_reason_in_full_and_the_header_cou
         assert all(line in screen_text(app) for line in REASON.splitlines())
 
 
+async def test_a_disabled_server_is_shown_with_the_reason_and_does_not_count_as_down() -> None:
+    reason = "it is disabled in /home/ada/.cursor/mcp.json."
+    async with servers_of(link_to(upstream("off", "disabled", reason))) as (app, _, _):
+        assert "down" not in screen_text(app).splitlines()[0]
+        assert "○ disabled" in row_of(app, " off ") and "it is disabled in" in row_of(app, " off ")
+
+
 @pytest.mark.slow
 async def test_enter_makes_a_server_the_current_one_and_shows_the_screen_before() -> None:
     async with running_frame(link_to(upstream("web"))) as (app, pilot):

@@ -320,6 +320,21 @@ async def test_each_account_of_a_url_has_its_own_login(
 
 
 @pytest.mark.process
+async def test_a_disabled_entry_is_not_started_even_when_it_is_restarted(tmp_path: Path) -> None:
+    mark, path = tmp_path / "started", tmp_path / ".mcp.json"
+    entry = {"command": sys.executable, "args": ["-c", f"open({str(mark)!r}, 'w')"], "disabled": True}
+    path.write_text(json.dumps({"mcpServers": {"off": entry}}))
+    plans = desk_targets([str(path)], Reach(), agree=agree).upstreams
+    async with running_desk(HELLO, upstreams=plans) as desk:
+        for _ in range(2):
+            await until(lambda: upstream(desk, "off").state == "disabled")
+            assert view(desk, "off").problems == (f"it is disabled in {path}.",)
+            assert "FILE:NAME" in upstream(desk, "off").hint
+            desk.reload("off")
+    assert not mark.exists()
+
+
+@pytest.mark.process
 async def test_the_pages_of_the_core_name_servers_that_are_not_ours() -> None:
     broken = BrokenTarget("it has no command")
     plans = [odd(), UpstreamPlan("far", UrlTarget("http://127.0.0.1:1/mcp")), UpstreamPlan("line", broken)]

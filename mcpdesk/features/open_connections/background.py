@@ -42,6 +42,7 @@ STATES = {
     UpstreamState.READY: ConnectionState.READY,
     UpstreamState.FAILED: ConnectionState.FAILED,
     UpstreamState.ENDED: ConnectionState.ENDED,
+    UpstreamState.DISABLED: ConnectionState.FAILED,
 }
 ADVICE = {
     ConnectionState.FAILED: "`mcpdesk up` with the same target connects again.",

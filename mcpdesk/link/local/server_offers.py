@@ -49,7 +49,7 @@ def _here(folder: Path) -> Iterator[ServerOffer]:
 
 
 def _offer(server: FoundServer) -> ServerOffer:
-    note = f"{server.transport}, {server.address}"
+    note = f"{server.transport}, {server.address}{', disabled' if server.server.is_disabled else ''}"
     return ServerOffer(shlex.quote(server.target), server.target, note, server.server.problem)
 
 

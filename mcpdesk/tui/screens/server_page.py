@@ -29,7 +29,9 @@ def server_text(server: ServerView) -> Content:
                 "$text-muted",
             )
         )
-    parts += [Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems]
+    is_disabled = server.upstream is not None and server.upstream.state == "disabled"
+    sign, style = ("○", "$text-muted") if is_disabled else ("✕", "$text-error")
+    parts += [Content.styled(f"{sign} {clean(problem)}", style) for problem in server.problems]
     parts += [Content.styled(f"· {clean(helper)}", "$text-muted") for helper in server.helpers]
     if server.cores:
         parts += [Content(""), Content.styled("Replicas", "bold $text-primary")]
