@@ -345,7 +345,7 @@ def _problem(target: RemoteTarget) -> str:
 
 
 def test_a_file_is_read_as_the_configuration_of_a_project(tmp_path: Path) -> None:
-    for name in (".gemini/settings.json", ".codex/config.toml", ".cursor/mcp.json"):
+    for name in (".gemini/settings.json", ".codex/config.toml", ".cursor/mcp.json", ".junie/mcp/mcp.json"):
         config = ConfigFile(tmp_path / name, (), {}, "")
         assert config.is_of_project and config.workspace == tmp_path
     config = ConfigFile(Path.home() / ".codex" / "config.toml", (), {}, "")
