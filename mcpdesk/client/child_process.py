@@ -37,7 +37,9 @@ MAX_LINE_BYTES = 256 << 20
 MAX_LOG_LINE_BYTES = 64 << 10
 MAX_LAST_LINES = 20
 """Number of last lines of stderr that are kept, to explain why a program ended."""
-BUFFERING_NOTE = "it answered only when its input was closed; it must flush its output after each message"
+BUFFERING_NOTE = (
+    "it answered only after its input was closed, because it was still starting or does not flush its output"
+)
 MAX_QUOTED_LENGTH = 80
 """Maximum number of characters of a stray output line that a remark quotes."""
 INCOMPLETE_S = 2.0

@@ -35,6 +35,10 @@ SLOW = (
     "Check that it is an MCP server and does not wait for input. "
     "MCPDESK_CONNECT_TIMEOUT_S allows more time, which a first `npx` or `uvx` may need."
 )
+SLOW_OR_BUFFERED = (
+    "MCPDESK_CONNECT_TIMEOUT_S allows more time. If that does not help, the server must flush its output "
+    "after each message."
+)
 SLOW_ADDRESS = "Check that it is an MCP server, and see its log. MCPDESK_CONNECT_TIMEOUT_S allows more time."
 FAILED = "The server failed: see its log."
 PAGE = "This is a web page. Most servers use /mcp, older ones /sse."
@@ -181,7 +185,7 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
         case ConnectTimeout(target=target) if target.startswith(("http://", "https://")):
             return SLOW_ADDRESS
         case ConnectTimeout(message=message) if BUFFERING_NOTE in message:
-            return ""
+            return SLOW_OR_BUFFERED
         case ConnectTimeout():
             return SLOW
         case HttpError(status=0) if "certificate" in error.message or "SSL" in error.message:

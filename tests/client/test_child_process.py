@@ -175,7 +175,7 @@ async def test_answers_that_arrive_only_at_the_end_are_named(monkeypatch: pytest
         await until(lambda: "initialize" in heard.log)
         opening.cancel()
         await connection.close()
-        assert "only when its input was closed" in connection.unexpected_bytes
+        assert "only after its input was closed" in connection.unexpected_bytes
 
 
 @pytest.mark.process

@@ -28,7 +28,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.features import features_with
 from mcpdesk.features.doctor.comparison import ComparedEntry, duplicates
 from mcpdesk.features.doctor.entry_secrets import Secrets, secrets_of, unsafe_settings
-from mcpdesk.features.doctor.examination import Examination, examine
+from mcpdesk.features.doctor.examination import Examination, examine, with_handshake
 from mcpdesk.features.doctor.report import (
     VERSION,
     BrokenFile,
@@ -138,6 +138,9 @@ def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subjec
 async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict[str, Examination]:
     """Examine the servers that can be started, at most `MAX_AT_ONCE` at the same time. Return the results by
     target.
+
+    A server that does not answer occupies a slot until its time limit. All servers are connected before the
+    first one is connected again for the other era, so that this wait is not at the end of the check-up.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
@@ -159,14 +162,18 @@ async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict
 
     async def run(subject: _Subject, target: UrlTarget | CommandTarget) -> None:
         slot = programs if isinstance(target, CommandTarget) else nullcontext()
-        async with slot, limit:
-            try:
-                name = shlex.quote(subject.found.target)
-                results[subject.found.target] = await examine(target, name, subject.secrets, plan.timeout_s)
-            except Exception:  # a server must not end the check-up of the others
-                _LOG.exception("a server could not be examined")
-                results[subject.found.target] = Examination("mcpdesk has a bug that this server triggers")
-            plan.on_examined(len(results), len(targets))
+        name, secrets = subject.found.target, subject.secrets
+        try:
+            async with slot, limit:
+                result = await examine(target, shlex.quote(name), secrets, plan.timeout_s)
+            if result.era == "stateless":  # waits for a slot again, after the first connection to all servers
+                async with slot, limit:
+                    result = await with_handshake(result, target, secrets, plan.timeout_s)
+        except Exception:  # a server must not end the check-up of the others
+            _LOG.exception("a server could not be examined")
+            result = Examination("mcpdesk has a bug that this server triggers")
+        results[name] = result
+        plan.on_examined(len(results), len(targets))
 
     async with asyncio.TaskGroup() as group:
         for subject, target in targets.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -38,6 +39,8 @@ MAX_REMARKS = 10
 """Maximum number of faults in the lists of one server that are reported."""
 SETTING = "MCPDESK_CONNECT_TIMEOUT_S"
 """Setting in hints, which stands for the option `--timeout` here."""
+BUSY_LOAD = 3.0
+"""Number of running processes for each core above which a time limit may have expired because of them."""
 Era = Literal["handshake", "stateless"]
 
 
@@ -103,7 +106,7 @@ async def examine(
     """Connect to a server and read its lists. A failure becomes part of the result.
 
     `target_name` is the name of the target in advice. The limit applies to the connection together with the
-    lists. To ask for the other era, a stateless server is connected once more.
+    lists. The result has no answer of a stateless server to the other era: `with_handshake` adds it.
     """
     output = _Output(secrets)
     result = Examination()
@@ -123,12 +126,15 @@ async def examine(
                 raise ConnectTimeout(message, server.target) from None
     except DeskError as error:
         return _failed(result, error, target_name, output, secrets)
-    if result.era == "stateless":
-        answer = await _handshake(target, timeout_s)
-        result = replace(
-            result, other_era=replace(answer, answer=secrets.masked(answer.answer, MAX_LINE_LENGTH))
-        )
     return result
+
+
+async def with_handshake(
+    result: Examination, target: UrlTarget | CommandTarget, secrets: Secrets, timeout_s: float
+) -> Examination:
+    """Connect to a stateless server once more, and add its answer to `initialize`."""
+    answer = await _handshake(target, timeout_s)
+    return replace(result, other_era=replace(answer, answer=secrets.masked(answer.answer, MAX_LINE_LENGTH)))
 
 
 async def _read(server: ServerConnection, result: Examination, secrets: Secrets) -> Examination:
@@ -205,9 +211,19 @@ def _failed(
         error = with_hint(error, is_first=result.start_s is None)
     message, code = str(error), f" ({error.code})" if isinstance(error, ProtocolError) else ""
     hint = STDOUT_HINT if is_silent and output.strays else str(getattr(error, "hint", ""))
+    if is_silent and (load := _load_per_core()) > BUSY_LOAD:
+        hint = f"{hint} This machine is busy, with {load:.0f} running processes for each core.".lstrip()
     hint = hint.replace(SETTING, "--timeout").replace("mcpdesk login URL", f"mcpdesk login {target_name}")
     reason = secrets.masked(message if code and code in message else f"{message}{code}")
     return replace(result, reason=reason, hint=hint, stderr=output.lines)
+
+
+def _load_per_core() -> float:
+    """Return the number of running processes for each core, in the last minute. 0 if it is unknown."""
+    try:
+        return os.getloadavg()[0] / (os.cpu_count() or 1)
+    except (AttributeError, OSError):  # Windows has no load average
+        return 0.0
 
 
 def _questions() -> Questions:

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pexpect
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.cli.main import run
 from mcpdesk.client.config_files import ConfigFile, read_config
@@ -21,6 +22,7 @@ from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.features.doctor import checkup
 from mcpdesk.features.doctor.examination import Examination
+from mcpdesk.features.doctor.report import OtherEra
 from tests.features.doctor.conftest import Home, hostile, odd, write
 from tests.support.guarded_server import GuardedServer
 
@@ -357,6 +359,40 @@ def test_at_most_eight_are_examined_at_once(
     home.cursor({f"server-{number}": entry for number in range(30)})
     assert len(report(capfd, "--trust")["servers"]) == 30
     assert most == expected
+
+
+def test_all_servers_are_connected_before_one_is_connected_again_for_the_other_era(
+    home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = list[str]()
+
+    async def examine(*_: object) -> Examination:
+        order.append("first")
+        await asyncio.sleep(0)
+        return Examination(era="stateless", start_s=0.1)
+
+    async def with_handshake(result: Examination, *_: object) -> Examination:
+        order.append("again")
+        return replace(result, other_era=OtherEra("handshake", True, "2025-11-25"))
+
+    monkeypatch.setattr(checkup, "examine", examine)
+    monkeypatch.setattr(checkup, "with_handshake", with_handshake)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    home.cursor({f"server-{number}": odd() for number in range(6)})
+    servers = report(capfd, "--trust")["servers"]
+    assert order == ["first"] * 6 + ["again"] * 6
+    assert {each["other_era"]["answer"] for each in servers} == {"2025-11-25"}
+
+
+@pytest.mark.process
+def test_advice_for_a_silent_server_names_a_busy_machine(
+    home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (4.0 * (os.cpu_count() or 1), 1.0, 1.0))
+    home.cursor({"silent": odd("silent")})
+    hint = by_name(report(capfd, "--trust", "--timeout", "0.3", code=1))["silent"]["hint"]
+    assert "--timeout allows more time" in hint
+    assert hint.endswith("This machine is busy, with 4 running processes for each core.")
 
 
 def test_bug_of_ours_does_not_hide_the_other_servers(
