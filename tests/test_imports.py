@@ -293,7 +293,7 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.link.local.local_link import LocalLink
 from mcpdesk.tui import app
-host = Host(plan_for(targets.folders, {"state_dir": sys.argv[2]}, {}, waits=True))
+host = Host(plan_for(targets.folders, {"state_dir": sys.argv[2]}, {}, withholds_invalid=True))
 link = LocalLink(host)
 host.load()
 (server,) = link.view().servers

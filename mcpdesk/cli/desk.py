@@ -120,7 +120,7 @@ def desk_command(
         os.environ,
         may_move=True,
         mode=reach.mode,
-        waits=True,
+        withholds_invalid=True,
         upstreams=desk_folders.upstreams,
         feature_options=of_features,
     )

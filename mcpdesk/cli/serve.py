@@ -134,7 +134,7 @@ def serve_command(
         given_flags(values),
         os.environ,
         mode=reach.mode,
-        waits=True,
+        withholds_invalid=True,
         upstreams=targets_found.upstreams,
         feature_options=of_features,
     )
@@ -343,10 +343,10 @@ def greeting(host: Host) -> list[str]:
     withheld = {endpoint.name: endpoint.server.withheld for endpoint in host.endpoints()}
     lines = [f"serving {name} at {url}" for name, url in urls.items() if not withheld[name]]
     lines += [f"not serving {name} until it is fixed: {why}" for name, why in withheld.items() if why]
-    lines += [f"passing {name} through at {host.url(name)}" for name in host.passed]
-    others = [name for name in host.upstreams if name not in host.passed]
+    lines += [f"passing {name} through at {host.url(name)}" for name in host.pass_throughs]
+    others = [name for name in host.upstreams if name not in host.pass_throughs]
     lines += [f"{name} is not served to clients; `mcpdesk attach` shows it" for name in others]
-    urls_of_servers = [*urls.values(), *map(host.url, host.passed)]
+    urls_of_servers = [*urls.values(), *map(host.url, host.pass_throughs)]
     address = next(iter(urls_of_servers), "").partition("/mcp/")[0]
     if address.startswith("http") and host.http is not None and host.http.has_sign_in:
         lines += [f"a browser shows it at {address}/", *_how_to_sign_in(host, host.http)]

@@ -36,7 +36,9 @@ def lone_host(folder: Path, flags: Mapping[str, object] | None = None, **plan: A
     sets. Raises: ManifestError or DeskUserError if the folder cannot be hosted.
     """
     settings = effective_settings(flags or {}, os.environ, folder).settings
-    return Host(HostPlan((folder,), settings, **{"http": False, "meet": False, "watch": False, **plan}))
+    return Host(
+        HostPlan((folder,), settings, **{"http": False, "accepts_pumps": False, "watch": False, **plan})
+    )
 
 
 @asynccontextmanager

@@ -35,15 +35,15 @@ class CallbackReports:
 
     def observe(self, name: str, state: ServerState) -> None:
         """Report callbacks of a server from now on."""
-        state.on_callback = partial(self._called_back, name)
+        state.on_callback = partial(self._on_callback, name)
         state.notify_person = partial(self._notify_person, name)
         state.log_to_clients = partial(self._notify_clients, name)
 
     def report_missed(self, subscriber: Subscriber) -> None:
         """Notify a newly connected client of the callbacks that fired while it was disconnected."""
-        home = self._folders[subscriber.server].server.hosted
-        if home is not None and home.has_created("callbacks") and subscriber.peer is not None:
-            self._start_chore(self._send_missed(subscriber, home.callbacks, subscriber.peer()))
+        state = self._folders[subscriber.server].server.hosted
+        if state is not None and state.has_created("callbacks") and subscriber.peer is not None:
+            self._start_chore(self._send_missed(subscriber, state.callbacks, subscriber.peer()))
 
     async def _send_missed(self, subscriber: Subscriber, callbacks: CallbackTimers, peer: str) -> None:
         from mcpdesk.server.state.callback_timers import fired_data
@@ -60,7 +60,7 @@ class CallbackReports:
     def _notify_clients(self, name: str, level: str, data: Any) -> list[str]:
         return self._services.subscriptions.log(name, level, "callback", data)
 
-    def _called_back(self, name: str, callback: Callback, has_fired: bool) -> None:
+    def _on_callback(self, name: str, callback: Callback, has_fired: bool) -> None:
         self._services.subscriptions.resource_updated(name, f"callback://{callback.id}")
         if has_fired:
             self._journal.log("notice", "callback", callback.message, "", name)

@@ -32,25 +32,25 @@ def recording_for(plan: HostPlan, journal: Journal) -> Recording:
 
 async def watch_capture(recording: Recording, journal: Journal) -> None:
     """Report failures and recoveries of the capture file until cancelled."""
-    loop, worked = asyncio.get_running_loop(), asyncio.Event()
-    recording.on_work = lambda: call_soon_safely(loop, worked.set)
-    failing, missing = "", 0
+    loop, has_worked = asyncio.get_running_loop(), asyncio.Event()
+    recording.on_work = lambda: call_soon_safely(loop, has_worked.set)
+    last_failure, reported_frames = "", 0
     while True:
-        now = recording.failing
-        if now and not failing:
-            journal.notify(f"{now[0].upper()}{now[1:]}: frames are kept in memory", Severity.ERROR)
-        lost = recording.missing
-        if not now and (failing or lost > missing):
+        failure = recording.failing
+        if failure and not last_failure:
+            journal.notify(f"{failure[0].upper()}{failure[1:]}: frames are kept in memory", Severity.ERROR)
+        missing_frames = recording.missing
+        if not failure and (last_failure or missing_frames > reported_frames):
             message = f"nothing is missing ({recording.path})"
-            if lost > missing:
+            if missing_frames > reported_frames:
                 message = f"{recording.error}; it continues in {recording.path}"
-            severity = Severity.WARNING if lost > missing else Severity.INFO
+            severity = Severity.WARNING if missing_frames > reported_frames else Severity.INFO
             journal.notify(f"The capture is written again: {message}", severity)
-            missing = lost
-        failing = now
-        worked.clear()
-        if recording.is_resting and not failing:
-            await worked.wait()
+            reported_frames = missing_frames
+        last_failure = failure
+        has_worked.clear()
+        if recording.is_resting and not last_failure:
+            await has_worked.wait()
         await asyncio.sleep(CHECK_S)
 
 

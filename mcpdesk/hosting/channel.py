@@ -39,13 +39,13 @@ MAX_BURST_BYTES = 60 << 10
 """Bytes that a handler may send before it must drain. Up to this size, messages are written together."""
 MAX_TURN_S = 0.002
 """Seconds for which a handler may send without draining. Draining lets other tasks run."""
-_numbers = count(1)
-"""Connection numbers, unique in this process."""
+_connection_numbers = count(1)
+"""Numbers for new connections, unique in this process."""
 
 
 def next_connection() -> int:
     """Return a connection number that is unique in this process."""
-    return next(_numbers)
+    return next(_connection_numbers)
 
 
 class LargeFrames:
@@ -59,9 +59,9 @@ class LargeFrames:
         """Check a frame against the limit. Raises: RemoteProtocolError if the total would exceed the
         limit.
         """
-        most = self._server.limits.large_bytes
-        if self.bytes + size > most:
-            raise invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")
+        max_bytes = self._server.limits.large_bytes
+        if self.bytes + size > max_bytes:
+            raise invalid(f"requests of more than {max_bytes} bytes are in flight (max_bodies_bytes)")
 
 
 class HostedDialogue:
@@ -135,10 +135,12 @@ class HostedDialogue:
                 call.end(CLIENT_LEFT)
 
     def intercept(self, interceptor: Interceptor | None) -> None:
-        """Pass messages through an interceptor. None ends this."""
-        plain = self.conversation.accept_message
+        """Pass messages through an interceptor, or directly to the conversation if it is None."""
+        direct_handler = self.conversation.accept_message
         self.accept_message = (
-            plain if interceptor is None else interceptor.wrap_handler(self.connection, plain)
+            direct_handler
+            if interceptor is None
+            else interceptor.wrap_handler(self.connection, direct_handler)
         )
         self.conversation.accept_member = None if interceptor is None else self.accept_message
 
@@ -152,10 +154,10 @@ class HostedDialogue:
         """Use a protocol revision as if the client had sent a handshake. Return False if the revision is
         unknown or stateless.
         """
-        known = BY_NAME.get(revision)
-        if known is None or known.is_stateless:
+        session_revision = BY_NAME.get(revision)
+        if session_revision is None or session_revision.is_stateless:
             return False
-        self.conversation.session.assume_revision(known, client)
+        self.conversation.session.assume_revision(session_revision, client)
         return True
 
     @property
@@ -175,7 +177,7 @@ class HostedDialogue:
         self.conversation.catch_up(state)
 
     def number_requests(self, mark: str, first: int) -> None:
-        """Give requests to the client the ids `<mark>-<number>`, with numbers from `first` upwards."""
+        """Number the requests to the client. Their ids are `<mark>-<number>`, counted from `first`."""
         self.conversation.requests.number(mark, first)
 
     def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
@@ -251,19 +253,19 @@ class FrameChannel:
         self._record = recorder.frame_batch
         self._large = large
         self._write = write
-        self._answering: dict[int, asyncio.Task[None]] = {}
+        self._answer_tasks: dict[int, asyncio.Task[None]] = {}
         """Tasks that answer requests, by a local number."""
-        self._begun = count()
-        self._out: list[bytes] = []
+        self._answer_numbers = count()
+        self._queued_frames: list[bytes] = []
         """Frames that the next flush writes."""
         self._phases: dict[int, Phases] = {}
-        """Timing of the answers in `_out`, by index in `_out`."""
-        self._size = 0
-        """Bytes in `_out` that handlers sent with `send`."""
-        self._until = 0.0
+        """Timing of the answers in `_queued_frames`, by index in `_queued_frames`."""
+        self._sent_bytes = 0
+        """Bytes in `_queued_frames` that handlers sent with `send`."""
+        self._drain_time = 0.0
         """Monotonic time until which handlers may send without draining."""
-        self._is_armed = False
-        """True if a flush is scheduled."""
+        self._is_flush_due = False
+        """True if a flush is scheduled, or follows later in the current call."""
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._is_open = True
@@ -290,7 +292,7 @@ class FrameChannel:
         When this method returns, requests that need no handler are answered. Handlers start in the next turn
         of the loop.
         """
-        messages, doubtful = list[Any](), list[int]()
+        messages, invalid_indexes = list[Any](), list[int]()
         for index, frame in enumerate(frames):
             try:
                 if len(frame) >= LARGE_ANSWER_BYTES:
@@ -298,39 +300,39 @@ class FrameChannel:
                 messages.append(codec.decode(frame))
             except ProtocolError as error:
                 messages.append(error)
-                doubtful.append(index)
-        self._record(self.connection, Direction.IN, frames, doubtful, note)
-        self._is_armed = True
+                invalid_indexes.append(index)
+        self._record(self.connection, Direction.IN, frames, invalid_indexes, note)
+        self._is_flush_due = True
         accept = self.dialogue.accept_message
         for frame, message in zip(frames, messages, strict=True):
             if isinstance(message, ProtocolError):
-                self._answered(self.dialogue.conversation.refused(_id_of(frame), message, False))
+                self._queue_answer(self.dialogue.conversation.refused(_id_of(frame), message, False))
                 continue
             answer = accept(message, self, None, principal)
             if isinstance(answer, tuple):
-                self._answered(answer)
+                self._queue_answer(answer)
             else:
                 size = len(frame) if len(frame) >= LARGE_ANSWER_BYTES else 0
                 self._large.bytes += size
-                number = next(self._begun)
-                self._answering[number] = asyncio.create_task(self._answer(number, answer, size))
+                number = next(self._answer_numbers)
+                self._answer_tasks[number] = asyncio.create_task(self._answer(number, answer, size))
         self.flush()
 
     def send(self, message: bytes) -> None:
         """Queue one message. The next flush records and writes it."""
         if self._is_open:
-            self._out.append(message)
-            self._size += len(message)
-            if self._size >= MAX_BURST_BYTES or monotonic() > self._until:
+            self._queued_frames.append(message)
+            self._sent_bytes += len(message)
+            if self._sent_bytes >= MAX_BURST_BYTES or monotonic() > self._drain_time:
                 self.must_drain = True
-            if not self._is_armed:
+            if not self._is_flush_due:
                 self._schedule()
 
     def flush(self) -> None:
         """Record and write the queued frames."""
-        self._is_armed = False
-        if frames := self._out:
-            self._out, self._size = [], 0
+        self._is_flush_due = False
+        if frames := self._queued_frames:
+            self._queued_frames, self._sent_bytes = [], 0
             phases, self._phases = self._phases, {}
             self._record(self.connection, Direction.OUT, frames, (), None, phases)
             if self._promised:
@@ -343,8 +345,8 @@ class FrameChannel:
         await asyncio.sleep(0)
         if not self._may_write.is_set():
             await self._may_write.wait()
-        self._until = monotonic() + MAX_TURN_S
-        self.must_drain = self._size >= MAX_BURST_BYTES
+        self._drain_time = monotonic() + MAX_TURN_S
+        self.must_drain = self._sent_bytes >= MAX_BURST_BYTES
 
     def pause(self) -> None:
         """Make handlers wait in `drain`, because the peer reads too slowly."""
@@ -381,15 +383,15 @@ class FrameChannel:
     async def _answer(self, number: int, work: Coroutine[Any, Any, Reply], size: int) -> None:
         """Answer one request. `size` is the size of its frame in bytes, or 0 if the frame is not large."""
         try:
-            self._answered(await work)
+            self._queue_answer(await work)
         finally:
-            del self._answering[number]
+            del self._answer_tasks[number]
             self._large.bytes -= size
 
     async def drained(self) -> None:
         """Wait until everything received has been answered."""
-        while waiting := [task for task in self._answering.values() if not task.done()]:
-            await asyncio.wait(waiting)
+        while answer_tasks := [task for task in self._answer_tasks.values() if not task.done()]:
+            await asyncio.wait(answer_tasks)
         self.flush()
 
     def close(self, reason: str = "connection closed") -> None:
@@ -401,20 +403,21 @@ class FrameChannel:
         self._may_write.set()
         self.dialogue.close(reason)
 
-    def _answered(self, reply: Reply) -> None:
+    def _queue_answer(self, reply: Reply) -> None:
+        """Queue the answer to a request. Flush at once unless other answers may follow in this turn."""
         _, body, phases = reply
         if body is not None and self._is_open:
             if phases is not None:
-                self._phases[len(self._out)] = phases
-            self._out.append(body)
-            if not self._is_armed:
-                if len(self._answering) > 1:
+                self._phases[len(self._queued_frames)] = phases
+            self._queued_frames.append(body)
+            if not self._is_flush_due:
+                if len(self._answer_tasks) > 1:
                     self._schedule()  # answers to other requests may become ready in the same turn
                 else:
                     self.flush()
 
     def _schedule(self) -> None:
-        self._is_armed = True
+        self._is_flush_due = True
         asyncio.get_running_loop().call_soon(self.flush)
 
 
@@ -453,7 +456,8 @@ class Pipe(FrameChannel):
         """Function that receives the output."""
         self._has_unread_results = has_unread_results
         self._framer = LineFramer(limit)
-        self._dropped = 0
+        self._handled_drops = 0
+        """Number of overlong lines for which an error was sent."""
 
     def expect(self, token: ClientToken) -> None:
         """Set the client's token, before the first `feed`."""
@@ -475,27 +479,27 @@ class Pipe(FrameChannel):
             if not self.token.is_settled:
                 return False
         frames = self._framer.feed(data)
-        if self._framer.dropped == self._dropped:
+        if self._framer.dropped == self._handled_drops:
             if frames:
                 self.receive_all(frames)
             return True
-        self._dropped = self._framer.dropped
+        self._handled_drops = self._framer.dropped
         for frame in frames:
             if frame:
                 self.receive_all((frame,))
             else:
-                self._is_armed = True
+                self._is_flush_due = True
                 self.send(codec.error_response(None, invalid(f"a line exceeds {self._framer.limit} bytes")))
         self.flush()
         return True
 
     def eof(self) -> None:
         """Handle the end of the input. A last line without a newline still counts."""
-        rest = self._framer.close()
-        if rest:
+        last_line = self._framer.close()
+        if last_line:
             if self.token is not None:
                 self.token.apply()
-            self.receive(rest)
+            self.receive(last_line)
         self.dialogue.end_listening()
 
     def close(self, reason: str = "connection closed") -> None:
@@ -513,14 +517,14 @@ class Pipe(FrameChannel):
         from mcpdesk.transports.replay import LISTEN, ClientState, pending_listener
 
         self.flush()
-        conversation, rest = self.dialogue.conversation, self._framer.unfinished_line()
-        if rest is None or self._has_unread_results() or conversation.questioned_calls:
+        conversation, unfinished_line = self.dialogue.conversation, self._framer.unfinished_line()
+        if unfinished_line is None or self._has_unread_results() or conversation.questioned_calls:
             return None
         calls = conversation.running
         if any(call.method != LISTEN for call in calls):
             return None
         session, client_state = conversation.session, ClientState()
-        client_state.rest = rest
+        client_state.rest = unfinished_line
         if session.opening is not None:
             client_state.opening, client_state.revision = session.opening, session.terms.revision.name
             client_state.is_ready, client_state.level = session.phase is Phase.READY, session.chosen_level

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from mcpdesk.auth.principal import TOKEN_VARIABLE
 from mcpdesk.errors import DeskUserError
 
-Over = Literal["stdio", "http", ""]
+ClientTransport = Literal["stdio", "http", ""]
 """Transport between a client and a server. Empty to use the client's preferred transport."""
 
 
@@ -74,101 +74,108 @@ class ServerAddress(NamedTuple):
 
 
 class _Client(NamedTuple):
+    """Functions that write the configuration of a client. None if the client lacks the transport."""
+
     pipe: Callable[[ServerAddress], str] | None
     url: Callable[[ServerAddress], str] | None
     prefers_url: bool = False
 
 
-def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
-    """Return the configuration text for `client`.
+def client_config(client: str, target: ServerAddress, over: ClientTransport = "") -> str:
+    """Return the configuration text with which `client` reaches a server.
 
     Raises: DeskUserError for an unknown client, for a client that does not support `over`, for a server that
     would refuse all requests without a token, and if this program runs from a temporary environment.
     """
-    known = CLIENTS.get(client)
-    if known is None:
+    formats = CLIENTS.get(client)
+    if formats is None:
         raise DeskUserError(f"Unknown client {client!r}.", f"Known: {', '.join(CLIENTS)}.")
     if not over:
-        over = "http" if known.pipe is None or (known.prefers_url and facts.is_served) else "stdio"
-    make = known.url if over == "http" else known.pipe
-    if over == "stdio" and not facts.folder and not facts.program:
-        raise DeskUserError(f"{facts.server} is reached by its URL only.", "Use the form with the URL.")
-    if over == "http" and not facts.url and facts.program:
-        raise DeskUserError(f"{facts.server} is not served over HTTP.", "Use the form with its command.")
-    if make is None and over == "http":
+        over = "http" if formats.pipe is None or (formats.prefers_url and target.is_served) else "stdio"
+    write_config = formats.url if over == "http" else formats.pipe
+    if over == "stdio" and not target.folder and not target.program:
+        raise DeskUserError(f"{target.server} is reached by its URL only.", "Use the form with the URL.")
+    if over == "http" and not target.url and target.program:
+        raise DeskUserError(f"{target.server} is not served over HTTP.", "Use the form with its command.")
+    if write_config is None and over == "http":
         raise DeskUserError(
             f"The configuration of {client} cannot hold a URL.",
             "Use the command form: the client starts the server over stdio.",
         )
-    if make is None:
+    if write_config is None:
         raise DeskUserError(f"{client} cannot start servers.", "Use the URL form.")
     if (
-        facts.needs_token
-        and not facts.token
-        and not (over == "http" and facts.has_login)
+        target.needs_token
+        and not target.token
+        and not (over == "http" and target.has_login)
         and client != "curl"
     ):
-        message = f"{facts.server} requires a token, and this configuration would have none."
+        message = f"{target.server} requires a token, and this configuration would have none."
         raise DeskUserError(message, f"`mcpdesk config FOLDER --for {client} --token-env VAR` adds one.")
-    return make(facts)
+    return write_config(target)
 
 
-def _command(facts: ServerAddress) -> dict[str, Any]:
-    command, *arguments = facts.pipe
+def _command_entry(target: ServerAddress) -> dict[str, Any]:
+    command, *arguments = target.pipe
     entry = {"command": command, "args": arguments}
-    return entry | ({"env": facts.environment} if facts.environment else {})
+    return entry | ({"env": target.environment} if target.environment else {})
 
 
-def _remote(facts: ServerAddress) -> dict[str, Any]:
-    return {"url": facts.address} | ({"headers": facts.headers} if facts.headers else {})
+def _url_entry(target: ServerAddress) -> dict[str, Any]:
+    return {"url": target.address} | ({"headers": target.headers} if target.headers else {})
 
 
-def _listed(
-    root: str, make: Callable[[ServerAddress], dict[str, Any]], **more: str
+def _json_writer(
+    root: str, make_entry: Callable[[ServerAddress], dict[str, Any]], **extra_members: str
 ) -> Callable[[ServerAddress], str]:
-    """Return a function that writes a JSON file where `root` maps the server's name to its entry."""
-    return lambda facts: json.dumps(
-        {root: {facts.server: {**more, **make(facts)}}}, indent=2, ensure_ascii=False
+    """Return a function that writes JSON text in which `root` maps the server's name to its entry."""
+    return lambda target: json.dumps(
+        {root: {target.server: {**extra_members, **make_entry(target)}}}, indent=2, ensure_ascii=False
     )
 
 
-def _claude_pipe(facts: ServerAddress) -> str:
+def _claude_pipe(target: ServerAddress) -> str:
     env_options = "".join(
-        f"--env {shlex.quote(f'{name}={value}')} " for name, value in facts.environment.items()
+        f"--env {shlex.quote(f'{name}={value}')} " for name, value in target.environment.items()
     )
     # `--env` accepts several values. Without another option after `--env`, the server's name would be read as
     # a value.
     env_options += "--transport stdio " if env_options else ""
-    return f"claude mcp add {env_options}{_claude_name(facts)} -- {shlex.join(facts.pipe)}"
+    return f"claude mcp add {env_options}{_claude_name(target)} -- {shlex.join(target.pipe)}"
 
 
-def _claude_url(facts: ServerAddress) -> str:
-    headers = "".join(f" --header {shlex.quote(f'{name}: {value}')}" for name, value in facts.headers.items())
-    return f"claude mcp add --transport http {_claude_name(facts)} {shlex.quote(facts.address)}{headers}"
+def _claude_url(target: ServerAddress) -> str:
+    headers = "".join(
+        f" --header {shlex.quote(f'{name}: {value}')}" for name, value in target.headers.items()
+    )
+    return f"claude mcp add --transport http {_claude_name(target)} {shlex.quote(target.address)}{headers}"
 
 
-def _claude_name(facts: ServerAddress) -> str:
+def _claude_name(target: ServerAddress) -> str:
     """Return the name in the form `claude` accepts: letters, digits, `-` and `_`."""
-    return re.sub(r"[^A-Za-z0-9_-]", "-", facts.server)
+    return re.sub(r"[^A-Za-z0-9_-]", "-", target.server)
 
 
-def _curl(facts: ServerAddress) -> str:
+def _curl(target: ServerAddress) -> str:
     body = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
-    headers = "".join(f" -H {shlex.quote(f'{name}: {value}')}" for name, value in facts.headers.items())
-    if facts.needs_token and not facts.token:
+    headers = "".join(f" -H {shlex.quote(f'{name}: {value}')}" for name, value in target.headers.items())
+    if target.needs_token and not target.token:
         headers += f' -H "Authorization: Bearer ${TOKEN_VARIABLE}"'
-    where = shlex.quote(facts.address)
-    if facts.url.startswith("unix:"):
-        local = facts._replace(url=f"http://localhost/mcp/{facts.server}")
-        path = facts.url.removeprefix("unix:")
-        where = f"--unix-socket {shlex.quote(path)} {shlex.quote(local.address)}"
-    return f"curl -sS -H 'Content-Type: application/json'{headers} -d '{body}' {where}"
+    destination = shlex.quote(target.address)
+    if target.url.startswith("unix:"):
+        socket_target = target._replace(url=f"http://localhost/mcp/{target.server}")
+        path = target.url.removeprefix("unix:")
+        destination = f"--unix-socket {shlex.quote(path)} {shlex.quote(socket_target.address)}"
+    return f"curl -sS -H 'Content-Type: application/json'{headers} -d '{body}' {destination}"
 
 
 CLIENTS: dict[str, _Client] = {
-    "claude-desktop": _Client(_listed("mcpServers", _command), None),
-    "cursor": _Client(_listed("mcpServers", _command), _listed("mcpServers", _remote)),
-    "vscode": _Client(_listed("servers", _command, type="stdio"), _listed("servers", _remote, type="http")),
+    "claude-desktop": _Client(_json_writer("mcpServers", _command_entry), None),
+    "cursor": _Client(_json_writer("mcpServers", _command_entry), _json_writer("mcpServers", _url_entry)),
+    "vscode": _Client(
+        _json_writer("servers", _command_entry, type="stdio"),
+        _json_writer("servers", _url_entry, type="http"),
+    ),
     "claude-code": _Client(_claude_pipe, _claude_url, prefers_url=True),
     "curl": _Client(None, _curl, prefers_url=True),
 }

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.interceptor import Interceptor
     from mcpdesk.server.calls.dialect import Dialect
 
-WITHHELD = "an mcp.json is invalid; the desk and the log show the error"
-MISTAKEN = "it has an error; the desk and `mcpdesk check` show it"
+WITHHELD_REASON = "an mcp.json is invalid; the desk and the log show the error"
+HIDDEN_ERROR = "it has an error; the desk and `mcpdesk check` show it"
 
 
 def summary_of(dialogue: HostedDialogue) -> ClientSummary:
@@ -77,16 +77,20 @@ class HostedEndpoint:
         self.server = server
         self.recorder = recorder
         self.key = f"{server.name}?mode={server.mode}" if server.mode else server.name
-        home = server.hosted
-        self.unique_key = f"{home.state.name if home is not None else ''}/{self.key}"
+        server_state = server.hosted
+        self.unique_key = f"{server_state.state.name if server_state is not None else ''}/{self.key}"
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
-        self.former = FormerClients()
+        self.former_clients = FormerClients()
         self.modes: dict[str, HostedEndpoint] = {}
         """Endpoints of the same server in the modes that clients have requested, by name of the mode."""
-        self.past = PastCalls()
+        self.past_calls = PastCalls()
         if base is not None:
-            self.dialogues, self.past, self.former = base.dialogues, base.past, base.former
+            self.dialogues, self.past_calls, self.former_clients = (
+                base.dialogues,
+                base.past_calls,
+                base.former_clients,
+            )
             self.dispatcher.tasks.share(base.dispatcher.tasks)
         self.large = LargeFrames(server)
         self._in_dialects: dict[str, DialectEndpoint] = {}
@@ -109,7 +113,7 @@ class HostedEndpoint:
 
         Every caller can read the message, so it contains no text from the folder.
         """
-        return f"{self.name} is not served: {WITHHELD}" if self.server.withheld else ""
+        return f"{self.name} is not served: {WITHHELD_REASON}" if self.server.withheld else ""
 
     def open(
         self,
@@ -125,8 +129,8 @@ class HostedEndpoint:
         `is_connected` returns True if this process must send change notifications to the client. None means
         that this process must always send them.
         """
-        spoken = None if dialect is None else dialect(push, transport)
-        conversation = Conversation(self.dispatcher, transport, peer, push, spoken, is_connected)
+        dialect_instance = None if dialect is None else dialect(push, transport)
+        conversation = Conversation(self.dispatcher, transport, peer, push, dialect_instance, is_connected)
         dialogue = HostedDialogue(conversation, self.recorder, self.name, self.forget, principal)
         self.dialogues[dialogue.connection] = dialogue
         if self.interceptor is not None and self.interceptor.is_active:
@@ -211,10 +215,10 @@ class HostedEndpoint:
         self.dialogues.pop(dialogue.connection, None)
         if self.interceptor is not None:
             self.interceptor.forget(dialogue.connection)
-        self.past.add(dialogue.conversation)
+        self.past_calls.add(dialogue.conversation)
         if dialogue.shown_revision and dialogue.conversation.transport != "memory":
             summary = summary_of(dialogue)
-            self.former.add(replace(summary, closed=summary.closed or time.time()))
+            self.former_clients.add(replace(summary, closed=summary.closed or time.time()))
 
     @property
     def has_unread_results(self) -> bool:
@@ -222,8 +226,8 @@ class HostedEndpoint:
 
         Such work is a job, a program, or an operation that waits for a client's answers.
         """
-        services, home = self.dispatcher.services, self.server.hosted
-        if home is not None and home.has_created("programs") and home.programs.all():
+        services, server_state = self.dispatcher.services, self.server.hosted
+        if server_state is not None and server_state.has_created("programs") and server_state.programs.all():
             return True
         if services.has_created("jobs") and services.jobs.has_unfinished_work:
             return True
@@ -250,9 +254,9 @@ class HostedEndpoint:
             "prompts": len(server.prompts),
             "modes": list(server.modes),
             "unavailable": [
-                {"name": each.name, "reason": each.reason if each.is_fit else MISTAKEN}
-                for each in server.tools.unavailable
-                if not each.serving
+                {"name": item.name, "reason": item.reason if item.is_fit else HIDDEN_ERROR}
+                for item in server.tools.unavailable
+                if not item.serving
             ],
         }
 
@@ -305,11 +309,11 @@ class DialectEndpoint:
         """Return the encoded description of the server."""
         server, revision = self._base.server, self._dialect.revision
         identity = self._base.dispatcher.offers.implementation(revision)
-        version, known, body = self._description
-        if version != server.tools.version or known is not identity:
+        version, encoded_identity, body = self._description
+        if version != server.tools.version or encoded_identity is not identity:
             tools = list(server.tools) if server.tools_enabled else []
-            wire = [shaping.item("tools", WIRE["tools"](tool), revision) for tool in tools]
-            document = self._dialect.description(server.name, server.description, server.version, wire)
+            definitions = [shaping.item("tools", WIRE["tools"](tool), revision) for tool in tools]
+            document = self._dialect.description(server.name, server.description, server.version, definitions)
             body = codec.encode(document)
             self._description = server.tools.version, identity, body
         return body

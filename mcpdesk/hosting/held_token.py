@@ -41,7 +41,7 @@ class TokenView(Struct, frozen=True):
     """
 
 
-class _Held(NamedTuple):
+class _AcceptedToken(NamedTuple):
     """Principal of a token, and the access rules that accepted it."""
 
     principal: Principal
@@ -53,7 +53,7 @@ class _Held(NamedTuple):
         return self.access.scopes - self.principal.scopes
 
 
-class HeldToken:
+class DialogueToken:
     """Token of one dialogue. The server's access rules check it once.
 
     `access` returns the current rules. `identify` sets the dialogue's principal. `run` schedules a function
@@ -71,16 +71,16 @@ class HeldToken:
         self._identify = identify
         self._run = run
         self._clock = clock
-        self._held: _Held | None = None
-        self._checks: set[asyncio.Task[_Held]] = set()
+        self._token: _AcceptedToken | None = None
+        self._checks: set[asyncio.Task[_AcceptedToken]] = set()
 
     def view(self) -> TokenView | None:
         """Principal of the token, or None without a token. May be read on any thread."""
-        token = self._held
+        token = self._token
         if token is None:
             return None
-        who = token.principal
-        return TokenView(who.name, who.scopes, who.expires, self._end_of(token))
+        principal = token.principal
+        return TokenView(principal.name, principal.scopes, principal.expires, self._end_reason(token))
 
     def give(self, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Check a token, and use its principal from now on. May be called on any thread.
@@ -92,9 +92,9 @@ class HeldToken:
         future: Future[tuple[str, ...]] = Future()
 
         def begin() -> None:
-            task = asyncio.get_running_loop().create_task(self._verified(text))
+            task = asyncio.get_running_loop().create_task(self._verify(text))
             self._checks.add(task)
-            task.add_done_callback(lambda task: self._checked(task, needs, future))
+            task.add_done_callback(lambda task: self._on_check_end(task, needs, future))
 
         self._run(begin)
         return future
@@ -103,7 +103,7 @@ class HeldToken:
         """Forget the token. May be called on any thread."""
 
         def forget() -> None:
-            self._held = None
+            self._token = None
             self.apply()
 
         self._run(forget)
@@ -113,16 +113,16 @@ class HeldToken:
 
         Called on the core's loop before a message is sent.
         """
-        token = self._held
-        self._identify(OPEN if token is None or self._end_of(token) else token.principal)
+        token = self._token
+        self._identify(OPEN if token is None or self._end_reason(token) else token.principal)
 
     def close(self) -> None:
         """Cancel running checks."""
         for task in self._checks:
             task.cancel()
 
-    def _checked(
-        self, task: asyncio.Task[_Held], needs: Collection[str], future: Future[tuple[str, ...]]
+    def _on_check_end(
+        self, task: asyncio.Task[_AcceptedToken], needs: Collection[str], future: Future[tuple[str, ...]]
     ) -> None:
         self._checks.discard(task)
         if task.cancelled():
@@ -135,13 +135,13 @@ class HeldToken:
             future.set_exception(reason)
             return
         token = task.result()
-        lacking = tuple(scope for scope in needs if scope not in token.principal.scopes)
-        if not lacking:
-            self._held = token
+        missing_scopes = tuple(scope for scope in needs if scope not in token.principal.scopes)
+        if not missing_scopes:
+            self._token = token
             self.apply()
-        future.set_result(lacking)
+        future.set_result(missing_scopes)
 
-    async def _verified(self, text: str) -> _Held:
+    async def _verify(self, text: str) -> _AcceptedToken:
         """Check a token.
 
         Raises: ValueError with the reason, worded to follow the word `it`; UncheckedToken.
@@ -151,7 +151,7 @@ class HeldToken:
 
         access = self._access()
         try:
-            token = _Held(await access.verify(text), access)
+            token = _AcceptedToken(await access.verify(text), access)
         except Rejected as reason:
             raise ValueError(str(reason)) from None
         except KeysMissing as reason:
@@ -165,7 +165,7 @@ class HeldToken:
             raise ValueError(f"it lacks the scope {scopes}, which every request here needs")
         return token
 
-    def _end_of(self, token: _Held) -> str:
+    def _end_reason(self, token: _AcceptedToken) -> str:
         if token.access is not self._access():
             return RULES_CHANGED
         return EXPIRED if token.principal.has_expired(self._clock()) else ""
@@ -181,23 +181,23 @@ class ClientToken:
         text: str,
         report: Callable[[str], object],
     ) -> None:
-        """`access` and `identify` are those of `HeldToken`.
+        """`access` and `identify` are those of `DialogueToken`.
 
         `report` is called with the reason when the token is invalid or has become invalid.
         """
-        self._held = HeldToken(access, identify, lambda function: function())
+        self._dialogue_token = DialogueToken(access, identify, lambda function: function())
         self._access = access
         self._identify = identify
         self._text = text
         self._report = report
-        self._reported = ""
+        self._reported_reason = ""
         """Reason that was reported last."""
-        self._checked: Access | None = None
+        self._checked_access: Access | None = None
         """Access rules used in the latest check, or None before the first one."""
         self._is_unchecked = False
         """True if the latest check could not be completed and must be repeated."""
-        self._checking: asyncio.Task[None] | None = None
-        self._delays = False
+        self._check_task: asyncio.Task[None] | None = None
+        self._must_frames_wait = False
         """True if frames must wait for the running check."""
         self._is_closed = False
 
@@ -207,13 +207,13 @@ class ClientToken:
 
         Frames must then wait for `settled`.
         """
-        return not (self._delays and self._is_checking)
+        return not (self._must_frames_wait and self._is_checking)
 
     async def settled(self) -> None:
         """Wait until the token is checked under the current access rules."""
         self.apply()
-        while not self.is_settled and self._checking is not None:
-            await asyncio.wait({self._checking})
+        while not self.is_settled and self._check_task is not None:
+            await asyncio.wait({self._check_task})
             self.apply()
 
     async def check(self) -> None:
@@ -221,14 +221,14 @@ class ClientToken:
 
         If the manifest has no `auth.jwt`, the token is ignored.
         """
-        while self._checked is not (access := self._access()) or self._is_unchecked:
-            self._checked, self._is_unchecked = access, False
+        while self._checked_access is not (access := self._access()) or self._is_unchecked:
+            self._checked_access, self._is_unchecked = access, False
             if access.verifier is None:
-                self._held.drop()
-                self._reported = ""
+                self._dialogue_token.drop()
+                self._reported_reason = ""
                 continue
             try:
-                await asyncio.wrap_future(self._held.give(self._text))
+                await asyncio.wrap_future(self._dialogue_token.give(self._text))
             except UncheckedToken as reason:
                 self._refuse(str(reason))
                 self._is_unchecked = True
@@ -237,7 +237,7 @@ class ClientToken:
             except ValueError as reason:
                 self._refuse(str(reason))
             else:
-                self._reported = ""
+                self._reported_reason = ""
 
     def apply(self) -> None:
         """Stop using a token that is no longer valid, and start a check if one is needed.
@@ -247,30 +247,30 @@ class ClientToken:
         """
         if self._is_closed:
             return
-        view = self._held.view()
+        view = self._dialogue_token.view()
         if view is not None and view.ended:
-            self._held.drop()
+            self._dialogue_token.drop()
             self._refuse(view.ended)
-        has_changed = self._checked is not self._access()
+        has_changed = self._checked_access is not self._access()
         if self._is_checking:
-            self._delays |= has_changed  # `check` repeats itself with the new rules
+            self._must_frames_wait |= has_changed  # `check` repeats itself with the new rules
         elif has_changed or self._is_unchecked:
-            self._delays = has_changed
-            self._checking = asyncio.create_task(self.check())
+            self._must_frames_wait = has_changed
+            self._check_task = asyncio.create_task(self.check())
 
     @property
     def _is_checking(self) -> bool:
-        return self._checking is not None and not self._checking.done()
+        return self._check_task is not None and not self._check_task.done()
 
     def close(self) -> None:
         """Cancel running checks."""
         self._is_closed = True
-        self._held.close()
-        if self._checking is not None:
-            self._checking.cancel()
+        self._dialogue_token.close()
+        if self._check_task is not None:
+            self._check_task.cancel()
 
     def _refuse(self, reason: str) -> None:
         self._identify(Principal("open", refused=reason))
-        if reason != self._reported:
-            self._reported = reason
+        if reason != self._reported_reason:
+            self._reported_reason = reason
             self._report(f"its {TOKEN_VARIABLE} is not valid here: {reason}")

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
 HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
 """Folders to host, and upstream servers to connect to."""
-DRAWING_S = 1.5
-REMOVED = "its server was removed"
+MAX_DRAWING_WAIT_S = 1.5
+REMOVED_REASON = "its server was removed"
 
 
 class Host:
@@ -94,7 +94,7 @@ class Host:
             environment=lambda: public_environment(self.hidden_variables()),
             starts=CallStarts(lambda: self.turns.woke),
         )
-        self.services.on_left = self._record_left
+        self.services.on_left = self._record_abandoned_code
         self.folders: dict[str, HostedFolder] = {}
         self._callback_reports = CallbackReports(self.services, self.journal, self.folders, self.start_chore)
         self.shared: SharedCore | None = self._sharing() if settings.shared else None
@@ -111,9 +111,7 @@ class Host:
         )
         """Upstream servers and their pass-throughs."""
         self.upstreams = self.hosted_upstreams.by_name
-        """Upstream servers, by name."""
-        self.passed = self.hosted_upstreams.passed
-        """Pass-through servers, by name."""
+        self.pass_throughs = self.hosted_upstreams.pass_throughs
         self.on_roots: list[Callable[[], None]] = []
         """Functions to call after the roots changed. The upstream servers are notified separately."""
         self.blocking_code = BlockingCodeWatcher(self.folders, self.journal, self.turns)
@@ -147,16 +145,15 @@ class Host:
         self._reloads = SerialQueue(self._reload)
         self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
-        self._names = NamedLocks()
+        self._name_locks = NamedLocks()
         """Locks by server name, held while a server of that name is added or removed."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self.parts = HostParts()
-        """Parts that features added."""
         self.watch: ExchangeWatch | None = None
         """Observer of exchanges with upstream servers, or None."""
-        self._began = time.monotonic()
+        self._start_time = time.monotonic()
         self._drawn = asyncio.Event()
-        self._pending: list[Callable[[], object]] = []
+        self._pending_functions: list[Callable[[], object]] = []
 
     def _sharing(self) -> SharedCore:
         core = SharingCore(
@@ -221,20 +218,20 @@ class Host:
         if self.is_draining:
             return "it is ending: running calls finish, and another process serves new clients"
         refusals = [endpoint.refusal for endpoint in self.endpoints()]
-        if refusals and all(refusals) and not self.passed:
+        if refusals and all(refusals) and not self.pass_throughs:
             return refusals[0]
-        waiting = self.hosted_upstreams.unready(is_all=all(refusals))
-        return waiting or ("" if self.shared is None else self.shared.unready)
+        upstream_reason = self.hosted_upstreams.unready(is_all=all(refusals))
+        return upstream_reason or ("" if self.shared is None else self.shared.unready)
 
     @property
-    def down(self) -> list[str]:
+    def down_servers(self) -> list[str]:
         """Pass-through servers whose latest connection attempt failed."""
-        return self.hosted_upstreams.down
+        return self.hosted_upstreams.down_servers
 
     @property
     def uptime_s(self) -> float:
         """Seconds since the core started."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._start_time
 
     @cached_property
     def rules(self) -> Rules:
@@ -268,8 +265,9 @@ class Host:
 
         if self.rules.api_key or self.http is None or not self.http.address.startswith("http"):
             return False
-        is_anybodys = bool(self.passed) or any(not each.server.requires_jwt for each in self.by_name.values())
-        return is_anybodys and not is_loopback(self.settings.host)
+        servers = [each.server for each in self.by_name.values()]
+        is_open = bool(self.pass_throughs) or not all(each.requires_jwt for each in servers)
+        return is_open and not is_loopback(self.settings.host)
 
     def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:
         """Return a server, or the first one if the name is empty. `mode` selects one of its modes.
@@ -297,8 +295,8 @@ class Host:
         from mcpdesk.hosting.metrics.figures import with_traffic
 
         shared = [] if self.shared is None else self.shared.figures
-        known = [*self.counted(), *self.parts.figures, *shared]
-        return partial(with_traffic, known, self.recording.index, self.endpoints(), self.upstreams.copy())
+        figures = [*self.counted(), *self.parts.figures, *shared]
+        return partial(with_traffic, figures, self.recording.index, self.endpoints(), self.upstreams.copy())
 
     def counted(self) -> list[Figure]:
         """Metrics that the core itself counts."""
@@ -317,7 +315,7 @@ class Host:
         """Run a function on the core's loop. May be called on any thread, even before the loop runs."""
         loop = self._loop
         if loop is None:
-            self._pending.append(function)
+            self._pending_functions.append(function)
         else:
             call_soon_safely(loop, function)
 
@@ -328,8 +326,8 @@ class Host:
         they are fixed. DeskUserError if two folders have one name, or if a folder lacks the requested mode.
         """
         for folder in self.plan.folders:
-            late = partial(late_settings, self.plan, is_first=not self.folders) if self.plan.waits else None
-            self._host_folder(self._read_folder(folder, late))
+            late = partial(late_settings, self.plan, is_first=not self.folders)
+            self._host_folder(self._read_folder(folder, late if self.plan.withholds_invalid else None))
         for plan in self.plan.upstreams:
             self._load_upstream(plan, self.hosted_upstreams.has_login(plan))
         if self.plan.is_unsure:
@@ -341,10 +339,14 @@ class Host:
         self._refresh_rules()
         self.is_loaded = True
 
-    def _read_folder(self, folder: Path, late: Callable[[Manifest], list[str]] | None = None) -> HostedFolder:
+    def _read_folder(
+        self, folder: Path, restart_settings: Callable[[Manifest], list[str]] | None = None
+    ) -> HostedFolder:
         settings, policies = separate_policies(self.plan)
         state_of = None if self.shared is None else self.shared.state_of
-        return HostedFolder(folder, settings, self.journal, late, self.plan.mode, state_of, policies)
+        return HostedFolder(
+            folder, settings, self.journal, restart_settings, self.plan.mode, state_of, policies
+        )
 
     def _host_folder(self, hosted: HostedFolder) -> str:
         name = hosted.server.name
@@ -379,12 +381,12 @@ class Host:
         folders, upstreams = await asyncio.to_thread(
             self.read_targets, text, (*self.by_name, *self.upstreams), self.settings, agreed
         )
-        if known := next((each for each in self.folders.values() if each.folder in folders), None):
-            raise DeskUserError(f"{known.folder} is already added, as {known.server.name}.")
+        if added_folder := next((each for each in self.folders.values() if each.folder in folders), None):
+            raise DeskUserError(f"{added_folder.folder} is already added, as {added_folder.server.name}.")
         names: list[str] = []
         for folder in folders:
             hosted = await asyncio.to_thread(self._read_folder, folder)
-            async with self._names.of(hosted.server.name):  # a server with this name may still be closing
+            async with self._name_locks.of(hosted.server.name):  # the earlier one may still be closing
                 names.append(name := self._host_folder(hosted))
                 await self._wake_folder(name)
                 await self._open_folder(name)
@@ -392,7 +394,7 @@ class Host:
                 self.journal.log("warning", "settings", warning)
         for plan in upstreams:
             has_login = await asyncio.to_thread(self.hosted_upstreams.has_login, plan)
-            async with self._names.of(plan.name):
+            async with self._name_locks.of(plan.name):
                 self._load_upstream(plan, has_login).start()
             names.append(plan.name)
         self._refresh_rules()
@@ -400,9 +402,9 @@ class Host:
 
     async def remove(self, name: str) -> None:
         """Remove a server: disconnect its clients and end its jobs. Its recorded traffic is kept."""
-        async with self._names.of(name):
+        async with self._name_locks.of(name):
             if (upstream := self.upstreams.pop(name, None)) is not None:
-                passed = self.passed.pop(name, None)
+                passed = self.pass_throughs.pop(name, None)
                 await asyncio.gather(upstream.close(), *([] if passed is None else [passed.close()]))
             elif name in self.folders:
                 await self._remove_folder(name)
@@ -421,7 +423,7 @@ class Host:
         for connection in list(endpoint.dialogues):
             self.disconnect(connection)
         if self.services.has_created("jobs"):
-            self.services.jobs.cancel_all(name, REMOVED)
+            self.services.jobs.cancel_all(name, REMOVED_REASON)
         await self._kept_jobs.forget(name)
         del self.by_name[name], self.folders[name]
         if self.services.has_created("jobs"):
@@ -460,7 +462,7 @@ class Host:
         self.parts.start(
             StartedCore(
                 self.settings,
-                self.plan.reports,
+                self.plan.sends_telemetry,
                 self.journal,
                 self.upstreams,
                 self.counted,
@@ -474,9 +476,9 @@ class Host:
         self.services.watch, self.watch = self.parts.call_watch, self.parts.exchange_watch
         if not self.by_name and not self.upstreams:
             self.load()
-        for function in self._pending:
+        for function in self._pending_functions:
             function()
-        self._pending.clear()
+        self._pending_functions.clear()
         self.services.on_job = self._kept_jobs.update
         self.services.on_session = self._callback_reports.report_missed
         await asyncio.gather(*map(self._wake_folder, self.folders))
@@ -494,7 +496,7 @@ class Host:
             upstream.start()
         if self.plan.draws_first:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DRAWING_S):
+                async with asyncio.timeout(MAX_DRAWING_WAIT_S):
                     await self._drawn.wait()
         for name in list(self.folders):
             await self._open_folder(name)
@@ -512,8 +514,8 @@ class Host:
         hosted = self.folders[name]
         if self.shared is None and rendezvous.HAS_SOCKETS:
             await self.peers.join(hosted)
-        if self.plan.meet:
-            await hosted.look_at_code()
+        if self.plan.accepts_pumps:
+            await hosted.find_code_variables()
             if rendezvous.HAS_SOCKETS:
                 await self._pumps.listen(name, hosted.folder)
         if self.plan.watch:
@@ -534,10 +536,10 @@ class Host:
             await self._stop_serving()
 
     async def _stop_serving(self) -> None:
-        ending = [*self._watches.values(), *([self._capture_watch] if self._capture_watch else [])]
-        for task in ending:
+        tasks = [*self._watches.values(), *([self._capture_watch] if self._capture_watch else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*ending, self._reloads.close(), return_exceptions=True)
+        await asyncio.gather(*tasks, self._reloads.close(), return_exceptions=True)
         await self.send_pumps_away()
         await self._kept_jobs.close()
         await self.services.close()
@@ -546,7 +548,7 @@ class Host:
         if self.http is not None:
             await self.http.close()
         await asyncio.gather(*(upstream.close() for upstream in self.upstreams.values()))
-        await asyncio.gather(*(passed_server.close() for passed_server in self.passed.values()))
+        await asyncio.gather(*(passed_server.close() for passed_server in self.pass_throughs.values()))
         for endpoint in self.by_name.values():
             for dialogue in list(endpoint.dialogues.values()):
                 dialogue.close("the core stops")
@@ -570,7 +572,7 @@ class Host:
             log = CallLog(connection, identifier, line.time, line.level, line.source, line.text, line.where)
             self.recording.log(log)
 
-    def _record_left(self, capture_key: tuple[int, Id], runs: bool) -> None:
+    def _record_abandoned_code(self, capture_key: tuple[int, Id], runs: bool) -> None:
         """Record whether code of a call still runs after the call ended. May be called on any thread."""
         kind, text = (RemarkKind.CODE_RUNS, CODE_STILL_RUNS) if runs else (RemarkKind.CODE_ENDED, CODE_ENDED)
         self.recording.remark(RecordedRemark(*capture_key, time.time(), Remark(kind, text)))
@@ -623,9 +625,10 @@ class Host:
 
     def _unknown_tools(self) -> list[str]:
         """Return warnings about approvals that name a tool that no server has."""
-        known = frozenset[str]().union(*(hosted.tools for hosted in self.folders.values()))
+        existing_tools = frozenset[str]().union(*(hosted.tools for hosted in self.folders.values()))
         tool_names = policies_of(self.settings.approvals).keys()
-        return [f"approvals: {no_tool(name, known)}" for name in tool_names if name not in known]
+        unknown_names = (name for name in tool_names if name not in existing_tools)
+        return [f"approvals: {no_tool(name, existing_tools)}" for name in unknown_names]
 
     async def _listen(self) -> None:
         from mcpdesk.hosting.hosted_jobs import HostedJobs
@@ -653,8 +656,7 @@ class Host:
     @property
     def chosen_state(self) -> str:
         """State folder if the user chose one, else empty. Cores with the same folder find each other."""
-        is_default = self.plan.origins.get("state_dir", "default") == "default"
-        return "" if is_default else str(self.settings.state_dir)
+        return "" if self.plan.origins.get("state_dir", "default") == "default" else str(self.state_dir)
 
     async def _reload(self, hosted: HostedFolder) -> None:
         old_access = hosted.server.access
@@ -689,11 +691,10 @@ class Host:
         servers = [each.server for each in self.by_name.values()]
         # Callers with a valid token need no key.
         runs_programs = any(each.runs_programs and not each.requires_jwt for each in servers)
-        lends_credentials = any(each.holds_credentials for each in self.passed.values())
-        configured = bool(self.settings.api_key)
+        lends_credentials = any(each.holds_credentials for each in self.pass_throughs.values())
         return api_key.is_required(
             runs_programs=runs_programs or lends_credentials,
             over_tcp=over_tcp,
             no_auth=no_auth,
-            configured=configured,
+            configured=bool(self.settings.api_key),
         )

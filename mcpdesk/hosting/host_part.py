@@ -24,7 +24,7 @@ class StartedCore(NamedTuple):
     """Members of a core that the parts of features may use."""
 
     settings: Settings
-    reports: bool
+    sends_telemetry: bool
     """True if the core may send traces and metrics to a collector."""
     journal: Journal
     upstreams: Mapping[str, Upstream]

@@ -32,22 +32,23 @@ class HostPlan(Struct, frozen=True):
     upstreams: tuple[UpstreamPlan, ...] = ()
     """Upstream servers, remote or started as programs."""
     origins: dict[str, str] = field(default_factory=dict)
+    """Source of each setting, such as `flag --port`, by name of the setting."""
     http: bool = True
     may_move: bool = False
     """True to use the next free port if the configured one is taken."""
-    meet: bool = True
+    accepts_pumps: bool = True
     """True to listen where `mcpdesk stdio FOLDER` looks for a running core."""
     watch: bool = True
     draws_first: bool = False
     """True to wait briefly until the screen is drawn, before accepting clients and watching files."""
     capture: Path | None = None
     """Path of the capture file. None keeps frames in memory only."""
-    reports: bool = False
+    sends_telemetry: bool = False
     """True to send traces and metrics to the configured collector. False for a process that makes one call.
     """
     mode: str = ""
     """Mode of every folder. Empty to serve all tools."""
-    waits: bool = False
+    withholds_invalid: bool = False
     """True to withhold a folder with an invalid `mcp.json` until it is fixed. If False, the core fails to
     start.
     """
@@ -93,28 +94,28 @@ def plan_for(
     http: bool = True,
     may_move: bool = False,
     mode: str = "",
-    waits: bool = False,
+    withholds_invalid: bool = False,
     upstreams: Sequence[UpstreamPlan] = (),
     feature_options: Mapping[str, str] = MappingProxyType({}),
 ) -> HostPlan:
     """Return the plan of a core. The core uses the settings of the first folder.
 
-    `waits` withholds a folder with an invalid manifest until it is fixed. If the settings of the first folder
-    cannot be read for that reason (`is_unsure`), all folders are withheld, because the settings may require a
-    key.
+    `withholds_invalid` withholds a folder with an invalid manifest until it is fixed. If the settings of the
+    first folder cannot be read for that reason (`is_unsure`), all folders are withheld, because the settings
+    may require a key.
 
-    Raises: DeskUserError and ManifestError as in `effective_settings`. With `waits`, ManifestError is raised
-    only for a missing folder.
+    Raises: DeskUserError and ManifestError as in `effective_settings`. With `withholds_invalid`,
+    ManifestError is raised only for a missing folder.
     """
     is_unsure = False
     try:
         resolved = effective_settings(flags, environ, folders[0] if folders else None)
     except ManifestError:
-        known = certain_settings(folders[0]) if waits else None
-        is_unsure = known is None
-        if not waits:
+        manifest_settings = certain_settings(folders[0]) if withholds_invalid else None
+        is_unsure = manifest_settings is None
+        if not withholds_invalid:
             raise
-        resolved = resolve(flags, environ, folders[0], known)
+        resolved = resolve(flags, environ, folders[0], manifest_settings)
     return HostPlan(
         folders=tuple(folders),
         settings=resolved.settings,
@@ -128,9 +129,9 @@ def plan_for(
         )
         if resolved.settings.capture
         else None,
-        reports=True,
+        sends_telemetry=True,
         mode=mode,
-        waits=waits,
+        withholds_invalid=withholds_invalid,
         feature_options=feature_options,
         is_unsure=is_unsure,
     )
@@ -163,8 +164,8 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
         values = [GivenValue(BY_NAME[name], value, FILE) for name, value in manifest.settings.items()]
         values += env_file_settings(folder)
         if names := sorted({each.setting.name for value in values for each in within_rights(value)}):
-            what = f"{', '.join(names)} of {manifest.name}"
-            ignored.append(f"{what} are ignored: the core uses the settings of the first folder")
+            subject = f"{', '.join(names)} of {manifest.name}"
+            ignored.append(f"{subject} are ignored: the core uses the settings of the first folder")
     return ignored
 
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.offer.registry import Selection
     from mcpdesk.server.state.server_state import SharedState
 
-MEANINGS = {
+POLICY_MEANINGS = {
     Policy.ALLOW: "clients may call it",
     Policy.ASK: "calls of clients wait here for approval",
     Policy.DENY: "nobody may call it, including this desk",
@@ -73,24 +73,24 @@ class FolderReading(Struct, frozen=True):
 
 
 class HostedFolder:
-    """Server that always equals its folder. If a file cannot be loaded, its previous version is served."""
+    """Server that offers the content of a folder. If a file is broken, its previous version is served."""
 
     def __init__(
         self,
         folder: Path,
         settings: Settings,
         journal: Journal,
-        late: Callable[[Manifest], list[str]] | None = None,
+        restart_settings: Callable[[Manifest], list[str]] | None = None,
         mode: str = "",
         state_of: Callable[[str], SharedState] | None = None,
         folder_policies: Mapping[str, Policy] = MappingProxyType({}),
     ) -> None:
         """Read the folder.
 
-        With `late`, a folder with an invalid manifest is withheld until it is fixed. `late` receives the
-        fixed manifest and returns the settings that need a restart of the core. While such settings exist,
-        the folder remains withheld. `mode` is the only mode served; a fixed manifest must define it.
-        `state_of` returns the shared state of a server, or is None if the state is in a file.
+        With `restart_settings`, a folder with an invalid manifest is withheld until it is fixed. The function
+        receives the fixed manifest, and returns the settings that need a restart of the core. While such
+        settings exist, the folder remains withheld. `mode` is the only mode served; a fixed manifest must
+        define it. `state_of` returns the shared state of a server, or is None if the state is in a file.
         `folder_policies` are approval policies in the settings that came from a folder. They can only make
         this folder's own policies stricter.
 
@@ -98,25 +98,25 @@ class HostedFolder:
         """
         self._settings = settings
         self._journal = journal
-        self._late = late
+        self._restart_settings = restart_settings
         self._mode = mode
         self._folder_policies = folder_policies
-        self._waits_for = ""
+        self._hold_reason = ""
         self._lifespan: Lifespan | None = None
         self._chores = set[asyncio.Task[None]]()
         self._is_awake = False
         self._variables: FolderVariables | None = None
         self._code_reads = set[str]()
-        """Environment variables that the code reads. Empty until `look_at_code` has returned."""
+        """Environment variables that the code reads. Empty until `find_code_variables` has returned."""
         self._has_reloaded = False
         self._put_variables(self._read_variables(folder.expanduser()))
-        mistake: ManifestError | None = None
+        manifest_error: ManifestError | None = None
         try:
             self._loaded = load_folder(folder)
         except ManifestError as error:
-            if late is None:
+            if restart_settings is None:
                 raise
-            manifest, mistake = placeholder_manifest(folder), error
+            manifest, manifest_error = placeholder_manifest(folder), error
             self._loaded = LoadedFolder(manifest, Namespace(manifest.folder))
         self.folder = self._loaded.manifest.folder
         name = self._loaded.manifest.name
@@ -125,14 +125,14 @@ class HostedFolder:
         state = settings.state_dir / "servers" / _state_name(name, self.folder)
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
         shared = None if state_of is None else state_of(name)
-        self._state = ServerState(self.folder, state, self._skills, _options(settings), shared)
+        self._state = ServerState(self.folder, state, self._skills, _tool_options(settings), shared)
         self.server.hosted = self._state
         self.modes = Modes(self.server)
-        self._gate = AccessGate(name, self.folder, self._gate_trouble)
+        self._gate = AccessGate(name, self.folder, self._report_key_problem)
         self._apply(self._with_skills(self._loaded, set()))
-        for each in self._unavailable():
-            if not each.is_logged:
-                journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
+        for item in self._unavailable():
+            if not item.is_logged:
+                journal.log("warning", "server", f"{item.name}: {item.reason}", item.source, self.server.name)
         for problem in self._loaded.problems:
             journal.log("error", "server", problem, "", self.server.name)
         for helper in self.server.helpers:
@@ -142,8 +142,8 @@ class HostedFolder:
             journal.log("warning", "server", message, where, self.server.name)
             if warning in self._refused:
                 journal.keep_notice(Notice(0, f"{name}: {warning}", Severity.WARNING, "logs"))
-        if mistake is not None:
-            self._withhold(mistake)
+        if manifest_error is not None:
+            self._withhold(manifest_error)
 
     async def watch(self, reload: Callable[[], None]) -> None:
         """Call `reload` after every change, until cancelled."""
@@ -155,11 +155,11 @@ class HostedFolder:
         """Read the folder, serve what changed, and report it. Only one call may run at a time."""
         began = time.perf_counter()
         self._put_variables(await asyncio.to_thread(self._read_variables, self.folder))
-        name, warnings, lost_tools = self.server.name, self.warnings, self.modes.lost
+        name, warnings, lost_tools = self.server.name, self.warnings, self.modes.removed
         try:
-            reading, agreed = await asyncio.to_thread(self._read)
-            if self._waits_for:
-                raise ManifestError(self._waits_for, str(self.folder / FILE))
+            reading, agreed_offer = await asyncio.to_thread(self._read)
+            if self._hold_reason:
+                raise ManifestError(self._hold_reason, str(self.folder / FILE))
         except ManifestError as error:
             if self.server.withheld:
                 self._withhold(error)
@@ -169,11 +169,11 @@ class HostedFolder:
                 )
             return OfferChanges()
         helpers = self.server.helpers
-        problems, offer = self.server.problems, definitions(self.server)
+        problems, old_offer = self.server.problems, definitions(self.server)
         changes = self._apply(reading)
         self._code_reads, self._has_reloaded = reading.code_reads, True
         if self._is_awake:
-            self._begin_life()
+            self._switch_lifespan()
         if self.server.withheld:
             self.server.withheld = ""
             self.modes.refresh()
@@ -186,12 +186,12 @@ class HostedFolder:
         for helper in self.server.helpers:
             if helper not in helpers:
                 self._journal.notify(f"{name}: {helper}", Severity.INFO, "logs")
-        for mode in sorted(self.modes.lost - lost_tools):
+        for mode in sorted(self.modes.removed - lost_tools):
             message = f"the mode {mode} no longer exists; clients that use it now receive no tools"
             self._journal.notify(f"{name}: {message}", Severity.WARNING)
-        known = {_without_location(warning) for warning in warnings}
+        known_messages = {_without_location(warning) for warning in warnings}
         for warning in self.warnings:
-            if _without_location(warning) not in known:
+            if _without_location(warning) not in known_messages:
                 self._journal.notify(f"{name}: {warning}", Severity.WARNING, "logs")
         for each in self._unavailable():
             if each.name in changes.broken and not each.is_logged:
@@ -203,17 +203,17 @@ class HostedFolder:
             if self._state.folder_loops is not None:
                 self._state.folder_loops.rejoin()
             took_ms = (time.perf_counter() - began) * 1000
-            now = {key: locked(each) for key, each in definitions(self.server).items()}
-            differences = contract_changes(offer if agreed is None else agreed, now)
+            new_offer = {key: locked(each) for key, each in definitions(self.server).items()}
+            differences = contract_changes(old_offer if agreed_offer is None else agreed_offer, new_offer)
             breaking = [change for change in differences if change.is_breaking]
             message = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
-            other_changes, logged = _also_changed(differences) if agreed is None else "", ""
+            other_changes, logged = _also_changed(differences) if agreed_offer is None else "", ""
             if breaking:
                 more = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
-                what = "clients" if agreed is None else LOCK_NAME
+                broken_party = "clients" if agreed_offer is None else LOCK_NAME
                 source = _sources(self.server).get((breaking[0].kind, breaking[0].name), "")
                 where = f" ({source})" if source else ""
-                broken = f"{name} breaks {what}: {breaking[0]}{where}{more}{other_changes}"
+                broken = f"{name} breaks {broken_party}: {breaking[0]}{where}{more}{other_changes}"
                 message = f"{broken} · {message.removeprefix(f'{name} ')}"
             elif why := next(filter(None, map(self._why_broken, changes.broken)), ""):
                 logged = message  # the reason is already in the log
@@ -254,23 +254,23 @@ class HostedFolder:
 
     def hold_back(self, reason: str) -> None:
         """Withhold the server until `release`, because another folder is invalid."""
-        self._waits_for = reason
+        self._hold_reason = reason
         if not self.server.withheld:
             self._withhold(ManifestError(reason, str(self.folder / FILE)))
 
     def release(self) -> bool:
         """Undo `hold_back`. Return True if the folder was held back and must be read again."""
-        was_held, self._waits_for = bool(self._waits_for), ""
+        was_held, self._hold_reason = bool(self._hold_reason), ""
         return was_held
 
-    def _withhold(self, mistake: ManifestError) -> None:
+    def _withhold(self, error: ManifestError) -> None:
         """Withhold the server. Report the reason unless it was already reported."""
-        if str(mistake) == self.server.withheld:
+        if str(error) == self.server.withheld:
             return
-        self.server.withheld = str(mistake)
-        source = FILE if mistake.line is None else f"{FILE}:{mistake.line}"
-        self.server.tools.replace((), [Unavailable(FILE, mistake.message, source)])
-        message = f"{self.server.name} is not served: {mistake}"
+        self.server.withheld = str(error)
+        source = FILE if error.line is None else f"{FILE}:{error.line}"
+        self.server.tools.replace((), [Unavailable(FILE, error.message, source)])
+        message = f"{self.server.name} is not served: {error}"
         self.modes.refresh()
         self._journal.notify(message, Severity.ERROR, "workbench")
 
@@ -280,17 +280,17 @@ class HostedFolder:
         """
         if self._mode and self._mode not in manifest.modes:
             raise ManifestError(str(UnknownMode(manifest.name, self._mode, tuple(manifest.modes))), FILE)
-        late = self._late(manifest) if self._late is not None else []
+        restart_reasons = self._restart_settings(manifest) if self._restart_settings is not None else []
         if manifest.name != self.server.name:
-            late.insert(0, f"the name {manifest.name!r}")
-        if late:
-            message = f"{', '.join(late)} take effect at the next start: restart mcpdesk"
+            restart_reasons.insert(0, f"the name {manifest.name!r}")
+        if restart_reasons:
+            message = f"{', '.join(restart_reasons)} take effect at the next start: restart mcpdesk"
             raise ManifestError(message, str(self.folder / FILE))
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the manifest: names of tools that do not exist, and errors in the token rules."""
-        manifest, known = self._loaded.manifest, self.tools
+        manifest, known_tools = self._loaded.manifest, self.tools
         approvals = [(("approvals", name), f"approvals.{name}", name) for name in manifest.approvals]
         modes = [
             (("modes", mode_name, "tools", index), f"modes.{mode_name}.tools", name)
@@ -299,14 +299,12 @@ class HostedFolder:
         ]
         needs = [(("auth", "tools", name), f"auth.tools.{name}", name) for name in manifest.auth.tools]
         missing = [
-            f"{manifest.source(*trail)}: {where}: {no_tool(name, known)}"
-            for trail, where, name in (*approvals, *modes, *needs)
-            if name not in known or (name == EVERY_TOOL and trail[0] != "approvals")
+            f"{manifest.source(*path)}: {key}: {no_tool(name, known_tools)}"
+            for path, key, name in (*approvals, *modes, *needs)
+            if name not in known_tools or (name == EVERY_TOOL and path[0] != "approvals")
         ]
         auth_warnings = access_warnings(manifest.auth, self.server.tools)
-        access = (
-            f"{manifest.source(*trail)}: {'.'.join(trail)}: {problem}" for trail, problem in auth_warnings
-        )
+        access = (f"{manifest.source(*path)}: {'.'.join(path)}: {problem}" for path, problem in auth_warnings)
         return (*self._refused, *missing, *access)
 
     @property
@@ -349,7 +347,7 @@ class HostedFolder:
 
         return variables_in(self.folder)
 
-    async def look_at_code(self) -> None:
+    async def find_code_variables(self) -> None:
         """Find the variables that the code reads. Call it before other processes connect."""
         variables = await asyncio.to_thread(self._variables_of_code)
         if not self._has_reloaded:
@@ -360,8 +358,8 @@ class HostedFolder:
     ) -> dict[str, str]:
         """Return the environment for calls of a client in another process, without hidden variables.
 
-        Call `look_at_code` first. Raises: OtherEnvironmentError if a variable that the code reads has another
-        value in the client's process. A separate process must then serve that client.
+        Call `find_code_variables` first. Raises: OtherEnvironmentError if a variable that the code reads has
+        another value in the client's process. A separate process must then serve that client.
         """
         variables = {} if self._variables is None else self._variables.variables
         for name in sorted((self._code_reads | self.variables.keys()) - set(hidden)):
@@ -389,20 +387,20 @@ class HostedFolder:
         except StorageError as error:
             self._journal.notify(f"{self.server.name}: {error}", Severity.ERROR, "logs")
         self._is_awake = True
-        self._begin_life()
+        self._switch_lifespan()
 
-    def _begin_life(self) -> None:
-        """Start the lifespan of the current `context.py`, and end the lifespan of the previous version."""
-        now, before = self.server.lifespan, self._lifespan
-        if now is before:
+    def _switch_lifespan(self) -> None:
+        """Start the lifespan of the current `context.py`, and end that of the previous version."""
+        new_lifespan, old_lifespan = self.server.lifespan, self._lifespan
+        if new_lifespan is old_lifespan:
             return
-        self._lifespan = now
-        if before is not None:
-            self._start_chore(before.close())
-        if now is not None:
-            self._start_chore(self._live(now))
+        self._lifespan = new_lifespan
+        if old_lifespan is not None:
+            self._start_chore(old_lifespan.close())
+        if new_lifespan is not None:
+            self._start_chore(self._enter_lifespan(new_lifespan))
 
-    async def _live(self, lifespan: Lifespan) -> None:
+    async def _enter_lifespan(self, lifespan: Lifespan) -> None:
         try:
             await lifespan.state(self.server)
         except HandlerError as error:
@@ -455,7 +453,8 @@ class HostedFolder:
         except StorageError as error:
             until = f" until the server stops, because {error}"
         ruling = approvals.ruling(tool)
-        text = f"{tool}: {ruling.policy} ({ruling.origin or 'default'}){until}, {MEANINGS[ruling.policy]}"
+        meaning = POLICY_MEANINGS[ruling.policy]
+        text = f"{tool}: {ruling.policy} ({ruling.origin or 'default'}){until}, {meaning}"
         self._journal.notify(text, Severity.WARNING if until else Severity.INFO)
 
     async def revoke(self, tool: str, peer: str) -> None:
@@ -468,37 +467,38 @@ class HostedFolder:
         else:
             self._journal.notify(f"{name} can no longer call {tool} without approval")
 
-    def _gate_trouble(self, trouble: str) -> None:
-        self._journal.notify(f"{self.server.name}: {trouble}", Severity.WARNING, "logs")
+    def _report_key_problem(self, problem: str) -> None:
+        self._journal.notify(f"{self.server.name}: {problem}", Severity.WARNING, "logs")
 
     def _apply(self, reading: FolderReading) -> OfferChanges:
         self._loaded, self._refused, skills = reading.loaded, reading.refused, reading.skills
         builtin_names = list(dict.fromkeys(self._loaded.manifest.builtins))
-        known = [built_in(name) for name in builtin_names if name in BUILTINS]
-        refused = [
-            Unavailable(name, _unknown(name), "mcp.json") for name in builtin_names if name not in BUILTINS
-        ]
-        come_along = resources_of(name for name in builtin_names if name in BUILTINS)
-        own = {each.uri for each in self._loaded.resources}
-        own |= {each.uri_template for each in self._loaded.templates}
+        builtins = [built_in(name) for name in builtin_names if name in BUILTINS]
+        unknown_names = [name for name in builtin_names if name not in BUILTINS]
+        unknown_tools = [Unavailable(name, _unknown_builtin(name), FILE) for name in unknown_names]
+        extra_resources = resources_of(name for name in builtin_names if name in BUILTINS)
+        own_uris = {resource.uri for resource in self._loaded.resources}
+        own_uris |= {template.uri_template for template in self._loaded.templates}
         if skills is not None:
             is_invoked = "InvokeSkill" in builtin_names
-            known = [skills.described(tool) if tool.name == "InvokeSkill" else tool for tool in known]
-            come_along = [*(skills.files() if is_invoked else skills.published()), *come_along]
-            self._loaded.unavailable += [("resource", each) for each in skills.broken.values()]
+            builtins = [skills.described(tool) if tool.name == "InvokeSkill" else tool for tool in builtins]
+            extra_resources = [*(skills.files() if is_invoked else skills.published()), *extra_resources]
+            self._loaded.unavailable += [("resource", skill) for skill in skills.broken.values()]
             self._state.broken_skills = {
-                name: f"{each.source}: {each.reason}" for name, each in skills.broken.items()
+                name: f"{skill.source}: {skill.reason}" for name, skill in skills.broken.items()
             }
-            entries = (each for each in skills.entries if own.isdisjoint(file.uri for file in each.files))
+            entries = (
+                each for each in skills.entries if own_uris.isdisjoint(file.uri for file in each.files)
+            )
             self.server.skills.replace(entries, skills.unpublished)
-        for each in come_along:
-            if isinstance(each, Resource) and each.uri not in own:
-                self._loaded.resources.append(each)
-            elif isinstance(each, ResourceTemplate) and each.uri_template not in own:
-                self._loaded.templates.append(each)
+        for resource in extra_resources:
+            if isinstance(resource, Resource) and resource.uri not in own_uris:
+                self._loaded.resources.append(resource)
+            elif isinstance(resource, ResourceTemplate) and resource.uri_template not in own_uris:
+                self._loaded.templates.append(resource)
         self.modes.choose(self._loaded.manifest.modes)
         self.server.access = self._gate.update(self._loaded.manifest.auth)
-        changes = apply(self._loaded, self.server, known, refused)
+        changes = apply(self._loaded, self.server, builtins, unknown_tools)
         self.modes.refresh()
         manifest = self._loaded.manifest
         self._state.approvals.configure(
@@ -532,7 +532,7 @@ def definitions(server: Server) -> Definitions:
     """Return the definitions that a server offers, as its clients receive them."""
     return {
         (registry.kind, registry.key(item)): WIRE[key](item)
-        for key, registry in _shelves(server).items()
+        for key, registry in _registries(server).items()
         for item in registry
     }
 
@@ -541,21 +541,22 @@ def _also_changed(changes: Sequence[ContractChange]) -> str:
     """Return the items with compatible or wording changes, as the end of a sentence: ` · wording: price`."""
     from mcpdesk.protocol.catalogue.contract import ContractVerdict
 
-    worst = {(one.kind, one.name): one for one in reversed(changes)}
+    first_changes = {(change.kind, change.name): change for change in reversed(changes)}
     text = ""
     for verdict in (ContractVerdict.COMPATIBLE, ContractVerdict.WORDING):
-        names = [one.name for one in worst.values() if one.verdict is verdict and one.description != "is new"]
+        items = (change for change in first_changes.values() if change.verdict is verdict)
+        names = [change.name for change in items if change.description != "is new"]
         text += f" · {verdict}: {listed(names[::-1])}" if names else ""
     return text
 
 
 def _sources(server: Server) -> dict[tuple[str, str], str]:
     """Return the source of each item in the folder's files, such as `tools/price.py:2`."""
-    shelves = _shelves(server).values()
-    return {(shelf.kind, shelf.key(item)): item.source for shelf in shelves for item in shelf}
+    registries = _registries(server).values()
+    return {(registry.kind, registry.key(item)): item.source for registry in registries for item in registry}
 
 
-def _shelves(server: Server) -> dict[str, Registry[Any]]:
+def _registries(server: Server) -> dict[str, Registry[Any]]:
     return {
         "tools": server.tools,
         "resources": server.resources,
@@ -570,7 +571,7 @@ def _without_location(warning: str) -> str:
     return warning.partition(": ")[2]
 
 
-def _unknown(name: str) -> str:
+def _unknown_builtin(name: str) -> str:
     return f"no built-in tool {name!r}; known: {', '.join(BUILTINS)}"
 
 
@@ -579,7 +580,7 @@ def _state_name(name: str, folder: Path) -> str:
     return f"{name}-{hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()}"
 
 
-def _options(settings: Settings) -> ToolOptions:
+def _tool_options(settings: Settings) -> ToolOptions:
     return ToolOptions(
         output_chars=settings.output_chars,
         outputs_keep_bytes=settings.outputs_keep_bytes,
@@ -658,7 +659,7 @@ class Modes:
         return iter(self._modes)
 
     @property
-    def lost(self) -> frozenset[str]:
+    def removed(self) -> frozenset[str]:
         """Removed modes that a client has requested."""
         return frozenset(self._views.keys() - self._modes.keys())
 

@@ -30,14 +30,14 @@ T = TypeVar("T")
 UNREACHABLE = "the machine that runs the job does not answer: try again in a few seconds"
 NOT_HERE = "the machine that ran the job does not answer, and this one does not share the folder of its files"
 
-DIGESTS = 1000
-"""Number of file digests that are cached, because computing one takes long."""
+MAX_DIGESTS = 1000
+"""Maximum number of cached file digests. They are cached because computing one takes long."""
 MAX_OPEN_READS = 2
 """Maximum number of files read at once for digests and archives. Each needs a thread and disk space."""
 
 
-def _close(unwanted: Download) -> None:
-    os.close(unwanted.descriptor)
+def _close(download: Download) -> None:
+    os.close(download.descriptor)
 
 
 class HostedJobs:
@@ -81,8 +81,8 @@ class HostedJobs:
         The caller is identified by its principal, or by its HTTP session if it is anonymous. None if the
         caller has neither. Raises: StorageError.
         """
-        mark = session_mark(session)
-        if principal.kind == "open" and not mark:
+        session_name = session_mark(session)
+        if principal.kind == "open" and not session_name:
             return None
         owner = job_owner(principal)
         jobs: dict[str, Job] = {}
@@ -91,9 +91,9 @@ class HostedJobs:
                 records = await self._records_of(server).listed(owner, is_task=False)
                 jobs |= {job.id: job for job in records}
             jobs |= {job.id: job for job in self._store.calls(server, owner)}
-        own = [job for job in jobs.values() if principal.kind != "open" or job.session == mark]
-        newest = sorted(own, key=lambda job: (job.created, job.number), reverse=True)
-        return [codec.encode(brief(job)) for job in newest]
+        own_jobs = [job for job in jobs.values() if principal.kind != "open" or job.session == session_name]
+        newest_first = sorted(own_jobs, key=lambda job: (job.created, job.number), reverse=True)
+        return [codec.encode(brief(job)) for job in newest_first]
 
     def by_id(self, identifier: str) -> HostedJob | None:
         """Return the job with that id, of any owner. Use it only for callers that may see all jobs."""
@@ -110,27 +110,27 @@ class HostedJobs:
     async def digest(self, file: ProducedFile, roots: Sequence[Path]) -> str:
         """Return the SHA-256 of a file. Raises: FileUnavailable."""
         key = file.path, file.stamp
-        known = self._digests.get(key)
-        if known is not None:
+        file_digest = self._digests.get(key)
+        if file_digest is not None:
             await asyncio.to_thread(downloads.check_unchanged, file, roots)
         else:
-            known = await self._read(lambda: downloads.digest(file, roots))
-            if len(self._digests) >= DIGESTS:
+            file_digest = await self._read(lambda: downloads.digest(file, roots))
+            if len(self._digests) >= MAX_DIGESTS:
                 del self._digests[next(iter(self._digests))]
-            self._digests[key] = known
-        return known
+            self._digests[key] = file_digest
+        return file_digest
 
     async def pack(self, files: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
         """Return an archive of files. Raises: FileUnavailable, ArchiveTooLarge."""
         return await self._read(lambda: downloads.archive_download(files, roots, name), _close)
 
-    async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = lambda _: None) -> T:
+    async def _read(self, work: Callable[[], T], discard: Callable[[T], None] = lambda _: None) -> T:
         """Run work on a thread.
 
         At most `MAX_OPEN_READS` run at once; cancelled work counts until its thread ends.
         """
         await self._reading.acquire()
-        return await _on_thread(work, unwanted, self._reading.release)
+        return await _on_thread(work, discard, self._reading.release)
 
 
 class HostedJob:
@@ -141,7 +141,7 @@ class HostedJob:
         self._store = store
         self._job = job
         self._roots = job_roots(server)
-        self._most = output_chars(server)
+        self._max_output_chars = output_chars(server)
 
     @property
     def state(self) -> str:
@@ -160,7 +160,7 @@ class HostedJob:
 
     def facts(self) -> bytes:
         """Encode all facts about the job."""
-        return codec.encode(facts(self._job, self._most))
+        return codec.encode(facts(self._job, self._max_output_chars))
 
     def reader(self, kinds: Collection[str] | None = None) -> JobReader:
         """Follow the job. `kinds` selects from `stdout`, `stderr` and `progress`; None selects all."""
@@ -179,7 +179,7 @@ class HostedJob:
     async def manifest(self) -> bytes:
         """Encode a list of the files that the job made. Reads the files."""
         job = self._job
-        file_entries = [await self._listed(file) for file in job.files]
+        file_entries = [await self._file_entry(file) for file in job.files]
         body: JSONObject = {"job_id": job.id, "status": state_of(job), "tool": job.tool}
         body |= {"files": file_entries, "total_bytes": sum(file.size for file in job.files)}
         return codec.encode(body)
@@ -202,7 +202,7 @@ class HostedJob:
             return await self._jobs.pack(matching_files, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
         return await _on_thread(lambda: downloads.single_download(matching_files[0], self._roots), _close)
 
-    async def _listed(self, file: ProducedFile) -> JSONObject:
+    async def _file_entry(self, file: ProducedFile) -> JSONObject:
         media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"
         body: JSONObject = {"name": file.name, "size": file.size, "media_type": media_type}
         body |= {"is_output": True} if file.is_output else {}
@@ -243,9 +243,9 @@ class RecordedJob(HostedJob):
 
 
 async def _on_thread(
-    work: Callable[[], T], unwanted: Callable[[T], None], on_end: Callable[[], None] = lambda: None
+    work: Callable[[], T], discard: Callable[[T], None], on_end: Callable[[], None] = lambda: None
 ) -> T:
-    """Run work on a thread. If the caller is cancelled first, call `unwanted` with the result.
+    """Run work on a thread. If the caller is cancelled first, pass the result to `discard`.
 
     `on_end` is always called when the work has ended.
     """
@@ -255,6 +255,6 @@ async def _on_thread(
         return await asyncio.shield(working)
     except asyncio.CancelledError:
         working.add_done_callback(
-            lambda future: None if future.cancelled() or future.exception() else unwanted(future.result())
+            lambda future: None if future.cancelled() or future.exception() else discard(future.result())
         )
         raise

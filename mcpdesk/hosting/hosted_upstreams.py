@@ -47,7 +47,7 @@ class HostedUpstreams:
         that clients can reach these servers.
         """
         self.by_name: dict[str, Upstream] = {}
-        self.passed: dict[str, UrlPassThrough | ChannelPassThrough] = {}
+        self.pass_throughs: dict[str, UrlPassThrough | ChannelPassThrough] = {}
         """Pass-throughs for clients, by name of the server."""
         self._settings = settings
         self._journal = journal
@@ -67,9 +67,9 @@ class HostedUpstreams:
         self._chores: set[asyncio.Task[None]] = set()
 
     @property
-    def down(self) -> list[str]:
+    def down_servers(self) -> list[str]:
         """Names of pass-through servers whose latest connection attempt failed."""
-        return [name for name in self.passed if self.by_name[name].is_down]
+        return [name for name in self.pass_throughs if self.by_name[name].is_down]
 
     def unready(self, *, is_all: bool) -> str:
         """Return the reason why new clients should not be sent to the pass-through servers, or "" if no such
@@ -79,10 +79,12 @@ class HostedUpstreams:
         servers are down and the core serves nothing else (`is_all`). While a server reconnects, the result of
         its latest attempt counts.
         """
-        if starting := [name for name in self.passed if self.by_name[name].is_down is None]:
+        if starting := [name for name in self.pass_throughs if self.by_name[name].is_down is None]:
             return f"{', '.join(starting)} is not connected yet"
-        down = self.down
-        return f"not connected: {', '.join(down)}" if is_all and len(down) == len(self.passed) > 0 else ""
+        down = self.down_servers
+        return (
+            f"not connected: {', '.join(down)}" if is_all and len(down) == len(self.pass_throughs) > 0 else ""
+        )
 
     def has_login(self, plan: UpstreamPlan) -> bool:
         """True if a token of an earlier login is stored, with which clients reach the server.
@@ -104,27 +106,27 @@ class HostedUpstreams:
         upstream = self.by_name[plan.name] = Upstream(plan, self._site)
         self._note_login(plan.name, has_login)
         if self._is_served:
-            self._pass_on(plan)
+            self._create_pass_through(plan)
         return upstream
 
-    async def log_in(self, name: str, changed: Callable[[], None], token: str = "") -> None:
+    async def log_in(self, name: str, on_change: Callable[[], None], token: str = "") -> None:
         """Start the login to a server at the screen, or use a token that the person entered.
 
-        `changed` is called when clients can reach the server with the new token.
+        `on_change` is called when clients can reach the server with the new token.
         """
         if (upstream := self.by_name.get(name)) is None:
             return  # the server was removed in the meantime
         await (upstream.set_token(token) if token else upstream.log_in())
-        if name not in self.passed:
+        if name not in self.pass_throughs:
             return
         has_login = await asyncio.to_thread(self.has_login, upstream.plan)
         if self.by_name.get(name) is not upstream:
             return  # removed in the meantime; another server may have its name
         self._note_login(name, has_login)
-        if (before := self.passed.get(name)) is not None:
-            self._pass_on(upstream.plan)
-            changed()
-            await before.close()
+        if (old_pass_through := self.pass_throughs.get(name)) is not None:
+            self._create_pass_through(upstream.plan)
+            on_change()
+            await old_pass_through.close()
 
     def _note_login(self, name: str, has_login: bool) -> None:
         if has_login:
@@ -132,7 +134,7 @@ class HostedUpstreams:
         else:
             self._logged_in.discard(name)
 
-    def _pass_on(self, plan: UpstreamPlan, *, is_sse: bool = False) -> None:
+    def _create_pass_through(self, plan: UpstreamPlan, *, is_sse: bool = False) -> None:
         """Create the pass-through of a server. The pass-through uses the token of a login if a token is
         stored.
         """
@@ -159,12 +161,14 @@ class HostedUpstreams:
             channels = SseChannels(UrlRequests(target, plan.reach, location, has_login))
         else:
             requests = UrlRequests(target, plan.reach, location, has_login)
-            self.passed[plan.name] = UrlPassThrough(plan.name, requests, next_connection, upstream.offered)
-            self.passed[plan.name].leads = plan.leads
+            self.pass_throughs[plan.name] = UrlPassThrough(
+                plan.name, requests, next_connection, upstream.offered
+            )
+            self.pass_throughs[plan.name].leads = plan.leads
             return
         from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 
-        self.passed[plan.name] = ChannelPassThrough(
+        self.pass_throughs[plan.name] = ChannelPassThrough(
             plan.name,
             channels,
             next_connection,
@@ -174,28 +178,28 @@ class HostedUpstreams:
             upstream.offered,
             takes_plain=plan.is_mock,
         )
-        self.passed[plan.name].leads = plan.leads
+        self.pass_throughs[plan.name].leads = plan.leads
 
-    def _agreed(self, info: ConnectionInfo) -> None:
+    def _on_transport(self, info: ConnectionInfo) -> None:
         """Use the transport that connected also for clients, because some URLs support only HTTP+SSE."""
         from mcpdesk.upstream.pass_through import UrlPassThrough
 
-        before = self.passed.get(info.server)
-        if info.transport == "sse" and isinstance(before, UrlPassThrough):
-            self._pass_on(self.by_name[info.server].plan, is_sse=True)
-            self._begin(before.close())
+        pass_through = self.pass_throughs.get(info.server)
+        if info.transport == "sse" and isinstance(pass_through, UrlPassThrough):
+            self._create_pass_through(self.by_name[info.server].plan, is_sse=True)
+            self._start_chore(pass_through.close())
 
-    def _restarted(self, name: str) -> None:
+    def _on_restart(self, name: str) -> None:
         """Connect the clients of a program to its new process after a restart."""
         from mcpdesk.client.targets import CommandTarget
         from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 
-        passed, upstream = self.passed.get(name), self.by_name.get(name)
+        pass_through, upstream = self.pass_throughs.get(name), self.by_name.get(name)
         is_program = upstream is not None and isinstance(upstream.plan.target, CommandTarget)
-        if is_program and isinstance(passed, ChannelPassThrough):
-            self._begin(passed.restart())
+        if is_program and isinstance(pass_through, ChannelPassThrough):
+            self._start_chore(pass_through.restart())
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_chore(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
@@ -213,18 +217,18 @@ class HostedUpstreams:
             {"name": "mcpdesk", "version": __version__},
             next_connection,
             self._questions_of,
-            self._keep_line,
+            self._log,
             lambda text, failed: journal.notify(text, Severity.ERROR if failed else Severity.INFO),
             self._services.inbox,
             self._settings.connect_timeout_s,
             self._interceptor(),
-            self._agreed,
-            self._restarted,
+            self._on_transport,
+            self._on_restart,
             self._watch,
             client_extensions(),
         )
 
-    def _keep_line(self, level: str, source: str, text: str, server: str, at: float | None = None) -> None:
+    def _log(self, level: str, source: str, text: str, server: str, at: float | None = None) -> None:
         self._journal.log(level, source, text, "", server, at=at)
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:

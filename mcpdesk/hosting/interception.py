@@ -60,10 +60,10 @@ class InterceptorChain(Interceptor):
         return [part for each in self._interceptors for part in each.parts]
 
     def do(self, intent: Intent[Any]) -> Any:
-        """Let the interceptor whose state lists a request carry it out. Raises: ValueError."""
-        for each in self._interceptors:
-            if any(type(intent) in part.intents for part in each.parts):
-                return each.do(intent)
+        """Carry out a request, by the interceptor whose state lists it. Raises: ValueError."""
+        for interceptor in self._interceptors:
+            if any(type(intent) in part.intents for part in interceptor.parts):
+                return interceptor.do(intent)
         raise ValueError(NOT_DONE)
 
     def reset(self) -> None:
@@ -81,46 +81,46 @@ class InterceptorChain(Interceptor):
         self, connection: int, message: JSONObject, in_session: bool = False
     ) -> tuple[JSONObject | None, JSONObject | None]:
         """Pass a request through the interceptors, until one drops or answers it."""
-        for each in self._interceptors:
-            if each.is_active:
-                passed, answer = await each.request(connection, message, in_session)
-                if passed is None:
+        for interceptor in self._interceptors:
+            if interceptor.is_active:
+                new_message, answer = await interceptor.request(connection, message, in_session)
+                if new_message is None:
                     return None, answer
-                message = passed
+                message = new_message
         return message, None
 
     async def answer(
         self, connection: int, request: JSONObject, came: float, answer: JSONObject
     ) -> JSONObject | None:
         """Pass an answer through the interceptors, until one drops it."""
-        for each in reversed(self._interceptors):
-            if each.is_active:
-                passed = await each.answer(connection, request, came, answer)
-                if passed is None:
+        for interceptor in reversed(self._interceptors):
+            if interceptor.is_active:
+                new_answer = await interceptor.answer(connection, request, came, answer)
+                if new_answer is None:
                     return None
-                answer = passed
+                answer = new_answer
         return answer
 
     async def one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
         """Pass a notification or a reply of a client through the interceptors, until one drops it."""
-        for each in self._interceptors:
-            if each.is_active:
-                passed = await each.one_way(connection, message)
-                if passed is None:
+        for interceptor in self._interceptors:
+            if interceptor.is_active:
+                new_message = await interceptor.one_way(connection, message)
+                if new_message is None:
                     return None
-                message = passed
+                message = new_message
         return message
 
     async def sent(
         self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
     ) -> bytes | None:
         """Pass a message of a server through the interceptors, until one drops it."""
-        for each in reversed(self._interceptors):
-            if each.is_active:
-                passed = await each.sent(connection, data, answer, of)
-                if passed is None:
+        for interceptor in reversed(self._interceptors):
+            if interceptor.is_active:
+                new_data = await interceptor.sent(connection, data, answer, of)
+                if new_data is None:
                     return None
-                data = passed
+                data = new_data
         return data
 
     def line(
@@ -128,10 +128,10 @@ class InterceptorChain(Interceptor):
     ) -> MessageLine:
         """Return the queue of the last interceptor, which delivers to those of the others."""
         lines: list[MessageLine] = []
-        for each in self._interceptors:
-            line = each.line(connection, deliver, answer, of)
+        for interceptor in self._interceptors:
+            line = interceptor.line(connection, deliver, answer, of)
             lines.append(line)
-            deliver = partial(_put, each, line, deliver)
+            deliver = partial(_put, interceptor, line, deliver)
         return _LineChain(lines, deliver)
 
     async def lose(self, connection: int) -> None:

@@ -187,7 +187,7 @@ class Journal:
 
 
 Folders = Callable[[], Sequence[Path]]
-Running = Callable[[], "tuple[int, Id] | None"]
+RunningCall = Callable[[], "tuple[int, Id] | None"]
 """Type of a function that returns the connection and id of the running call. None outside of calls."""
 
 
@@ -198,7 +198,7 @@ LOGGER_PREFIX = "mcpdesk."
 class JournalHandler(logging.Handler):
     """Logging handler that writes to a journal. For records from hosted folders it adds the source line."""
 
-    def __init__(self, journal: Journal, folders: Folders, running: Running = lambda: None) -> None:
+    def __init__(self, journal: Journal, folders: Folders, running: RunningCall = lambda: None) -> None:
         super().__init__()
         self._journal = journal
         self._folders = folders
@@ -234,16 +234,16 @@ class JournalHandler(logging.Handler):
 
 
 @contextmanager
-def logging_to(journal: Journal, folders: Folders, running: Running = lambda: None) -> Iterator[None]:
+def logging_to(journal: Journal, folders: Folders, running: RunningCall = lambda: None) -> Iterator[None]:
     """Send log records of level INFO and above only to the journal while the block runs."""
     root = logging.getLogger()
     handler = JournalHandler(journal, folders, running)
-    before, level = root.handlers[:], root.level
+    old_handlers, old_level = root.handlers[:], root.level
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
     try:
         yield
     finally:
-        root.handlers[:] = before
-        root.setLevel(level)
+        root.handlers[:] = old_handlers
+        root.setLevel(old_level)
         journal.flush()

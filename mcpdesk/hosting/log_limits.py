@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
-SECOND_S = 1.0
+INTERVAL_S = 1.0
+"""Seconds in which at most one line of each cause is written."""
 MAX_CAUSES = 1_000
 """Maximum number of causes that are tracked. Lines with further causes are not limited."""
 Write = Callable[[str], object]
@@ -32,13 +33,13 @@ class LogLimits:
         """
         self.flush()
         with self._lock:
-            known = self._causes.get(cause)
-            if known is not None:
-                known.count += 1
-                known.write = write
+            limited_cause = self._causes.get(cause)
+            if limited_cause is not None:
+                limited_cause.count += 1
+                limited_cause.write = write
                 return
             if len(self._causes) < MAX_CAUSES:
-                self._causes[cause] = _Cause(self._clock() + SECOND_S)
+                self._causes[cause] = _Cause(self._clock() + INTERVAL_S)
         write("")
 
     def flush(self, *, is_last: bool = False) -> None:
@@ -58,9 +59,9 @@ class LogLimits:
                     del self._causes[name]
                     continue
                 pending_writes.append((cause.write, cause.count))
-                cause.until, cause.count, cause.write = now + SECOND_S, 0, None
+                cause.until, cause.count, cause.write = now + INTERVAL_S, 0, None
         for write, count in pending_writes:
-            write("" if count == 1 else f" ({count} times in {SECOND_S:g} s)")
+            write("" if count == 1 else f" ({count} times in {INTERVAL_S:g} s)")
 
 
 class _Cause:

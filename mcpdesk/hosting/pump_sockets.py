@@ -113,7 +113,7 @@ class PumpSockets:
         self._journal = journal
         self._state = state
         self._listeners: dict[str, UnixListener] = {}
-        self._successions: dict[str, asyncio.Task[None]] = {}
+        self._takeovers: dict[str, asyncio.Task[None]] = {}
         """Tasks by server. Each waits until the other process that serves the folder ends."""
         self._is_leaving = False
 
@@ -121,22 +121,22 @@ class PumpSockets:
         """Listen for pumps of a server. If another process already listens, wait until it ends."""
         if not await self._listen_at(name, folder):
             self._journal.log("info", "server", f"another process already answers for {folder}")
-            self._successions[name] = asyncio.create_task(self._take_over_later(name, folder))
+            self._takeovers[name] = asyncio.create_task(self._take_over_later(name, folder))
 
     async def leave(self, name: str) -> None:
         """Stop listening for the pumps of a server, and send its pumps to another process."""
-        if (waiting := self._successions.pop(name, None)) is not None:
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
+        if (takeover := self._takeovers.pop(name, None)) is not None:
+            takeover.cancel()
+            await asyncio.gather(takeover, return_exceptions=True)
         if (listener := self._listeners.pop(name, None)) is not None:
             await listener.send_away(LEAVE_S)
             await listener.close()
 
     async def send_away(self) -> None:
         """Ask pumps without a running call to use another process. Stop waiting for other processes."""
-        for waiting in self._successions.values():
-            waiting.cancel()
-        await asyncio.gather(*self._successions.values(), return_exceptions=True)
+        for takeover in self._takeovers.values():
+            takeover.cancel()
+        await asyncio.gather(*self._takeovers.values(), return_exceptions=True)
         if not self._is_leaving:
             self._is_leaving = True
             await asyncio.gather(*(each.send_away(LEAVE_S) for each in self._listeners.values()))
@@ -158,7 +158,7 @@ class PumpSockets:
         from mcpdesk.transports.unix import UnixListener
 
         try:
-            meeting_socket = await self._occupied(folder)
+            meeting_socket = await self._occupy(folder)
             if meeting_socket is None:
                 return False
             listener = UnixListener(meeting_socket, self._open_pipe, name)
@@ -175,7 +175,7 @@ class PumpSockets:
             )
         return True
 
-    async def _occupied(self, folder: Path) -> rendezvous.MeetingSocket | None:
+    async def _occupy(self, folder: Path) -> rendezvous.MeetingSocket | None:
         """Occupy the socket of a folder, on a worker thread.
 
         Return None if another process has it. Raises: OSError.

@@ -35,15 +35,15 @@ class AccessGate:
         self._folder = folder
         self._report = report
         self._environment = environment
-        self._built: tuple[Auth, str] | None = None
+        self._built_from: tuple[Auth, str] | None = None
         self.access: Access = OPEN_ACCESS
 
     def update(self, auth: Auth) -> Access:
         """Return the access rules of a manifest. If they did not change, the current object is returned."""
         secret = self._environment.get(auth.jwt.secret_env, "") if auth.jwt is not None else ""
-        if self._built != (auth, secret):
+        if self._built_from != (auth, secret):
             self.close()
-            self._built = (auth, secret)
+            self._built_from = (auth, secret)
             self.access = self._access(auth)
         return self.access
 
@@ -81,13 +81,13 @@ class AccessGate:
 def with_required_tokens(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
     """Yield the tools with the token requirements that the manifest adds."""
     for tool in tools:
-        needs = auth.tools.get(tool.name)
-        if needs is None:
+        requirement = auth.tools.get(tool.name)
+        if requirement is None:
             yield tool
             continue
-        scopes = tuple(dict.fromkeys((*tool.scopes, *needs.scopes)))
+        scopes = tuple(dict.fromkeys((*tool.scopes, *requirement.scopes)))
         yield replace(
-            tool, requires_jwt=tool.requires_jwt or needs.requires_jwt or bool(scopes), scopes=scopes
+            tool, requires_jwt=tool.requires_jwt or requirement.requires_jwt or bool(scopes), scopes=scopes
         )
 
 
@@ -96,12 +96,12 @@ def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[s
 
     Each item is a pair: the path of the rule in the manifest, and the text.
     """
-    asking = [tool.name for tool in tools if tool.requires_jwt]
+    token_tools = [tool.name for tool in tools if tool.requires_jwt]
     if auth.jwt is None:
-        if asking:
+        if token_tools:
             yield (
                 ("auth",),
-                f"no client can call {', '.join(asking)}: this needs a token, and auth.jwt is missing",
+                f"no client can call {', '.join(token_tools)}: this needs a token, and auth.jwt is missing",
             )
     elif not auth.jwt.secret_env and not auth.audiences:
         warning = "tokens of this issuer are accepted for every audience: set audience"
@@ -122,10 +122,10 @@ def public_environment(secret: Iterable[str]) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
-async def _fetch(url: str, most: int) -> bytes:
+async def _fetch(url: str, max_bytes: int) -> bytes:
     from mcpdesk.transports.http.key_fetch import fetch_document
 
-    return await fetch_document(url, most)
+    return await fetch_document(url, max_bytes)
 
 
 MAX_DOCUMENT_BYTES = 256 << 10
@@ -159,7 +159,7 @@ def key_source(
     else:
         setting, pace = f"jwks_url {jwt.jwks_url}", URL
         load = url_keys(jwt.jwks_url, allowed, fetch)
-    return KeySource(load, pace, lambda trouble: report(f"auth.jwt: {setting}: {trouble}"))
+    return KeySource(load, pace, lambda problem: report(f"auth.jwt: {setting}: {problem}"))
 
 
 def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
@@ -171,15 +171,15 @@ def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
         nonlocal last_state
         try:
             status = path.stat()
-            mark = (status.st_ino, status.st_mtime_ns, status.st_size)
-            if mark == last_state:
+            file_state = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if file_state == last_state:
                 return None
             with path.open("rb") as file:
                 data = file.read(MAX_DOCUMENT_BYTES + 1)
         except OSError as error:
             last_state = None
             raise OSError(f"it cannot be read: {error.strerror}") from None
-        last_state = mark
+        last_state = file_state
         return _parsed(data, allowed, with_secrets=True)
 
     async def load() -> KeySet | None:

@@ -35,13 +35,13 @@ def setting_views(plan: HostPlan) -> tuple[SettingView, ...]:
             plan.origins.get(each.name, "default"),
             each.help,
             allowed(each),
-            tuple(_ways(each)),
+            tuple(_change_methods(each)),
         )
         for each in SETTINGS
     )
 
 
-def _ways(setting: Setting) -> Iterator[str]:
+def _change_methods(setting: Setting) -> Iterator[str]:
     """Yield the ways to change a setting. Secrets have no option, because other users can read options."""
     if setting.kind is not SettingKind.SECRET:
         yield f"the option {setting.flag}"

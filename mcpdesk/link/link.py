@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.client_config import Over as Over
+from mcpdesk.hosting.client_config import ClientTransport as ClientTransport
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.feature_part import FeaturePart, Intent
 from mcpdesk.link.feature_part import Result as PartResult
@@ -140,7 +140,7 @@ class ServerFacet(Facet):
 
     @intent(Route.SERVING)
     def client_config(
-        self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
+        self, server: str, client: str, key: str | None = None, mode: str = "", over: ClientTransport = ""
     ) -> Future[str]:
         """Return the text to paste into a client's configuration. Empty for an unknown server.
 

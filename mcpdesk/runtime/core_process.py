@@ -156,7 +156,7 @@ class JournalPrinter:
 
     async def keep_following(self) -> None:
         """Print lines as they are added, until cancelled."""
-        from mcpdesk.hosting.log_limits import SECOND_S
+        from mcpdesk.hosting.log_limits import INTERVAL_S
 
         loop, came, is_due = asyncio.get_running_loop(), asyncio.Event(), False
 
@@ -175,7 +175,7 @@ class JournalPrinter:
                 self.follow()
                 changed()  # a line may have been added before the listener could report it
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(SECOND_S if self._journal.is_counting else None):
+                    async with asyncio.timeout(INTERVAL_S if self._journal.is_counting else None):
                         await came.wait()
                 await asyncio.sleep(FOLLOW_S)
         finally:

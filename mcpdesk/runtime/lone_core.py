@@ -45,7 +45,7 @@ def run(
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import plan_for
 
-    host = Host(replace(plan_for((folder,), {}, os.environ, http=False), meet=False))
+    host = Host(replace(plan_for((folder,), {}, os.environ, http=False), accepts_pumps=False))
     with ExitStack() as last, capture_output(host, "wire") as claimed:
         host.load()
         core = _LoneCore(host, folder, mode, claimed, is_alone)

@@ -25,7 +25,7 @@ STEP_S = 0.005
 
 async def record(rate: int) -> None:
     """Record calls and their answers, `rate` frames a second, until the process is ended."""
-    host = Host(replace(plan_for((), {"port": 0}, os.environ, waits=True), watch=False))
+    host = Host(replace(plan_for((), {"port": 0}, os.environ, withholds_invalid=True), watch=False))
     await asyncio.to_thread(host.load)
     await host.start()
     with AttachPoint(host, "serve"):

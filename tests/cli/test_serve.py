@@ -371,7 +371,7 @@ async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnect
     began.mkdir()
     folder = write(tmp_path / "waits", {"tools/wait.py": f"BEGAN = {str(began)!r}\n{WAIT}"})
     plan = plan_for((folder,), {"port": 0, "drain_timeout_s": 0}, os.environ, http=True)
-    core = Host(msgspec.structs.replace(plan, watch=False, meet=False))
+    core = Host(msgspec.structs.replace(plan, watch=False, accepts_pumps=False))
     core.load()
     await core.start()
     try:

@@ -310,7 +310,7 @@ async def test_an_upstream_with_a_stored_login_that_expires_and_is_renewed(
 async def test_a_client_of_another_process_after_a_failed_reload(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "meeting")
     save(folder / "tools" / "tool.py", f"import os\n{TOOL}\nTENANT = os.environ.get('TENANT')\n")
-    async with served(folder, meet=True) as (desk, _):
+    async with served(folder, accepts_pumps=True) as (desk, _):
         save(folder / "mcp.json", "{")
         await until(lambda: any("the previous version is served" in each.text for each in desk.notices()))
 
@@ -335,7 +335,7 @@ async def test_a_client_of_another_process_after_a_failed_reload(tmp_path: Path)
 
 async def test_a_folder_that_is_added_and_removed(tmp_path: Path) -> None:
     other = write(tmp_path / "other", {"mcp.json": '{"name": "other"}', "tools/tool.py": TOOL})
-    async with served(folder_of(tmp_path / "meeting"), meet=True) as (desk, wire):
+    async with served(folder_of(tmp_path / "meeting"), accepts_pumps=True) as (desk, wire):
         desk.host.read_targets = typed_targets
         assert await asyncio.wrap_future(desk.add_server(str(other))) == ("other",)
         added = Wire(wire.client, f"{wire.base}/mcp/other")

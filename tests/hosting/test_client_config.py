@@ -12,7 +12,7 @@ import pytest
 
 from mcpdesk.client.configs.own_program import started_command
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.client_config import CLIENTS, Over, ServerAddress, client_config
+from mcpdesk.hosting.client_config import CLIENTS, ClientTransport, ServerAddress, client_config
 
 URL = "http://127.0.0.1:3333/mcp/profiles"
 FACTS = ServerAddress("profiles", "/srv/my profiles", URL, "k3y", command=("/opt/x/mcpdesk",))
@@ -87,7 +87,7 @@ GUARDED = FACTS._replace(needs_token=True, key="")
 
 
 @pytest.mark.parametrize(("client", "over"), [(name, way) for name in CLIENTS for way in ("stdio", "http")])
-def test_a_configuration_that_nothing_would_answer_is_refused(client: str, over: Over) -> None:
+def test_a_configuration_that_nothing_would_answer_is_refused(client: str, over: ClientTransport) -> None:
     maker = CLIENTS[client].pipe if over == "stdio" else CLIENTS[client].url
     if maker is None or client == "curl":
         return

@@ -48,7 +48,7 @@ def hosted(folder: Path, monkeypatch: pytest.MonkeyPatch, **auth: Any) -> Host:
     manifest = json.dumps({"name": "wallet", "auth": {"requires_jwt": False, "jwt": JWT, **auth}})
     write(folder, {"mcp.json": manifest, "tools/t.py": TOOLS, "resources/r.txt": "r", "prompts/p.md": "Hi."})
     settings = resolve({"state_dir": str(folder / "state")}, {}).settings
-    return Host(HostPlan((folder,), settings, http=False, meet=False, watch=False))
+    return Host(HostPlan((folder,), settings, http=False, accepts_pumps=False, watch=False))
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ async def test_a_token_that_expires_meanwhile_closes_what_it_opened(
     client = await Client(host, MCPDESK_TOKEN=token("HS256")).open()
     held = client.pipe.token
     assert held is not None and await client.names() == ["free", "whoami"]
-    monkeypatch.setattr(held._held, "_clock", lambda: 1e12)
+    monkeypatch.setattr(held._dialogue_token, "_clock", lambda: 1e12)
     assert await client.names() == ["free"]
     assert "it has expired" in await client.call("whoami")
     assert await client.call("free") == "free"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.hosting.endpoint import MISTAKEN, HostedEndpoint
+from mcpdesk.hosting.endpoint import HIDDEN_ERROR, HostedEndpoint
 from mcpdesk.server.offer.registry import Unavailable
 from tests.support.served import Peer
 from tests.support.site import Frames
@@ -56,4 +56,4 @@ async def test_facts_name_what_is_missing_but_not_what_code_said_when_it_failed(
     peer.server.tools.replace([], left_out)
     mail, shop = peer.endpoint.facts()["unavailable"]
     assert mail == {"name": "mail", "reason": needs}
-    assert shop == {"name": "shop", "reason": MISTAKEN}
+    assert shop == {"name": "shop", "reason": HIDDEN_ERROR}

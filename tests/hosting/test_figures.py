@@ -60,7 +60,7 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
         {"tools/t.py": TOOLS, "tools/broken.py": "1 / 0\n", "prompts/p.md": "Hello.", "resources/r.txt": "r"},
     )
     settings = resolve({"state_dir": str(tmp_path / "state")}, {}).settings
-    host = Host(HostPlan((folder,), settings, http=False, meet=False, watch=False))
+    host = Host(HostPlan((folder,), settings, http=False, accepts_pumps=False, watch=False))
     await host.start()
     yield host
     await host.stop()

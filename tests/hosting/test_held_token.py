@@ -13,7 +13,7 @@ from mcpdesk.auth.access import Access
 from mcpdesk.auth.keys import CONSTANT, KeysMissing, KeySource, constant, secret_keys
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.auth.tokens import TokenTerms, Verifier
-from mcpdesk.hosting.held_token import EXPIRED, RULES_CHANGED, ClientToken, HeldToken
+from mcpdesk.hosting.held_token import EXPIRED, RULES_CHANGED, ClientToken, DialogueToken
 from tests.support.patience import within
 from tests.support.served import Peer
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
@@ -40,7 +40,7 @@ class Holder:
         def soon(function: Callable[[], object]) -> None:
             loop.call_soon(function)
 
-        self.held = HeldToken(
+        self.held = DialogueToken(
             lambda: self.server.access,
             self.dialogue.identify,
             soon,
@@ -189,12 +189,12 @@ async def test_the_token_of_a_client_is_checked_again_while_keys_are_missing() -
     await client.check()
     async with within():
         client.apply()
-        assert client._checking is not None and client.is_settled, "frames do not wait for missing keys"
-        await client._checking
+        assert client._check_task is not None and client.is_settled, "frames do not wait for missing keys"
+        await client._check_task
         assert holder.caller == "" and len(reported) == 1
         keys.have_come = True
         client.apply()
-        await client._checking
+        await client._check_task
     assert holder.caller == "token of ada"
     client.close()
 

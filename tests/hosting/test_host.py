@@ -110,7 +110,7 @@ async def test_a_stuck_loop_is_noticed_with_tool_and_line(folder: Path, tmp_path
 
 async def test_the_folder_socket_serves_the_folder(folder: Path) -> None:
     ping, pong = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
-    async with running_desk(folder, meet=True) as desk:
+    async with running_desk(folder, accepts_pumps=True) as desk:
         reader, writer = await asyncio.open_unix_connection(rendezvous.folder_socket(folder))
         greeted, pumping = await asyncio.open_unix_connection(rendezvous.folder_socket(folder))
         writer.write(ping)
@@ -261,7 +261,7 @@ async def test_a_server_with_a_mistake_in_its_manifest_refuses_everybody_until_i
     good, gate = make_folder(tmp_path / "one", "one"), make_folder(tmp_path / "gate", "gate")
     (gate / "mcp.json").write_text(manifest.replace("requires_jwt", "requires_jtw"))
     async with (
-        running_desk(good, gate, http=True, watch=True, meet=True, waits=True) as desk,
+        running_desk(good, gate, http=True, watch=True, accepts_pumps=True, withholds_invalid=True) as desk,
         aiohttp.ClientSession() as client,
     ):
         other, url = (server.url for server in desk.view().servers)

@@ -64,16 +64,16 @@ def test_bad_manifest_is_told(folder: Path) -> None:
 
 def test_a_mistake_elsewhere_leaves_the_first_folders_settings_in_force(folder: Path, tmp_path: Path) -> None:
     (folder / "mcp.json").write_text('{"version": 1, "settings": {"page_size": 7}}')
-    plan = plan_for((folder, tmp_path), {}, {}, waits=True)
+    plan = plan_for((folder, tmp_path), {}, {}, withholds_invalid=True)
     assert (plan.settings.page_size, plan.settings.max_tasks) == (7, 5000)
-    assert plan.waits and not plan.is_unsure
+    assert plan.withholds_invalid and not plan.is_unsure
     assert ignored_settings((folder,)) == []
 
 
 @pytest.mark.parametrize("text", ['{"settings": {"api_key": "k"}', '{"setings": {}', "{api_key: 1}"])
 def test_settings_that_cannot_be_read_leave_the_plan_unsure(folder: Path, tmp_path: Path, text: str) -> None:
     (folder / "mcp.json").write_text(text)
-    plan = plan_for((folder, tmp_path), {}, {}, waits=True)
+    plan = plan_for((folder, tmp_path), {}, {}, withholds_invalid=True)
     assert plan.is_unsure
     assert plan.settings.max_tasks == 5000
     with pytest.raises(ManifestError):
@@ -83,8 +83,8 @@ def test_settings_that_cannot_be_read_leave_the_plan_unsure(folder: Path, tmp_pa
 @pytest.mark.parametrize("text", ["{", '{"name": "x",,}', '{"tools": []', '{"version": "1" "name": 2}'])
 def test_a_text_that_names_no_setting_leaves_the_defaults_in_force(folder: Path, text: str) -> None:
     (folder / "mcp.json").write_text(text)
-    plan = plan_for((folder,), {}, {}, waits=True, mode="review")
-    assert not plan.is_unsure and plan.waits
+    plan = plan_for((folder,), {}, {}, withholds_invalid=True, mode="review")
+    assert not plan.is_unsure and plan.withholds_invalid
     assert (plan.settings.page_size, plan.settings.max_tasks) == (
         effective_settings({}, {}).settings.page_size,
         5000,
@@ -93,10 +93,10 @@ def test_a_text_that_names_no_setting_leaves_the_defaults_in_force(folder: Path,
 
 def test_settings_that_come_too_late_are_those_that_would_have_counted(folder: Path) -> None:
     (folder / "mcp.json").write_text('{"settings": {')
-    plan = plan_for((folder,), {"page_size": 3}, {}, waits=True)
+    plan = plan_for((folder,), {"page_size": 3}, {}, withholds_invalid=True)
     counts = '"approvals": ["Bash=ask"]'
     does_not = '"api_key": "k", "page_size": 9, "max_tasks": 4000, "job_ttl_s": 3600'
     mended = f'{{"settings": {{{counts}, {does_not}}}}}'
     (folder / "mcp.json").write_text(mended)
     assert late_settings(plan, read_manifest(folder)) == ["settings.approvals"]
-    assert late_settings(plan_for((folder,), {}, {}, waits=True), read_manifest(folder)) == []
+    assert late_settings(plan_for((folder,), {}, {}, withholds_invalid=True), read_manifest(folder)) == []

@@ -220,7 +220,7 @@ async def test_a_client_shares_the_core_only_if_variables_that_the_code_reads_ar
     monkeypatch.setenv("TENANT", "ada")
     (folder / "tools/b.py").write_text('import os\n\nTENANT = os.environ["TENANT"]\n', encoding="utf-8")
     hosted, _ = make(folder)
-    await hosted.look_at_code()
+    await hosted.find_code_variables()
     same = {"TENANT": "ada", "OTHER": "1"}
     assert hosted.environment_for("claude", same, ()) == same
     assert hosted.environment_for("claude", {"TENANT": "bob"}, {"TENANT"}) == {}

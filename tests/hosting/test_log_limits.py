@@ -43,7 +43,7 @@ def test_a_cause_is_forgotten_once_a_second_passes_without_it() -> None:
     lines = Lines()
     for number in range(log_limits.MAX_CAUSES + 1):
         lines.put("again", f"cause {number}")
-        lines.now += log_limits.SECOND_S
+        lines.now += log_limits.INTERVAL_S
         lines.limits.flush()
     assert len(lines.written) == log_limits.MAX_CAUSES + 1
 

@@ -331,7 +331,7 @@ async def stdio(folder: Path, *arguments: str) -> tuple[list[str], str]:
 async def test_stdio_serves_a_mode_alone_and_through_a_desk(folder: Path) -> None:
     tools, _ = await stdio(folder, "--mode", "review")
     assert tools == ["look"]
-    async with running_desk(folder, meet=True):
+    async with running_desk(folder, accepts_pumps=True):
         tools, _ = await stdio(folder, "--mode", "review")
         assert tools == ["look"]
         _, told = await stdio(folder, "--mode", "nope")

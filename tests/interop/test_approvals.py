@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
 async def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningDesk]:
     """A core with a person at the desk, a short tool timeout, and frequent keep-alive messages."""
     monkeypatch.setattr(person_questions, "KEEP_ALIVE_S", 0.02)
-    async with running_desk(folder, http=True, meet=True, tool_timeout_ms=100) as link:
+    async with running_desk(folder, http=True, accepts_pumps=True, tool_timeout_ms=100) as link:
         yield link
 
 

@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     [(way, HANDSHAKES[-1]) for way in WAYS] + [("json", each) for each in HANDSHAKES[:-1]],
 )
 async def test_a_session_hears_of_saved_files(folder: Path, way: str, revision: str) -> None:
-    async with running_desk(folder, http=True, meet=True, watch=True) as desk:
+    async with running_desk(folder, http=True, accepts_pumps=True, watch=True) as desk:
         await hears(place_of(way, desk.view().servers[0].url, folder), folder, revision)
 
 
@@ -74,7 +74,7 @@ async def hears(place: Place, folder: Path, revision: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_listener_of_the_stateless_era_hears_what_it_asked_for(folder: Path, way: str) -> None:
-    async with running_desk(folder, http=True, meet=True, watch=True) as desk:
+    async with running_desk(folder, http=True, accepts_pumps=True, watch=True) as desk:
         place = place_of(way, desk.view().servers[0].url, folder)
         async with (
             session(place, LATEST.name) as client,
@@ -98,7 +98,7 @@ async def test_a_listener_of_the_stateless_era_hears_what_it_asked_for(folder: P
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "stdio"])
 async def test_a_core_that_stops_ends_its_listeners_gracefully(folder: Path, way: str) -> None:
     async with (
-        running_desk(folder, http=True, meet=True) as desk,
+        running_desk(folder, http=True, accepts_pumps=True) as desk,
         session(place_of(way, desk.view().servers[0].url, folder), LATEST.name) as client,
         within(),
         listen(client, tools_list_changed=True) as changes,

@@ -71,7 +71,10 @@ async def test_a_key_is_asked_for_where_a_tool_runs_programs() -> None:
 @pytest.mark.requirement("3.8")
 async def test_a_pipe_needs_no_key() -> None:
     folder = ROOT / "sample_servers" / "desk"
-    async with running_desk(folder, http=True, meet=True) as desk, Client(transport(stdio(folder))) as client:
+    async with (
+        running_desk(folder, http=True, accepts_pumps=True) as desk,
+        Client(transport(stdio(folder))) as client,
+    ):
         assert desk.view().api_key
         ran = await client.call_tool("Bash", {"command": "exit 3"})
         assert ran.structured_content is not None and ran.structured_content["exit_code"] == 3

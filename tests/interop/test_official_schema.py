@@ -69,7 +69,7 @@ PUBLISHED = {name: method for name, method in METHODS.items() if method.capabili
 @asynccontextmanager
 async def hosting(folder: Path) -> AsyncIterator[Host]:
     plan = plan_for((folder,), {}, {}, http=False)
-    host = Host(msgspec.structs.replace(plan, meet=False, watch=False, capture=None))
+    host = Host(msgspec.structs.replace(plan, accepts_pumps=False, watch=False, capture=None))
     await host.start()
     try:
         yield host

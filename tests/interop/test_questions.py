@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 async def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningDesk]:
     """A core with a person at the desk, a short tool timeout, and frequent keep-alive messages."""
     monkeypatch.setattr(person_questions, "KEEP_ALIVE_S", 0.02)
-    async with running_desk(folder, http=True, meet=True, tool_timeout_ms=100) as link:
+    async with running_desk(folder, http=True, accepts_pumps=True, tool_timeout_ms=100) as link:
         yield link
 
 
@@ -118,7 +118,7 @@ async def test_a_question_nobody_answers_times_out(folder: Path, revision: str) 
 async def test_a_question_survives_the_saving_of_files(folder: Path, way: str) -> None:
     heard = Heard()
     async with (
-        running_desk(folder, http=True, meet=True, watch=True) as desk,
+        running_desk(folder, http=True, accepts_pumps=True, watch=True) as desk,
         session(place(desk, folder, way), "2025-11-25", heard) as client,
     ):
         person = Person(desk)

@@ -47,7 +47,7 @@ def test_the_first_load_marks_nothing_as_changed() -> None:
 async def test_a_syntax_error_in_one_file_marks_no_other_tool_as_changed(tmp_path: Path) -> None:
     tool = 'async def {0}(x: str = "a") -> str:\n    """Tool {0}."""\n    return x\n'
     folder = write(tmp_path, {f"tools/{name}.py": tool.format(name) for name in "abc"})
-    async with running_desk(folder, watch=True, waits=True) as link:
+    async with running_desk(folder, watch=True, withholds_invalid=True) as link:
         server = link.view().servers[0].name
 
         def tools() -> list[CatalogueItem]:

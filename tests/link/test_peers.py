@@ -197,7 +197,7 @@ async def met(folder: Path) -> AsyncIterator[Met]:
     (folder / "tools/own.py").write_text(CODE, encoding="utf-8")
     (folder / "resources").mkdir()
     (folder / "resources/a.md").write_text("A", encoding="utf-8")
-    async with running_desk(folder, http=True, meet=True) as desk:
+    async with running_desk(folder, http=True, accepts_pumps=True) as desk:
         await until(lambda: desk.view().servers[0].url)
         url = desk.view().servers[0].url
         timeout = aiohttp.ClientTimeout(total=WITHIN_S)

@@ -30,7 +30,7 @@ ODD = f"-- {sys.executable} {odd_server.PROGRAM} -"
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[RunningDesk]:
     """A desk without servers."""
-    async with running_desk(http=True, watch=True, meet=True, state_dir=tmp_path / "state") as desk:
+    async with running_desk(http=True, watch=True, accepts_pumps=True, state_dir=tmp_path / "state") as desk:
         desk.host.read_targets = typed_targets
         yield desk
 

@@ -43,7 +43,7 @@ def test_journal_is_followed_line_by_line(capsys: pytest.CaptureFixture[str]) ->
 async def test_the_number_of_equal_lines_is_printed_although_nothing_else_happens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_limits, "SECOND_S", 0.02)
+    monkeypatch.setattr(log_limits, "INTERVAL_S", 0.02)
     monkeypatch.setattr(core_process, "FOLLOW_S", 0.0)
     journal, printed, came = Journal(), list[str](), asyncio.Event()
     with printer_of(journal) as printer:

@@ -53,8 +53,8 @@ async def running_desk(
     *folders: Path,
     http: bool = False,
     watch: bool = False,
-    meet: bool = False,
-    waits: bool = False,
+    accepts_pumps: bool = False,
+    withholds_invalid: bool = False,
     upstreams: Sequence[UpstreamPlan] = (),
     feature_options: Mapping[str, str] = MappingProxyType({}),
     **flags: object,
@@ -65,11 +65,11 @@ async def running_desk(
         {"port": 0, **flags},
         os.environ,
         http=http,
-        waits=waits,
+        withholds_invalid=withholds_invalid,
         upstreams=upstreams,
         feature_options=feature_options,
     )
-    host = Host(msgspec.structs.replace(plan, watch=watch, meet=meet))
+    host = Host(msgspec.structs.replace(plan, watch=watch, accepts_pumps=accepts_pumps))
     await asyncio.to_thread(host.load)
     core = CoreThread(host)
     link = RunningDesk(host)

@@ -91,7 +91,7 @@ class Served:
         self.rules = rules
         self.uptime_s = 1.5
         self.unready = ""
-        self.down: list[str] = []
+        self.down_servers: list[str] = []
         self.state_dir = state_dir
         self.shared: SharedCore | None = None
         self.watch: ExchangeWatch | None = None
@@ -111,7 +111,7 @@ class Served:
         return self.hosted if name in ("", self.hosted.name) else None
 
     @property
-    def passed(self) -> dict[str, PassThrough]:
+    def pass_throughs(self) -> dict[str, PassThrough]:
         return {}
 
     def endpoints(self) -> list[HostedEndpoint]:

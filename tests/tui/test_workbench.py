@@ -600,7 +600,7 @@ async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_on
 ) -> None:
     tool = 'async def greet() -> str:\n    """Greet."""\n    return "hi"\n'
     folder = write(tmp_path, {"mcp.json": '{"name": "own",\n "tols": []}', "tools/a.py": tool})
-    async with running_desk(folder, watch=True, waits=True) as link:
+    async with running_desk(folder, watch=True, withholds_invalid=True) as link:
         app = DeskApp(link)
         async with driven(app, size=(80, 24)) as pilot:
             it = Bench(app, pilot, link)

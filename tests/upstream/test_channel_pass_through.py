@@ -145,7 +145,7 @@ async def test_messages_for_a_client_that_does_not_read_are_counted_when_they_ar
         url = str(server.make_url("/ws")).replace("http", "ws", 1)
         async with passing(UrlTarget(url, kind="ws")) as desk, aiohttp.ClientSession(headers=BOTH) as http:
             message, headers = alone(1, "much")
-            passed = desk.host.passed["far"]
+            passed = desk.host.pass_throughs["far"]
             async with http.post(desk.host.url("far"), data=json.dumps(message), headers=headers) as got:
                 await until(lambda: passed.dropped > 2)
                 is_full.set()

@@ -28,14 +28,14 @@ async def test_a_server_that_is_down_is_named_and_one_that_reconnects_changes_no
         plan = UpstreamPlan("far", UrlTarget(str(server.make_url("/mcp"))))
         async with running_desk(*folders, upstreams=[plan], http=True) as desk:
             host, far = desk.host, desk.host.upstreams["far"]
-            assert (host.unready, host.down) == ("far is not connected yet", [])
+            assert (host.unready, host.down_servers) == ("far is not connected yet", [])
             may_answer.set()
             await until(lambda: far.status.state == "failed")
             reason = "not connected: far" if is_alone else ""
-            assert (host.unready, host.down) == (reason, ["far"])
+            assert (host.unready, host.down_servers) == (reason, ["far"])
             may_answer.clear()
             desk.reload("far")
             await until(lambda: far.status.state == "connecting")
-            assert (host.unready, host.down) == (reason, ["far"])
+            assert (host.unready, host.down_servers) == (reason, ["far"])
             may_answer.set()
             await until(lambda: far.status.state == "failed")

@@ -16,7 +16,7 @@ class TelemetryFeature(Feature):
 
     def host_parts(self, core: StartedCore) -> Sequence[HostPart]:
         """Return the sender. Raises: DeskUserError for a wrong configuration."""
-        if not (core.reports and core.settings.otel_endpoint):
+        if not (core.sends_telemetry and core.settings.otel_endpoint):
             return ()
         from mcpdesk.features.telemetry.telemetry import Telemetry
 

@@ -262,7 +262,7 @@ def _running(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 def _errors(endpoint: HostedEndpoint) -> Iterator[Sample]:
     now = sum(each.conversation.errors for each in endpoint.dialogues.values())
-    yield Sample(endpoint.past.errors + now, {"server": endpoint.name})
+    yield Sample(endpoint.past_calls.errors + now, {"server": endpoint.name})
 
 
 def _outcomes(endpoint: HostedEndpoint) -> Iterator[Sample]:
@@ -286,12 +286,15 @@ def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
     latencies = [latency for latency in known if latency is not None]
     name = {"server": endpoint.name}
     together = sorted(
-        [*endpoint.past.latency, *(one for each in islice(reversed(latencies), LATEST_PEERS) for one in each)]
+        [
+            *endpoint.past_calls.latency,
+            *(one for each in islice(reversed(latencies), LATEST_PEERS) for one in each),
+        ]
     )
     for share in QUANTILES:
         if (value := at(together, share)) is not None:
             yield Sample(value, {**name, "quantile": str(share)})
-    totals = (endpoint.past.latency, *latencies)
+    totals = (endpoint.past_calls.latency, *latencies)
     yield Sample(sum(each.total_s for each in totals), name, "_sum")
     yield Sample(sum(each.count for each in totals), name, "_count")
 

@@ -42,7 +42,7 @@ def hosted_views(endpoint: HostedEndpoint, last_seen: Mapping[int, float | None]
         offers = endpoint.modes.get(client.key.mode, endpoint).dispatcher.offers
         return ToolsSeen.FRESH if client.tools_listed == offers.tools_fingerprint() else ToolsSeen.STALE
 
-    former = _FormerRows(endpoint.name, endpoint.former, tools)
+    former = _FormerRows(endpoint.name, endpoint.former_clients, tools)
     views = []
     for dialogue in sorted(endpoint.dialogues.values(), key=_number):
         client = summary_of(dialogue)

@@ -20,7 +20,7 @@ from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
 from mcpdesk.errors import CallError, HttpError, ProtocolError
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.hosting.held_token import HeldToken
+from mcpdesk.hosting.held_token import DialogueToken
 from mcpdesk.hosting.host import Host
 from mcpdesk.link.values import CallOutcome, Progress
 from mcpdesk.protocol import codec
@@ -223,7 +223,7 @@ class HostedDesk(DeskClient):
         self._peer = peer
         self._channel: FrameChannel
         transport = InMemory(self._connect, endpoint.name, before_send=self._check_token)
-        self.token = HeldToken(lambda: endpoint.access, self._channel.dialogue.identify, run)
+        self.token = DialogueToken(lambda: endpoint.access, self._channel.dialogue.identify, run)
         server = endpoint.server
         answers = PersonAnswers(
             server.name,

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mcpdesk.errors import DeskError, DeskUserError
-from mcpdesk.hosting.client_config import Over, ServerAddress, client_config
+from mcpdesk.hosting.client_config import ClientTransport, ServerAddress, client_config
 from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
@@ -43,7 +43,7 @@ _LIST_KEY = {
 }
 
 
-def _configuration(client: str, facts: ServerAddress, over: Over) -> Future[str]:
+def _configuration(client: str, facts: ServerAddress, over: ClientTransport) -> Future[str]:
     """Return the text for a client's configuration. The future may fail with ValueError and the reason."""
     try:
         return finished(client_config(client, facts, over))
@@ -276,7 +276,7 @@ class LocalServers(ServerFacet):
         self._host.call_soon(lambda: self._host.log_in(server))
 
     def client_config(
-        self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
+        self, server: str, client: str, key: str | None = None, mode: str = "", over: ClientTransport = ""
     ) -> Future[str]:
         """Return text to paste into a client's configuration."""
         host = self._host

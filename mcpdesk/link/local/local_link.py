@@ -101,7 +101,7 @@ class LocalClients(ClientFacet):
             dialogue = endpoint.dialogues.get(connection)
             if dialogue is not None:
                 return self._detail(endpoint, dialogue)
-            former.append(endpoint.former)
+            former.append(endpoint.former_clients)
         for each in former:
             if (left := each.find(connection)) is not None:
                 return ClientDetail(

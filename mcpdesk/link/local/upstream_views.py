@@ -53,7 +53,7 @@ class UpstreamViews:
             title=_text(server_info.get("title")) or _text(server_info.get("name")) or name,
             version=_text(server_info.get("version")),
             folder="",
-            url=self._host.url(name) if name in self._host.passed else "",
+            url=self._host.url(name) if name in self._host.pass_throughs else "",
             catalogue_version=status.version,
             problems=status.problems,
             upstream=_upstream_view(upstream, status),
@@ -94,7 +94,7 @@ class UpstreamViews:
     def address(self, name: str) -> ServerAddress:
         """Return the address at which clients reach the server: this core, the server's URL, or
         its command."""
-        if name in self._host.passed and (url := self._host.url(name)):
+        if name in self._host.pass_throughs and (url := self._host.url(name)):
             rules = self._host.rules
             return ServerAddress(name, "", url, rules.api_key, rules.api_key_header)
         from mcpdesk.client.targets import CommandTarget, UrlTarget

@@ -52,7 +52,7 @@ def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Res
         entries = list(_entries(site, request))
         return _cached_answer({"specVersion": version, "entries": entries}, kind)
     name = head.server if head.route == CARD else ""
-    if not name and (first := leading(site.passed)) is not None:
+    if not name and (first := leading(site.pass_throughs)) is not None:
         return plain_error(
             404, f"The first server, {first.name}, is a remote server: this machine has no card of it"
         )

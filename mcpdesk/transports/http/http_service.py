@@ -278,7 +278,7 @@ class HttpService:
                 return self._refusals.log(request, refusal)
         verbs = self._verbs.get(head.route)
         is_first = head.route == "" and not head.server
-        passed = leading(self._site.passed) if is_first else None
+        passed = leading(self._site.pass_throughs) if is_first else None
         endpoint = None if verbs is None or passed is not None else self._site.endpoint(head.server)
         if endpoint is None and head.route == "":
             passed = passed or self._passed(head.server)
@@ -330,7 +330,7 @@ class HttpService:
 
         For an empty name, return the first one, because this core hosts no server.
         """
-        passed = self._site.passed
+        passed = self._site.pass_throughs
         return passed.get(name) if name else next(iter(passed.values()), None)
 
     async def _passed_on(

@@ -119,7 +119,7 @@ class Site(Protocol):
         """Observer of exchanges with upstream servers, or None."""
 
     @property
-    def passed(self) -> Mapping[str, PassThrough]:
+    def pass_throughs(self) -> Mapping[str, PassThrough]:
         """Pass-through servers, by name."""
 
     def endpoints(self) -> Sequence[Endpoint]:
@@ -149,7 +149,7 @@ class Site(Protocol):
         """
 
     @property
-    def down(self) -> Sequence[str]:
+    def down_servers(self) -> Sequence[str]:
         """Pass-through servers whose latest connection attempt failed."""
 
     @property

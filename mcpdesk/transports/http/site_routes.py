@@ -63,7 +63,7 @@ async def ready(source: FactSource) -> web.Response:
 
     Pass-through servers that are down are listed, because the core may be ready nevertheless.
     """
-    down = {"down": list(source.site.down)} if source.site.down else {}
+    down = {"down": list(source.site.down_servers)} if source.site.down_servers else {}
     if reason := source.site.unready:
         body = {"status": "not ready", "reason": await _detailed(source, reason), **down}
         return json_answer(503, codec.encode(body))
@@ -92,16 +92,16 @@ async def status(source: FactSource) -> web.Response:
     servers = [endpoint.facts() for endpoint in site.endpoints()]
     listed = {
         name: {f"{kind}s": count for kind, count in server.offered().items()}
-        for name, server in site.passed.items()
+        for name, server in site.pass_throughs.items()
     }
     capture: dict[str, str | int] = {"state": site.capture.state, "missing_frames": site.capture.missing}
     if site.capture.reason:
         capture["error"] = site.capture.reason
     shared = {} if site.shared is None else site.shared.status()
     more = {
-        "passed_on": list(site.passed),
+        "passed_on": list(site.pass_throughs),
         "passed_servers": [{"name": name, **counts} for name, counts in listed.items()],
-        "passed_clients": dict.fromkeys(site.passed, 0) | Counter(source.passed),
+        "passed_clients": dict.fromkeys(site.pass_throughs, 0) | Counter(source.passed),
         "capture": capture,
         **shared,
     }
@@ -130,7 +130,7 @@ async def front(source: FactSource) -> web.Response:
     facts = ", ".join(FACT_PATHS)
     if site.rules.enable_mcp:
         lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
-        names = [*(endpoint.name for endpoint in site.endpoints()), *site.passed]
+        names = [*(endpoint.name for endpoint in site.endpoints()), *site.pass_throughs]
         lines += [f"  /mcp/{name}" for name in names]
         lines += ["", f"Also: {'; '.join([*source.endpoints, facts])}."]
     else:
@@ -155,7 +155,7 @@ async def metrics(source: FactSource) -> web.Response:
         (
             "passed_messages_dropped_total",
             "Messages of upstream servers that were dropped because their client did not read them.",
-            sum(server.dropped for server in site.passed.values()),
+            sum(server.dropped for server in site.pass_throughs.values()),
         ),
         ("unread_answers_bytes", "Bytes of large answers that clients have not read yet.", UNREAD.held),
         (
@@ -272,7 +272,7 @@ def metadata(site: Site, request: web.BaseRequest, path: str) -> web.Response:
 
 
 def _endpoint(site: Site, resource: str) -> Endpoint | None:
-    if resource == "/mcp" and leading(site.passed) is not None:
+    if resource == "/mcp" and leading(site.pass_throughs) is not None:
         return None
     if resource in ("", "/mcp", "/v1/mcp"):
         return site.endpoint("")

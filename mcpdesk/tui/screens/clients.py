@@ -42,7 +42,7 @@ from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import DIGITS, SectionLesson
 
 if TYPE_CHECKING:
-    from mcpdesk.link.link import Over
+    from mcpdesk.link.link import ClientTransport
     from mcpdesk.tui.screens.main_screen import MainScreen
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
@@ -458,7 +458,7 @@ class ConfigTarget(NamedTuple):
 
     name: str
     """Name of the client in the link's API."""
-    over: Over
+    over: ClientTransport
     """With `stdio` the client starts the server itself. With `http` it connects to the URL."""
     title: str
     place: str

@@ -30,7 +30,9 @@ def look(tmp_path: Path) -> Look:
         folder = write(
             tmp_path / "folder", {"mcp.json": json.dumps({"name": name, **manifest}), **(files or {})}
         )
-        host = Host(HostPlan((folder,), resolve({}, {}).settings, http=False, meet=False, watch=False))
+        host = Host(
+            HostPlan((folder,), resolve({}, {}).settings, http=False, accepts_pumps=False, watch=False)
+        )
         host.load()
         [hosted] = host.folders.values()
         found = lint(hosted.server, read_manifest(folder), hosted.warnings, {"THERE": "x"})

@@ -606,5 +606,5 @@ async def test_nothing_is_loaded_and_nobody_watches_without_an_endpoint(folder: 
 
 @pytest.mark.parametrize(("reports", "endpoint"), [(True, ""), (False, "http://127.0.0.1:4318")])
 def test_a_core_without_an_endpoint_or_without_reports_has_no_sender(reports: bool, endpoint: str) -> None:
-    core: Any = SimpleNamespace(reports=reports, settings=SimpleNamespace(otel_endpoint=endpoint))
+    core: Any = SimpleNamespace(sends_telemetry=reports, settings=SimpleNamespace(otel_endpoint=endpoint))
     assert not FEATURE.host_parts(core)

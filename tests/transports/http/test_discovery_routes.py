@@ -120,7 +120,9 @@ async def test_folders_say_in_their_manifest_who_they_are(tmp_path: Path) -> Non
     )
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "mcp.json").write_text('{"name": "broken", "nonsense": 1}')
-    async with running_desk(tmp_path / "fine", tmp_path / "broken", http=True, waits=True) as desk:
+    async with running_desk(
+        tmp_path / "fine", tmp_path / "broken", http=True, withholds_invalid=True
+    ) as desk:
         url = desk.view().servers[0].url.removesuffix("/mcp/fine")
         async with http_client() as client:
 

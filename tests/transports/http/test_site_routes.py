@@ -51,7 +51,7 @@ async def test_readiness_is_told_with_the_reason() -> None:
 
 async def test_servers_that_are_down_are_listed_beside_the_readiness() -> None:
     async with serving() as served:
-        served.down = ["far"]
+        served.down_servers = ["far"]
         async with served.client.get(f"{served.url}/ready") as answer:
             assert (answer.status, await answer.json()) == (200, {"status": "ready", "down": ["far"]})
 

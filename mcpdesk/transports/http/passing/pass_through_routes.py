@@ -267,7 +267,7 @@ class PassThroughRoutes:
             return False
         for work in list(client.works):
             work.end()
-        passed = self._site.passed.get(client.key.server)
+        passed = self._site.pass_throughs.get(client.key.server)
         if passed is not None and client.key.session:
             task = asyncio.create_task(_end_session(passed, client.key.session))
             self._chores.add(task)
@@ -276,7 +276,7 @@ class PassThroughRoutes:
         return True
 
     def _left(self, connection: int) -> None:
-        self.clients.forget_other_servers(self._site.passed)
+        self.clients.forget_other_servers(self._site.pass_throughs)
         if (watch := self._site.watch) is not None:
             watch.left(connection)
 
