@@ -306,7 +306,7 @@ class FrameChannel:
         accept = self.dialogue.accept_message
         for frame, message in zip(frames, messages, strict=True):
             if isinstance(message, ProtocolError):
-                self._queue_answer(self.dialogue.conversation.refused(_id_of(frame), message, False))
+                self._queue_answer(self.dialogue.conversation.error_reply(_id_of(frame), message, False))
                 continue
             answer = accept(message, self, None, principal)
             if isinstance(answer, tuple):

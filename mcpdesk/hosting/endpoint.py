@@ -61,7 +61,7 @@ class PastCalls:
         """Add the totals of a peer that has disconnected."""
         self.errors += conversation.errors
         if conversation.latency is not None:
-            self.latency.join(conversation.latency)
+            self.latency.add_calls_of(conversation.latency)
 
 
 class HostedEndpoint:
@@ -208,7 +208,7 @@ class HostedEndpoint:
     def forget_offers(self) -> None:
         """Clear the cached tool lists after the server was loaded again."""
         for endpoint in (self, *self.modes.values()):
-            endpoint.dispatcher.offers.forget()
+            endpoint.dispatcher.offers.clear_caches()
 
     def forget(self, dialogue: HostedDialogue) -> None:
         """Remove a dialogue that has ended, and keep a summary of it."""
@@ -256,7 +256,7 @@ class HostedEndpoint:
             "unavailable": [
                 {"name": item.name, "reason": item.reason if item.is_fit else HIDDEN_ERROR}
                 for item in server.tools.unavailable
-                if not item.serving
+                if not item.is_serving
             ],
         }
 

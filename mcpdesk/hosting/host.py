@@ -94,7 +94,7 @@ class Host:
             environment=lambda: public_environment(self.hidden_variables()),
             starts=CallStarts(lambda: self.turns.woke),
         )
-        self.services.on_left = self._record_abandoned_code
+        self.services.on_running_code = self._record_abandoned_code
         self.folders: dict[str, HostedFolder] = {}
         self._callback_reports = CallbackReports(self.services, self.journal, self.folders, self.start_chore)
         self.shared: SharedCore | None = self._sharing() if settings.shared else None
@@ -452,7 +452,7 @@ class Host:
     async def wake(self) -> None:
         """Load the folders if needed, and restore the state of a previous run. Raises: DeskError."""
         self._loop = asyncio.get_running_loop()
-        WORKERS.most = self.settings.max_threads
+        WORKERS.max_threads = self.settings.max_threads
         self.recording.start()
         if self.shared is not None:
             await self.shared.start()

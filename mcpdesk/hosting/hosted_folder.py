@@ -201,7 +201,7 @@ class HostedFolder:
             from mcpdesk.protocol.catalogue.contract import contract_changes, locked
 
             if self._state.folder_loops is not None:
-                self._state.folder_loops.rejoin()
+                self._state.folder_loops.return_to_core_loop()
             took_ms = (time.perf_counter() - began) * 1000
             new_offer = {key: locked(each) for key, each in definitions(self.server).items()}
             differences = contract_changes(old_offer if agreed_offer is None else agreed_offer, new_offer)
@@ -514,7 +514,7 @@ class HostedFolder:
         broken = next((each for each in self._unavailable() if each.name == name and not each.is_fit), None)
         if broken is None:
             return ""
-        serves = "the previous version is served" if broken.serving else "not offered"
+        serves = "the previous version is served" if broken.is_serving else "not offered"
         return f"{broken.source}: {broken.reason}; {serves}"
 
     def _unavailable(self) -> list[Unavailable]:
@@ -679,7 +679,7 @@ class Modes:
         """Update the views to the server's current offers."""
         for view, tools in self._views.values():
             view.sync(self._server)
-            tools.follow()
+            tools.select_items()
 
     def view(self, name: str) -> Server:
         """Return the view of the server in a mode.
@@ -695,5 +695,5 @@ class Modes:
             from mcpdesk.server.offer.registry import Selection
 
             tools = Selection(self._server.tools, mode.tools if mode is not None else ())
-            entry = self._views[name] = self._server.seen_in(name, tools), tools
+            entry = self._views[name] = self._server.view_in_mode(name, tools), tools
         return entry[0]

@@ -17,7 +17,7 @@ from mcpdesk.jobs.downloads import Download, ProducedFile
 from mcpdesk.jobs.job import Job, JobStore
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.server.background.job_reader import JobReader, brief, facts, state_of
+from mcpdesk.server.background.job_reader import JobReader, brief, details, state_of
 from mcpdesk.server.background.job_work import job_owner, job_roots, output_chars, session_mark
 
 if TYPE_CHECKING:
@@ -155,12 +155,12 @@ class HostedJob:
 
     @property
     def result_size(self) -> int:
-        """Size of the result in bytes. It is the largest part of the facts."""
+        """Size of the result in bytes. It is the largest part of the details."""
         return len(self._job.ending.result)
 
     def facts(self) -> bytes:
-        """Encode all facts about the job."""
-        return codec.encode(facts(self._job, self._max_output_chars))
+        """Encode all details about the job."""
+        return codec.encode(details(self._job, self._max_output_chars))
 
     def reader(self, kinds: Collection[str] | None = None) -> JobReader:
         """Follow the job. `kinds` selects from `stdout`, `stderr` and `progress`; None selects all."""

@@ -174,7 +174,7 @@ async def test_when_every_loop_is_blocked_calls_say_so(
         try:
             await wire.call("hold", fails=True, until=str(let_go))
             refused = said(await wire.call("patient", fails=True))
-            assert refused.startswith("All 1 threads of block are held by functions that block.")
+            assert refused.startswith("All 1 threads of block are occupied by functions that block.")
         finally:
             let_go.touch()
 

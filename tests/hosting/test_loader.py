@@ -111,7 +111,7 @@ def test_file_that_does_not_import_is_reported_and_the_rest_serves(
     assert names(loaded.tools) == ["good"]
     bad = out(loaded)["bad"]
     assert bad.reason.startswith(reason)
-    assert (bad.source, bad.serving) == (source, False)
+    assert (bad.source, bad.is_serving) == (source, False)
 
 
 def test_log_shows_the_authors_lines_only(load: Load, caplog: pytest.LogCaptureFixture) -> None:
@@ -227,7 +227,7 @@ async def test_file_that_breaks_keeps_its_previous_version_until_repaired(load: 
     broken = load({"helper.py": "N ="})
     assert await call(broken, "add-up", a=1) == 102
     assert out(broken)["add-up"] == Unavailable(
-        "add-up", "SyntaxError: invalid syntax", "helper.py:1", serving=True, is_logged=True
+        "add-up", "SyntaxError: invalid syntax", "helper.py:1", is_serving=True, is_logged=True
     )
     repaired = load({"helper.py": "N = 5"})
     assert await call(repaired, "add-up", a=1) == 7
@@ -239,7 +239,7 @@ async def test_item_that_breaks_keeps_its_previous_version(load: Load) -> None:
     loaded = load({"tools/a.py": "def one(): yield 10\nasync def two(): return 20"})
     assert await call(loaded, "one") == 1
     assert await call(loaded, "two") == 20
-    assert out(loaded)["one"].serving
+    assert out(loaded)["one"].is_serving
     assert names(load({"tools/a.py": "async def two(): return 2"}).tools) == ["two"]
 
 

@@ -65,7 +65,7 @@ def test_changes_are_told_apart(save: Save, tmp_path: Path) -> None:
 def test_broken_file_is_told_once_and_its_repair_as_well(save: Save, server: Server) -> None:
     save({"tools/a.py": "async def a(): ..."})
     assert save({"tools/a.py": "async def a(:"}) == OfferChanges(broken=("a",))
-    assert [each.serving for each in server.tools.unavailable] == [True, False]
+    assert [each.is_serving for each in server.tools.unavailable] == [True, False]
     assert server.tools.get("a") is not None
     assert not save({})
     assert save({"tools/a.py": "async def a(): ..."}).summary() == "1 repaired: a"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mcpdesk.link.local.local_catalogue import ServerCatalogue
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.server.asks.approval_policies import AT_DESK, Policy
+from mcpdesk.server.asks.approval_policies import DESK_ORIGIN, Policy
 from mcpdesk.server.offer.registry import Unavailable
 from mcpdesk.server.state.server_state import ServerState
 from tests.support.desk import running_desk
@@ -30,7 +30,7 @@ def test_items_stand_in_serving_order_with_the_broken_ones_last() -> None:
 
 def test_a_stale_item_still_serves_and_says_so() -> None:
     server = make_server()
-    stale = Unavailable("echo", "SyntaxError", "tools/a.py:1", serving=True)
+    stale = Unavailable("echo", "SyntaxError", "tools/a.py:1", is_serving=True)
     server.tools.replace(list(server.tools), [stale])
     items = [item for item in ServerCatalogue(server).catalogue().items if item.name == "echo"]
     assert [(item.stale, item.problem) for item in items] == [(True, "SyntaxError")]
@@ -71,7 +71,7 @@ async def test_policies_are_told_with_their_origin_and_make_another_catalogue(tm
     after = shelf.catalogue()
     assert after.version > before.version == shelf.version - 2
     told = {item.name: (item.policy, item.policy_origin) for item in after.items}
-    assert told["echo"] == (Policy.ASK, "mcp.json") and told["boom"] == (Policy.ASK, AT_DESK)
+    assert told["echo"] == (Policy.ASK, "mcp.json") and told["boom"] == (Policy.ASK, DESK_ORIGIN)
     assert told["steps"] == told["resource://note"] == (Policy.ALLOW, "")
     await home.close()
 

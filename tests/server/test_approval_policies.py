@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import StorageError
-from mcpdesk.server.asks.approval_policies import AT_DESK, EffectivePolicy, Policy, policies_of
+from mcpdesk.server.asks.approval_policies import DESK_ORIGIN, EffectivePolicy, Policy, policies_of
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import Plan, ServerState
 from mcpdesk.storage import approvals as kept
@@ -58,8 +58,8 @@ async def test_the_desk_goes_through_the_policies_and_back_to_what_is_configured
         await next_policy(home.approvals, "Bash")
         seen.append(home.approvals.ruling("Bash"))
     assert seen == [
-        EffectivePolicy(DENY, AT_DESK),
-        EffectivePolicy(ALLOW, AT_DESK),
+        EffectivePolicy(DENY, DESK_ORIGIN),
+        EffectivePolicy(ALLOW, DESK_ORIGIN),
         EffectivePolicy(ASK, "mcp.json"),
     ]
 
@@ -72,8 +72,8 @@ async def test_what_the_desk_chose_and_granted_outlives_the_process(home: Server
     again = ServerState(home.folder, home.state)
     again.approvals.configure(("setting", {"*": ALLOW}))
     await again.wake()
-    assert again.approvals.ruling("Bash") == EffectivePolicy(ASK, AT_DESK)
-    assert again.approvals.ruling("ReadImage") == EffectivePolicy(DENY, AT_DESK)
+    assert again.approvals.ruling("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
+    assert again.approvals.ruling("ReadImage") == EffectivePolicy(DENY, DESK_ORIGIN)
     assert [(each.tool, each.peer) for each in again.approvals.grants] == [("Bash", "client:cursor 1")]
     await again.close()
 
@@ -95,13 +95,13 @@ async def test_a_choice_made_while_others_are_read_stays(home: ServerState) -> N
     await home.approvals.grant("Bash", "client:a")
     again = next_policy(home.approvals, "Bash")
     await asyncio.gather(home.approvals.recall(), again, home.approvals.recall())
-    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, AT_DESK)
+    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
     await asyncio.gather(next_policy(home.approvals, "Bash"), next_policy(home.approvals, "Bash"))
     other = ServerState(home.folder, home.state)
     await other.approvals.recall()
     await next_policy(other.approvals, "Bash")
     await home.approvals.recall()
-    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, AT_DESK)
+    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
     await other.close()
 
 
@@ -118,22 +118,22 @@ async def test_a_choice_that_could_not_be_kept_is_not_read_over(
         with pytest.raises(StorageError, match="No space left"):
             await next_policy(home.approvals, "Bash")
     await home.approvals.recall()
-    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, AT_DESK)
+    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
 
 
 async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules(home: ServerState) -> None:
-    seen = [home.rules]
+    seen = [home.rules_version]
     home.approvals.configure(("mcp.json", {"Bash": ASK}))
-    seen.append(home.rules)
+    seen.append(home.rules_version)
     home.approvals.configure(("mcp.json", {"Bash": ASK}))
-    assert home.rules == seen[-1]
+    assert home.rules_version == seen[-1]
     await next_policy(home.approvals, "Bash")
-    seen.append(home.rules)
+    seen.append(home.rules_version)
     home.set_plans({}, None)
-    assert home.rules == seen[-1]
+    assert home.rules_version == seen[-1]
     plan = Plan("Move house", "plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
     home.set_plans({"session": plan}, plan)
-    seen.append(home.rules)
+    seen.append(home.rules_version)
     assert seen == sorted(set(seen))
 
 
@@ -142,7 +142,7 @@ async def test_a_policy_that_cannot_be_kept_counts_all_the_same(tmp_path: Path) 
     home = ServerState(tmp_path, tmp_path / "state")
     with pytest.raises(StorageError):
         await next_policy(home.approvals, "Bash")
-    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, AT_DESK)
+    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
     await home.close()
 
 

@@ -21,8 +21,8 @@ from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.server.asks.approval_questions import (
     MAX_TEXT_LENGTH,
     MAX_VALUE_LENGTH,
+    approval_peer,
     argument_text,
-    known_as,
     shortened,
 )
 from mcpdesk.server.calls.running_call import Call
@@ -180,7 +180,9 @@ async def test_what_cannot_be_kept_holds_for_the_calls_that_wait(peer: Guarded) 
     assert await peer.said(1) == await peer.said(2) == (False, "done")
     assert peer.hosted.approvals.grants == ()
     ((level, source, text),) = peer.logged
-    assert (level, source) == ("error", "run") and text.startswith("standing approvals: ")
+    assert (level, source) == ("error", "run") and text.startswith(
+        "permanent approvals cannot be read or stored: "
+    )
 
 
 async def test_approvals_that_cannot_be_read_are_asked_for(peer: Guarded) -> None:
@@ -269,7 +271,7 @@ async def test_a_task_waits_for_approval_as_a_task(peer: Guarded) -> None:
 def known(claims: dict[str, Any] | None) -> str:
     call = Call(1, "tools/call", {}, Terms(V2026_07_28), NULL_OUTLET, peer="token:ada of x")
     call.principal = Principal("token", claims=claims)
-    return known_as(call)
+    return approval_peer(call)
 
 
 def test_a_name_is_never_taken_for_a_token() -> None:

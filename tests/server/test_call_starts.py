@@ -17,7 +17,7 @@ from tests.support.rude import posted
 from tests.support.site import serving
 
 CALLS = 12
-BUSY_S = 1.5 * call_starts.ROUND_S
+BUSY_S = 1.5 * call_starts.TURN_S
 
 
 def call(number: int) -> bytes:
@@ -55,9 +55,9 @@ async def test_a_call_waits_only_in_a_round_that_has_lasted_long() -> None:
     woke = time.monotonic()
     starts = CallStarts(lambda: woke)
     assert starts.may_begin()
-    woke -= 2 * call_starts.ROUND_S
+    woke -= 2 * call_starts.TURN_S
     assert not starts.may_begin()
-    await starts.turn()
+    await starts.wait_for_turn()
     assert starts.may_begin(), "the loop has just served others"
 
 
@@ -66,7 +66,7 @@ async def test_calls_begin_in_the_order_in_which_they_came() -> None:
 
     async def begin(number: int) -> None:
         if not starts.may_begin():
-            await starts.turn()
+            await starts.wait_for_turn()
         begun.append(number)
 
     tasks = []

@@ -74,7 +74,7 @@ async def test_one_that_fires_nothing_leaves_it_to_the_other_which_hears_of_it(
     pair: tuple[CallbackTimers, CallbackTimers],
 ) -> None:
     brief, lasting = pair
-    brief.fires = False
+    brief.fires_due_callbacks = False
     fired = asyncio.Event()
     for callbacks in pair:
         callbacks.subscribe(lambda callback, has_fired: fired.set() if has_fired else None)

@@ -59,7 +59,7 @@ def test_a_list_for_one_caller_has_what_that_caller_may_use() -> None:
     assert names(holder) == ["echo", "nothing"]
     assert names(OPEN) == ["nothing"]
     server.access = Access(requires_token=True, scopes=frozenset({"send"}))
-    offers.forget()
+    offers.clear_caches()
     for method in ("tools/list", "resources/list", "prompts/list"):
         assert names(OPEN, method) == names(holder, method) == ["nothing"]
     assert names(sender, "prompts/list") == ["summarize"]
@@ -123,7 +123,7 @@ def test_a_changed_identity_is_told_after_forgetting() -> None:
     offers.implementation(V2026_07_28)
     offers.initialize_result(V2025_11_25)
     server.version = "2"
-    offers.forget()
+    offers.clear_caches()
     assert offers.implementation(V2026_07_28)["version"] == "2"
     assert orjson.loads(offers.initialize_result(V2025_11_25))["serverInfo"]["version"] == "2"
 

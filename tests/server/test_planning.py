@@ -15,7 +15,14 @@ from mcpdesk.errors import StorageError
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state import server_state
 from mcpdesk.server.state.callback_timers import CoreIdentity
-from mcpdesk.server.state.server_state import PLAN_KEY, Plan, ServerState, end_plan, plan_refusal, store_plan
+from mcpdesk.server.state.server_state import (
+    PLAN_PREFIX,
+    Plan,
+    ServerState,
+    end_plan,
+    plan_refusal,
+    store_plan,
+)
 from mcpdesk.storage.facts import facts, set_fact
 from tests.support.policies import next_policy
 
@@ -66,13 +73,13 @@ async def test_a_session_that_comes_from_another_process_brings_its_plan(home: S
     other = ServerState(home.folder, home.state)
     await store_plan(home, PLAN, SESSION)
     other.join(SESSION, is_read=False)
-    assert not other.may_run_now(tool()) and not other.is_settled
-    await other.settle()
-    assert "plan mode is on" in other.refusal(tool(), SESSION) and other.is_settled
+    assert not other.may_run_now(tool()) and not other.has_read_plans
+    await other.read_plans()
+    assert "plan mode is on" in other.refusal(tool(), SESSION) and other.has_read_plans
     assert other.refusal(tool(), "session:other") == "", "plan mode is of one session"
     other.join(SESSION, is_read=False)
     other.leave(SESSION)
-    await other.settle()
+    await other.read_plans()
     assert "plan mode is on" in other.refusal(tool(), SESSION), "another connection of it is open"
     await end_plan(other, SESSION)
     assert other.refusal(tool(), SESSION) == "" and other.may_run_now(tool())
@@ -93,13 +100,13 @@ async def test_all_active_plans_are_shown_and_without_one_the_last(home: ServerS
 
 async def test_a_plan_of_callers_without_a_session_counts_no_longer(home: ServerState) -> None:
     text = msgspec.json.encode(PLAN).decode()
-    await home.data.run(lambda connection: set_fact(connection, f"{PLAN_KEY}|claude-code", text))
+    await home.data.run(lambda connection: set_fact(connection, f"{PLAN_PREFIX}|claude-code", text))
     await home.wake()
     assert not home.plans and home.may_run_now(tool())
 
 
 async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts(home: ServerState) -> None:
-    await home.data.run(lambda connection: set_fact(connection, PLAN_KEY + SESSION, '{"goal": 5}'))
+    await home.data.run(lambda connection: set_fact(connection, PLAN_PREFIX + SESSION, '{"goal": 5}'))
     await next_policy(home.approvals, "Bash")
     await home.callbacks.set("later", 3600, 1, "peer", lambda level, data: True)
     again = ServerState(home.folder, home.state)
@@ -126,7 +133,7 @@ async def test_only_the_newest_plans_are_stored(home: ServerState, monkeypatch: 
     monkeypatch.setattr(server_state, "MAX_PLANS", 2)
     for day in (3, 1, 2):
         await store_plan(home, replace(PLAN, since=f"2026-08-0{day}T10:00:00+00:00"), f"session:{day}")
-    assert set(await home.data.run(lambda connection: facts(connection, PLAN_KEY))) == {
+    assert set(await home.data.run(lambda connection: facts(connection, PLAN_PREFIX))) == {
         "session:2",
         "session:3",
     }

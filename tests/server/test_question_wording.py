@@ -75,7 +75,7 @@ def test_tool_results_are_checked_before_anything_is_sent() -> None:
 )
 def test_what_sampling_needs_depends_on_what_it_uses(options: dict[str, Any], word: str) -> None:
     question = question_wording.sampling("?", options, TERMS[V2026_07_28])
-    assert question.words == word
+    assert question.capability_name == word
     with pytest.raises(MissingCapability, match=word):
         question.check(TERMS[V2026_07_28])
 

@@ -131,9 +131,9 @@ def test_other_names_count_once_it_follows(whole: Registry[Tool]) -> None:
     part = Selection(whole, ["b"])
     part.names = frozenset({"a"})
     assert names(part) == ["b"]
-    assert part.follow()
+    assert part.select_items()
     assert names(part) == ["a"]
-    assert not part.follow()
+    assert not part.select_items()
 
 
 def test_what_is_offered_through_a_selection_is_offered_by_the_whole(whole: Registry[Tool]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from mcpdesk.server.calls.services import Services, made_once
+from mcpdesk.server.calls.services import Services, created_once
 
 
 def _log(*_: object, **__: object) -> None:
@@ -34,7 +34,7 @@ class Whole:
         self.made = 0
         self.frame_batch = threading.Barrier(2)
 
-    @made_once
+    @created_once
     def piece(self) -> object:
         """Made by two threads at once."""
         self.made += 1

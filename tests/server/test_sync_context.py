@@ -312,7 +312,7 @@ async def test_context_variables_are_carried_over() -> None:
 
 async def test_when_all_threads_are_in_use_the_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_threads, "QUEUE_TIMEOUT_S", 0.05)
-    pool, go, loop = WorkerThreads(most=2), threading.Event(), asyncio.get_running_loop()
+    pool, go, loop = WorkerThreads(max_threads=2), threading.Event(), asyncio.get_running_loop()
     blocking = [asyncio.create_task(pool.run(ThreadedCall(go.wait, loop))) for _ in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(Exception, match=r"All 2 threads for plain functions are in use\. Call again later"):
@@ -331,7 +331,7 @@ async def test_when_all_threads_are_in_use_the_answer_says_so(monkeypatch: pytes
 
 async def test_threads_without_work_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_threads, "IDLE_S", 0.01)
-    pool = WorkerThreads(most=3)
+    pool = WorkerThreads(max_threads=3)
     found = await pool.run(ThreadedCall(threading.current_thread, asyncio.get_running_loop()))
     await asyncio.to_thread(found.join, WITHIN_S)
     assert not found.is_alive() and found.daemon

@@ -104,7 +104,7 @@ def test_failure_names_the_path_and_what_is_allowed(value: Any, path: tuple[Any,
          "has a name that is not allowed: must have at most 1 character"),
         ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "is required"),
         ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, 1,
-         "fits more than one of the alternatives, and must fit exactly one"),
+         "matches more than one of the alternatives, but must match exactly one"),
         ({"unevaluatedProperties": False}, {"a": 1}, "is not known; none are allowed here"),
         ({"enum": [1, None, "x"]}, 2, 'must be one of: 1, null, "x"'),
     ],
@@ -151,7 +151,7 @@ MANY = [0] * 9_000
         ({"rows": MANY, "name": 5}, ("name",), "must be a string, not an integer"),
         ({"rows": dict.fromkeys(map(str, range(9_000)))}, ("rows",), "must be an array, not an object"),
         ({"rows": [*MANY[:1_500], "x", *MANY]}, ("rows", 1_500), "must be an integer, not a string"),
-        ({"rows": [*MANY, "x"]}, ("rows",), "does not fit; its first 2,000 parts do"),
+        ({"rows": [*MANY, "x"]}, ("rows",), "is invalid, but not in its first 2,000 parts"),
     ],
 )
 def test_what_is_wrong_with_a_large_value_is_found_at_its_beginning(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError, StorageError
-from mcpdesk.server.state.server_state import PLAN_KEY, ServerState
+from mcpdesk.server.state.server_state import PLAN_PREFIX, ServerState
 from mcpdesk.storage.facts import set_fact
 from tests.tools.support import ToolContext, fields, use
 
@@ -71,7 +71,7 @@ async def test_plan_mode_survives_the_server(home: ServerState, context: ToolCon
 
 
 async def test_a_plan_nobody_can_read_can_be_forgotten(home: ServerState, context: ToolContext) -> None:
-    await home.data.run(lambda connection: set_fact(connection, f"{PLAN_KEY}session:x", '{"goal": 5}'))
+    await home.data.run(lambda connection: set_fact(connection, f"{PLAN_PREFIX}session:x", '{"goal": 5}'))
     with pytest.raises(StorageError, match="cannot be read; PlanMode reset discards it"):
         await plan(context, "enter", goal="Move house")
     assert not (await plan(context, "reset"))["active"]
@@ -82,13 +82,13 @@ async def test_another_process_sees_the_plan_there_is(home: ServerState, context
     other = ServerState(home.folder, home.state)
     assert not (await plan(ToolContext(home=other), "status"))["active"]
     await plan(context, "enter", goal="Move house")
-    rules = home.rules
+    rules = home.rules_version
     with pytest.raises(HandlerError, match="already on, for: Move house"):
         await plan(ToolContext(home=other), "enter")
     await plan(ToolContext(home=other), "exit")
-    assert not (await plan(context, "status"))["active"] and home.rules == rules + 1
+    assert not (await plan(context, "status"))["active"] and home.rules_version == rules + 1
     await plan(context, "status")
-    assert home.rules == rules + 1, "nothing has changed"
+    assert home.rules_version == rules + 1, "nothing has changed"
     await other.close()
 
 

@@ -18,7 +18,7 @@ from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.server.background.job_reader import JobReader
 from mcpdesk.server.calls.dialect import Dialect
-from mcpdesk.server.calls.outcomes import ToolOutcome, unfit_error
+from mcpdesk.server.calls.outcomes import ToolOutcome, invalid_arguments_error
 from mcpdesk.server.offer.tool import Tool
 
 INITIALIZED = codec.encode({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
@@ -92,7 +92,7 @@ class GatewayDialect(Dialect):
         arguments.
         """
         if ended.failures:
-            raise unfit_error(tool, ended)
+            raise invalid_arguments_error(tool, ended)
         structured = ended.body.get("structuredContent")
         more = {} if stored_job is None else dialect_shapes.stored_output(stored_job.id)
         error = execution_error(tool.name, ended.body, structured)
@@ -119,7 +119,7 @@ class GatewayDialect(Dialect):
         tag: dict[str, Any] = {} if token is None else {"progressToken": token}
         with JobReader(job) as reader:
             while True:
-                for news in reader.news():
+                for news in reader.changes():
                     outlet.send(codec.notification(dialect_shapes.PROGRESS, tag | news))
                 await outlet.drain()
                 if reader.is_complete:

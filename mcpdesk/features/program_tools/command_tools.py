@@ -384,7 +384,7 @@ class CommandRun:
             argv, files = await asyncio.to_thread(self._prepare, arguments, folders)
             if not folders.allowed:
                 return await self._run(argv, files, folders, context)
-            created = context.hosted.made_files
+            created = context.hosted.created_files
             async with _held(
                 lambda: claim_files(files, folders, created),
                 lambda own: release_files(files, own, created),

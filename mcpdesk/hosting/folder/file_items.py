@@ -59,7 +59,7 @@ class FileItems(Struct):
             item = None if each.is_fit else earlier.get((kind, each.name))
             if item is not None:
                 previous_items.append(item)
-            broken.append((kind, replace(each, serving=item is not None)))
+            broken.append((kind, replace(each, is_serving=item is not None)))
         return FileItems(
             [*self.items, *previous_items],
             broken,
@@ -88,7 +88,7 @@ def unreadable_file(
     """
     affected = [(kind_of(item), name_of(item)) for item in previous.items] or [(kind, name)]
     broken = [
-        (each, Unavailable(its, reason, source, serving=bool(previous.items), is_logged=is_logged))
+        (each, Unavailable(its, reason, source, is_serving=bool(previous.items), is_logged=is_logged))
         for each, its in affected
     ]
     earlier = [entry for entry in previous.broken if (entry[0], entry[1].name) not in affected]

@@ -16,7 +16,7 @@ from mcpdesk.protocol.phases import DURATION_BOUNDS
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.traffic_index import Index
-from mcpdesk.server.calls.call_figures import OutcomeKind, at
+from mcpdesk.server.calls.call_figures import OutcomeKind, quantile
 from mcpdesk.transports.metric import Figure, FigureKind, Sample
 from mcpdesk.version import __version__
 
@@ -292,7 +292,7 @@ def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
         ]
     )
     for share in QUANTILES:
-        if (value := at(together, share)) is not None:
+        if (value := quantile(together, share)) is not None:
             yield Sample(value, {**name, "quantile": str(share)})
     totals = (endpoint.past_calls.latency, *latencies)
     yield Sample(sum(each.total_s for each in totals), name, "_sum")

@@ -13,7 +13,7 @@ from mcpdesk.hosting.channel import HostedDialogue
 from mcpdesk.hosting.endpoint import HostedEndpoint, summary_of
 from mcpdesk.link.values import ClientView, ToolsSeen
 from mcpdesk.recorder.former_clients import ClientKey, ClientSummary, FormerClients
-from mcpdesk.server.calls.call_figures import at
+from mcpdesk.server.calls.call_figures import quantile
 
 REMEMBERED_S = 3600.0
 """Seconds for which a client is shown after it has left."""
@@ -116,8 +116,8 @@ class _FormerRows:
             opened=client.opened,
             calls=client.calls,
             errors=client.errors,
-            p50_s=at(durations, 0.5),
-            p95_s=at(durations, 0.95),
+            p50_s=quantile(durations, 0.5),
+            p95_s=quantile(durations, 0.95),
             tools=self._tools(client),
             mode=client.key.mode,
             caller=client.key.caller,

@@ -64,7 +64,7 @@ class ServerCatalogue:
     def version(self) -> int:
         """Number that increases with every change of an item or a policy."""
         state = self.server.hosted
-        rules = 0 if state is None else state.rules
+        rules = 0 if state is None else state.rules_version
         return rules + sum(registry.version for _, registry in self._registries())
 
     def catalogue(self) -> Catalogue:
@@ -96,7 +96,7 @@ class ServerCatalogue:
 
 def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
     to_wire = WIRE[_LIST_KEY[kind]]
-    stale = {each.name: each for each in registry.unavailable if each.serving}
+    stale = {each.name: each for each in registry.unavailable if each.is_serving}
     for item in registry:
         name = registry.key(item)
         problem = stale.get(name)
@@ -114,7 +114,7 @@ def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
             definition=to_wire(item),
         )
     for each in registry.unavailable:
-        if not each.serving:
+        if not each.is_serving:
             yield CatalogueItem(
                 kind=kind,
                 name=each.name,

@@ -1,8 +1,10 @@
-"""Rounds that a client has answered. If a server asks questions, the client sends its request again with the
-answers, perhaps several times. Each of these requests is a round.
+"""Rounds that a client has answered, with their results.
 
-A client repeats a request if it did not receive the response. A proxy may also repeat a request. The repeated
-request then gets the first result instead of running again. Source: MCP basic/patterns/mrtr: "At-most-once
+If a server asks questions, the client sends its request again with the answers, perhaps several times. Each
+of these requests is a round.
+
+A client or a proxy repeats a request if it did not receive the response. The repeated request then gets the
+first result instead of running again. Source: MCP basic/patterns/mrtr: "At-most-once
 use needs a server-side record".
 """
 
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 MAX_ROUNDS = 10_000
 """Maximum number of answered rounds in memory; the oldest are dropped first."""
 MAX_BYTES = 16 << 20
-"""Maximum total size in bytes of stored results. The oldest are dropped first; their rounds stay known."""
+"""Maximum total size in bytes of stored results. The oldest results are dropped first; their rounds stay
+stored.
+"""
 MAX_RESULT_BYTES = 1 << 20
 """Maximum size in bytes of one stored result. Larger results are not stored."""
 
@@ -35,13 +39,15 @@ RESULT_DROPPED = "This round was answered before; its result is no longer kept"
 
 
 class AnsweredRound:
-    """One answered round: the requests that wait for the result, and later the result."""
+    """One answered round: the requests that wait for its result, and the result after it has ended."""
 
-    def __init__(self, answers: str, expires: float) -> None:
-        """`answers` is the digest of `inputResponses`. `expires` is the Unix time when the state expires."""
-        self.answers = answers
+    def __init__(self, answers_digest: str, expires: float) -> None:
+        """`answers_digest` is the digest of `inputResponses`. `expires` is the Unix time when the state
+        expires.
+        """
+        self.answers_digest = answers_digest
         self.expires = expires
-        self.handled: Call | None = None
+        self.handler_call: Call | None = None
         """Call that the handler receives. None before the handler starts and after the round has a result."""
         self.report_through: Callable[[Call], None] = lambda call: None
         """Function that makes the handler report to another request of the round."""
@@ -67,13 +73,13 @@ class AnsweredRound:
         return self.is_running and bool(self._calls) and all(call.stop for call in self._calls)
 
     def start(
-        self, work: Coroutine[Any, Any, JSONObject], over: Callable[[AnsweredRound, bool], None]
+        self, work: Coroutine[Any, Any, JSONObject], on_end: Callable[[AnsweredRound, bool], None]
     ) -> None:
-        """Run `work`. Then call `over` with this round and a flag, which is False if a repeated request must
-        run the work again.
+        """Run `work`. Then call `on_end` with this round and a flag, which is False if a repeated request
+        must run the work again.
         """
         self._task = asyncio.get_running_loop().create_task(work)
-        self._task.add_done_callback(lambda task: self._ended(task, over))
+        self._task.add_done_callback(lambda task: self._on_task_end(task, on_end))
 
     async def result(self, call: Call) -> JSONObject:
         """Wait for the result of the round. If its last request is cancelled, the operation ends.
@@ -82,7 +88,7 @@ class AnsweredRound:
         """
         if self._task is None:
             call.outcome = self._outcome
-            return self._stored_outcome()
+            return self._stored_result()
         task, is_first = self._task, not self._calls
         self._calls.append(call)
         try:
@@ -91,7 +97,7 @@ class AnsweredRound:
             if self._calls == [call]:
                 task.cancel()
                 await asyncio.wait({task})
-            elif self._calls[0] is call and self.handled is not None and not task.done():
+            elif self._calls[0] is call and self.handler_call is not None and not task.done():
                 others = self._calls[1:]
                 self.report_through(next((each for each in others if not each.stop), others[0]))
             raise
@@ -102,23 +108,23 @@ class AnsweredRound:
         call.outcome = self._outcome
         error = task.exception()
         # Use the result of the task, because a large result is not stored.
-        return task.result() if error is None else self._stored_outcome(error)
+        return task.result() if error is None else self._stored_result(error)
 
-    def first_of(self, call: Call) -> Call:
+    def first_waiting_call(self, call: Call) -> Call:
         """Return the first request that still waits, or `call` if none does."""
         return next((each for each in self._calls if not each.stop), call)
 
-    async def ended(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait until the round has ended."""
         if self._task is not None:
             await asyncio.wait({self._task})
 
     def drop_result(self) -> None:
-        """Delete the result. The round stays known."""
+        """Delete the result. The round itself stays stored."""
         self._body = self._error = None
         self.size = 0
 
-    def _stored_outcome(self, error: BaseException | None = None) -> JSONObject:
+    def _stored_result(self, error: BaseException | None = None) -> JSONObject:
         if isinstance(error, MissingCapability | StorageError):
             raise error.with_traceback(None)
         if self._error is not None:
@@ -127,12 +133,14 @@ class AnsweredRound:
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, RESULT_DROPPED)
         return self._body
 
-    def _ended(self, task: asyncio.Task[JSONObject], over: Callable[[AnsweredRound, bool], None]) -> None:
-        handled, self.handled, self._task = self.handled, None, None
+    def _on_task_end(
+        self, task: asyncio.Task[JSONObject], on_end: Callable[[AnsweredRound, bool], None]
+    ) -> None:
+        handler_call, self.handler_call, self._task = self.handler_call, None, None
         error = None if task.cancelled() else task.exception()
         self.report_through = lambda call: None  # release the reference, so that the operation can be freed
-        if handled is not None:
-            self._outcome = handled.outcome
+        if handler_call is not None:
+            self._outcome = handler_call.outcome
         if isinstance(error, ProtocolError):
             self._error = error.code, error.message, error.data
             self.size = _size(error.data)
@@ -141,8 +149,8 @@ class AnsweredRound:
         elif not task.cancelled():
             self._body = task.result()
             self.size = _size(self._body)
-        # These errors concern only this request. The operation continues.
-        over(self, not task.cancelled() and not isinstance(error, MissingCapability | StorageError))
+        # MissingCapability and StorageError concern only this request. The operation continues.
+        on_end(self, not task.cancelled() and not isinstance(error, MissingCapability | StorageError))
 
 
 def _size(value: Any) -> int:
@@ -167,7 +175,7 @@ class AnsweredRounds:
         self.dropped = 0
         """Number of rounds and results that were dropped because of the limits."""
         self._rounds: dict[str, AnsweredRound] = {}
-        self._ended: dict[str, float] = {}
+        self._ended_operations: dict[str, float] = {}
         """For each operation with a final result, the Unix time when its states expire."""
         self._results: dict[str, AnsweredRound] = {}
         """Rounds whose result is stored, oldest first."""
@@ -176,50 +184,52 @@ class AnsweredRounds:
     def __len__(self) -> int:
         return len(self._rounds)
 
-    def find(self, key: str, answers: str, operation: str) -> AnsweredRound | None:
+    def find(self, key: str, answers_digest: str, operation: str) -> AnsweredRound | None:
         """Return the round that a request repeats, or None if the request must run.
 
         The round may be abandoned. Raises: RemoteProtocolError (-32602) if the state was used with other
         answers, or if its operation has ended.
         """
-        earlier = self._rounds.get(key)
-        if earlier is not None and (earlier.is_abandoned or earlier.answers == answers):
-            return earlier
-        if earlier is not None and (earlier.is_running or not earlier.asks_again):
+        earlier_round = self._rounds.get(key)
+        if earlier_round is not None and (
+            earlier_round.is_abandoned or earlier_round.answers_digest == answers_digest
+        ):
+            return earlier_round
+        if earlier_round is not None and (earlier_round.is_running or not earlier_round.asks_again):
             raise invalid_params(OTHER_ANSWERS)
-        if operation in self._ended:
+        if operation in self._ended_operations:
             raise invalid_params(OPERATION_ENDED)
         return None
 
-    def begin(self, key: str, answered: AnsweredRound) -> None:
+    def begin(self, key: str, new_round: AnsweredRound) -> None:
         """Store a round that begins to run."""
         self._forget(key)
         if len(self._rounds) >= MAX_ROUNDS:
             self._make_room()
-        self._rounds[key] = answered
+        self._rounds[key] = new_round
         if self._timer is None:
             self._schedule()
 
-    def end(self, key: str, operation: str, answered: AnsweredRound, *, is_kept: bool) -> None:
+    def end(self, key: str, operation: str, finished_round: AnsweredRound, *, is_kept: bool) -> None:
         """Store the result of a round. If `is_kept` is False, delete the round, so that a repeated request
         runs again.
         """
-        if self._rounds.get(key) is not answered:
+        if self._rounds.get(key) is not finished_round:
             return
         if not is_kept:
             del self._rounds[key]
             return
-        if not answered.asks_again:
-            self._ended[operation] = answered.expires
-            while len(self._ended) > MAX_ROUNDS:
-                del self._ended[next(iter(self._ended))]
+        if not finished_round.asks_again:
+            self._ended_operations[operation] = finished_round.expires
+            while len(self._ended_operations) > MAX_ROUNDS:
+                del self._ended_operations[next(iter(self._ended_operations))]
                 self.dropped += 1
-        if answered.size > MAX_RESULT_BYTES:
-            answered.drop_result()
+        if finished_round.size > MAX_RESULT_BYTES:
+            finished_round.drop_result()
             self.dropped += 1
             return
-        self.size += answered.size
-        self._results[key] = answered
+        self.size += finished_round.size
+        self._results[key] = finished_round
         while self.size > MAX_BYTES:
             oldest = self._results.pop(next(iter(self._results)))
             self.size -= oldest.size
@@ -228,12 +238,12 @@ class AnsweredRounds:
 
     def expire(self, now: float) -> None:
         """Delete the rounds whose states expired before the Unix time `now`."""
-        for key, each in list(self._rounds.items()):
-            if each.expires <= now and not each.is_running:
+        for key, answered_round in list(self._rounds.items()):
+            if answered_round.expires <= now and not answered_round.is_running:
                 self._forget(key)
-        for operation, expires in list(self._ended.items()):
+        for operation, expires in list(self._ended_operations.items()):
             if expires <= now:
-                del self._ended[operation]
+                del self._ended_operations[operation]
         if self._timer is not None:
             self._timer.cancel()
         self._schedule()
@@ -244,30 +254,32 @@ class AnsweredRounds:
             self._timer.cancel()
             self._timer = None
         self._rounds.clear()
-        self._ended.clear()
+        self._ended_operations.clear()
         self._results.clear()
         self.size = 0
 
     def _forget(self, key: str) -> None:
         self._rounds.pop(key, None)
-        result = self._results.pop(key, None)
-        if result is not None:
-            self.size -= result.size
+        round_with_result = self._results.pop(key, None)
+        if round_with_result is not None:
+            self.size -= round_with_result.size
 
     def _make_room(self) -> None:
         """Delete the oldest round with a result. `max_in_flight` limits the number of running rounds."""
-        oldest = next((key for key, each in self._rounds.items() if not each.is_running), None)
-        if oldest is not None:
-            self._forget(oldest)
+        oldest_key = next((key for key, each in self._rounds.items() if not each.is_running), None)
+        if oldest_key is not None:
+            self._forget(oldest_key)
             self.dropped += 1
 
     def _schedule(self) -> None:
         """Start a timer for the next state that expires.
 
-        Later requests with that state are rejected in any case.
+        Requests with an expired state are rejected even before the timer deletes the round.
         """
-        oldest = min((each.expires for each in self._rounds.values()), default=None)
+        next_expiry = min((each.expires for each in self._rounds.values()), default=None)
         loop = asyncio.get_running_loop()
         self._timer = None
-        if oldest is not None:
-            self._timer = loop.call_later(max(oldest - time.time(), 1.0), lambda: self.expire(time.time()))
+        if next_expiry is not None:
+            self._timer = loop.call_later(
+                max(next_expiry - time.time(), 1.0), lambda: self.expire(time.time())
+            )

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mcpdesk.storage.database import StateData
 
 EVERY_TOOL = "*"
-"""Name that stands for all tools without an entry of their own."""
-AT_DESK = "chosen at the desk"
+"""Name of the entry for all tools that have no entry with their own name."""
+DESK_ORIGIN = "chosen at the desk"
 
 
 class Policy(StrEnum):
@@ -35,7 +35,7 @@ class Policy(StrEnum):
 
 
 class EffectivePolicy(Struct, frozen=True):
-    """Effective policy of a tool, and where it comes from. The origin of the default policy is empty."""
+    """Effective policy of a tool. `origin` names the layer that sets the policy, or is "" for the default."""
 
     policy: Policy
     origin: str
@@ -58,20 +58,19 @@ class Approvals:
         has_data: Callable[[], Awaitable[bool]],
         on_change: Callable[[], None],
     ) -> None:
-        """`has_data` returns True if the state file exists. `data` returns the file, and creates it if
-        needed.
+        """`has_data` returns True if the state file exists. `data` opens the file, and creates it if needed.
 
         `on_change` is called when the set of tools that may run has changed.
         """
         self.grants: tuple[Grant, ...] = ()
         """Permanent approvals of this process and of earlier ones, newest first."""
-        self.waiting: dict[int, tuple[str, str]] = {}
+        self.waiting_calls: dict[int, tuple[str, str]] = {}
         """Tool and peer of each call that waits in the inbox, by number of the question."""
         self._data, self._has_data, self._on_change = data, has_data, on_change
         self._layers: tuple[Layer, ...] = ()
-        self._chosen: dict[str, Policy] = {}
-        self._is_kept = True
-        """True if all choices made in this process are in the file."""
+        self._desk_policies: dict[str, Policy] = {}
+        self._are_stored = True
+        """True if all policies that were chosen in this process are in the state file."""
 
     def configure(self, *layers: Layer) -> None:
         """Set the layers of configured policies, beginning with the highest priority."""
@@ -81,8 +80,8 @@ class Approvals:
 
     def ruling(self, tool: str) -> EffectivePolicy:
         """Return the effective policy of a tool."""
-        chosen = self._chosen.get(tool)
-        return self._configured(tool) if chosen is None else EffectivePolicy(chosen, AT_DESK)
+        desk_policy = self._desk_policies.get(tool)
+        return self._configured(tool) if desk_policy is None else EffectivePolicy(desk_policy, DESK_ORIGIN)
 
     def allows(self, tool: str) -> bool:
         """Return True if a tool may be called without approval."""
@@ -96,25 +95,27 @@ class Approvals:
 
     def refusal(self, tool: str) -> str:
         """Return the reason why a tool can never be called, or "" if it can, or if a person decides."""
-        ruling = self.ruling(tool)
-        if ruling.policy is not Policy.DENY:
+        effective = self.ruling(tool)
+        if effective.policy is not Policy.DENY:
             return ""
-        return f"{tool} must not be called: its policy is deny ({ruling.origin})."
+        return f"{tool} must not be called: its policy is deny ({effective.origin})."
 
-    async def choose(self, tool: str, wanted: Policy) -> None:
+    async def choose(self, tool: str, new_policy: Policy) -> None:
         """Apply another policy at once. Store the policy, unless it equals the configured policy.
 
         Raises: StorageError if the policy cannot be stored; the policy then applies until the server stops.
         """
-        from mcpdesk.storage import approvals as kept
+        from mcpdesk.storage import approvals as approval_table
 
-        chosen = None if wanted is self._configured(tool).policy else wanted
-        others = {name: policy for name, policy in self._chosen.items() if name != tool}
-        self._set_chosen(others if chosen is None else others | {tool: chosen})
+        desk_policy = None if new_policy is self._configured(tool).policy else new_policy
+        others = {name: policy for name, policy in self._desk_policies.items() if name != tool}
+        self._set_desk_policies(others if desk_policy is None else others | {tool: desk_policy})
         try:
-            await self._data().run(lambda connection: kept.set_policy(connection, tool, chosen))
+            await self._data().run(
+                lambda connection: approval_table.set_policy(connection, tool, desk_policy)
+            )
         except StorageError:
-            self._is_kept = False
+            self._are_stored = False
             raise
 
     def is_granted(self, tool: str, peer: str) -> bool:
@@ -123,34 +124,38 @@ class Approvals:
 
     async def grant(self, tool: str, peer: str) -> None:
         """Approve a peer's calls of a tool permanently. Raises: StorageError."""
-        from mcpdesk.storage import approvals as kept
+        from mcpdesk.storage import approvals as approval_table
 
         now = time.time()
-        self.grants = await self._data().run(lambda connection: kept.grant(connection, tool, peer, now))
+        self.grants = await self._data().run(
+            lambda connection: approval_table.grant(connection, tool, peer, now)
+        )
 
     async def revoke(self, tool: str, peer: str) -> None:
         """Withdraw a permanent approval. Raises: StorageError."""
-        from mcpdesk.storage import approvals as kept
+        from mcpdesk.storage import approvals as approval_table
 
-        self.grants = await self._data().run(lambda connection: kept.revoke(connection, tool, peer))
+        self.grants = await self._data().run(lambda connection: approval_table.revoke(connection, tool, peer))
 
     async def recall(self) -> None:
         """Load approvals and choices of earlier runs and of other processes. Raises: StorageError."""
-        from mcpdesk.storage import approvals as kept
+        from mcpdesk.storage import approvals as approval_table
 
         if not await self._has_data():
             return
-        before = self._chosen
-        self.grants, chosen = await self._data().run(
-            lambda connection: (kept.grants(connection), kept.policies(connection))
+        earlier_policies = self._desk_policies
+        self.grants, stored_policies = await self._data().run(
+            lambda connection: (approval_table.grants(connection), approval_table.policies(connection))
         )
-        if self._is_kept and self._chosen is before:
-            known = set(Policy)
-            self._set_chosen({name: Policy(policy) for name, policy in chosen.items() if policy in known})
+        if self._are_stored and self._desk_policies is earlier_policies:
+            policy_names = set(Policy)
+            self._set_desk_policies(
+                {name: Policy(policy) for name, policy in stored_policies.items() if policy in policy_names}
+            )
 
-    def _set_chosen(self, chosen: dict[str, Policy]) -> None:
-        if chosen != self._chosen:
-            self._chosen = chosen
+    def _set_desk_policies(self, policies: dict[str, Policy]) -> None:
+        if policies != self._desk_policies:
+            self._desk_policies = policies
             self._on_change()
 
     def _configured(self, tool: str) -> EffectivePolicy:
@@ -162,6 +167,7 @@ class Approvals:
 
 
 def policies_of(pairs: Sequence[str]) -> dict[str, Policy]:
-    """Return the policies in strings of the form `TOOL=policy`, by tool. The last one for a tool counts."""
-    split = (each.rpartition("=") for each in pairs)
-    return {name: Policy(policy) for name, _, policy in split}
+    """Return the policies in strings of the form `TOOL=policy`, by tool. If a tool occurs several times, the
+    last policy counts."""
+    names_and_policies = (each.rpartition("=") for each in pairs)
+    return {name: Policy(policy) for name, _, policy in names_and_policies}

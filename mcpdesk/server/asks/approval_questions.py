@@ -27,7 +27,7 @@ MAX_ITEMS = 200
 MAX_DEPTH = 12
 
 
-async def unapproved(
+async def wait_for_approval(
     server: Server,
     services: Services,
     call: Call,
@@ -39,27 +39,27 @@ async def unapproved(
 
     Raises: CancelledError if the call ended before the decision.
     """
-    known = await decide_without_question(server, services, call, tool, approvals)
-    if known is not None:
-        return known
-    peer = known_as(call)
+    early_decision = await decide_without_question(server, services, call, tool, approvals)
+    if early_decision is not None:
+        return early_decision
+    peer = approval_peer(call)
     context = Context(server, services, call, tool.name)
     masked = services.mask(shortened(arguments), tool.input_schema)
-    inquiry = DeskQuestion(
+    desk_question = DeskQuestion(
         context, call, services, (_page(call, tool, argument_text(masked)),), QuestionKind.APPROVAL
     )
-    approvals.waiting[inquiry.number] = (tool.name, peer)
+    approvals.waiting_calls[desk_question.number] = (tool.name, peer)
     try:
-        question = await inquiry.answer()
+        question = await desk_question.answer()
     finally:
-        del approvals.waiting[inquiry.number]
+        del approvals.waiting_calls[desk_question.number]
     if question.answers and question.answers[0].selected == (Approval.ALWAYS,):
         try:
             await approvals.grant(tool.name, peer)
         except StorageError as error:
-            _complain(server, services, call, tool, error)
-        _let_pass(services, approvals, tool.name, peer)
-    return _reason(tool, question)
+            _log_storage_error(server, services, call, tool, error)
+        _approve_waiting_calls(services, approvals, tool.name, peer)
+    return _denial_reason(tool, question)
 
 
 async def decide_without_question(
@@ -70,22 +70,31 @@ async def decide_without_question(
     Return the reason for a denial, "" if the call may run, or None if a person must be asked.
     """
     try:
-        # A person may have decided in the meantime.
+        # Another process may have stored a decision in the meantime.
         await approvals.recall()
     except StorageError as error:
-        _complain(server, services, call, tool, error)
-    if approvals.allows(tool.name) or approvals.is_granted(tool.name, known_as(call)):
+        _log_storage_error(server, services, call, tool, error)
+    if approvals.allows(tool.name) or approvals.is_granted(tool.name, approval_peer(call)):
         return ""
     if refusal := approvals.refusal(tool.name):
         return refusal
     return None if services.inbox.people else _no_person_message(server, tool, approvals)
 
 
-def _complain(server: Server, services: Services, call: Call, tool: Tool, error: StorageError) -> None:
-    services.log("error", tool.name, f"standing approvals: {error}", "", server.name, call.trace.id)
+def _log_storage_error(
+    server: Server, services: Services, call: Call, tool: Tool, error: StorageError
+) -> None:
+    services.log(
+        "error",
+        tool.name,
+        f"permanent approvals cannot be read or stored: {error}",
+        "",
+        server.name,
+        call.trace.id,
+    )
 
 
-def known_as(call: Call) -> str:
+def approval_peer(call: Call) -> str:
     """Return the name under which a permanent approval is stored.
 
     This is the subject of a verified token, or else the name that the client has sent. Prefixes keep the two
@@ -98,25 +107,25 @@ def known_as(call: Call) -> str:
     return f"client:{call.peer}"
 
 
-def _let_pass(services: Services, approvals: Approvals, tool: str, peer: str) -> None:
+def _approve_waiting_calls(services: Services, approvals: Approvals, tool: str, peer: str) -> None:
     """Approve the waiting calls of the same tool and peer, so that the person need not answer for each of
     them.
     """
-    for number, waiting in list(approvals.waiting.items()):
-        if waiting == (tool, peer):
+    for number, tool_and_peer in list(approvals.waiting_calls.items()):
+        if tool_and_peer == (tool, peer):
             services.inbox.answer(number, (Answer((Approval.ONCE,)),), by="the approval for this peer")
 
 
 def _page(call: Call, tool: Tool, detail: str) -> Page:
-    kind, _, name = known_as(call).partition(":")
-    whom = f"clients called {name}" if kind == "client" else f"clients with the token of {name}"
+    kind, _, name = approval_peer(call).partition(":")
+    approved_clients = f"clients called {name}" if kind == "client" else f"clients with the token of {name}"
     hints = tool.annotations
     return Page(
         f"May {call.peer or 'a client without a name'} call {tool.name}?",
         "destructive" if hints.get("destructiveHint") else "approval",
         (
             Option(Approval.ONCE, "this call, and ask again at the next"),
-            Option(Approval.ALWAYS, f"{tool.name} for {whom}"),
+            Option(Approval.ALWAYS, f"{tool.name} for {approved_clients}"),
             Option(Approval.DENY, "asks for a reason to send to the client"),
         ),
         own_words=False,
@@ -124,19 +133,19 @@ def _page(call: Call, tool: Tool, detail: str) -> Page:
     )
 
 
-def _reason(tool: Tool, question: Question) -> str:
-    because = f": {question.reason}" if question.reason else ""
-    waited_s = round(question.deadline - question.asked)
+def _denial_reason(tool: Tool, question: Question) -> str:
+    reason_suffix = f": {question.reason}" if question.reason else ""
+    limit_s = round(question.deadline - question.asked)
     match question.state:
         case QuestionState.ANSWERED:
             is_denied = question.answers[0].selected == (Approval.DENY,)
             return f"The person at the desk denied this call of {tool.name}." if is_denied else ""
         case QuestionState.TIMED_OUT:
-            return f"{tool.name} needs approval at the desk, but no person answered within {waited_s} s."
+            return f"{tool.name} needs approval at the desk, but no person answered within {limit_s} s."
         case QuestionState.WITHDRAWN:
-            return f"The request for approval of {tool.name} was withdrawn{because}."
+            return f"The request for approval of {tool.name} was withdrawn{reason_suffix}."
         case _:
-            return f"The person at the desk denied this call of {tool.name}{because}."
+            return f"The person at the desk denied this call of {tool.name}{reason_suffix}."
 
 
 def _no_person_message(server: Server, tool: Tool, approvals: Approvals) -> str:
@@ -154,7 +163,7 @@ def shortened(value: Any, depth: int = 0) -> Any:
     parts.
     """
     if isinstance(value, str):
-        return _cut(value, MAX_VALUE_LENGTH)
+        return _without_middle(value, MAX_VALUE_LENGTH)
     if isinstance(value, list | dict) and depth >= MAX_DEPTH:
         return f"… {len(value)} more inside" if value else value
     if isinstance(value, list):
@@ -162,39 +171,45 @@ def shortened(value: Any, depth: int = 0) -> Any:
         return items if len(value) <= MAX_ITEMS else [*items, f"… {len(value) - MAX_ITEMS:,} more"]
     if isinstance(value, dict):
         names = list(value)
-        short = {_cut(name, 200): shortened(value[name], depth + 1) for name in names[:MAX_ITEMS]}
-        return short if len(names) <= MAX_ITEMS else short | {"…": f"{len(names) - MAX_ITEMS:,} more"}
+        short_object = {
+            _without_middle(name, 200): shortened(value[name], depth + 1) for name in names[:MAX_ITEMS]
+        }
+        return (
+            short_object
+            if len(names) <= MAX_ITEMS
+            else short_object | {"…": f"{len(names) - MAX_ITEMS:,} more"}
+        )
     return value
 
 
 def argument_text(arguments: JSONObject) -> str:
-    """Return one line for each argument.
+    """Return the arguments as text, one line for each argument.
 
-    A text with several lines follows below its name, indented further than any name.
+    The lines of a value with several lines follow below its name and are indented.
     """
     if not arguments:
         return "without arguments"
-    lines = [f"{_name(name)}:{_shown(value)}" for name, value in arguments.items()]
-    return _cut("\n".join(lines), MAX_TEXT_LENGTH)
+    lines = [f"{_name_text(name)}:{_value_text(value)}" for name, value in arguments.items()]
+    return _without_middle("\n".join(lines), MAX_TEXT_LENGTH)
 
 
-def _name(name: str) -> str:
+def _name_text(name: str) -> str:
     import json
 
     return name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     import json
 
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    text = _cut(text, MAX_VALUE_LENGTH)
+    text = _without_middle(text, MAX_VALUE_LENGTH)
     return f" {text}" if "\n" not in text else "\n" + "\n".join(f"    {line}" for line in text.split("\n"))
 
 
-def _cut(text: str, limit: int) -> str:
-    """Omit the middle of a long text. The end stays, because the end of a command is as important as its
-    beginning.
+def _without_middle(text: str, limit: int) -> str:
+    """Omit the middle of a long text. The end stays, because the end of a command can be its most dangerous
+    part.
     """
     if len(text) <= limit + NOTE_LENGTH:
         return text

@@ -24,21 +24,21 @@ KEEP_ALIVE_S = 5.0
 NOT_NEEDED = "no longer needed"
 
 
-class _Waiting(NamedTuple):
+class _PendingRequest(NamedTuple):
     call: object
     result: asyncio.Future[JSONObject]
 
 
 class ClientRequests:
-    """Requests to the client of one conversation.
+    """Requests to the client of one conversation, and their responses.
 
-    Their ids cannot be guessed, and unexpected responses are ignored. `push` sends messages that belong to no
-    request. `push` is None if the transport does not allow such messages.
+    The ids of requests cannot be guessed, and unexpected responses are ignored. `push` sends messages that
+    belong to no request. `push` is None if the transport does not allow such messages.
     """
 
     def __init__(self, push: Callable[[bytes], None] | None = None) -> None:
         self.push = push
-        self.answers: dict[str, _Waiting] = {}
+        self.pending_requests: dict[str, _PendingRequest] = {}
         """Pending requests, by id."""
         self._numbers = count(1)
         self._prefix = ""
@@ -46,7 +46,7 @@ class ClientRequests:
         """Id of a session that may continue after this conversation, or "" if no such session exists."""
 
     async def ask(
-        self, call: object, outlet: Callable[[], Outlet], asking: ClientQuestion[T], limit_s: float
+        self, call: object, outlet: Callable[[], Outlet], question: ClientQuestion[T], limit_s: float
     ) -> T:
         """Send a question on the stream of a call, and wait for the answer.
 
@@ -57,36 +57,36 @@ class ClientRequests:
             raise ClientError("The client accepts no stream, so it cannot be asked")
         identifier = self._identifier()
         result = asyncio.get_running_loop().create_future()
-        self.answers[identifier] = _Waiting(call, result)
-        outlet().send(codec.request(identifier, asking.method, asking.params))
+        self.pending_requests[identifier] = _PendingRequest(call, result)
+        outlet().send(codec.request(identifier, question.method, question.params))
         try:
-            await _answered(asking.method, outlet, result, limit_s)
+            await _wait_for_answer(question.method, outlet, result, limit_s)
         finally:
-            self.answers.pop(identifier, None)
+            self.pending_requests.pop(identifier, None)
             if not result.done():
                 params: JSONObject = {"requestId": identifier, "reason": NOT_NEEDED}
-                if "_meta" in asking.params:  # the task that the question belongs to
-                    params["_meta"] = asking.params["_meta"]
+                if "_meta" in question.params:  # names the task that the question belongs to
+                    params["_meta"] = question.params["_meta"]
                 outlet().send(codec.notification("notifications/cancelled", params))
-        return _read(asking, result)
+        return _read_answer(question, result)
 
     def receive(self, response: JSONObject) -> None:
         """Handle a response. A response with an unknown id is ignored."""
         identifier = response.get("id")
-        waiting = self.answers.get(identifier) if isinstance(identifier, str) else None
-        if waiting is not None and not waiting.result.done():
-            waiting.result.set_result(response)
+        pending = self.pending_requests.get(identifier) if isinstance(identifier, str) else None
+        if pending is not None and not pending.result.done():
+            pending.result.set_result(response)
 
     @property
     def waiting(self) -> list[object]:
         """Calls with pending questions. A call with several questions occurs several times."""
-        return [each.call for each in list(self.answers.values())]
+        return [each.call for each in list(self.pending_requests.values())]
 
     def forget(self, call: object) -> None:
         """Cancel the pending questions of a call that has ended."""
-        for waiting in list(self.answers.values()):
-            if waiting.call is call:
-                waiting.result.cancel()
+        for pending in list(self.pending_requests.values()):
+            if pending.call is call:
+                pending.result.cancel()
 
     @property
     def owner(self) -> str:
@@ -100,7 +100,9 @@ class ClientRequests:
 
     @property
     def mark(self) -> str:
-        """Unique id of this conversation. Empty until the id is needed."""
+        """Unique id of this conversation, with which the ids of its requests begin. Empty until the id is
+        needed.
+        """
         return self._prefix
 
     @mark.setter
@@ -125,39 +127,41 @@ class ClientRequests:
         return self._prefix
 
 
-def unanswered(method: str, limit_s: float) -> ClientTimeout:
+def answer_timeout(method: str, limit_s: float) -> ClientTimeout:
     """Return the exception for a handler whose client did not answer in time."""
     return ClientTimeout(f"The client did not answer {method} within {limit_s:g} s")
 
 
-async def _answered(
+async def _wait_for_answer(
     method: str, outlet: Callable[[], Outlet], result: asyncio.Future[Any], limit_s: float
 ) -> None:
     loop = asyncio.get_running_loop()
-    ends = loop.time() + limit_s
+    deadline = loop.time() + limit_s
     while not result.done():
-        left_s = ends - loop.time()
-        if left_s <= 0:
-            raise unanswered(method, limit_s)
-        await asyncio.wait({result}, timeout=min(KEEP_ALIVE_S, left_s))
+        remaining_s = deadline - loop.time()
+        if remaining_s <= 0:
+            raise answer_timeout(method, limit_s)
+        await asyncio.wait({result}, timeout=min(KEEP_ALIVE_S, remaining_s))
         if not result.done():
             outlet().keep_alive()
 
 
-def _read(asking: ClientQuestion[T], result: asyncio.Future[JSONObject]) -> T:
+def _read_answer(question: ClientQuestion[T], result: asyncio.Future[JSONObject]) -> T:
     response = result.result()
     error = response.get("error")
     if error is not None:
-        raise _refusal(asking, error)
+        raise _refusal(question, error)
     try:
-        return asking.read(response["result"])
-    except ValueError as wrong:
-        raise ClientError(f"The client answered {asking.method} with an invalid result: {wrong}") from None
+        return question.read(response["result"])
+    except ValueError as invalid:
+        raise ClientError(
+            f"The client answered {question.method} with an invalid result: {invalid}"
+        ) from None
 
 
-def _refusal(asking: ClientQuestion[Any], error: Any) -> ClientError:
-    given = error if isinstance(error, dict) else {}
-    code, message = given.get("code"), given.get("message")
+def _refusal(question: ClientQuestion[Any], error: Any) -> ClientError:
+    error_object = error if isinstance(error, dict) else {}
+    code, message = error_object.get("code"), error_object.get("message")
     reason = message[:500] if isinstance(message, str) else "no reason given"
     number = code if isinstance(code, int) else 0
-    return ClientError(f"The client refused {asking.method}: {reason} ({number})", number)
+    return ClientError(f"The client refused {question.method}: {reason} ({number})", number)

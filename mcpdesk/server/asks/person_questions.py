@@ -34,11 +34,11 @@ FORM_STATES = {
     "decline": QuestionState.DECLINED,
     "cancel": QuestionState.CANCELLED,
 }
-CLOSED = "the form was closed"
+CLOSED_REASON = "the form was closed"
 
 
 class Asker(Protocol):
-    """Part of a handler's context that questions use."""
+    """Context of a handler, as far as questions use it."""
 
     server: Server
     tool: str
@@ -64,7 +64,7 @@ class Asker(Protocol):
         """Number of front ends that could answer now."""
 
     def offers(self, needed: Mapping[str, Any]) -> bool:
-        """Return True if the client can be asked for `needed`."""
+        """Return True if the client has the capability `needed`."""
 
     async def ask_desk(self, pages: Sequence[Page], client_task: ClientTask | None = None) -> Question:
         """Ask the person at the desk."""
@@ -157,47 +157,49 @@ class DeskQuestion:
         try:
             with (
                 services.deadlines.paused(call),
-                services.question_span(call, self._kind, context.server.name, context.tool) as asked,
+                services.question_span(call, self._kind, context.server.name, context.tool) as span,
             ):
-                question = await self._first(client_task)
-                asked.outcome, asked.has_failed = question.word, question.state not in DECIDED_STATES
+                question = await self._first_answer(client_task)
+                span.outcome, span.has_failed = question.word, question.state not in DECIDED_STATES
                 return question
         finally:
             call.asks_person -= 1
             self._services.inbox.withdraw(self.number, call.stop or "the call ended")
 
-    async def _first(self, client_task: ClientTask | None) -> Question:
-        call, began = self._call, time.monotonic()
+    async def _first_answer(self, client_task: ClientTask | None) -> Question:
+        call, start = self._call, time.monotonic()
         while not self._future.done():
             if client_task is not None and client_task.done():
-                other, client_task = client_task, None
+                finished_task, client_task = client_task, None
                 if (
-                    not other.cancelled()
-                    and other.exception() is None
-                    and other.result().state in DECIDED_STATES
+                    not finished_task.cancelled()
+                    and finished_task.exception() is None
+                    and finished_task.result().state in DECIDED_STATES
                 ):
-                    answered = other.result()
-                    self._services.inbox.withdraw(self.number, f"{answered.state} by the client")
-                    return answered
+                    client_question = finished_task.result()
+                    self._services.inbox.withdraw(self.number, f"{client_question.state} by the client")
+                    return client_question
             call.outlet.keep_alive()
-            waited_s = time.monotonic() - began
+            waited_s = time.monotonic() - start
             waiting_text = WAITING_TEXTS[self._kind] + (f", {waited_s:.0f} s" if waited_s >= 1 else "")
             # These steps are so small that they do not disturb the progress that the handler reports.
-            so_far = max(call.progress, 0.0)
-            await self._context.progress(so_far + PROGRESS_STEP, message=waiting_text)
-            awaited = {self._future} if client_task is None else {self._future, client_task}
-            await asyncio.wait(awaited, timeout=KEEP_ALIVE_S, return_when=asyncio.FIRST_COMPLETED)
+            handler_progress = max(call.progress, 0.0)
+            await self._context.progress(handler_progress + PROGRESS_STEP, message=waiting_text)
+            tasks = {self._future} if client_task is None else {self._future, client_task}
+            await asyncio.wait(tasks, timeout=KEEP_ALIVE_S, return_when=asyncio.FIRST_COMPLETED)
         return self._future.result()
 
 
 async def ask_client(pages: tuple[Page, ...], context: Asker) -> Question:
-    """Ask the client. Return the question with its answers, in the form that the inbox uses.
+    """Ask the person through the client. Return a question with answers, as the inbox does.
 
     Raises: ClientError if the client cannot be asked or refuses.
     """
     limit_s = context.server.limits.question_timeout_s
-    asked = time.time()
-    question = Question(0, context.server.name, context.peer, context.tool, pages, asked, asked + limit_s)
+    asked_at = time.time()
+    question = Question(
+        0, context.server.name, context.peer, context.tool, pages, asked_at, asked_at + limit_s
+    )
     try:
         elicited = await context.elicit(_message(pages), form_of(pages))
     except ClientTimeout:
@@ -206,7 +208,7 @@ async def ask_client(pages: tuple[Page, ...], context: Asker) -> Question:
         question,
         state=FORM_STATES[elicited.action],
         answers=answers_of(pages, elicited),
-        reason=CLOSED if elicited.action == "cancel" else "",
+        reason=CLOSED_REASON if elicited.action == "cancel" else "",
         answered_by="the client",
         ended=time.time(),
     )
@@ -221,9 +223,9 @@ def form_of(pages: tuple[Page, ...]) -> JSONObject:
     fields: JSONObject = {}
     for number, page in enumerate(pages, 1):
         if page.options:
-            fields |= _boxes(number, page) if page.multi_select else _choice(number, page)
+            fields |= _checkboxes(number, page) if page.multi_select else _choice(number, page)
         if page.own_words or not page.options:
-            fields[_other(number)] = {"type": "string", "title": f"{_title(page)}: in own words"}
+            fields[_own_words_field(number)] = {"type": "string", "title": f"{_title(page)}: in own words"}
     return {"type": "object", "properties": fields}
 
 
@@ -231,23 +233,23 @@ def answers_of(pages: tuple[Page, ...], elicited: Elicited[dict[str, Any]]) -> t
     """Return one answer for each page, or an empty tuple if the form was not accepted."""
     if not elicited.accepted:
         return ()
-    filled = elicited.content
+    form_values = elicited.content
     return tuple(
-        Answer(_selected(number, page, filled), filled.get(_other(number), "").strip())
+        Answer(_selected(number, page, form_values), form_values.get(_own_words_field(number), "").strip())
         for number, page in enumerate(pages, 1)
     )
 
 
-def _selected(number: int, page: Page, filled: dict[str, Any]) -> tuple[str, ...]:
+def _selected(number: int, page: Page, form_values: dict[str, Any]) -> tuple[str, ...]:
     if not page.multi_select:
-        chosen = filled.get(_field(number))
-        return (chosen,) if chosen else ()
-    ticked = (
+        label = form_values.get(_choice_field(number))
+        return (label,) if label else ()
+    selected_labels = (
         option.label
-        for number_of_option, option in enumerate(page.options, 1)
-        if filled.get(_box(number, number_of_option))
+        for index, option in enumerate(page.options, 1)
+        if form_values.get(_checkbox_field(number, index))
     )
-    return tuple(ticked)
+    return tuple(selected_labels)
 
 
 def _choice(number: int, page: Page) -> JSONObject:
@@ -256,7 +258,7 @@ def _choice(number: int, page: Page) -> JSONObject:
         for option in page.options
     ]
     return {
-        _field(number): {
+        _choice_field(number): {
             "type": "string",
             "title": _title(page),
             "description": page.question,
@@ -265,9 +267,9 @@ def _choice(number: int, page: Page) -> JSONObject:
     }
 
 
-def _boxes(number: int, page: Page) -> JSONObject:
+def _checkboxes(number: int, page: Page) -> JSONObject:
     return {
-        _box(number, index): {
+        _checkbox_field(number, index): {
             "type": "boolean",
             "title": _described(option.label, option.description),
             "description": page.question,
@@ -288,13 +290,13 @@ def _described(label: str, description: str) -> str:
     return f"{label}: {description}" if description else label
 
 
-def _field(number: int) -> str:
+def _choice_field(number: int) -> str:
     return f"answer_{number}"
 
 
-def _box(number: int, index: int) -> str:
+def _checkbox_field(number: int, index: int) -> str:
     return f"answer_{number}_{index}"
 
 
-def _other(number: int) -> str:
+def _own_words_field(number: int) -> str:
     return f"answer_{number}_other"

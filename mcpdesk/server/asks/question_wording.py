@@ -33,7 +33,7 @@ class Accepted(Struct, Generic[T], frozen=True):
     """The person accepted. For a link this means only that the person agreed to open it."""
 
     content: T
-    """Content of the form: an instance of the class that describes the form, or a dict if a schema does."""
+    """Content of the form: an instance of the class of the form, or a dict if the form is a schema."""
     id: str = ""
     """Id of a link, if the revision has such ids; see `complete_elicitation`."""
     action: ClassVar[Literal["accept"]] = "accept"
@@ -98,10 +98,10 @@ class ClientQuestion(Struct, Generic[T], frozen=True):
         capability.
         """
         if not client_questions.declares(terms, self.needed):
-            raise MissingCapability(f"The client does not offer {self.words}", self.needed)
+            raise MissingCapability(f"The client does not offer {self.capability_name}", self.needed)
 
     @property
-    def words(self) -> str:
+    def capability_name(self) -> str:
         """Name of the capability that the question needs, such as `elicitation.url`."""
         name, parts = next(iter(self.needed.items()))
         return ".".join((name, *parts))
@@ -110,26 +110,26 @@ class ClientQuestion(Struct, Generic[T], frozen=True):
 def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> ClientQuestion[Elicited[Any]]:
     """Build a question with a form. Raises: ValueError if the schema is not flat."""
     as_type = schema if isinstance(schema, type) else None
-    given = _mapping(schema) if as_type is None else _schema_of_form(as_type)
+    source_schema = _mapping(schema) if as_type is None else _schema_of_form(as_type)
     try:
-        wire = flat_schema(given, terms.revision)
+        wire_schema = flat_schema(source_schema, terms.revision)
     except ValueError as error:
         raise ValueError(f"{as_type.__name__} cannot be a form: {error}" if as_type else str(error)) from None
-    validator = _validator(wire, given)
-    fields: dict[str, JSONObject] = wire["properties"]
+    validator = _validator(wire_schema, source_schema)
+    fields: dict[str, JSONObject] = wire_schema["properties"]
 
-    def unfit(filled: Any) -> str:
-        failures = validator.failures(filled, 3)
+    def problems_of(form_values: Any) -> str:
+        failures = validator.failures(form_values, 3)
         return "; ".join(f"{'.'.join(map(str, each.path))} {each.message}" for each in failures)
 
     def read(result: Any) -> Elicited[Any]:
-        action, filled = read_answer(result, unfit, frozenset(fields))
-        if filled is not None and as_type is not None:
-            values = {name: _as_integer(value, fields[name]) for name, value in filled.items()}
-            filled = msgspec.convert(values, as_type, dec_hook=from_json)
-        return _answered(action, filled)
+        action, form_values = read_answer(result, problems_of, frozenset(fields))
+        if form_values is not None and as_type is not None:
+            values = {name: _as_integer(value, fields[name]) for name, value in form_values.items()}
+            form_values = msgspec.convert(values, as_type, dec_hook=from_json)
+        return _elicited(action, form_values)
 
-    params: JSONObject = {"message": message, "requestedSchema": wire}
+    params: JSONObject = {"message": message, "requestedSchema": wire_schema}
     if terms.revision.has_elicitation_modes:
         params["mode"] = "form"
     return ClientQuestion("elicitation", "elicitation/create", params, client_questions.FORM, read)
@@ -141,14 +141,14 @@ def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited[None]]
 
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise ValueError(f"a link to open starts with https://, not {url[:80]!r}")
+        raise ValueError(f"a link must start with https:// or http://, not {url[:80]!r}")
     params: JSONObject = {"mode": "url", "message": message, "url": url}
     identifier = "" if terms.revision.is_stateless else secrets.token_urlsafe(16)
     if identifier:
         params["elicitationId"] = identifier
 
     def read(result: Any) -> Elicited[None]:
-        return _answered(read_answer(result, None, frozenset())[0], None, identifier)
+        return _elicited(read_answer(result, None, frozenset())[0], None, identifier)
 
     return ClientQuestion("elicitation", "elicitation/create", params, client_questions.URL, read)
 
@@ -159,9 +159,11 @@ def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> Cl
     Raises: ClientError for messages that the revision does not support; ValueError if tool results do not
     match the tool uses.
     """
-    given = {key: value for key, value in options.items() if value is not None}
-    params: JSONObject = {"messages": _messages(messages, terms)} | given
-    return ClientQuestion("sampling", "sampling/createMessage", params, _sampling_needs(given), read_sampled)
+    given_options = {key: value for key, value in options.items() if value is not None}
+    params: JSONObject = {"messages": _messages(messages, terms)} | given_options
+    return ClientQuestion(
+        "sampling", "sampling/createMessage", params, _sampling_needs(given_options), read_sampled
+    )
 
 
 def roots() -> ClientQuestion[list[Root]]:
@@ -171,33 +173,33 @@ def roots() -> ClientQuestion[list[Root]]:
 
 def _mapping(schema: Any) -> Mapping[str, Any]:
     if not isinstance(schema, Mapping):
-        raise ValueError(f"a form needs a schema or a class with fields, not {type(schema).__name__}")
+        raise ValueError(f"a form must be a schema or a class with fields, not {type(schema).__name__}")
     return schema
 
 
-def _answered(action: str, content: T, id: str = "") -> Elicited[T]:
+def _elicited(action: str, content: T, id: str = "") -> Elicited[T]:
     if action == "accept":
         return Accepted(content, id)
     return Declined(id=id) if action == "decline" else Cancelled(id=id)
 
 
 def _schema_of_form(as_type: type) -> JSONObject:
-    """Return the schema of a class. Raises: ValueError with the class and the field that cannot be used."""
+    """Return the schema of a class. Raises: ValueError that names the class and the unsupported field."""
     try:
         return schema_of(as_type)
     except HintError as error:
         raise ValueError(f"{as_type.__name__} cannot be a form: {error}") from None
 
 
-def _validator(wire: JSONObject, schema: Mapping[str, Any]) -> Validator:
-    """Return the validator of a form, with the constraints that clients do not know.
+def _validator(wire_schema: JSONObject, schema: Mapping[str, Any]) -> Validator:
+    """Return the validator of a form, with the constraints that the form for clients leaves out.
 
     A pattern that JSON Schema does not support is not checked.
     """
     try:
-        return compile_schema(strict_schema(wire, schema))
+        return compile_schema(strict_schema(wire_schema, schema))
     except SchemaError:
-        return compile_schema(wire)
+        return compile_schema(wire_schema)
 
 
 def _as_integer(value: Any, field: JSONObject) -> Any:
@@ -214,26 +216,26 @@ def _sampling_needs(options: Mapping[str, Any]) -> JSONObject:
 
 
 def _messages(messages: Messages, terms: Terms) -> list[JSONObject]:
-    listed = [messages] if isinstance(messages, str) else messages
-    plain = [_message(each) for each in listed]
-    check_turns(plain)
+    message_list = [messages] if isinstance(messages, str) else messages
+    message_objects = [_message(each) for each in message_list]
+    check_turns(message_objects)
     return (
-        plain
+        message_objects
         if terms.revision.has_sampling_tools
-        else [part for each in plain for part in _single(each, terms)]
+        else [part for each in message_objects for part in _split_blocks(each, terms)]
     )
 
 
 def _message(message: str | Mapping[str, Any]) -> JSONObject:
     if isinstance(message, str):
         return {"role": "user", "content": content.text(message)}
-    shaped = {"role": "user", **message}
-    if isinstance(shaped.get("content"), str):
-        shaped["content"] = content.text(shaped["content"])
-    return shaped
+    message_object = {"role": "user", **message}
+    if isinstance(message_object.get("content"), str):
+        message_object["content"] = content.text(message_object["content"])
+    return message_object
 
 
-def _single(message: JSONObject, terms: Terms) -> list[JSONObject]:
+def _split_blocks(message: JSONObject, terms: Terms) -> list[JSONObject]:
     """Split a message into messages with one block each, for revisions without tools in sampling."""
     blocks = message["content"] if isinstance(message["content"], list) else [message["content"]]
     for block in blocks:
@@ -246,24 +248,24 @@ def _single(message: JSONObject, terms: Terms) -> list[JSONObject]:
 def read_sampled(result: Any) -> Sampled:
     """Return the message in a sampling result. Raises: ValueError if it is invalid."""
     if not isinstance(result, dict):
-        raise ValueError("a sampling result is an object")
+        raise ValueError("a sampling result must be an object")
     content = result.get("content")
     blocks: list[Any] = content if isinstance(content, list) else [content]
     if not all(_is_block(block) for block in blocks):
-        raise ValueError("a sampling result needs content")
+        raise ValueError("a sampling result must have content blocks")
     role, model = result.get("role"), result.get("model")
     if role not in ("assistant", "user") or not isinstance(model, str):
-        raise ValueError("a sampling result needs a role and a model")
+        raise ValueError("a sampling result must have a role (assistant or user) and a model")
     reason = result.get("stopReason")
     return Sampled(tuple(blocks), model, role, reason if isinstance(reason, str) else "")
 
 
 def read_roots(result: Any) -> list[Root]:
     """Return the roots in a result. Raises: ValueError if it is invalid."""
-    listed = result.get("roots") if isinstance(result, dict) else None
-    if not isinstance(listed, list) or not all(_is_root(each) for each in listed):
-        raise ValueError("roots are a list of objects with a uri")
-    return [Root(each["uri"], each.get("name") or "") for each in listed]
+    root_objects = result.get("roots") if isinstance(result, dict) else None
+    if not isinstance(root_objects, list) or not all(_is_root(each) for each in root_objects):
+        raise ValueError("roots must be a list of objects with a uri")
+    return [Root(each["uri"], each.get("name") or "") for each in root_objects]
 
 
 def _is_block(block: object) -> bool:

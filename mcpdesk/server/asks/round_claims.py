@@ -1,4 +1,4 @@
-"""Base class of claims of rounds, so that only one of several processes runs a round."""
+"""Base class for claims of rounds. A claim ensures that only one of several processes runs a round."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class RoundClaims(ABC):
 
     @abstractmethod
     async def ask(self, state: str) -> None:
-        """Record that the handler waits for the client. If this process ends, the handler may then run again
-        elsewhere.
+        """Record that the handler waits for the client. If this process ends, another process may then run
+        the handler again.
         """
 
     @abstractmethod

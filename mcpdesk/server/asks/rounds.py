@@ -32,7 +32,7 @@ from mcpdesk.protocol.methods import CALLS
 from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
 from mcpdesk.server.asks.answered_rounds import OPERATION_ENDED, AnsweredRound, AnsweredRounds
-from mcpdesk.server.asks.client_requests import unanswered
+from mcpdesk.server.asks.client_requests import answer_timeout
 from mcpdesk.server.calls.deadlines import Deadlines
 from mcpdesk.server.calls.running_call import Call
 
@@ -49,7 +49,9 @@ ROUND_ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
 ROUND_LOST = "The machine that ran this round has stopped: the round may or may not have run"
 MAX_PARKED_ROUNDS = 1_000
 MAX_PARKED_BYTES = 64 << 20
-"""Maximum size in bytes of client data in parked operations. A dropped operation runs again later."""
+"""Maximum size in bytes of client data in parked operations. The handler of a dropped operation runs again
+when the client returns.
+"""
 STATE_TTL_S = 3600.0
 """Seconds within which a client must return with answers."""
 GATHERING_TURNS = 3
@@ -71,7 +73,7 @@ class Follower(NamedTuple):
 class _Pending(Struct, frozen=True):
     """Question that is not answered yet."""
 
-    asking: ClientQuestion[Any]
+    question: ClientQuestion[Any]
     answer: asyncio.Future[Any]
 
 
@@ -90,27 +92,29 @@ class RoundOperation:
         self.size = 0
         self.server = ""
         self.on_task: Callable[[], None] | None = None
-        """Function that turns the operation into a task. None if that is impossible or already done."""
-        self.tag: JSONObject | None = None
-        """Metadata of every message, after the operation has become a task."""
+        """Function that turns the operation into a task. None if the operation cannot become one."""
+        self.message_meta: JSONObject | None = None
+        """`_meta` of every message after the operation has become a task. None before, and for tasks without
+        messages.
+        """
         self._follower: Follower | None = None
         self._detached_body: JSONObject | None = None
         self._deadlines = deadlines
-        self._given: dict[str, Any] = {}
+        self._request_answers: dict[str, Any] = {}
         self._answers: dict[str, Any] = dict(state.answers)
         """Answers in the client's state. A handler that runs again may ask some of their questions later."""
-        self._questions = dict(state.questions)
+        self._question_digests = dict(state.questions)
         self._pending: dict[str, _Pending] = {}
-        self._problems: dict[str, str] = {}
+        self._answer_problems: dict[str, str] = {}
         """Reasons why the last answers to pending questions were not accepted."""
-        self._keys: Counter[str] = Counter()
+        self._key_counts: Counter[str] = Counter()
         self._wake_up = asyncio.Event()
         self._task: asyncio.Task[JSONObject] | None = None
         self._is_abandoned = False
         self._request = first
         """Request that the operation serves at present."""
 
-    async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
+    async def ask(self, question: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
         """Return the answer of the client, from this request or a later one.
 
         `key` names the question. The default key is the kind of the question and a number. Raises:
@@ -119,21 +123,21 @@ class RoundOperation:
         """
         if self.call.stop:
             raise ClientError("The call has ended, so its client cannot be asked")
-        asking.check(self.call.terms)
-        name = self._name(key or asking.kind, is_given=key is not None)
-        question = digest([asking.method, asking.params])
-        if self._questions.get(name, question) != question:
+        question.check(self.call.terms)
+        name = self._unused_key(key or question.kind, is_explicit=key is not None)
+        question_digest = digest([question.method, question.params])
+        if self._question_digests.get(name, question_digest) != question_digest:
             # The earlier answer with this name is for a different question.
-            self._given.pop(name, None)
+            self._request_answers.pop(name, None)
             self._answers.pop(name, None)
-        self._questions[name] = question
+        self._question_digests[name] = question_digest
         loop = asyncio.get_running_loop()
-        pending = _Pending(asking, loop.create_future())
+        pending = _Pending(question, loop.create_future())
         self._pending[name] = pending
         self._answer_from_request(name)
         self._wake_up.set()
         self._notify_follower()
-        timer = loop.call_later(limit_s, self.resolve, name, unanswered(asking.method, limit_s))
+        timer = loop.call_later(limit_s, self.resolve, name, answer_timeout(question.method, limit_s))
         try:
             with self._deadlines.paused(self.call, is_client=True):
                 answer: T = await pending.answer
@@ -141,7 +145,7 @@ class RoundOperation:
         finally:
             timer.cancel()
             self._pending.pop(name, None)
-            self._problems.pop(name, None)
+            self._answer_problems.pop(name, None)
             self._notify_follower()
 
     @property
@@ -155,12 +159,14 @@ class RoundOperation:
             self.on_task()
         return self._detached_body is not None
 
-    def detach(self, body: JSONObject, follower: Follower, outlet: Outlet, tag: JSONObject | None) -> None:
+    def detach(
+        self, body: JSONObject, follower: Follower, outlet: Outlet, message_meta: JSONObject | None
+    ) -> None:
         """Answer the request with `body`, and continue without a request.
 
         From now on, messages of the handler are sent to `outlet`.
         """
-        self._detached_body, self._follower, self.tag = body, follower, tag
+        self._detached_body, self._follower, self.message_meta = body, follower, message_meta
         self.call.outlet = outlet
         self._wake_up.set()
 
@@ -171,12 +177,13 @@ class RoundOperation:
 
     def questions(self) -> dict[str, ClientQuestion[Any]]:
         """Pending questions, by key."""
-        return {name: each.asking for name, each in self._pending.items() if not each.answer.done()}
+        return {name: each.question for name, each in self._pending.items() if not each.answer.done()}
 
     def requests(self) -> JSONObject:
         """Pending questions in protocol format, by key."""
         return {
-            name: _request(asking, self._problems.get(name, "")) for name, asking in self.questions().items()
+            name: _request(question, self._answer_problems.get(name, ""))
+            for name, question in self.questions().items()
         }
 
     def accept(self, answers: dict[str, Any]) -> None:
@@ -184,14 +191,14 @@ class RoundOperation:
 
         Raises: ValueError for the first invalid answer; no answer is accepted then.
         """
-        fitting = {}
-        for name, asking in self.questions().items():
+        valid_answers = {}
+        for name, question in self.questions().items():
             if name in answers:
                 try:
-                    fitting[name] = asking.read(answers[name])
+                    valid_answers[name] = question.read(answers[name])
                 except ValueError as error:
                     raise ValueError(f"{name}: {error}") from None
-        for name, answer in fitting.items():
+        for name, answer in valid_answers.items():
             self.resolve(name, answer)
 
     def resolve(self, name: str, answer: Any) -> None:
@@ -204,7 +211,7 @@ class RoundOperation:
         else:
             pending.answer.set_result(answer)
 
-    async def follow(self, outer: Call, answers: dict[str, Any], work: Work) -> JSONObject | None:
+    async def run_or_resume(self, request: Call, answers: dict[str, Any], work: Work) -> JSONObject | None:
         """Run or resume the operation for a request.
 
         Return its result, or None if the client has questions to answer. If the operation continues without
@@ -212,39 +219,39 @@ class RoundOperation:
         CancelledError if the request was ended, which also ends the handler.
         """
         # Drop answers of an earlier request that belong to no question.
-        self._given = self._answers | answers
-        self._attach(outer)
+        self._request_answers = self._answers | answers
+        self._serve(request)
         if self._task is None:
             self._task = asyncio.create_task(self._run(work))
             self._task.add_done_callback(self._ended)
         task = self._task
         try:
             while not task.done() and self._detached_body is None:
-                if self._pending and await self._is_stuck(task):
+                if self._pending and await self._waits_for_client(task):
                     self.call.outlet = NULL_OUTLET
-                    self._measure(outer)
+                    self._copy_outcome(request)
                     return None
                 await self._wake_up.wait()
                 self._wake_up.clear()
         except asyncio.CancelledError:
-            await self._give_up(self._request.stop or "cancelled")
+            await self._end_and_wait(self._request.stop or "cancelled")
             raise
-        self._measure(outer)
+        self._copy_outcome(request)
         return task.result() if self._detached_body is None else self._detached_body
 
-    def report_through(self, outer: Call) -> None:
+    def report_through(self, request: Call) -> None:
         """Send reports of the handler to another request of the same round, because the first request was
         cancelled.
 
         No effect after the operation has become a task, which reports to its follower.
         """
         if self._detached_body is None:
-            self._attach(outer)
+            self._serve(request)
 
     def input_required(self, bound: str, secret: bytes) -> JSONObject:
         """Return the result that asks the client for input."""
         expires = time.time() + STATE_TTL_S
-        state = RequestState(self.id, bound, expires, self._answers, self._questions)
+        state = RequestState(self.id, bound, expires, self._answers, self._question_digests)
         return {
             "resultType": "input_required",
             "inputRequests": self.requests(),
@@ -253,7 +260,7 @@ class RoundOperation:
 
     def client_data_bytes(self) -> int:
         """Return the approximate size in bytes of the client data that the operation keeps."""
-        return len(codec.encode_part([self.call.params, self._given, self._answers]))
+        return len(codec.encode_part([self.call.params, self._request_answers, self._answers]))
 
     def end(self, reason: str) -> None:
         """End the handler. Its result is ignored."""
@@ -268,11 +275,15 @@ class RoundOperation:
             self.call.stop = self.call.stop or "finished"
             self.call.task = None
 
-    def _measure(self, outer: Call) -> None:
+    def _copy_outcome(self, request: Call) -> None:
         """Copy the outcome and the times of the handler to the request that is answered now."""
         call = self.call
-        outer.outcome = call.outcome
-        outer.began, outer.handled, outer.waits = max(outer.began, call.began), call.handled, call.waits
+        request.outcome = call.outcome
+        request.began, request.handled, request.waits = (
+            max(request.began, call.began),
+            call.handled,
+            call.waits,
+        )
 
     def _notify_follower(self) -> None:
         if self._follower is not None:
@@ -290,15 +301,15 @@ class RoundOperation:
         if self._is_abandoned:
             self._task = None
 
-    def _attach(self, outer: Call) -> None:
-        """Make this request the one that the operation serves."""
-        self._request, call = outer, self.call
-        call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
-        call.transport, call.peer, call.principal = outer.transport, outer.peer, outer.principal
-        call.connection, call.span = outer.connection, outer.span
-        call.headers, call.opening, call.requests = outer.headers, outer.opening, outer.requests
-        call.home, call.environment = outer.home, outer.environment
-        call.progress_token, call.progress = outer.progress_token, -inf
+    def _serve(self, request: Call) -> None:
+        """Serve this request: copy its id, outlet and caller to the call of the handler."""
+        self._request, call = request, self.call
+        call.id, call.outlet, call.terms = request.id, request.outlet, request.terms
+        call.transport, call.peer, call.principal = request.transport, request.peer, request.principal
+        call.connection, call.span = request.connection, request.span
+        call.headers, call.opening, call.requests = request.headers, request.opening, request.requests
+        call.session_requests, call.environment = request.session_requests, request.environment
+        call.progress_token, call.progress = request.progress_token, -inf
         if call.waits is not None:
             call.waits.restart()
         for name in list(self._pending):
@@ -312,15 +323,15 @@ class RoundOperation:
         if pending.answer.done():
             return
         try:
-            pending.asking.check(self.call.terms)
-            if name not in self._given:
+            pending.question.check(self.call.terms)
+            if name not in self._request_answers:
                 return
-            given = self._given.pop(name)
-            pending.answer.set_result(pending.asking.read(given))
+            answer = self._request_answers.pop(name)
+            pending.answer.set_result(pending.question.read(answer))
         except MissingCapability as error:
             pending.answer.set_exception(error)
         except ValueError as error:
-            self._problems[name] = str(error)
+            self._answer_problems[name] = str(error)
             _log.warning(
                 "%s: asking again after an invalid answer to %s: %s",
                 self.server or self.call.method,
@@ -328,31 +339,31 @@ class RoundOperation:
                 error,
             )
         else:
-            self._answers[name] = given
+            self._answers[name] = answer
 
-    async def _is_stuck(self, task: asyncio.Task[JSONObject]) -> bool:
+    async def _waits_for_client(self, task: asyncio.Task[JSONObject]) -> bool:
         for _ in range(GATHERING_TURNS):
             await asyncio.sleep(0)
         return not task.done() and any(not each.answer.done() for each in self._pending.values())
 
-    async def _give_up(self, reason: str) -> None:
+    async def _end_and_wait(self, reason: str) -> None:
         self.end(reason)
         if self._task is not None:
             await asyncio.wait({self._task})
 
-    def _name(self, wanted: str, *, is_given: bool) -> str:
+    def _unused_key(self, base: str, *, is_explicit: bool) -> str:
         """Return a key that no question has used before."""
         while True:
-            self._keys[wanted] += 1
-            number = self._keys[wanted]
-            name = wanted if is_given and number == 1 else f"{wanted}-{number}"
-            if name == wanted or name not in self._keys:
-                self._keys.setdefault(name, 1)
+            self._key_counts[base] += 1
+            number = self._key_counts[base]
+            name = base if is_explicit and number == 1 else f"{base}-{number}"
+            if name == base or name not in self._key_counts:
+                self._key_counts.setdefault(name, 1)
                 return name
 
 
-class _Setting(Struct, frozen=True):
-    """Arguments of `Rounds.run` that all steps of a round need."""
+class _RoundArguments(Struct, frozen=True):
+    """Arguments of `Rounds.run` that all steps of a round use. `bound` is the binding of the state."""
 
     server: str
     bound: str
@@ -423,63 +434,74 @@ class Rounds:
         if not isinstance(answers, dict):
             raise invalid_params("inputResponses must be an object")
         bound = binding(server, call.method, call.params, call.principal.identity)
-        setting = _Setting(server, bound, work, deadlines, parked_s, confirm)
+        arguments = _RoundArguments(server, bound, work, deadlines, parked_s, confirm)
         if "requestState" not in call.params:
             first = RoundOperation(call, RequestState("", bound, 0.0), deadlines, self._mark)
-            return await self._continue(first, call, answers, setting)
+            return await self._continue(first, call, answers, arguments)
         token = call.params["requestState"]
         state = unseal(token, self._secrets(), bound, time.time())
-        # The bound data include the identity of the caller.
-        key, given, name = digest([bound, token]), digest(answers), digest([bound, state.round])
-        while (earlier := self.answered.find(key, given, name)) is not None and earlier.is_abandoned:
-            await earlier.ended()
-        if earlier is None:
-            earlier = AnsweredRound(given, state.expires)
-            self.answered.begin(key, earlier)
-            work_of_round = self._answer(earlier, state, call, answers, setting)
-            earlier.start(
-                work_of_round, lambda each, is_kept: self.answered.end(key, name, each, is_kept=is_kept)
+        # The binding includes the identity of the caller.
+        key, answers_digest, operation_key = (
+            digest([bound, token]),
+            digest(answers),
+            digest([bound, state.round]),
+        )
+        while (
+            answered_round := self.answered.find(key, answers_digest, operation_key)
+        ) is not None and answered_round.is_abandoned:
+            await answered_round.wait_for_end()
+        if answered_round is None:
+            answered_round = AnsweredRound(answers_digest, state.expires)
+            self.answered.begin(key, answered_round)
+            work_of_round = self._answer(answered_round, state, call, answers, arguments)
+            answered_round.start(
+                work_of_round,
+                lambda each, is_kept: self.answered.end(key, operation_key, each, is_kept=is_kept),
             )
-        return await earlier.result(call)
+        return await answered_round.result(call)
 
     async def _answer(
         self,
-        answered: AnsweredRound,
+        answered_round: AnsweredRound,
         state: RequestState,
         call: Call,
         answers: dict[str, Any],
-        setting: _Setting,
+        arguments: _RoundArguments,
     ) -> JSONObject:
         """Run a round that was not answered before.
 
-        Raises: StorageError if other processes cannot be asked whether they ran the round; otherwise as
-        `run`.
+        Raises: StorageError if the claims of other processes cannot be read; otherwise as `run`.
         """
-        claimed = await self._claim(state, str(call.params["requestState"]))
+        claim_name = await self._claim(state, str(call.params["requestState"]))
         try:
             operation = self._remove(state.round) or RoundOperation(
-                call, state, setting.deadlines, self._mark
+                call, state, arguments.deadlines, self._mark
             )
-            answered.handled, answered.report_through = operation.call, operation.report_through
-            body = await self._continue(operation, answered.first_of(call), answers, setting)
+            answered_round.handler_call, answered_round.report_through = (
+                operation.call,
+                operation.report_through,
+            )
+            body = await self._continue(
+                operation, answered_round.first_waiting_call(call), answers, arguments
+            )
         except (asyncio.CancelledError, MissingCapability, StorageError):
-            if claimed and self._claims is not None:
+            if claim_name and self._claims is not None:
                 with suppress(StorageError):
-                    await self._claims.release(claimed)
+                    await self._claims.release(claim_name)
             raise
-        answered.asks_again = body.get("resultType") == "input_required"
-        if claimed and self._claims is not None:
+        answered_round.asks_again = body.get("resultType") == "input_required"
+        if claim_name and self._claims is not None:
             with suppress(StorageError):  # if this fails, the claim stays until the state expires
-                await (self._claims.ask if answered.asks_again else self._claims.end)(claimed)
+                await (self._claims.ask if answered_round.asks_again else self._claims.end)(claim_name)
         return body
 
     async def _claim(self, state: RequestState, token: str) -> str:
         """Claim a round, and return the name of the claim, or "" if no other process runs rounds.
 
-        A parked operation needs a claim, too, because another process may run the round while this one cannot
-        reach the store. Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError if the
-        process that ran the round has ended; StorageError if another process runs the round, or if this is
-        unknown.
+        A parked operation also needs a claim, because another process may run the round while this process
+        cannot reach the store. Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError
+        if the process that ran the round has ended; StorageError if another process runs the round, or if
+        this is unknown.
         """
         if self._claims is None:
             return ""
@@ -494,14 +516,14 @@ class Rounds:
         return name
 
     async def _continue(
-        self, operation: RoundOperation, call: Call, answers: dict[str, Any], setting: _Setting
+        self, operation: RoundOperation, call: Call, answers: dict[str, Any], arguments: _RoundArguments
     ) -> JSONObject:
-        body = await operation.follow(call, answers, setting.work)
+        body = await operation.run_or_resume(call, answers, arguments.work)
         if body is None:
-            operation.server = setting.server
-            self._park(operation, setting.parked_s)
-            return operation.input_required(setting.bound, self._secrets()[0])
-        return body if setting.confirm is None else await setting.confirm(body)
+            operation.server = arguments.server
+            self._park(operation, arguments.parked_s)
+            return operation.input_required(arguments.bound, self._secrets()[0])
+        return body if arguments.confirm is None else await arguments.confirm(body)
 
     @staticmethod
     async def run_detached(call: Call, work: Work, deadlines: Deadlines) -> JSONObject:
@@ -509,9 +531,9 @@ class Rounds:
 
         Raises: exceptions of the handler.
         """
-        departing = await RoundOperation(call, RequestState("", "", 0.0), deadlines).follow(call, {}, work)
-        assert departing is not None
-        return departing
+        body = await RoundOperation(call, RequestState("", "", 0.0), deadlines).run_or_resume(call, {}, work)
+        assert body is not None
+        return body
 
     def close(self) -> None:
         """End all parked operations."""
@@ -541,12 +563,12 @@ class Rounds:
             operation.end(reason)
 
 
-def _request(asking: ClientQuestion[Any], problem: str) -> JSONObject:
+def _request(question: ClientQuestion[Any], problem: str) -> JSONObject:
     """Return a question in protocol format. If the question is asked again, its message ends with the
     reason.
     """
-    params = asking.params
+    params = question.params
     if problem and isinstance(params.get("message"), str):
         params = params | {"message": f"{params['message']}\n\nThe last answer was not accepted: {problem}"}
-    request: JSONObject = {"method": asking.method}
+    request: JSONObject = {"method": question.method}
     return request | {"params": params} if params else request

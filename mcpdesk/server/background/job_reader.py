@@ -31,7 +31,7 @@ def brief(job: Job) -> JSONObject:
         "server": job.server,
         "tool": job.tool,
         "exit_code": job.exit_code,
-        "progress": _share(job),
+        "progress": _completed_fraction(job),
         "message": job.status_message or (latest.message if latest else ""),
         "created_at": job_shapes.timestamp(job.created),
         "started_at": job_shapes.timestamp(job.started),
@@ -41,9 +41,9 @@ def brief(job: Job) -> JSONObject:
     }
 
 
-def facts(job: Job, most: int) -> JSONObject:
-    """Return details of a job: its result, and up to `most` characters from the end of each stream."""
-    stdout, stderr = _feed(job).ends(most)
+def details(job: Job, max_chars: int) -> JSONObject:
+    """Return details of a job: its result, and up to `max_chars` characters from the end of each stream."""
+    stdout, stderr = _feed(job).ends(max_chars)
     body = brief(job) | {"stdout": stdout, "stderr": stderr}
     if job.is_over and job.ttl_s is not None:
         body["expires_at"] = job_shapes.timestamp(job.updated + job.ttl_s)
@@ -55,10 +55,9 @@ def facts(job: Job, most: int) -> JSONObject:
 
 
 class JobReader:
-    """Reads the changes of one job for one listener. Use it on the core's loop.
+    """Reads the changes of one job for one listener. Use it on the core's loop, in a `with` block.
 
-    A job that writes fast or a listener that is slow causes no extra cost. The end of the block closes the
-    reader.
+    A job that writes fast or a listener that is slow costs no extra memory.
     """
 
     def __init__(self, job: Job, kinds: Collection[str] = KINDS) -> None:
@@ -68,35 +67,39 @@ class JobReader:
         self._last_state = ""
         self._loop = asyncio.get_running_loop()
         self._wake_up = asyncio.Event()
-        self._is_stirred = False
+        self._is_wake_up_due = False
         self._over = asyncio.Event()
-        self._forget = (job.listen(self._moved), _feed(job).listen(self._wake))
+        self._remove_listeners = (job.listen(self._on_state_change), _feed(job).listen(self._wake))
 
     def __enter__(self) -> JobReader:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        for forget in self._forget:
-            forget()
+        for remove_listener in self._remove_listeners:
+            remove_listener()
 
     @property
     def is_complete(self) -> bool:
-        """True if `news` has returned the end of the job, or if this process receives no more changes."""
+        """True if `changes` has returned the end of the job, or if this process can no longer receive
+        changes.
+        """
         return self._job.is_lost or (self._job.is_over and self._last_state == state_of(self._job))
 
-    def news(self) -> list[JSONObject]:
+    def changes(self) -> list[JSONObject]:
         """Return the changes since the last call, each kind in its own object. The end of the job is last."""
         self._mark_seen()
-        name: JSONObject = {"job_id": self._job.id}
-        state, news = state_of(self._job), self._collect()
+        job_reference: JSONObject = {"job_id": self._job.id}
+        state, update = state_of(self._job), self._collect()
         events: list[JSONObject] = []
-        if news.progress:
-            events.append(name | {"progress": news.progress.share} | _progress_message(news))
-        events += [name | {kind: text} for kind, text in self._texts(news)]
+        if update.progress:
+            events.append(job_reference | {"progress": update.progress.share} | _progress_message(update))
+        events += [job_reference | {kind: text} for kind, text in self._texts(update)]
         if state != self._last_state:
             # Only the end comes last. The start is reported before any output.
             events = (
-                [*events, name | self._end()] if self._job.is_over else [self._begun(name, state), *events]
+                [*events, job_reference | self._end_event()]
+                if self._job.is_over
+                else [self._start_event(job_reference, state), *events]
             )
         self._last_state = state
         return events
@@ -104,16 +107,16 @@ class JobReader:
     def event(self) -> JSONObject:
         """Return the current state, and the output since the last call."""
         self._mark_seen()
-        state, news = state_of(self._job), self._collect()
+        state, update = state_of(self._job), self._collect()
         body: JSONObject = {"job_id": self._job.id, "status": state}
         if "progress" in self._kinds:
-            body |= {"progress": _share(self._job)} | _progress_message(news)
-        body |= dict(self._texts(news))
+            body |= {"progress": _completed_fraction(self._job)} | _progress_message(update)
+        body |= dict(self._texts(update))
         self._last_state = state
-        return body | self._end() if self._job.is_over else body
+        return body | self._end_event() if self._job.is_over else body
 
     async def changed(self, within_s: float | None = None) -> bool:
-        """Wait until `news` may have changes to return, at most `within_s` seconds. Return False on
+        """Wait until `changes` may have changes to return, at most `within_s` seconds. Return False on
         timeout.
         """
         return await _wait_for(self._wake_up, within_s)
@@ -123,25 +126,27 @@ class JobReader:
         return self._job.is_over or await _wait_for(self._over, within_s)
 
     def _collect(self) -> FeedUpdate:
-        news = _feed(self._job).since(self._cursor)
-        self._cursor = news.cursor
-        return news if "progress" in self._kinds else replace(news, progress=None)
+        update = _feed(self._job).since(self._cursor)
+        self._cursor = update.cursor
+        return update if "progress" in self._kinds else replace(update, progress=None)
 
-    def _texts(self, news: FeedUpdate) -> list[tuple[str, str]]:
-        both = zip(("stdout", "stderr"), (news.stdout, news.stderr), news.missed, strict=True)
+    def _texts(self, update: FeedUpdate) -> list[tuple[str, str]]:
+        streams = zip(("stdout", "stderr"), (update.stdout, update.stderr), update.missed, strict=True)
         return [
-            (kind, _with_gap(text, missed)) for kind, text, missed in both if text and kind in self._kinds
+            (kind, _with_gap(text, missed_chars))
+            for kind, text, missed_chars in streams
+            if text and kind in self._kinds
         ]
 
-    def _begun(self, name: JSONObject, state: str) -> JSONObject:
-        body = name | {"status": state}
-        return body | {"progress": _share(self._job)} if "progress" in self._kinds else body
+    def _start_event(self, job_reference: JSONObject, state: str) -> JSONObject:
+        body = job_reference | {"status": state}
+        return body | {"progress": _completed_fraction(self._job)} if "progress" in self._kinds else body
 
-    def _end(self) -> JSONObject:
+    def _end_event(self) -> JSONObject:
         job = self._job
         body: JSONObject = {"status": state_of(job), "exit_code": job.exit_code}
         if "progress" in self._kinds:
-            body["progress"] = _share(job)
+            body["progress"] = _completed_fraction(job)
         if job.status_message:
             body["message"] = job.status_message
         if job.files:
@@ -149,10 +154,10 @@ class JobReader:
         return body
 
     def _mark_seen(self) -> None:
-        self._is_stirred = False
+        self._is_wake_up_due = False
         self._wake_up.clear()
 
-    def _moved(self) -> None:
+    def _on_state_change(self) -> None:
         """Record that the state of the job has changed, and not only its output."""
         if self._job.is_over or self._job.is_lost:
             self._over.set()
@@ -160,9 +165,9 @@ class JobReader:
 
     def _wake(self) -> None:
         """Wake the listener. May be called on any thread, and several times before the listener reads."""
-        if self._is_stirred:
+        if self._is_wake_up_due:
             return
-        self._is_stirred = True
+        self._is_wake_up_due = True
         call_soon_safely(self._loop, self._wake_up.set)
 
 
@@ -175,15 +180,15 @@ async def _wait_for(event: asyncio.Event, within_s: float | None) -> bool:
     return True
 
 
-def _with_gap(text: str, missed: int) -> str:
-    return f"[... {missed:,} characters left out ...]\n{text}" if missed else text
+def _with_gap(text: str, missed_chars: int) -> str:
+    return f"[... {missed_chars:,} characters left out ...]\n{text}" if missed_chars else text
 
 
-def _progress_message(news: FeedUpdate) -> JSONObject:
-    return {"message": news.progress.message} if news.progress and news.progress.message else {}
+def _progress_message(update: FeedUpdate) -> JSONObject:
+    return {"message": update.progress.message} if update.progress and update.progress.message else {}
 
 
-def _share(job: Job) -> float:
+def _completed_fraction(job: Job) -> float:
     """Return the completed fraction, from 0 to 1. 0 if it is unknown."""
     if job_shapes.state(job.status, True) == "succeeded":
         return 1.0

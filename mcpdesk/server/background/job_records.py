@@ -89,7 +89,7 @@ class JobRecords:
                 try:
                     await self._write_now(changed)
                 except StorageError:
-                    self._not_written(changed)
+                    self._on_write_failure(changed)
                     raise
         except StorageError as error:
             self._complain(f"jobs cannot be stored for a restart: {error}")
@@ -99,14 +99,14 @@ class JobRecords:
     async def _write_now(self, changed: dict[str, Job | None]) -> None:
         async with self._lock:
             rows = [self._row(job) for job in changed.values() if job is not None]
-            gone = [identifier for identifier, job in changed.items() if job is None]
-            self._refused(await self._table.write(rows, gone))
+            deleted_ids = [identifier for identifier, job in changed.items() if job is None]
+            self._on_lost_jobs(await self._table.write(rows, deleted_ids))
 
-    def _not_written(self, changed: dict[str, Job | None]) -> None:
+    def _on_write_failure(self, changed: dict[str, Job | None]) -> None:
         """Handle a failure to write these jobs."""
 
-    def _refused(self, identifiers: set[str]) -> None:
-        """Handle the rejection of a write, because other processes have taken over these jobs."""
+    def _on_lost_jobs(self, identifiers: set[str]) -> None:
+        """Handle jobs that were not written, because other processes have taken them over."""
 
     def _row(self, job: Job) -> JobRow:
         return JobRow(job.id, self._holder, job_record(job))
@@ -114,7 +114,7 @@ class JobRecords:
     def _restored(self, row: JobRow) -> Job:
         record = row.record
         error, feed = record.error, None if record.is_task else CallFeed()
-        problem = None if error is None else ProtocolError(error.code, error.message, error.data)
+        protocol_error = None if error is None else ProtocolError(error.code, error.message, error.data)
         if feed is not None:
             feed.stdout(record.stdout)
             feed.stderr(record.stderr)
@@ -132,7 +132,7 @@ class JobRecords:
             peer=record.peer,
             owner=record.owner,
             stop=lambda _: None,
-            ending=JobEnding(record.result, problem),
+            ending=JobEnding(record.result, protocol_error),
             started=record.started,
             session=record.session,
             exit_code=record.exit_code,

@@ -21,11 +21,11 @@ from mcpdesk.protocol import codec, job_shapes, shaping
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.outlet import NullOutlet
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.background.repeatable_calls import packed
+from mcpdesk.server.background.repeatable_calls import encode_call
 from mcpdesk.server.calls import outcomes
-from mcpdesk.server.calls.outcomes import ToolOutcome, unfit_error
+from mcpdesk.server.calls.outcomes import ToolOutcome, invalid_arguments_error
 from mcpdesk.server.calls.running_call import Call
-from mcpdesk.server.calls.threads.running_code import note_left_job
+from mcpdesk.server.calls.threads.running_code import note_running_code_of_job
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import ToolOptions
@@ -53,10 +53,10 @@ def job_roots(server: Server) -> tuple[Path, ...]:
 
     File names are relative to the first folder.
     """
-    folder = () if server.folder is None else (server.folder,)
+    server_folder = () if server.folder is None else (server.folder,)
     hosted = server.hosted
-    own = () if hosted is None else (hosted.call_folders.root, hosted.outputs)
-    return folder + own + server.limits.output_dirs
+    job_folders = () if hosted is None else (hosted.call_folders.root, hosted.outputs)
+    return server_folder + job_folders + server.limits.output_dirs
 
 
 def output_chars(server: Server) -> int:
@@ -71,17 +71,17 @@ async def recorded_output(server: Server, body: JSONObject) -> tuple[ProducedFil
     A result may name any path, but only files in the server's folder for outputs are returned.
     """
     structured, hosted = body.get("structuredContent"), server.hosted
-    named = structured.get("output_file") if isinstance(structured, dict) else None
-    if hosted is None or not isinstance(named, str) or Path(named).parent != hosted.outputs:
+    output_path = structured.get("output_file") if isinstance(structured, dict) else None
+    if hosted is None or not isinstance(output_path, str) or Path(output_path).parent != hosted.outputs:
         return ()
-    files = await asyncio.to_thread(downloads.record_files, (Path(named),), (hosted.outputs,))
+    files = await asyncio.to_thread(downloads.record_files, (Path(output_path),), (hosted.outputs,))
     return tuple(replace(file, is_output=True) for file in files)
 
 
 async def store_output(
     server: Server, store: JobStore, call: Call, tool: Tool, body: JSONObject
 ) -> Job | None:
-    """Store the full output of a call that was answered at once, as a finished job.
+    """Store the full output of a call as a finished job. The call was answered at once.
 
     Return None if the result has the whole output, or if no more jobs can be stored.
     """
@@ -117,19 +117,21 @@ async def store_output(
     return job
 
 
-class _Turns(NullOutlet):
-    """Outlet for the messages of a job. A handler that reports constantly must let other tasks run."""
+class _YieldingOutlet(NullOutlet):
+    """Outlet that drops the messages of a job. If a handler reports constantly, `drain` lets other tasks
+    run.
+    """
 
     must_drain = True
 
     def __init__(self) -> None:
-        self._turned = time.monotonic()
+        self._last_turn = time.monotonic()
 
     async def drain(self) -> None:
         """Let other tasks run if the job has occupied the loop for `MAX_TURN_S` seconds."""
-        if time.monotonic() - self._turned > MAX_TURN_S:
+        if time.monotonic() - self._last_turn > MAX_TURN_S:
             await asyncio.sleep(0)
-            self._turned = time.monotonic()
+            self._last_turn = time.monotonic()
 
 
 class JobWork:
@@ -152,7 +154,14 @@ class JobWork:
         self._run_tool, self._refuse = run, refuse
         # The request is already answered. It has no stream for reports, and its client cannot be asked.
         self._call = Call(
-            first.id, first.method, params, first.terms, _Turns(), first.transport, first.peer, first.headers
+            first.id,
+            first.method,
+            params,
+            first.terms,
+            _YieldingOutlet(),
+            first.transport,
+            first.peer,
+            first.headers,
         )
         self._call.opening, self._call.principal = first.opening, first.principal
         self._call.connection, self._call.span = first.connection, first.span
@@ -179,7 +188,7 @@ class JobWork:
             raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
         job.session = session_mark((call.headers or {}).get("mcp-session-id", ""))
         if self._tool.resume and store.shared is not None:
-            job.request = packed(call, call.params)
+            job.request = encode_call(call, call.params)
         try:
             await store.confirm(job)
         except StorageError as error:
@@ -191,14 +200,15 @@ class JobWork:
         """Queue the job, which runs when a slot is free."""
         call, job.stop = self._call, self._call.end
         call.feed = job.feed
-        # Set before the first step, because the job may be ended before that.
-        turn = store.turn(job.server, self._server.limits.jobs_at_once)
-        call.task = store.run(job, self._run(job, store, turn))
+        # `stop` and `task` are set before the first step of the task, because a client may end the job before
+        # it.
+        slot = store.turn(job.server, self._server.limits.jobs_at_once)
+        call.task = store.run(job, self._run(job, store, slot))
 
-    async def _run(self, job: Job, store: JobStore, turn: asyncio.Semaphore) -> None:
+    async def _run(self, job: Job, store: JobStore, slot: asyncio.Semaphore) -> None:
         call = self._call
         try:
-            async with turn:
+            async with slot:
                 store.begin(job)
                 await self._work(job, store)
         except asyncio.CancelledError:
@@ -209,14 +219,14 @@ class JobWork:
             call.stop = call.stop or "finished"
             call.undo_cancellation()
             call.task = None
-            note_left_job(call.running, job, store)
+            note_running_code_of_job(call.running, job, store)
 
     async def _work(self, job: Job, store: JobStore) -> None:
         try:
-            ended = await self._run_tool(self._call)
-            if ended.failures:
-                raise unfit_error(self._tool, ended)
-            await self._complete(job, store, ended.body)
+            outcome = await self._run_tool(self._call)
+            if outcome.failures:
+                raise invalid_arguments_error(self._tool, outcome)
+            await self._complete(job, store, outcome.body)
         except Exception as error:  # nothing else would end the job
             self._fail(job, store, await self._refuse(self._call, error))
 
@@ -242,11 +252,15 @@ class JobWork:
         try:
             revision, schema = self._call.terms.revision, self._tool.output_schema
             encoded = codec.encode(shaping.tool_result(body, revision, schema))
-        except LocalProtocolError as reason:
-            failed = outcomes.failed(
-                f"{self._tool.name} returned a value that cannot be sent: {reason.message}"
+        except LocalProtocolError as encoding_error:
+            error_body = outcomes.failed(
+                f"{self._tool.name} returned a value that cannot be sent: {encoding_error.message}"
             )
-            encoded, status, message = codec.encode(failed), TaskStatus.FAILED, failed["content"][0]["text"]
+            encoded, status, message = (
+                codec.encode(error_body),
+                TaskStatus.FAILED,
+                error_body["content"][0]["text"],
+            )
         try:
             store.finish(job, status, JobEnding(encoded, error), message)
         except NoRoom:

@@ -52,11 +52,11 @@ class ProtocolTasks:
         """Tasks that are not stored yet, by id."""
         self._offers = offers
         self._refuse = refuse
-        self._works: dict[str, TaskWork] = {}
+        self._task_works: dict[str, TaskWork] = {}
 
     def share(self, base: ProtocolTasks) -> None:
-        """Use the running tasks of `base`, which serves the same server with all tools."""
-        self._works = base._works
+        """Share the running tasks of `base`, which serves the same server with all tools."""
+        self._task_works = base._task_works
 
     def is_asked_for(self, call: Call, tool: Tool) -> bool:
         """Return True if the caller asks for a task and the server offers tasks. Only for the core design.
@@ -99,8 +99,8 @@ class ProtocolTasks:
 
         Raises: StorageError; the task is then dropped.
         """
-        begun = body["task"] if isinstance(body.get("task"), dict) else body
-        job = self._unconfirmed.pop(str(begun.get("taskId")), None)
+        task_fields = body["task"] if isinstance(body.get("task"), dict) else body
+        job = self._unconfirmed.pop(str(task_fields.get("taskId")), None)
         if job is not None:
             await self._jobs.confirm(job)
         return body
@@ -116,7 +116,7 @@ class ProtocolTasks:
 
         async def follow() -> None:
             try:
-                await operation.follow(call, {}, run)
+                await operation.run_or_resume(call, {}, run)
             except ProtocolError as error:
                 TaskWork(job, operation, self._jobs, self._refuse, lambda: None).fail(error)
 
@@ -130,7 +130,7 @@ class ProtocolTasks:
     async def update(self, call: Call) -> JSONObject:
         """Accept answers to the questions of a task."""
         job = await self._find_task(call)
-        work = self._works.get(job.id)
+        work = self._task_works.get(job.id)
         if work is not None:
             try:
                 work.accept(call.params["inputResponses"])
@@ -161,7 +161,7 @@ class ProtocolTasks:
     async def result(self, call: Call) -> JSONObject:
         """Wait for a task and return the result of its call."""
         job = await self._find_task(call)
-        work = self._works.get(job.id)
+        work = self._task_works.get(job.id)
         if work is not None and not job.is_over:
             await work.attend(call, self._server.limits.question_timeout_s)
         elif not job.is_over and self._records is not None:
@@ -175,36 +175,38 @@ class ProtocolTasks:
         body: JSONObject = codec.decode(job.ending.result)
         return body | {"_meta": (body.get("_meta") or {}) | task_shapes.related(job.id)}
 
-    async def listed(self, call: Call) -> JSONObject:
+    async def list_tasks(self, call: Call) -> JSONObject:
         """Return a page of the caller's tasks, oldest first. Anonymous callers have no tasks."""
-        after = _parse_cursor(call.params.get("cursor"))
+        cursor_key = _parse_cursor(call.params.get("cursor"))
         owner, name = call.owner, self._server.name
         jobs = {job.id: job for job in self._jobs.owned(name, owner)} if owner else {}
         if owner and self._records is not None:
             jobs = {job.id: job for job in await self._records.listed(owner, is_task=True)} | jobs
-        ordered = sorted(map(_position, jobs.values()))
-        rest = [jobs[identifier] for created, identifier in ordered if (created, identifier) > after]
-        page = rest[: self._server.limits.page_size]
+        sort_keys = sorted(map(_sort_key, jobs.values()))
+        remaining = [
+            jobs[identifier] for created, identifier in sort_keys if (created, identifier) > cursor_key
+        ]
+        page = remaining[: self._server.limits.page_size]
         body: JSONObject = {"tasks": [task_shapes.core(job) for job in page]}
-        return body | {"nextCursor": _cursor(page[-1])} if len(page) < len(rest) else body
+        return body | {"nextCursor": _cursor(page[-1])} if len(page) < len(remaining) else body
 
-    async def watched(self, call: Call, asked: JSONObject) -> list[Job]:
+    async def tasks_to_watch(self, call: Call, filters: JSONObject) -> list[Job]:
         """Return the existing tasks among the ids in a subscription.
 
         Raises: RemoteProtocolError for invalid ids (-32602) and without the extension (-32021); StorageError.
         """
-        named = asked.get("taskIds")
-        if not named or not self._offers.is_offered("tasks"):
+        task_ids = filters.get("taskIds")
+        if not task_ids or not self._offers.is_offered("tasks"):
             return []
-        if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
+        if not isinstance(task_ids, list) or not all(isinstance(each, str) for each in task_ids):
             raise invalid_params("notifications.taskIds must be a list of task ids")
         if not client_questions.declares_tasks(call.terms):
             raise task_shapes.missing_extension("notifications.taskIds")
-        names = list(dict.fromkeys(named))
-        jobs = {each: self._jobs.get(each, self._server.name, call.owner) for each in names}
-        other_tasks = [each for each, job in jobs.items() if job is None]
-        if other_tasks and self._records is not None:
-            jobs |= zip(other_tasks, await self._records.find_all(other_tasks, call.owner), strict=True)
+        unique_ids = list(dict.fromkeys(task_ids))
+        jobs = {each: self._jobs.get(each, self._server.name, call.owner) for each in unique_ids}
+        unknown_ids = [each for each, job in jobs.items() if job is None]
+        if unknown_ids and self._records is not None:
+            jobs |= zip(unknown_ids, await self._records.find_all(unknown_ids, call.owner), strict=True)
         return [job for job in jobs.values() if job is not None]
 
     def watch(self, jobs: Sequence[Job], notify: Callable[[JSONObject], None]) -> WatchedTasks:
@@ -213,7 +215,7 @@ class ProtocolTasks:
 
     def detailed(self, job: Job) -> JSONObject:
         """Return a task in the format of the extension, with its result, error and pending questions."""
-        work = self._works.get(job.id)
+        work = self._task_works.get(job.id)
         requests: JSONObject = work.requests if work is not None else codec.decode(job.asked or b"{}")
         return task_shapes.detailed(job, job.ending.result, job.ending.error, requests)
 
@@ -241,20 +243,20 @@ class ProtocolTasks:
         if self._jobs.shared is not None:
             self._unconfirmed[job.id] = job
             if tool.resume:
-                from mcpdesk.server.background.repeatable_calls import packed
+                from mcpdesk.server.background.repeatable_calls import encode_call
 
-                job.request = packed(
+                job.request = encode_call(
                     call, {key: call.params[key] for key in STORED_PARAMS if key in call.params}
                 )
         self._follow(job, call.round)
 
     def _follow(self, job: Job, operation: RoundOperation) -> None:
-        over = partial(self._works.pop, job.id, None)
+        on_end = partial(self._task_works.pop, job.id, None)
         from mcpdesk.server.background.task_work import TaskWork
 
         if self._services.watch is not None:
             self._services.watch.follow(self._server, operation.call, job)
-        work = self._works[job.id] = TaskWork(job, operation, self._jobs, self._refuse, over)
+        work = self._task_works[job.id] = TaskWork(job, operation, self._jobs, self._refuse, on_end)
         work.begin()
 
     @property
@@ -271,28 +273,28 @@ class ProtocolTasks:
         is_stateless, owner = call.terms.revision.is_stateless, call.owner
         if is_stateless and not client_questions.declares_tasks(call.terms):
             raise task_shapes.missing_extension(call.method)
-        # A task without an owner belongs to the extension, where knowing its id is enough.
-        is_known = is_stateless or bool(owner)
-        job = self._jobs.get(call.params["taskId"], self._server.name, owner) if is_known else None
-        if job is None and is_known and self._records is not None:
+        # Only tasks of the extension may lack an owner. Any caller that knows their id may use them.
+        may_find = is_stateless or bool(owner)
+        job = self._jobs.get(call.params["taskId"], self._server.name, owner) if may_find else None
+        if job is None and may_find and self._records is not None:
             job = await self._records.find(call.params["taskId"], owner)
         if job is None:
             raise invalid_params("Unknown task: it never existed, has expired, or is not yours")
         return job
 
 
-def _ttl_s(call: Call, most_s: float | None) -> float | None:
-    wanted = None if call.terms.revision.is_stateless else task_shapes.asked_ttl_s(call.params)
-    if wanted is None or most_s is None:
-        return most_s if wanted is None else wanted
-    return min(wanted, most_s)
+def _ttl_s(call: Call, max_s: float | None) -> float | None:
+    requested_s = None if call.terms.revision.is_stateless else task_shapes.asked_ttl_s(call.params)
+    if requested_s is None or max_s is None:
+        return max_s if requested_s is None else requested_s
+    return min(requested_s, max_s)
 
 
 def _not_found(reason: str) -> RemoteProtocolError:
     return RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, reason)
 
 
-def _position(job: Job) -> tuple[float, str]:
+def _sort_key(job: Job) -> tuple[float, str]:
     """Return the sort key of a task in a list."""
     return job.created, job.id
 

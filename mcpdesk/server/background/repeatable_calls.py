@@ -41,8 +41,8 @@ class RepeatableCall(Struct, frozen=True, omit_defaults=True):
         return call
 
 
-def packed(call: Call, params: dict[str, Any]) -> bytes:
-    """Encode a call with these parameters. Empty if the call is too large to run again."""
+def encode_call(call: Call, params: dict[str, Any]) -> bytes:
+    """Encode a call with these parameters. Return empty bytes if the call is too large to run again."""
     terms = call.terms
     repeatable = RepeatableCall(
         params,
@@ -57,8 +57,8 @@ def packed(call: Call, params: dict[str, Any]) -> bytes:
     return encoded if len(encoded) <= MAX_BYTES else b""
 
 
-def unpacked(request: bytes) -> RepeatableCall | None:
-    """Decode a stored call. None if another version of the program wrote the call."""
+def decode_call(request: bytes) -> RepeatableCall | None:
+    """Decode a stored call. Return None if another version of the program wrote the call."""
     try:
         repeatable = msgspec.msgpack.decode(request, type=RepeatableCall)
     except msgspec.MsgspecError:

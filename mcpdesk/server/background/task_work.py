@@ -18,7 +18,7 @@ from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.asks.rounds import Follower, RoundOperation
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.running_call import Call
-from mcpdesk.server.calls.threads.running_code import note_left_job
+from mcpdesk.server.calls.threads.running_code import note_running_code_of_job
 
 if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import ClientQuestion
@@ -30,20 +30,25 @@ Refuse = Callable[[Call, Exception], Awaitable[ProtocolError]]
 
 
 class TaskWork:
-    """Follows one handler. Its questions and its result become the state of its job."""
+    """Follows one handler, and stores its questions and its result in its job."""
 
     def __init__(
-        self, job: Job, round_: RoundOperation, store: JobStore, refuse: Refuse, over: Callable[[], object]
+        self,
+        job: Job,
+        operation: RoundOperation,
+        store: JobStore,
+        refuse: Refuse,
+        release: Callable[[], object],
     ) -> None:
         self.job = job
-        self._over = over
-        self._round = round_
+        self._release = release
+        self._operation = operation
         self._store = store
         self._refuse = refuse
-        self._call = round_.call
+        self._call = operation.call
         self._is_core = not self._call.terms.revision.is_stateless
         self._last_status = job.status
-        self._asked: set[str] = set()
+        self._asked_keys: set[str] = set()
         """Keys of the questions that were sent to the client and are not answered. Only for tasks of
         2025-11-25.
         """
@@ -55,29 +60,29 @@ class TaskWork:
         body = task_shapes.created(self.job, self._call.terms)
         follower = Follower(self.on_questions, self.on_message, self.on_end)
         if self._is_core:
-            self.job.listen(self._announce)
-            self._round.detach(body, follower, self._outlet, task_shapes.related(self.job.id))
+            self.job.listen(self._notify_status)
+            self._operation.detach(body, follower, self._outlet, task_shapes.related(self.job.id))
         else:
             # In the tasks extension of 2026-07-28, tasks send neither progress nor log messages.
             self._call.progress_token = None
-            self._round.detach(body, follower, NULL_OUTLET, None)
+            self._operation.detach(body, follower, NULL_OUTLET, None)
         self.on_questions()
 
     @property
     def requests(self) -> JSONObject:
         """Pending questions in wire form, by key."""
-        return self._round.requests()
+        return self._operation.requests()
 
     def accept(self, answers: dict[str, Any]) -> None:
         """Accept answers of the client. Raises: ValueError for an invalid answer."""
-        self._round.accept(answers)
+        self._operation.accept(answers)
         self.on_questions()
 
     def on_questions(self) -> None:
         """Update the job, because the pending questions of the handler changed."""
         if self._store.shared is not None and not self._is_core:
             self.job.asked = codec.encode(self.requests)
-        self._store.wait_for_input(self.job, waits=bool(self._round.questions()))
+        self._store.wait_for_input(self.job, waits=bool(self._operation.questions()))
 
     def on_message(self, message: str) -> None:
         """Store a message of the handler."""
@@ -85,8 +90,8 @@ class TaskWork:
 
     def on_end(self, work: asyncio.Task[JSONObject]) -> None:
         """Store the outcome of the handler."""
-        self._over()
-        note_left_job(self._call.running, self.job, self._store)
+        self._release()
+        note_running_code_of_job(self._call.running, self.job, self._store)
         if work.cancelled():
             self._store.cancel(self.job, self._call.stop)
             return
@@ -94,8 +99,8 @@ class TaskWork:
         if error is None:
             self._complete(work.result())
         else:
-            known = error if isinstance(error, Exception) else RuntimeError(outcomes.described(error))
-            self._fail_task = asyncio.get_running_loop().create_task(self._fail(known))
+            exception = error if isinstance(error, Exception) else RuntimeError(outcomes.described(error))
+            self._fail_task = asyncio.get_running_loop().create_task(self._fail(exception))
 
     async def _fail(self, error: Exception) -> None:
         self.fail(await self._refuse(self._call, error))
@@ -103,38 +108,40 @@ class TaskWork:
     async def attend(self, call: Call, limit_s: float) -> None:
         """Wait until the task has ended. Questions go to the client on the stream of this request."""
         changed = asyncio.Event()
-        asking: dict[str, asyncio.Task[None]] = {}
+        question_tasks: dict[str, asyncio.Task[None]] = {}
         with ExitStack() as stack:
             stack.callback(self.job.listen(changed.set))
             stack.enter_context(self._outlet.through(call.outlet))
             try:
                 while not (self.job.is_over or self.job.is_lost):
                     changed.clear()
-                    questions = self._round.questions()
-                    for name in asking.keys() - questions.keys():
-                        asking.pop(name).cancel()  # the handler no longer waits for this answer
+                    questions = self._operation.questions()
+                    for name in question_tasks.keys() - questions.keys():
+                        question_tasks.pop(name).cancel()  # the handler no longer waits for this answer
                     for name, question in questions.items():
-                        if name not in self._asked:
-                            asking[name] = self._ask(call, name, question, limit_s)
+                        if name not in self._asked_keys:
+                            question_tasks[name] = self._ask(call, name, question, limit_s)
                     with suppress(TimeoutError):
                         async with asyncio.timeout(KEEP_ALIVE_S):
                             await changed.wait()
                             continue
                     call.outlet.keep_alive()
             finally:
-                for each in asking.values():
+                for each in question_tasks.values():
                     each.cancel()
-                await asyncio.gather(*asking.values(), return_exceptions=True)
+                await asyncio.gather(*question_tasks.values(), return_exceptions=True)
 
     def _ask(
         self, call: Call, name: str, question: ClientQuestion[Any], limit_s: float
     ) -> asyncio.Task[None]:
-        self._asked.add(name)
-        task = asyncio.get_running_loop().create_task(self._answered(call, name, question, limit_s))
-        task.add_done_callback(lambda _: self._asked.discard(name))
+        self._asked_keys.add(name)
+        task = asyncio.get_running_loop().create_task(self._ask_and_resolve(call, name, question, limit_s))
+        task.add_done_callback(lambda _: self._asked_keys.discard(name))
         return task
 
-    async def _answered(self, call: Call, name: str, question: ClientQuestion[Any], limit_s: float) -> None:
+    async def _ask_and_resolve(
+        self, call: Call, name: str, question: ClientQuestion[Any], limit_s: float
+    ) -> None:
         """Ask a question on the stream of a request, and give the answer to the handler."""
         meta = {"_meta": task_shapes.related(self.job.id)}
         assert call.requests is not None
@@ -142,7 +149,7 @@ class TaskWork:
             answer = await call.ask_client(replace(question, params=question.params | meta), limit_s)
         except ClientError as error:
             answer = error
-        self._round.resolve(name, answer)
+        self._operation.resolve(name, answer)
         self.on_questions()
 
     def _complete(self, body: JSONObject) -> None:
@@ -170,7 +177,7 @@ class TaskWork:
         if requests is not None and requests.push is not None:
             requests.push(message)
 
-    def _announce(self) -> None:
+    def _notify_status(self) -> None:
         """Notify the client that the status changed. Only for tasks of 2025-11-25."""
         if self.job.status is self._last_status:
             return
@@ -184,28 +191,30 @@ def _first_text(body: JSONObject) -> str:
 
 
 class TaskOutlet:
-    """Outlet for the handler of a task. Its request is answered, so it has no stream of its own.
+    """Outlet for the handler of a task. The request that created the task has no stream, because it is
+    answered.
 
-    `push` sends messages that belong to no request. Source: MCP basic/utilities/tasks of 2025-11-25.
+    Messages use the stream of a request that waits for the result, if any. Otherwise `push` sends messages
+    that belong to no request. Source: MCP basic/utilities/tasks of 2025-11-25.
     """
 
     may_send = must_drain = True
 
     def __init__(self, push: Callable[[bytes], None]) -> None:
         self._push = push
-        self._waiting: list[Outlet] = []
+        self._waiting_outlets: list[Outlet] = []
 
     def send(self, message: bytes) -> None:
         """Send a message on exactly one stream."""
-        if self._waiting:
-            self._waiting[-1].send(message)
+        if self._waiting_outlets:
+            self._waiting_outlets[-1].send(message)
         else:
             self._push(message)
 
     async def drain(self) -> None:
         """Wait until the stream in use can accept more."""
-        if self._waiting:
-            await self._waiting[-1].drain()
+        if self._waiting_outlets:
+            await self._waiting_outlets[-1].drain()
         else:
             await asyncio.sleep(0)
 
@@ -229,8 +238,8 @@ class TaskOutlet:
         if not outlet.may_send:
             yield
             return
-        self._waiting.append(outlet)
+        self._waiting_outlets.append(outlet)
         try:
             yield
         finally:
-            self._waiting.remove(outlet)
+            self._waiting_outlets.remove(outlet)

@@ -18,7 +18,7 @@ CHECK_PERIOD_S = 0.5
 
 
 class WatchedTasks:
-    """Reports the state of tasks at the start of the block, and after each change."""
+    """Context manager that reports the state of tasks when its block begins, and after each change."""
 
     def __init__(
         self,
@@ -31,54 +31,58 @@ class WatchedTasks:
         `records`.
         """
         self._jobs, self._store, self._records, self._notify = jobs, store, records, notify
-        self._elsewhere: dict[str, Job] = {}
+        self._remote_tasks: dict[str, Job] = {}
         """Tasks of other processes, in the state that was reported last."""
         self._stack = ExitStack()
-        self._look_task: asyncio.Task[None] | None = None
+        self._poll_task: asyncio.Task[None] | None = None
 
     def __enter__(self) -> None:
         for job in self._jobs:
             if self._store.by_id(job.id) is job:
                 self._stack.callback(job.listen(lambda job=job: self._changed(job)))  # type: ignore[misc]
             else:
-                self._look_at(job)
+                self._start_polling(job)
             self._notify(job)
 
     def __exit__(self, *problem: object) -> None:
         self._stack.close()
-        if self._look_task is not None:
-            self._look_task.cancel()
+        if self._poll_task is not None:
+            self._poll_task.cancel()
 
     def _changed(self, job: Job) -> None:
         if job.is_lost:
-            self._look_at(job)  # another process has taken over the task
+            self._start_polling(job)  # another process has taken over the task
         else:
             self._notify(job)
 
-    def _look_at(self, job: Job) -> None:
+    def _start_polling(self, job: Job) -> None:
         if self._records is None or job.is_over:
             return
-        self._elsewhere[job.id] = job
-        if self._look_task is None or self._look_task.done():
-            self._look_task = asyncio.get_running_loop().create_task(self._look(self._records))
+        self._remote_tasks[job.id] = job
+        if self._poll_task is None or self._poll_task.done():
+            self._poll_task = asyncio.get_running_loop().create_task(self._poll(self._records))
 
-    async def _look(self, records: SharedJobRecords) -> None:
-        while self._elsewhere:
+    async def _poll(self, records: SharedJobRecords) -> None:
+        while self._remote_tasks:
             await asyncio.sleep(CHECK_PERIOD_S)
-            remote_tasks = list(self._elsewhere.values())
+            last_states = list(self._remote_tasks.values())
             try:
-                jobs = await records.find_all([each.id for each in remote_tasks], remote_tasks[0].owner)
+                current_states = await records.find_all(
+                    [each.id for each in last_states], last_states[0].owner
+                )
             except StorageError:
                 continue  # changes are reported when the shared store responds again
-            for before, now in zip(remote_tasks, jobs, strict=True):
-                if now is not None and _seen(now) != _seen(before):
-                    self._notify(now)
-                if now is None or now.is_over:
-                    del self._elsewhere[before.id]
+            for last_state, current_state in zip(last_states, current_states, strict=True):
+                if current_state is not None and _reported_properties(current_state) != _reported_properties(
+                    last_state
+                ):
+                    self._notify(current_state)
+                if current_state is None or current_state.is_over:
+                    del self._remote_tasks[last_state.id]
                 else:
-                    self._elsewhere[before.id] = now
+                    self._remote_tasks[last_state.id] = current_state
 
 
-def _seen(job: Job) -> tuple[object, ...]:
+def _reported_properties(job: Job) -> tuple[object, ...]:
     """Return the properties of a task whose changes are reported."""
     return job.status, job.message, job.updated, job.asked

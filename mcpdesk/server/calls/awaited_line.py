@@ -1,4 +1,4 @@
-"""Source line that a running call awaits. It is found through coroutines, tasks and threads."""
+"""Search for the source line that a running call awaits, through coroutines, tasks and threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FOLLOWED_TYPES = (Future, TaskGroup, dict, list, set, tuple)
 """Types that may contain tasks."""
 _MAX_LEVELS = 4
 """Maximum depth of nested containers that are searched for tasks."""
-Place = tuple[str, int]
+SourceLine = tuple[str, int]
 """File and line number, counted from 1."""
 
 
@@ -35,73 +35,73 @@ def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
     """
     if task is None or folder is None:
         return ""
-    own = _author_positions(task, folder, {task})
-    if not own:
+    folder_lines = _folder_lines(task, folder, {task})
+    if not folder_lines:
         return ""
-    file, line = own[-1]
+    file, line = folder_lines[-1]
     linecache.checkcache(file)
     code = linecache.getline(file, line).strip()
     return f"{Path(file).relative_to(folder)}:{line}{f' · {code}' if code else ''}"
 
 
-def _author_positions(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Place]:
+def _folder_lines(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[SourceLine]:
     """Return the lines of the folder that a task executes, innermost last. `seen` has the tasks that were
     already examined.
     """
-    frames, waiting = _awaited(task.get_coro())
-    places = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in frames]
+    frames, awaited_object = _coroutine_frames(task.get_coro())
+    lines = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in frames]
     if thread_id := WORKERS.thread_of(task):
-        places += _in_thread(thread_id)
-    own = [position for position in places if Path(position[0]).is_relative_to(folder)]
+        lines += _thread_lines(thread_id)
+    folder_lines = [position for position in lines if Path(position[0]).is_relative_to(folder)]
     if len(seen) < MAX_CHAIN_LENGTH:
         handler = LOOP_TASKS.get(task)
-        behind = _tasks_behind([waiting, *_waited_for(frames)])
-        for other in behind if handler is None else (handler, *behind):
-            if other not in seen and not other.done():
-                seen.add(other)
-                if inner := _author_positions(other, folder, seen):
-                    return own + inner
-    return own
+        awaited_tasks = _tasks_behind([awaited_object, *_asyncio_locals(frames)])
+        for awaited_task in awaited_tasks if handler is None else (handler, *awaited_tasks):
+            if awaited_task not in seen and not awaited_task.done():
+                seen.add(awaited_task)
+                if inner_lines := _folder_lines(awaited_task, folder, seen):
+                    return folder_lines + inner_lines
+    return folder_lines
 
 
-def _awaited(waiting: Any) -> tuple[list[FrameType], Any]:
+def _coroutine_frames(awaitable: Any) -> tuple[list[FrameType], Any]:
     """Return the frames of a coroutine and of those it awaits, and the object awaited last."""
     frames = list[FrameType]()
     for _ in range(MAX_CHAIN_LENGTH):
-        if isinstance(waiting, CoroutineType):
-            frame, waiting = waiting.cr_frame, waiting.cr_await
-        elif isinstance(waiting, GeneratorType):
-            frame, waiting = waiting.gi_frame, waiting.gi_yieldfrom
+        if isinstance(awaitable, CoroutineType):
+            frame, awaitable = awaitable.cr_frame, awaitable.cr_await
+        elif isinstance(awaitable, GeneratorType):
+            frame, awaitable = awaitable.gi_frame, awaitable.gi_yieldfrom
         else:
             break
         if frame is not None:  # otherwise the coroutine has just ended
             frames.append(frame)
-    return frames, waiting
+    return frames, awaitable
 
 
-def _waited_for(frames: Sequence[FrameType]) -> list[Any]:
+def _asyncio_locals(frames: Sequence[FrameType]) -> list[Any]:
     """Return local variables of the innermost asyncio frames, for example a task group or futures."""
-    inner = takewhile(
+    asyncio_frames = takewhile(
         lambda frame: frame.f_globals.get("__name__", "").startswith("asyncio."), reversed(frames)
     )
-    return [value for frame in inner for value in frame.f_locals.values()]
+    return [value for frame in asyncio_frames for value in frame.f_locals.values()]
 
 
 def _tasks_behind(roots: Sequence[Any]) -> Iterator[Task[Any]]:
     """Yield the tasks that an object waits for, in a future, in gathered futures or in a task group."""
     level = list(roots)
     for _ in range(_MAX_LEVELS):
-        below = list[Any]()
-        for one in level:
-            if isinstance(one, Task):
-                yield one
-            elif isinstance(one, _FOLLOWED_TYPES) or type(one).__name__ == "FutureIter":
-                below += gc.get_referents(one)[:MAX_CHAIN_LENGTH]
-        level = below
-    yield from (one for one in level if isinstance(one, Task))
+        next_level = list[Any]()
+        for item in level:
+            if isinstance(item, Task):
+                yield item
+            elif isinstance(item, _FOLLOWED_TYPES) or type(item).__name__ == "FutureIter":
+                next_level += gc.get_referents(item)[:MAX_CHAIN_LENGTH]
+        level = next_level
+    yield from (item for item in level if isinstance(item, Task))
 
 
-def _in_thread(thread_id: int) -> Iterator[Place]:
+def _thread_lines(thread_id: int) -> Iterator[SourceLine]:
     """Yield the lines that a thread executes, innermost last. This parses the output of `faulthandler`,
     because no other module offers the lines of a running thread.
     """

@@ -1,6 +1,7 @@
 """Counts, outcomes and durations of calls, by tool and by peer.
 
-Labels are names of registered tools, and their number is limited. Text from a caller never becomes a label.
+Labels are names of registered tools, and their number is limited. A text that a caller sends never becomes a
+label.
 """
 
 from __future__ import annotations
@@ -54,28 +55,28 @@ class ToolFigure:
         """
         self.outcomes[outcome] += 1
         if began is not None:
-            took_s = monotonic() - began
-            self.counts[bisect_left(DURATION_BOUNDS, took_s)] += 1
-            self.total_s += took_s
+            duration_s = monotonic() - began
+            self.counts[bisect_left(DURATION_BOUNDS, duration_s)] += 1
+            self.total_s += duration_s
 
 
 class ToolFigures:
     """Figures of one server's tools."""
 
     def __init__(self) -> None:
-        self._of: dict[str, ToolFigure] = {}
+        self._by_tool: dict[str, ToolFigure] = {}
 
     def of(self, tool: str) -> ToolFigure:
         """Return the figures of a registered tool."""
-        figure = self._of.get(tool)
+        figure = self._by_tool.get(tool)
         if figure is None:
-            if len(self._of) >= MAX_TOOLS:
+            if len(self._by_tool) >= MAX_TOOLS:
                 tool = OTHER
-            figure = self._of.setdefault(tool, ToolFigure())
+            figure = self._by_tool.setdefault(tool, ToolFigure())
         return figure
 
     def __iter__(self) -> Iterator[tuple[str, ToolFigure]]:
-        return iter(self._of.items())
+        return iter(self._by_tool.items())
 
 
 class Latency:
@@ -105,18 +106,18 @@ class Latency:
         self.count += 1
         self.total_s += seconds
 
-    def join(self, other: Latency) -> None:
+    def add_calls_of(self, other: Latency) -> None:
         """Add the calls of another peer."""
         self._latest.extend(other._latest[-RECENT_DURATIONS:])
         del self._latest[:-RECENT_DURATIONS]
         self.count += other.count
         self.total_s += other.total_s
 
-    def at(self, share: float) -> float | None:
+    def quantile(self, share: float) -> float | None:
         """Return the quantile `share` in seconds, or None before the first call."""
-        return at(sorted(self), share)
+        return quantile(sorted(self), share)
 
 
-def at(ordered: list[float], share: float) -> float | None:
+def quantile(sorted_s: list[float], share: float) -> float | None:
     """Return the quantile `share` of sorted seconds, or None if the list is empty."""
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
+    return sorted_s[min(len(sorted_s) - 1, int(share * len(sorted_s)))] if sorted_s else None

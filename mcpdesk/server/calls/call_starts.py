@@ -11,72 +11,70 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-ROUND_S = 0.02
+TURN_S = 0.02
 """Seconds for which calls may begin before the loop must do other work."""
 MAX_AT_ONCE = 64
 """Maximum number of calls that begin in one turn of the loop."""
-FREE_ROUNDS = 8
-"""After a slow turn of the loop, no call begins for this number of turns, so that the loop can handle
-requests.
-"""
+IDLE_TURNS = 8
+"""Number of turns after a slow turn in which no call begins, so that the loop can handle requests."""
 
 
 class CallStarts:
     """Starts calls in their order of arrival. Use it on one loop."""
 
-    def __init__(self, woke: Callable[[], float] = lambda: float("-inf")) -> None:
-        """`woke` returns the monotonic time when the current turn of the loop began, if it is known."""
-        self._woke = woke
+    def __init__(self, turn_start: Callable[[], float] = lambda: float("-inf")) -> None:
+        """`turn_start` returns the monotonic time when the current turn of the loop began, if it is known."""
+        self._turn_start = turn_start
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._released = 0
         """Number of calls that may begin but have not begun."""
-        self._turned = float("-inf")
-        """Monotonic time when `_turn` ran last, after the loop had done other work."""
+        self._last_turn = float("-inf")
+        """Monotonic time of the last run of `_turn`."""
         self._batch = 1
         """Number of calls that begin in the next turn."""
-        self._free_rounds = 0
+        self._idle_turns = 0
         self._is_turning = False
 
     def may_begin(self) -> bool:
-        """Return True if a call may begin at once. If not, the call must await `turn`."""
+        """Return True if a call may begin at once. If not, the call must await `wait_for_turn`."""
         if self._waiting or self._released:
             return False
         now = monotonic()
-        return now - self._woke() < ROUND_S or now - self._turned < ROUND_S
+        return now - self._turn_start() < TURN_S or now - self._last_turn < TURN_S
 
-    async def turn(self) -> None:
+    async def wait_for_turn(self) -> None:
         """Wait until the loop has done other work."""
         loop = asyncio.get_running_loop()
-        released = loop.create_future()
-        self._waiting.append(released)
+        permission = loop.create_future()
+        self._waiting.append(permission)
         if not self._is_turning:
             self._is_turning = True
             loop.call_soon(self._turn, loop, monotonic())
         try:
-            await released
+            await permission
         finally:
-            if released.done() and not released.cancelled():
+            if permission.done() and not permission.cancelled():
                 self._released -= 1
 
-    def _turn(self, loop: asyncio.AbstractEventLoop, before: float) -> None:
+    def _turn(self, loop: asyncio.AbstractEventLoop, turn_start: float) -> None:
         """Let more calls begin in each turn of the loop. Their number doubles while turns are short.
 
-        `before` is the time when the turn began, or 0 if no call could begin in that turn.
+        `turn_start` is the time when the turn began, or 0 if no call could begin in that turn.
         """
-        self._turned = now = monotonic()
-        if before and now - before > ROUND_S:
-            self._batch, self._free_rounds = 1, FREE_ROUNDS
-        if self._free_rounds:
-            self._free_rounds -= 1
+        self._last_turn = now = monotonic()
+        if turn_start and now - turn_start > TURN_S:
+            self._batch, self._idle_turns = 1, IDLE_TURNS
+        if self._idle_turns:
+            self._idle_turns -= 1
             loop.call_soon(self._turn, loop, 0.0)
             return
-        room = self._batch
-        while self._waiting and room:
-            released = self._waiting.popleft()
-            if not released.done():
-                released.set_result(None)
+        remaining = self._batch
+        while self._waiting and remaining:
+            permission = self._waiting.popleft()
+            if not permission.done():
+                permission.set_result(None)
                 self._released += 1
-                room -= 1
+                remaining -= 1
         self._batch = min(2 * self._batch, MAX_AT_ONCE)
         self._is_turning = bool(self._waiting)
         if self._is_turning:

@@ -52,7 +52,7 @@ class CallContext:
     def request(self) -> RequestView:
         """Request as it arrived: headers or environment, peer, and claims of the token."""
         if self._request is None:
-            self._request = _view(self._call, self._services, self.server.access)
+            self._request = _request_view(self._call, self._services, self.server.access)
         return self._request
 
     @property
@@ -183,8 +183,8 @@ class Context(CallContext):
             params["total"] = total
         if message:  # revision 2024-11-05 has no `message`, but its clients ignore or show unknown members
             params["message"] = message
-        if call.round is not None and call.round.tag is not None:
-            params["_meta"] = call.round.tag
+        if call.round is not None and call.round.message_meta is not None:
+            params["_meta"] = call.round.message_meta
         outlet.send(codec.notification("notifications/progress", params))
         if outlet.must_drain:
             await outlet.drain()
@@ -199,7 +199,7 @@ class Context(CallContext):
             self._call.feed.produced((self.folder or Path.cwd()) / path)
 
     async def log(self, level: str, data: Any, logger: str = "") -> None:
-        """Log to the desk, and to the caller if the caller asked for messages of this level.
+        """Log to the desk, and to the caller if the caller wants messages of this level.
 
         Raises: RemoteProtocolError for an unknown level; the error lists the known levels.
         """
@@ -207,8 +207,8 @@ class Context(CallContext):
         text = data if isinstance(data, str) else codec.encode(data).decode()
         source = logger or self.tool or "server"
         self._services.log(level, source, text, "", self.server.name, self.trace.id, self._call.capture_key)
-        wanted = self._call.terms.log_level
-        if wanted is None or severity < wanted or self._call.stop:
+        min_severity = self._call.terms.log_level
+        if min_severity is None or severity < min_severity or self._call.stop:
             return
         params = {"level": level, "logger": logger or self.tool or self.server.name, "data": data}
         await self._notify("notifications/message", params)
@@ -222,10 +222,10 @@ class Context(CallContext):
         terms, requests = self._call.terms, self._call.requests
 
         def log(level: str, data: Any) -> bool:
-            wanted = terms.log_level
-            if requests is None or requests.push is None or wanted is None:
+            min_severity = terms.log_level
+            if requests is None or requests.push is None or min_severity is None:
                 return False
-            if log_level(level) >= wanted:
+            if log_level(level) >= min_severity:
                 params = {"level": level, "logger": logger, "data": data}
                 requests.push(codec.notification("notifications/message", params))
             return True
@@ -302,7 +302,7 @@ class Context(CallContext):
         return await self._ask_client(question_wording.form(message, schema, self._call.terms), key)
 
     async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
-        """Ask the client to let its user open a link. Errors are those of `elicit`."""
+        """Ask the client to let its user open a link. Raises: as `elicit`."""
         from mcpdesk.server.asks import question_wording
 
         return await self._ask_client(question_wording.link(message, url, self._call.terms), key)
@@ -329,8 +329,7 @@ class Context(CallContext):
         tool_choice: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Sampled:
-        """Ask the client's model for a message. A text stands for one message of the user. Raises:
-        ClientError.
+        """Ask the client's model for a message. A string is one message of the user. Raises: ClientError.
 
         Without `preferences`, the setting `model` is used as the hint.
         """
@@ -360,13 +359,13 @@ class Context(CallContext):
     async def _ask_client(self, question: ClientQuestion[T], key: str | None) -> T:
         call = self._call
         question.check(call.terms)
-        # A question to a person has its own time limit. A question to a program has the time limit of the
+        # A question to a person has its own time limit. A question to the client program has that of the
         # tool.
-        is_persons = question.kind == "elicitation"
-        limit_s = self.server.limits.question_timeout_s if is_persons else call.limit_s
-        with self._services.question_span(call, question.method, self.server.name, self.tool) as asked:
+        is_for_person = question.kind == "elicitation"
+        limit_s = self.server.limits.question_timeout_s if is_for_person else call.limit_s
+        with self._services.question_span(call, question.method, self.server.name, self.tool) as span:
             answer = await self._answer_to(question, key, limit_s)
-            asked.outcome = getattr(answer, "action", asked.outcome)
+            span.outcome = getattr(answer, "action", span.outcome)
             return answer
 
     async def _answer_to(self, question: ClientQuestion[T], key: str | None, limit_s: float) -> T:
@@ -374,7 +373,7 @@ class Context(CallContext):
         if call.round is not None:
             return await call.round.ask(question, limit_s, key)
         if call.requests is None:
-            raise ClientError(f"The client cannot be asked for {question.words} at this moment")
+            raise ClientError(f"The client cannot be asked for {question.capability_name} at this moment")
         with self._services.deadlines.paused(call, is_client=True):
             return await call.ask_client(question, limit_s)
 
@@ -385,8 +384,8 @@ class Context(CallContext):
     async def become_task(self) -> bool:
         """Answer the caller with a task, and continue. Return True if the call is now a task.
 
-        For tools with `asks_first=True`. Questions before this are asked within the call. Other tools with
-        task support start as a task if the caller supports tasks.
+        For tools with `asks_first=True`, which can ask questions before the call becomes a task. Other tools
+        with task support start as a task if the caller supports tasks.
         """
         operation = self._call.round
         return operation is not None and operation.become_task()
@@ -400,8 +399,8 @@ class Context(CallContext):
 
     async def _notify(self, method: str, params: dict[str, Any]) -> None:
         outlet, operation = self._call.outlet, self._call.round
-        if operation is not None and operation.tag is not None:
-            params["_meta"] = operation.tag
+        if operation is not None and operation.message_meta is not None:
+            params["_meta"] = operation.message_meta
         outlet.send(codec.notification(method, params))
         if outlet.must_drain:
             await outlet.drain()
@@ -442,11 +441,15 @@ def _environment(call: Call, services: Services) -> dict[str, str]:
     return services.environment() if call.environment is None else dict(call.environment)
 
 
-def _view(call: Call, services: Services, access: Access) -> RequestView:
-    """Return the request for hosted code. Code that gets the claims does not get the token."""
-    given = call.opening if call.headers is None else call.headers
-    headers = {} if given is None else {name.lower(): value for name, value in given.items()}
+def _request_view(call: Call, services: Services, access: Access) -> RequestView:
+    """Return the request for hosted code. If the server verifies tokens, its code gets the claims, but not
+    the token.
+    """
+    request_headers = call.opening if call.headers is None else call.headers
+    headers = (
+        {} if request_headers is None else {name.lower(): value for name, value in request_headers.items()}
+    )
     if access.verifier is not None:
         headers = {name: value for name, value in headers.items() if name not in ("authorization", "cookie")}
-    environment = _environment(call, services) if given is None else {}
+    environment = _environment(call, services) if request_headers is None else {}
     return RequestView(call.method, call.transport, call.peer, headers, environment, call.claims)

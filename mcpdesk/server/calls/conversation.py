@@ -1,4 +1,4 @@
-"""Conversation with one peer: it answers each message, and keeps track of the running calls.
+"""Conversation with one peer. It answers each message, and tracks the running calls.
 
 A pipe has one conversation, and so has an HTTP session. For requests without a session, a TCP connection has
 one conversation for each server, revision and caller. This module does not depend on the transport.
@@ -80,13 +80,13 @@ class Conversation:
         channels.
         """
         self.environment: Mapping[str, str] | None = None
-        """Environment of the peer's process, without secrets, or None if it equals that of this process."""
+        """Environment of the peer's process without secrets, or None if the peer has the environment of this
+        process.
+        """
         self.principal: Principal = OPEN
         """Principal that opened the conversation. It is used for messages without a principal."""
         self.has_own_lists = False
-        """True if lists contain only items that the caller may use. They do if later requests have no
-        token.
-        """
+        """True if lists contain only items that the caller may use, because later requests have no token."""
         self.calls = 0
         """Number of tool calls, resource reads and prompt requests, including rejected ones."""
         self.failures = 0
@@ -103,7 +103,7 @@ class Conversation:
         self._is_connected = is_connected
         self.on_terms: Callable[[Terms], None] | None = None
         """Function that is called when the name or the revision of the peer becomes known or changes."""
-        self.announced: Terms | None = None
+        self.announced_terms: Terms | None = None
         self._is_closed = False
         self.in_flight: dict[Id, Call] = {}
         self._subscriber: Subscriber | None = None
@@ -144,7 +144,7 @@ class Conversation:
         try:
             message = codec.decode(frame)
         except ProtocolError as error:
-            return self.refused(None, error, False)
+            return self.error_reply(None, error, False)
         return self.accept_message(message, outlet, headers)
 
     def accept_message(
@@ -169,7 +169,7 @@ class Conversation:
         except ProtocolError as error:
             if headers is None and _is_notification(message):
                 return ACCEPTED
-            return self.refused(readable_id(message), error, False)
+            return self.error_reply(readable_id(message), error, False)
         version = "" if headers is None else headers.get("mcp-protocol-version", "")
         if kind is MessageKind.REQUEST:
             is_stateless = stateless.is_stateless(message, version)
@@ -180,7 +180,7 @@ class Conversation:
                     raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID_TOKEN)
                 answer = self._handle_request(message, is_stateless, outlet, headers, principal)
             except ProtocolError as error:
-                answer, code = self.refused(message["id"], error, is_stateless), error.code
+                answer, code = self.error_reply(message["id"], error, is_stateless), error.code
                 if is_call(message):
                     self.calls += 1
                     self.failures += 1
@@ -192,9 +192,9 @@ class Conversation:
             if not is_expired:
                 self._accept_notification(message, headers)
         elif stateless.is_stateless(message, version):
-            return self.refused(None, invalid("a response is not allowed in the stateless era"), True)
+            return self.error_reply(None, invalid("a response is not allowed in the stateless era"), True)
         elif is_expired:
-            self.requests.receive({"id": message["id"], "error": _EXPIRED})
+            self.requests.receive({"id": message["id"], "error": _EXPIRED_ERROR})
         else:
             self.requests.receive(message)
         return ACCEPTED
@@ -214,12 +214,15 @@ class Conversation:
         if state.mark and (hosted := self.dispatcher.server.hosted) is not None:
             hosted.join(self.requests.owner)
         self.announce(self.session.terms)
-        self._note_paths()
+        self._update_paths()
         if state.is_ready:
             self._subscribe_to_changes()
 
     def continue_session(self, mark: str) -> None:
-        """Continue a client's session, which other processes may have served before."""
+        """Continue a client's session, which other processes may have served before.
+
+        `mark` is the id of the session.
+        """
         self.requests.session_mark = mark
         if (hosted := self.dispatcher.server.hosted) is not None:
             hosted.join(self.requests.owner, is_read=False)
@@ -227,7 +230,7 @@ class Conversation:
     def catch_up(self, state: SessionState) -> None:
         """Apply the state that the client has set through another process."""
         self.session.catch_up(state)
-        self._note_paths()
+        self._update_paths()
         if state.is_ready:
             self._subscribe_to_changes()
 
@@ -286,7 +289,7 @@ class Conversation:
         row = self.dispatcher.admit(method, params, terms.revision)
         if terms.unknown_level is not None:
             log_level(terms.unknown_level)
-        if terms is not self.announced:
+        if terms is not self.announced_terms:
             self.announce(terms)
         if not is_stateless and method in _SESSION:
             return _SESSION[method](self, identifier, params)
@@ -309,7 +312,7 @@ class Conversation:
         if self.session.phase is Phase.READY and not is_stateless:
             call.requests = self.requests
         if headers is None or (not is_stateless and self.session.is_open):
-            call.home, call.environment = self.requests, self.environment
+            call.session_requests, call.environment = self.requests, self.environment
         if dialect is not None:
             call.dialect = dialect
             call.wants_job = method == "tools/call" and dialect.wants_job(params)
@@ -332,20 +335,20 @@ class Conversation:
         call.task = asyncio.current_task()
         try:
             if call.stop:
-                return self._ended(call)
+                return self._end_reply(call)
             frame = await self.dispatcher.run(call)
             if call.stop:
-                return self._ended(call)
+                return self._end_reply(call)
             if call.job is not None and call.dialect is not None:
                 call.dialect.report(call.job, call.progress_token, call.outlet)
             return (200, frame, call.phases())
         except ProtocolError as error:
             call.code = error.code
-            return self.refused(call.id, error, call.terms.revision.is_stateless, call.phases())
+            return self.error_reply(call.id, error, call.terms.revision.is_stateless, call.phases())
         except asyncio.CancelledError:
             if not call.stop:
                 raise
-            return self._ended(call)
+            return self._end_reply(call)
         finally:
             self.in_flight.pop(call.id, None)
             call.is_over = True
@@ -359,17 +362,19 @@ class Conversation:
                 call.undo_cancellation()
             else:
                 call.stop = "finished"
-            if self.requests.answers:
+            if self.requests.pending_requests:
                 self.requests.forget(call)
             call.task = None
 
-    def _ended(self, call: Call) -> Reply:
-        """Return the reply to a call that was ended. No reply if its caller no longer waits for it."""
+    def _end_reply(self, call: Call) -> Reply:
+        """Return the reply to a call that was ended, or `ACCEPTED` if its caller no longer waits for a
+        reply.
+        """
         if call.stop not in _END_MESSAGES:
             return ACCEPTED
         error = ProtocolError(ErrorCode.INTERNAL_ERROR, _END_MESSAGES[call.stop])
         call.code = error.code
-        return self.refused(call.id, error, call.terms.revision.is_stateless, call.phases())
+        return self.error_reply(call.id, error, call.terms.revision.is_stateless, call.phases())
 
     def cancel_at_desk(self, id: Id, started: float) -> bool:
         """Cancel a running call, and answer it with an error. Return False if no such call runs."""
@@ -400,17 +405,18 @@ class Conversation:
     def _accept_batch(
         self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
     ) -> Answer:
-        if not (self.may_batch or self._is_plain(headers)):
-            return self.refused(None, invalid("batches belong to revision 2025-03-26 only"), False)
+        if not (self.may_batch or self._may_batch_without_session(headers)):
+            return self.error_reply(None, invalid("batches belong to revision 2025-03-26 only"), False)
         if not batch:
-            return self.refused(None, invalid("an empty batch"), False)
-        most = self.dispatcher.server.limits.in_flight
-        if len(batch) > most:
-            reason = f"a batch of {len(batch)} messages; at most {most} are allowed (max_in_flight)"
-            return self.refused(None, invalid(reason), False)
+            return self.error_reply(None, invalid("an empty batch is not allowed"), False)
+        max_messages = self.dispatcher.server.limits.in_flight
+        if len(batch) > max_messages:
+            allowed = f"at most {max_messages} are allowed (max_in_flight)"
+            reason = f"a batch of {len(batch)} messages is too large; {allowed}"
+            return self.error_reply(None, invalid(reason), False)
         return self._run_batch(batch, outlet, headers, principal)
 
-    def _is_plain(self, headers: Mapping[str, str] | None) -> bool:
+    def _may_batch_without_session(self, headers: Mapping[str, str] | None) -> bool:
         """Return True if a batch came over HTTP without a session, in the revision that supports batches."""
         if headers is None or self.session.is_open:
             return False
@@ -434,12 +440,14 @@ class Conversation:
         self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
     ) -> Answer:
         if isinstance(message, list):
-            return self.refused(None, invalid("a batch inside a batch"), False)
+            return self.error_reply(None, invalid("a batch inside a batch is not allowed"), False)
         if isinstance(message, dict) and message.get("method") == "initialize":
-            return self.refused(readable_id(message), invalid("initialize inside a batch"), False)
+            return self.error_reply(
+                readable_id(message), invalid("initialize inside a batch is not allowed"), False
+            )
         return (self.accept_member or self.accept_message)(message, outlet, headers, principal)
 
-    def refused(
+    def error_reply(
         self, identifier: Id | None, error: ProtocolError, is_stateless: bool, phases: Phases | None = None
     ) -> Reply:
         """Return the response for an error. `phases` is None if no handler ran."""
@@ -450,9 +458,9 @@ class Conversation:
     def announce(self, terms: Terms) -> None:
         """Set the terms of the latest request. If they have changed, call `on_terms`."""
         self.terms = terms
-        if terms is self.announced:
+        if terms is self.announced_terms:
             return
-        previous, self.announced = self.announced, terms
+        previous, self.announced_terms = self.announced_terms, terms
         if previous is not None and previous.revision is terms.revision and previous.client == terms.client:
             return
         if terms.client and self.transport != "memory":
@@ -480,12 +488,12 @@ class Conversation:
             services.on_session(subscriber)
 
     def _may_notify(self) -> bool:
-        """Return True if the peer of a pipe may receive notifications. If the server requires a token, the
+        """Return True if this process may notify the peer of a pipe. If the server requires a token, the
         peer's token must be valid.
         """
         access, principal = self.dispatcher.server.access, self.principal
-        may = access.admits(principal) and not principal.has_expired(time.time())
-        is_admitted = may or not access.requires_token
+        has_valid_token = access.admits(principal) and not principal.has_expired(time.time())
+        is_admitted = has_valid_token or not access.requires_token
         return is_admitted and (self._is_connected is None or self._is_connected())
 
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
@@ -512,20 +520,20 @@ class Conversation:
             raise resource_not_found(params["uri"], self.session.terms.revision)
         check_count(len(subscribed) + (resource.uri not in subscribed), server.limits.subscriptions)
         subscribed.add(resource.uri)
-        self._note_paths()
+        self._update_paths()
         return _result(identifier, {})
 
     def _unsubscribe(self, identifier: Id, params: JSONObject) -> Reply:
         from mcpdesk.server.offer.resource_lookup import find_resource, uris_at
 
-        given, server = params["uri"], self.dispatcher.server
-        resource = find_resource(server, given)
-        removed = uris_at(given, self._paths, server) if resource is None else {resource.uri}
-        self.session.subscriptions.difference_update({given, *removed})
+        uri, server = params["uri"], self.dispatcher.server
+        resource = find_resource(server, uri)
+        removed = uris_at(uri, self._paths, server) if resource is None else {resource.uri}
+        self.session.subscriptions.difference_update({uri, *removed})
         return _result(identifier, {})
 
-    def _note_paths(self) -> None:
-        """Remember the paths of the subscribed resources, and forget other paths."""
+    def _update_paths(self) -> None:
+        """Store the paths of the subscribed resources, and delete other paths."""
         resources, subscribed = self.dispatcher.server.resources, self.session.subscriptions
         for uri in subscribed - self._paths.keys():
             resource = resources.get(uri)
@@ -545,19 +553,19 @@ _END_MESSAGES = {
     CLIENT_LEFT: f"Not finished: {CLIENT_LEFT} before the question was answered",
     CANCELLED_AT_DESK: f"Not finished: {CANCELLED_AT_DESK}",
 }
-"""Error message for each reason for which a call was ended while its caller still waits for a response."""
-_EXPIRED: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID_TOKEN}
-"""Error that is sent instead of the answer if the client's token has expired."""
+"""Error message by reason, for calls that were ended while the caller still waits for a response."""
+_EXPIRED_ERROR: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID_TOKEN}
+"""Error that replaces the client's answer to a question if the client's token has expired."""
 
 
 def _result(identifier: Id, body: JSONObject) -> Reply:
     return (200, codec.response(identifier, body), Phases(time.time()))
 
 
-_Immediate = Callable[[Conversation, Id, JSONObject], Reply]
+_SessionHandler = Callable[[Conversation, Id, JSONObject], Reply]
 
-_HANDSHAKE: dict[str, _Immediate] = {"initialize": Conversation._initialize, "ping": Conversation._ping}
-_SESSION: dict[str, _Immediate] = {
+_HANDSHAKE: dict[str, _SessionHandler] = {"initialize": Conversation._initialize, "ping": Conversation._ping}
+_SESSION: dict[str, _SessionHandler] = {
     "logging/setLevel": Conversation._set_level,
     "resources/subscribe": Conversation._subscribe,
     "resources/unsubscribe": Conversation._unsubscribe,

@@ -18,6 +18,7 @@ from mcpdesk.server.calls.outcomes import described
 from mcpdesk.server.calls.running_call import RUNNING_CALL, Call, WaitTimes
 
 SWEEP_S = 0.05
+"""Seconds between two checks of the deadlines of running calls."""
 TIMED_OUT = "timed out"
 SERVER_STOPPING = "the server is stopping"
 ANSWERED_REASONS = (TIMED_OUT, SERVER_STOPPING)
@@ -37,7 +38,7 @@ class Deadlines:
     def __init__(self) -> None:
         self._calls: dict[int, Call] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._emptied: asyncio.Event | None = None
+        self._all_ended: asyncio.Event | None = None
         """Set when the last call has ended. None until the server stops."""
         self._reports = 0
         """Number of calls whose error is being reported."""
@@ -70,7 +71,7 @@ class Deadlines:
             if call.stop not in ANSWERED_REASONS:
                 if isinstance(error, Exception) or _is_ended(call, error):
                     raise
-                # If this exception were raised again, it would end more than this call.
+                # An exception such as `SystemExit` must end only this call, so it is converted.
                 reason = f"it raised {described(error)}"
                 raise RuntimeError(reason).with_traceback(error.__traceback__) from None
             traceback = error.__traceback__
@@ -82,16 +83,16 @@ class Deadlines:
         finally:
             RUNNING_CALL.set(None)
             self._calls.pop(id(call), None)
-            if self._emptied is not None:
-                self._check_emptied(self._emptied)
-        ended = _ended(call.stop, limit_s)
+            if self._all_ended is not None:
+                self._check_all_ended(self._all_ended)
+        exception = _end_exception(call.stop, limit_s)
         call.continue_after_end()
         try:
-            raise ended.with_traceback(traceback)
+            raise exception.with_traceback(traceback)
         finally:
             # A frame that refers to its own traceback stays in memory, with all arguments, until the garbage
             # collector runs.
-            del traceback, ended
+            del traceback, exception
 
     async def report(self, work: Awaitable[T]) -> T:
         """Await work of a call after its hosted code has ended. `stop` waits for this work."""
@@ -100,26 +101,26 @@ class Deadlines:
             return await work
         finally:
             self._reports -= 1
-            if self._emptied is not None:
-                self._check_emptied(self._emptied)
+            if self._all_ended is not None:
+                self._check_all_ended(self._all_ended)
 
-    def _check_emptied(self, emptied: asyncio.Event) -> None:
+    def _check_all_ended(self, all_ended: asyncio.Event) -> None:
         if not self._calls and not self._reports:
-            emptied.set()
+            all_ended.set()
 
     async def stop(self) -> None:
         """End every call with a response, and wait until these responses are sent."""
-        waiting = [call for call in self if not call.stop]
-        if not waiting:
+        running_calls = [call for call in self if not call.stop]
+        if not running_calls:
             return
-        self._emptied = asyncio.Event()
-        for call in waiting:
+        self._all_ended = asyncio.Event()
+        for call in running_calls:
             call.end(SERVER_STOPPING)
         with suppress(TimeoutError):
             async with asyncio.timeout(CANCEL_WAIT_S):
                 while self._calls or self._reports:
-                    self._emptied.clear()
-                    await self._emptied.wait()
+                    self._all_ended.clear()
+                    await self._all_ended.wait()
         for _ in range(RESPONSE_TURNS):
             await asyncio.sleep(0)
 
@@ -133,9 +134,9 @@ class Deadlines:
             call.waits = WaitTimes()
         call.waits.change(1, is_client=is_client)
         if call.deadline is not None:
-            call.left_s, call.deadline = call.deadline - time.monotonic(), None
+            call.remaining_s, call.deadline = call.deadline - time.monotonic(), None
         elif not call.pauses:
-            call.left_s = call.limit_s
+            call.remaining_s = call.limit_s
         call.pauses += 1
         try:
             yield
@@ -143,7 +144,7 @@ class Deadlines:
             call.waits.change(-1, is_client=is_client)
             call.pauses -= 1
             if not call.pauses:
-                call.deadline = time.monotonic() + call.left_s
+                call.deadline = time.monotonic() + call.remaining_s
 
     def _sweep(self) -> None:
         now = time.monotonic()
@@ -154,7 +155,7 @@ class Deadlines:
         self._timer = loop.call_later(SWEEP_S, self._sweep) if self._calls else None
 
 
-def _ended(stop: str, limit_s: float) -> Exception:
+def _end_exception(stop: str, limit_s: float) -> Exception:
     """Return the exception for a call that was ended."""
     if stop == TIMED_OUT:
         return TimeoutError(f"not finished within its limit of {limit_s:g} s")

@@ -65,12 +65,12 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def accepted(self, job: str) -> JSONObject:
+    def accepted(self, job_id: str) -> JSONObject:
         """Return the result of a call that continues as a job."""
 
     @abstractmethod
     def result(
-        self, tool: Tool, ended: ToolOutcome, shaped: JSONObject, stored_job: Job | None = None
+        self, tool: Tool, outcome: ToolOutcome, shaped: JSONObject, stored_job: Job | None = None
     ) -> JSONObject:
         """Return the result of a call. `shaped` is the result for a standard peer.
 

@@ -21,7 +21,7 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS, Method, check_uri
 from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES
 from mcpdesk.protocol.revisions import Revision
-from mcpdesk.server.calls.services import Services, made_once
+from mcpdesk.server.calls.services import Services, created_once
 from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.server.offer.server import Server
 
@@ -47,21 +47,21 @@ class Dispatcher:
         for registry in (server.tools, server.resources, server.templates, server.prompts):
             registry.subscribe(self._changed)
 
-    @made_once
+    @created_once
     def tasks(self) -> ProtocolTasks:
         """Tasks of the server."""
         from mcpdesk.server.background.protocol_tasks import ProtocolTasks
 
-        return ProtocolTasks(self.server, self.services, self.offers, self.refused)
+        return ProtocolTasks(self.server, self.services, self.offers, self.protocol_error)
 
-    @made_once
+    @created_once
     def tool_calls(self) -> ToolCalls:
         """Tool calls of the server."""
         from mcpdesk.server.calls.tool_calls import ToolCalls
 
-        return ToolCalls(self.server, self.services, self.tasks, self.refused)
+        return ToolCalls(self.server, self.services, self.tasks, self.protocol_error)
 
-    @made_once
+    @created_once
     def methods(self) -> dict[str, Work]:
         """Handlers of all methods that need one."""
         from mcpdesk.server.calls.handlers import Handlers
@@ -81,7 +81,7 @@ class Dispatcher:
             "tasks/update": self.tasks.update,
             "tasks/cancel": self.tasks.cancel,
             "tasks/result": self.tasks.result,
-            "tasks/list": self.tasks.listed,
+            "tasks/list": self.tasks.list_tasks,
         }
 
     def admit(self, method: str, params: JSONObject, revision: Revision) -> Method:
@@ -136,7 +136,7 @@ class Dispatcher:
             call.check_token(True, access.scopes)
         work, starts = self.methods[call.method], self.services.starts
         if not starts.may_begin():
-            await starts.turn()
+            await starts.wait_for_turn()
         try:
             terms = call.terms
             if call.method != "tools/call":
@@ -162,7 +162,7 @@ class Dispatcher:
         except StorageError as error:
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)) from error
         except Exception as error:  # readers and renderers are hosted code too, and may return invalid values
-            raise await self.refused(call, error) from error
+            raise await self.protocol_error(call, error) from error
 
     async def _in_rounds(self, call: Call, work: Work) -> JSONObject:
         """Return the result of a request that may become a task, or may need several rounds."""
@@ -175,19 +175,21 @@ class Dispatcher:
         if not rounds.may_need(call):
             return await work(call)
         if is_tool:
-            # A later round resumes a running handler, but its headers must be checked, too.
+            # A later round resumes a running handler. Its headers and its token must be checked again.
             self.tool_calls.admit(call)
-        # Long enough for a question to time out, and for its handler to end after that.
+        # This time is long enough for a question to time out, and for its handler to end after that.
         parked_s = self.server.limits.question_timeout_s + self.server.limits.tool_timeout_s
         confirm = self.tasks.confirm if is_tool else None
         return await rounds.run(self.server.name, call, work, deadlines, parked_s, confirm)
 
-    async def refused(self, call: Call, error: Exception) -> ProtocolError:
-        """Convert an exception of hosted code to an error, and log it. Unexpected ones have a traceback."""
+    async def protocol_error(self, call: Call, error: Exception) -> ProtocolError:
+        """Convert an exception of hosted code to a protocol error, and log it, with a traceback if it is
+        unexpected.
+        """
         if isinstance(error, ProtocolError):
             return error
         if isinstance(error, MissingCapability):
-            return _uncapable(error, call.terms.revision)
+            return _missing_capability_error(error, call.terms.revision)
         from mcpdesk.server.calls import outcomes
 
         report = self.services.deadlines.report(outcomes.log_entry(error, self.server.folder))
@@ -208,7 +210,7 @@ class Dispatcher:
             self.services.subscriptions.list_changed(self.server.name, kind, self.server.mode)
 
 
-def _uncapable(error: MissingCapability, revision: Revision) -> ProtocolError:
+def _missing_capability_error(error: MissingCapability, revision: Revision) -> ProtocolError:
     """Return the error for a handler that needs a capability that the client lacks."""
     if revision.is_stateless:
         data = {"requiredCapabilities": error.required}

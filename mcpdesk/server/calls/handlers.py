@@ -1,4 +1,4 @@
-"""Asynchronous request handlers for resources, completions, prompts and `subscriptions/listen`."""
+"""Handlers of requests for resources, completions and prompts, and of `subscriptions/listen`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Handlers:
         uri = call.params["uri"]
         resource = find_resource(self._server, uri)
         if resource is not None:
-            output = await self._limited(self._read(resource, call), call)
+            output = await self._run_limited(self._read(resource, call), call)
             if output is not None:
                 return {"contents": _contents(resource, output, call.terms.revision)}
         raise resource_not_found(uri, call.terms.revision)
@@ -71,7 +71,7 @@ class Handlers:
         )
 
     async def complete(self, call: Call) -> JSONObject:
-        """Return suggestions for an argument, without values if the argument has no suggestions.
+        """Return suggestions for an argument. The list is empty if the argument has no completer.
 
         Raises: RemoteProtocolError (-32602) for an unknown reference or argument, or invalid parameters.
         """
@@ -86,7 +86,7 @@ class Handlers:
         if completer is None:
             return {"completion": {"values": [], "total": 0, "hasMore": False}}
         suggestions = self._suggestions(completer, typed_text, other_arguments, target, call)
-        return {"completion": await self._limited(suggestions, call)}
+        return {"completion": await self._run_limited(suggestions, call)}
 
     async def _suggestions(
         self,
@@ -100,7 +100,7 @@ class Handlers:
         suggestions = await self._invoke(
             target.is_folder_code, lambda inner: completer(typed_text, other_arguments, inner), context
         )
-        return _page(suggestions)
+        return _completion_page(suggestions)
 
     async def get_prompt(self, call: Call) -> JSONObject:
         """Return the messages of a prompt."""
@@ -115,13 +115,13 @@ class Handlers:
         for argument in prompt.arguments:
             if argument.required and argument.name not in arguments:
                 raise invalid_params(f"Prompt {name} needs the argument {argument.name!r}")
-        rendered = await self._limited(self._rendered(prompt, arguments, call), call)
+        rendered = await self._run_limited(self._render(prompt, arguments, call), call)
         body: JSONObject = {"messages": messages_of(name, rendered)}
         if prompt.description:
             body["description"] = prompt.description
         return shaping.prompt_result(body, call.terms.revision)
 
-    async def _rendered(self, prompt: Prompt, arguments: dict[str, str], call: Call) -> Any:
+    async def _render(self, prompt: Prompt, arguments: dict[str, str], call: Call) -> Any:
         context = await make_context(self._server, self._services, call, prompt.name)
         return await self._invoke(
             prompt.is_folder_code, lambda inner: prompt.renderer(arguments, inner), context
@@ -134,18 +134,18 @@ class Handlers:
 
         return invoke(self._server, is_folder_code, work, context)
 
-    async def _limited(self, work: Awaitable[T], call: Call) -> T:
+    async def _run_limited(self, work: Awaitable[T], call: Call) -> T:
         try:
             return await self._services.deadlines.run(work, call, self._server.limits.tool_timeout_s)
         except (asyncio.CancelledError, TimeoutError):
-            self._services.note_left(call, call.method, self._server.name)
+            self._services.log_running_code(call, call.method, self._server.name)
             raise
 
     async def listen(self, call: Call) -> JSONObject:
         """Send notifications of changes until the request ends.
 
-        The acknowledgement lists only known resources. Raises: RemoteProtocolError, also if all resources
-        are unknown.
+        The acknowledgement lists only known resources. Raises: RemoteProtocolError for invalid filters, or if
+        only resources are requested and all of them are unknown.
         """
         filters = call.params["notifications"]
         offered_keys = {key for kind, (key, _) in LIST_CHANGED.items() if self._offers.announces(kind)}
@@ -159,16 +159,16 @@ class Handlers:
             check_uri(uri, "notifications.resourceSubscriptions")
             if (resource := find_resource(self._server, uri)) is not None:
                 known_uris.append(resource.uri)
-        watched = await self._tasks.watched(call, filters)
+        watched_tasks = await self._tasks.tasks_to_watch(call, filters)
         accepted: JSONObject = dict.fromkeys(sorted(list_keys), True)
         if known_uris:
             accepted["resourceSubscriptions"] = known_uris
-        if watched:
-            accepted["taskIds"] = [job.id for job in watched]
+        if watched_tasks:
+            accepted["taskIds"] = [job.id for job in watched_tasks]
         if uris and not accepted:
             raise resource_not_found(uris[0], call.terms.revision)
-        tag = {SUBSCRIPTION_KEY: call.id}
-        params = {"_meta": tag, "notifications": accepted}
+        meta = {SUBSCRIPTION_KEY: call.id}
+        params = {"_meta": meta, "notifications": accepted}
         call.outlet.send(codec.notification("notifications/subscriptions/acknowledged", params))
         server, send = self._server, call.outlet.send
         subscriber = Subscriber(server.name, send, set(known_uris), list_keys, call.id, server.mode)
@@ -176,22 +176,24 @@ class Handlers:
         subscriptions.add(subscriber)
         with ExitStack() as stack:
             stack.callback(subscriptions.remove, subscriber)
-            if watched:
-                stack.enter_context(self._tasks.watch(watched, partial(_report_task, call.outlet.send, tag)))
+            if watched_tasks:
+                stack.enter_context(
+                    self._tasks.watch(watched_tasks, partial(_report_task, call.outlet.send, meta))
+                )
             async with until_expired(call.principal):
                 await subscriptions.until_closed()
         if call.headers is None:
-            # The specification is inconsistent about what ends the subscription on a shared channel, so both
-            # messages are sent. The notification follows the result, because clients treat an earlier
-            # cancellation as a failure.
+            # The specification names two messages that end a subscription on a shared channel, so both are
+            # sent. The notification follows the result, because clients treat an earlier cancellation as a
+            # failure.
             end_notification = codec.notification("notifications/cancelled", {"requestId": call.id})
             asyncio.get_running_loop().call_soon(call.outlet.send, end_notification)
-        return {"_meta": tag}
+        return {"_meta": meta}
 
 
-def _report_task(send: Callable[[bytes], None], tag: JSONObject, task: JSONObject) -> None:
+def _report_task(send: Callable[[bytes], None], meta: JSONObject, task: JSONObject) -> None:
     """Notify a listener of the state of a task."""
-    send(codec.notification(task_shapes.EXTENSION_STATUS, task | {"_meta": tag}))
+    send(codec.notification(task_shapes.EXTENSION_STATUS, task | {"_meta": meta}))
 
 
 def _contents(resource: FoundResource, output: Any, revision: Revision) -> list[JSONObject]:
@@ -208,10 +210,10 @@ def _contents(resource: FoundResource, output: Any, revision: Revision) -> list[
     if isinstance(output, str | bytes):
         return [content.contents(resource.uri, output, resource.mime_type)]
     try:
-        plain = plain_value(output)
-        if isinstance(plain, str):  # the output is a path, for example
-            return [content.contents(resource.uri, plain, resource.mime_type)]
-        text = codec.encode(plain).decode()
+        plain_output = plain_value(output)
+        if isinstance(plain_output, str):  # the output is a path, for example
+            return [content.contents(resource.uri, plain_output, resource.mime_type)]
+        text = codec.encode(plain_output).decode()
     except (TypeError, ValueError, RecursionError, LocalProtocolError) as error:
         reason = f"Reading {resource.uri[:200]} returned something that is not JSON: {error}"
         raise ProtocolError(ErrorCode.INTERNAL_ERROR, reason) from None
@@ -238,18 +240,18 @@ def _target(server: Server, ref: JSONObject) -> _Target:
     return finder(server, ref)
 
 
-def _prompt(server: Server, ref: JSONObject) -> _Target:
-    prompt = server.prompts.get(_text(ref, "name"))
+def _prompt_target(server: Server, ref: JSONObject) -> _Target:
+    prompt = server.prompts.get(_string_member(ref, "name"))
     if prompt is None:
         raise invalid_params(f"Unknown prompt: {ref['name'][:120]}")
     names = tuple(each.name for each in prompt.arguments)
     return _Target(prompt.name, names, prompt.completers, prompt.is_folder_code)
 
 
-def _resource(server: Server, ref: JSONObject) -> _Target:
-    uri = _text(ref, "uri")
+def _resource_target(server: Server, ref: JSONObject) -> _Target:
+    uri = _string_member(ref, "uri")
     check_uri(uri, "ref.uri")
-    template = server.templates.get(uri) or _template_of(server, uri)
+    template = server.templates.get(uri) or _matching_template(server, uri)
     if template is not None:
         variables = parsed(template.uri_template).variables
         return _Target(template.name, variables, template.completers, template.is_folder_code)
@@ -258,11 +260,11 @@ def _resource(server: Server, ref: JSONObject) -> _Target:
     return _Target(uri, (), {})
 
 
-def _template_of(server: Server, uri: str) -> ResourceTemplate | None:
+def _matching_template(server: Server, uri: str) -> ResourceTemplate | None:
     return next((each for each in server.templates if match(each.uri_template, uri) is not None), None)
 
 
-def _text(ref: JSONObject, key: str) -> str:
+def _string_member(ref: JSONObject, key: str) -> str:
     value = ref.get(key)
     if not isinstance(value, str):
         raise invalid_params(f"ref.{key} must be a string")
@@ -278,7 +280,7 @@ def _context_arguments(call: Call) -> dict[str, str]:
     return arguments
 
 
-def _page(suggestions: Iterable[str]) -> JSONObject:
+def _completion_page(suggestions: Iterable[str]) -> JSONObject:
     values = [str(each) for each in islice(suggestions, MAX_SUGGESTIONS + 1)]
     total = len(suggestions) if isinstance(suggestions, Sized) else len(values)
     page: JSONObject = {"values": values[:MAX_SUGGESTIONS], "hasMore": len(values) > MAX_SUGGESTIONS}
@@ -287,6 +289,6 @@ def _page(suggestions: Iterable[str]) -> JSONObject:
 
 
 _FINDERS: dict[str, Callable[[Server, JSONObject], _Target]] = {
-    "ref/prompt": _prompt,
-    "ref/resource": _resource,
+    "ref/prompt": _prompt_target,
+    "ref/resource": _resource_target,
 }

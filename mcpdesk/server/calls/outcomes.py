@@ -1,4 +1,4 @@
-"""Conversion of a handler's return value or exception to an internal result. Source: MCP server/tools."""
+"""Conversion of a handler's return value or exception to a result. Source: MCP server/tools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ToolOutcome(Struct, frozen=True):
 
     body: JSONObject
     """A CallToolResult with all fields."""
-    how: OutcomeKind
+    kind: OutcomeKind
     failures: tuple[SchemaFailure, ...] = ()
     """Schema violations of the arguments."""
 
@@ -50,13 +50,13 @@ def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
 
 def _body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     if isinstance(output, ToolResult):
-        return _explicit(tool, output, check)
+        return _body_of_tool_result(tool, output, check)
     blocks = [output] if content.is_block(output) else output
     if isinstance(blocks, list) and blocks and all(content.is_block(each) for each in blocks):
-        if unfit := _unfit(blocks):
-            return failed(f"{tool.name} returned an invalid result: {unfit}")
-        return _declared(tool, {"content": blocks, "isError": False}, check)
-    return _from_data(tool, output, check)
+        if problem := _block_problem(blocks):
+            return failed(f"{tool.name} returned an invalid result: {problem}")
+        return _checked_body(tool, {"content": blocks, "isError": False}, check)
+    return _body_of_data(tool, output, check)
 
 
 def failed(message: str, structured: JSONObject | None = None) -> JSONObject:
@@ -65,9 +65,9 @@ def failed(message: str, structured: JSONObject | None = None) -> JSONObject:
     return body if structured is None else body | {"structuredContent": structured}
 
 
-def raised(tool_name: str, error: Exception) -> JSONObject:
-    """Return a CallToolResult for an exception. The result contains no traceback, because tracebacks are only
-    for the log.
+def exception_result(tool_name: str, error: Exception) -> JSONObject:
+    """Return a CallToolResult for an exception. The result has no traceback, because only the log may contain
+    tracebacks.
     """
     if isinstance(error, HandlerError):
         return failed(error.message, error.data)
@@ -88,24 +88,28 @@ def error_text(error: BaseException) -> str:
         return f"(its text is not available: {type(another).__name__})"
 
 
-def unfit_arguments(tool: Tool, failures: Sequence[SchemaFailure]) -> ToolOutcome:
+def invalid_arguments_outcome(tool: Tool, failures: Sequence[SchemaFailure]) -> ToolOutcome:
     """Return the outcome of a call with invalid arguments, with the path of each error."""
     lines = [f"- {argument_path(failure.path)}: {failure.message}" for failure in failures]
     body = failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
     return ToolOutcome(body, OutcomeKind.INVALID_ARGUMENTS, tuple(failures))
 
 
-def unfit_error(tool: Tool, ended: ToolOutcome) -> RemoteProtocolError:
+def invalid_arguments_error(tool: Tool, outcome: ToolOutcome) -> RemoteProtocolError:
     """Return the error (-32602) that lists all schema violations of the arguments."""
-    where = [{"path": argument_path(each.path), "message": each.message} for each in ended.failures]
-    return invalid_params(ended.body["content"][0]["text"], {"tool": tool.name, "failures": where})
+    violations = [{"path": argument_path(each.path), "message": each.message} for each in outcome.failures]
+    return invalid_params(outcome.body["content"][0]["text"], {"tool": tool.name, "failures": violations})
 
 
 def author_location(error: BaseException, folder: Path | None) -> str:
     """Return the innermost line in the author's files, as `file:line`, or "" if no line is in `folder`."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [(name, line) for name, line in frames if folder is not None and _inside(name, folder)]
-    return f"{Path(own[-1][0]).relative_to(folder)}:{own[-1][1]}" if own and folder is not None else ""
+    author_lines = [(name, line) for name, line in frames if folder is not None and _is_inside(name, folder)]
+    return (
+        f"{Path(author_lines[-1][0]).relative_to(folder)}:{author_lines[-1][1]}"
+        if author_lines and folder is not None
+        else ""
+    )
 
 
 class LogEntry(NamedTuple):
@@ -131,26 +135,26 @@ async def log_entry(error: BaseException, folder: Path | None) -> LogEntry:
 def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
     """Return the traceback of the author's own files, and the innermost line in them as `file:line`.
 
-    If no line is in `folder`, the traceback is complete and `file:line` is empty. A syntax error shows its
-    own line. For a HandlerError that was raised outside the folder, the text is only its message, because the
-    error is intended. Reads source files.
+    If no line is in `folder`, the traceback is complete and `file:line` is empty. For a syntax error, the
+    traceback also shows the invalid line. For a HandlerError that was exception_result outside the folder,
+    the text is only its message, because the error is intended. Reads source files.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if folder is not None and _inside(frame.filename, folder)]
-    if not own and isinstance(error, HandlerError):
+    author_frames = [frame for frame in frames if folder is not None and _is_inside(frame.filename, folder)]
+    if not author_frames and isinstance(error, HandlerError):
         return error.message, ""
-    shown = own if own or isinstance(error, SyntaxError) else list(frames)
-    text = "".join(traceback.format_list(shown) + traceback.format_exception_only(error)).rstrip()
-    if not own:
+    printed_frames = author_frames if author_frames or isinstance(error, SyntaxError) else list(frames)
+    text = "".join(traceback.format_list(printed_frames) + traceback.format_exception_only(error)).rstrip()
+    if not author_frames:
         return text, ""
     text = text.replace(f'File "{folder}{os.sep}', 'File "')  # short lines do not wrap
     return text, author_location(error, folder)
 
 
-def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> JSONObject:
+def _body_of_tool_result(tool: Tool, output: ToolResult[Any], check: Validator | None) -> JSONObject:
     blocks = list(output.content)
-    if unfit := _unfit(blocks):
-        return failed(f"{tool.name} returned an invalid result: {unfit}")
+    if problem := _block_problem(blocks):
+        return failed(f"{tool.name} returned an invalid result: {problem}")
     body: JSONObject = {"content": blocks, "isError": bool(output.is_error)}
     if output.meta:
         if not isinstance(output.meta, dict):
@@ -161,10 +165,10 @@ def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> J
         body["structuredContent"] = plain
         if not body["content"]:
             body["content"] = [content.text(_as_text(plain))]
-    return body if output.is_error else _declared(tool, body, check)
+    return body if output.is_error else _checked_body(tool, body, check)
 
 
-def _unfit(blocks: list[Any]) -> str:
+def _block_problem(blocks: list[Any]) -> str:
     """Return the reason why clients would reject a content block, or "" if all blocks are valid."""
     for index, block in enumerate(blocks):
         if not content.is_block(block):
@@ -176,7 +180,7 @@ def _unfit(blocks: list[Any]) -> str:
     return ""
 
 
-def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
+def _body_of_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     is_declared = tool.output_schema is not None
     if output is None and is_declared and not (check is not None and check.accepts(None)):
         return failed(f"{tool.name} returned nothing, but declares an output schema")
@@ -191,10 +195,10 @@ def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     }
     if isinstance(plain, dict) or is_declared:
         body["structuredContent"] = plain
-    return _declared(tool, body, check)
+    return _checked_body(tool, body, check)
 
 
-def _declared(tool: Tool, body: JSONObject, check: Validator | None) -> JSONObject:
+def _checked_body(tool: Tool, body: JSONObject, check: Validator | None) -> JSONObject:
     if check is None:
         return body
     if "structuredContent" not in body:
@@ -227,14 +231,16 @@ def argument_path(path: tuple[str | int, ...]) -> str:
     """Return the path of a value in the arguments: `user.tags[2]`."""
     if not path:
         return "arguments"
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{_name(part)}" for part in path).lstrip(".")
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{_shortened(part)}" for part in path).lstrip(
+        "."
+    )
 
 
-def _name(name: str) -> str:
+def _shortened(name: str) -> str:
     return name if len(name) <= MAX_NAME_LENGTH else f"{name[:MAX_NAME_LENGTH]}…"
 
 
-def _inside(filename: str, folder: Path) -> bool:
+def _is_inside(filename: str, folder: Path) -> bool:
     return Path(filename).is_relative_to(folder)
 
 

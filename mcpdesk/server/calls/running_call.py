@@ -41,12 +41,12 @@ NO_TOKEN_REASONS = {
 
 
 class ClientRounds(Protocol):
-    """Part of a round or task that its call uses."""
+    """Operation in rounds, or task, as its call uses it."""
 
     on_task: Callable[[], None] | None
-    """Function that turns the operation into a task. None if that is impossible or already done."""
-    tag: dict[str, Any] | None
-    """Metadata of every message, after the operation has become a task."""
+    """Function that turns the operation into a task. None if the operation cannot become one."""
+    message_meta: dict[str, Any] | None
+    """`_meta` of every message after the operation has become a task, or None."""
 
     @property
     def is_task(self) -> bool:
@@ -55,7 +55,7 @@ class ClientRounds(Protocol):
     def become_task(self) -> bool:
         """Continue as a task if possible. Return True if the operation is now a task."""
 
-    async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
+    async def ask(self, question: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
         """Return the answer of the client, which arrives with a later request."""
 
     def report(self, message: str) -> None:
@@ -83,7 +83,7 @@ class WaitTimes(Struct):
     persons: int = 0
     """Number of questions that a person has not answered."""
     since: float = 0.0
-    """Monotonic time of the latest count of the seconds."""
+    """Monotonic time up to which the seconds are counted."""
 
     def change(self, by: int, *, is_client: bool) -> None:
         """Record that a question was asked (`by` is 1) or answered (-1)."""
@@ -116,8 +116,9 @@ class WaitTimes(Struct):
 class Call(Struct, eq=False):
     """One running request.
 
-    `stop` is the reason why the call was ended from outside. Empty if it was not. `headers` belong to the
-    request itself, `opening` to the connection if it is a pipe over HTTP. `principal` is the caller.
+    `stop` is the reason why the call was ended from outside, or "". `headers` are those of the HTTP request,
+    or None on a pipe. `opening` has the headers of the HTTP request that opened a pipe, such as a WebSocket.
+    `principal` is the caller.
 
     Questions to the client use `requests` in revisions with a handshake, and `round` in stateless revisions.
     Without either, the client cannot be asked. `asks_person` counts questions that wait at the desk. `feed`
@@ -135,15 +136,15 @@ class Call(Struct, eq=False):
     started: float = field(default_factory=time.monotonic)
     began: float = 0.0
     handled: float = 0.0
-    """`began` and `handled` are the times when the handler began and ended, on the same clock as
-    `started`.
+    """`began` and `handled` are the monotonic times when the handler began and ended, or 0. `started` is the
+    monotonic time when the request arrived.
     """
     waits: WaitTimes | None = None
     """Time for which the call waited for answers, or None if the call has not waited."""
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None
-    home: ClientRequests | None = None
+    session_requests: ClientRequests | None = None
     """Client requests of the call's session, or None without a session. Set even if the client cannot be
     asked.
     """
@@ -161,7 +162,7 @@ class Call(Struct, eq=False):
     limit_s: float = 0.0
     pauses: int = 0
     asks_person: int = 0
-    left_s: float = 0.0
+    remaining_s: float = 0.0
     running: tuple[int, Id] | None = None
     """Value of `capture_key` after the handler has started, or None before that. `running_code` identifies
     calls by this object.
@@ -201,7 +202,7 @@ class Call(Struct, eq=False):
     @property
     def session(self) -> str:
         """Session of the request, or "" if the request has no session."""
-        return "" if self.home is None else self.home.owner
+        return "" if self.session_requests is None else self.session_requests.owner
 
     @property
     def capture_key(self) -> tuple[int, Id]:
@@ -237,7 +238,7 @@ class Call(Struct, eq=False):
 
         return trace_of(self.params.get("_meta"), self.headers)
 
-    async def ask_client(self, asking: ClientQuestion[T], limit_s: float) -> T:
+    async def ask_client(self, question: ClientQuestion[T], limit_s: float) -> T:
         """Send a question on the stream of the call, and return the answer. For revisions with a handshake.
 
         Raises: ClientError if the client cannot be asked, refuses, or does not answer in time.
@@ -245,7 +246,7 @@ class Call(Struct, eq=False):
         if self.stop:
             raise ClientError("The call has ended, so its client cannot be asked")
         assert self.requests is not None
-        return await self.requests.ask(self, lambda: self.outlet, asking, limit_s)
+        return await self.requests.ask(self, lambda: self.outlet, question, limit_s)
 
     def phases(self) -> Phases:
         """Return the times of the phases of the call. Call this when the response is ready."""
@@ -256,9 +257,9 @@ class Call(Struct, eq=False):
         if waits is None:
             return Phases(time.time(), int((handled - began) * 1e6), 0, 0, shaping)
         waits.count()
-        client, person = waits.client_s, waits.person_s
-        spent = max(0.0, handled - began - client - person)
-        return Phases(time.time(), int(spent * 1e6), int(client * 1e6), int(person * 1e6), shaping)
+        client_s, person_s = waits.client_s, waits.person_s
+        handler_s = max(0.0, handled - began - client_s - person_s)
+        return Phases(time.time(), int(handler_s * 1e6), int(client_s * 1e6), int(person_s * 1e6), shaping)
 
     def check_token(self, is_required: bool, scopes: Collection[str] = ()) -> None:
         """Reject a caller without a token, or whose token lacks a scope.
@@ -268,19 +269,19 @@ class Call(Struct, eq=False):
         if not is_required:
             return
         principal = self.principal
-        needed = {"scope": " ".join(scopes)} if scopes else None
+        error_data = {"scope": " ".join(scopes)} if scopes else None
         if principal.claims is None:
             hint = "" if self.is_desk else NO_TOKEN_REASONS.get(self.transport)
             text = f"{MISSING_TOKEN}; {hint}" if hint else MISSING_TOKEN
             if principal.refused:
                 text = f"{INVALID_TOKEN}; of the token in {TOKEN_VARIABLE}: {principal.refused}"
-            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, text, needed)
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, text, error_data)
         if principal.has_expired(time.time()):
-            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID_TOKEN, needed)
-        lacking = [scope for scope in scopes if scope not in principal.scopes]
-        if lacking:
-            reason = f"Forbidden: the token lacks the scope {' '.join(lacking)}"
-            raise RemoteProtocolError(ErrorCode.FORBIDDEN, reason, needed)
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID_TOKEN, error_data)
+        missing_scopes = [scope for scope in scopes if scope not in principal.scopes]
+        if missing_scopes:
+            reason = f"Forbidden: the token lacks the scope {' '.join(missing_scopes)}"
+            raise RemoteProtocolError(ErrorCode.FORBIDDEN, reason, error_data)
 
     def end(self, reason: str) -> None:
         """End the call from outside. Only the first reason is kept. No effect after the call has ended."""

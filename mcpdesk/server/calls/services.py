@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-class made_once(Generic[T_co]):
-    """Decorator for a property that is computed once, at first access, for all threads."""
+class created_once(Generic[T_co]):
+    """Decorator for a property that is created at its first access, and then stored for all threads."""
 
     def __init__(self, make: Callable[[Any], T_co]) -> None:
         self._make = make
@@ -37,13 +37,13 @@ class made_once(Generic[T_co]):
         self.__doc__ = make.__doc__
 
     def __get__(self, owner: Any, kind: type) -> T_co:
-        made: T_co = owner.__dict__.setdefault(self._name, self._make(owner))
-        return made
+        value: T_co = owner.__dict__.setdefault(self._name, self._make(owner))
+        return value
 
 
-Place: TypeAlias = tuple[int, Id]
+CaptureKey: TypeAlias = tuple[int, Id]
 """Connection and id of a request."""
-WriteLine: TypeAlias = Callable[[str, str, str, str, str, str, Place | None], None]
+WriteLine: TypeAlias = Callable[[str, str, str, str, str, str, CaptureKey | None], None]
 """Function that writes a log line of hosted code. Its arguments are those of `Services.log`."""
 
 
@@ -59,7 +59,9 @@ class Services:
         environment: Callable[[], dict[str, str]] = dict,
         starts: CallStarts | None = None,
     ) -> None:
-        """`request_state_keys` returns the keys for `requestState`, see `Rounds`. None creates a key."""
+        """`request_state_keys` returns the keys for `requestState`, see `Rounds`. If it is None, a random key
+        is created.
+        """
         self._log = log
         self.mask = mask
         """Function that masks the arguments of a call before a person sees them for approval.
@@ -87,8 +89,10 @@ class Services:
         """Store for the outcomes of jobs that several processes share, or None if no other process shares
         jobs.
         """
-        self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
-        """Called with True if the code of an ended call still runs, and with False when that code ends."""
+        self.on_running_code: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
+        """Function that is called with True if the code of an ended call still runs, and with False when that
+        code ends.
+        """
         self.starts = starts or CallStarts()
         self._request_state_keys = request_state_keys
 
@@ -100,37 +104,37 @@ class Services:
         where: str = "",
         server: str = "",
         trace: str = "",
-        call: Place | None = None,
+        call: CaptureKey | None = None,
     ) -> None:
         """Log one line. The client does not receive it.
 
         `where` is the source line as `file:line`, `trace` the id of the caller's trace, and `call` the
-        connection and id of the request, each if known.
+        connection and id of the request, each of them if it is known.
         """
         self._log(level, source, text, where, server, trace, call)
 
-    @made_once
+    @created_once
     def inbox(self) -> Inbox:
         """Questions for a person."""
         from mcpdesk.inbox.inbox import Inbox
 
         return Inbox()
 
-    @made_once
+    @created_once
     def deadlines(self) -> Deadlines:
         """Time limits of the running calls."""
         from mcpdesk.server.calls.deadlines import Deadlines
 
         return Deadlines()
 
-    @made_once
+    @created_once
     def rounds(self) -> Rounds:
         """Operations that wait until their client returns."""
         from mcpdesk.server.asks.rounds import Rounds
 
         return Rounds(self._request_state_keys, self.mark, self.shared_rounds)
 
-    @made_once
+    @created_once
     def jobs(self) -> JobStore:
         """Calls that continue after their response."""
         from mcpdesk.jobs.job import JobStore
@@ -141,7 +145,7 @@ class Services:
         return store
 
     def has_created(self, part: str) -> bool:
-        """Return True if a service was already created. May be called on any thread."""
+        """Return True if a service was already created. `part` is its name. May be called on any thread."""
         return part in self.__dict__
 
     def question_span(
@@ -151,29 +155,29 @@ class Services:
         report = None if self.watch is None else self.watch.question_ended
         return question_span(report, call, method, server, tool)
 
-    def note_left(self, call: Call, source: str, server: str) -> None:
+    def log_running_code(self, call: Call, source: str, server: str) -> None:
         """Log that a call has ended but its code still runs, and later that the code has ended."""
         capture_key = call.running
         if capture_key is None or not RUNNING_CODE.has(capture_key):
             return
         log = partial(self.log, source=source, where="", server=server, trace=call.trace.id, call=capture_key)
 
-        def ended() -> None:
-            self.on_left(capture_key, False)
+        def on_code_end() -> None:
+            self.on_running_code(capture_key, False)
             log(level="info", text=CODE_ENDED)
 
-        self.on_left(capture_key, True)
+        self.on_running_code(capture_key, True)
         log(level="warning", text=CODE_STILL_RUNS)
-        RUNNING_CODE.when_ended(capture_key, ended)
+        RUNNING_CODE.when_ended(capture_key, on_code_end)
 
     async def close(self) -> None:
         """End subscriptions, rounds, jobs and calls."""
-        made = self.__dict__
+        created = self.__dict__
         self.subscriptions.close()
-        if "rounds" in made:
+        if "rounds" in created:
             self.rounds.close()
         # Jobs are ended first, because they have no request to answer.
-        ending = [self.jobs.stop()] if "jobs" in made else []
-        if "deadlines" in made:
+        ending = [self.jobs.stop()] if "jobs" in created else []
+        if "deadlines" in created:
             ending.append(self.deadlines.stop())
         await asyncio.gather(*ending)

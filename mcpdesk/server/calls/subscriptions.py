@@ -1,6 +1,6 @@
-"""Receivers of change notifications.
+"""Receivers of change notifications: open sessions and listen streams.
 
-These are open sessions and listen streams. On a listen stream, each notification has the id of the stream.
+On a listen stream, each notification has the id of the stream.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ LIST_CHANGED = {
 }
 """For each kind of registry, the filter key of `subscriptions/listen` and the method of the notification."""
 
-UPDATED = "notifications/resources/updated"
+RESOURCE_UPDATED_METHOD = "notifications/resources/updated"
 LIST, RESOURCE, LOG = "list-changed", "resource-updated", "log"
 """Kinds of notifications: a changed list, a changed resource, a log message of the server."""
-RELAYED = (LIST, RESOURCE, LOG)
+RELAYED_KINDS = (LIST, RESOURCE, LOG)
+"""Kinds that `Subscriptions.relay` sends to other processes."""
 
 
 class Subscriber(Struct, eq=False):
@@ -41,7 +42,7 @@ class Subscriber(Struct, eq=False):
     server: str
     send: Callable[[bytes], None]
     uris: set[str]
-    wanted: frozenset[str] = frozenset(key for key, _ in LIST_CHANGED.values())
+    list_keys: frozenset[str] = frozenset(key for key, _ in LIST_CHANGED.values())
     listen_id: Id | None = None
     mode: str = ""
     """Mode of the server that the receiver uses."""
@@ -62,19 +63,19 @@ class Subscriber(Struct, eq=False):
         if facts["server"] != self.server:
             return
         if kind == LIST:
-            wanted, method = LIST_CHANGED[facts["kind"]]
-            if wanted in self.wanted and self.mode == facts["mode"]:
+            list_key, method = LIST_CHANGED[facts["kind"]]
+            if list_key in self.list_keys and self.mode == facts["mode"]:
                 self.send(_message(self, method, {}))
         elif kind == RESOURCE:
             if facts["uri"] in self.uris:
-                self.send(_message(self, UPDATED, {"uri": facts["uri"]}))
+                self.send(_message(self, RESOURCE_UPDATED_METHOD, {"uri": facts["uri"]}))
         elif kind == LOG and self.peer is not None:
             self.log(facts["level"], facts["logger"], facts["data"])
 
     def log(self, level: str, logger: str, data: Any) -> None:
         """Send a log message to an open session, if it wants messages of this level."""
-        wanted = None if self.log_level is None else self.log_level()
-        if wanted is not None and severity_of(level) >= wanted:
+        min_severity = None if self.log_level is None else self.log_level()
+        if min_severity is not None and severity_of(level) >= min_severity:
             params = {"level": level, "logger": logger, "data": data}
             self.send(codec.notification("notifications/message", params))
 
@@ -120,32 +121,32 @@ class Subscriptions:
     def log(self, server: str, level: str, logger: str, data: Any) -> list[str]:
         """Log to every open session of a server. Return the names of the notified clients."""
         self._publish(LOG, {"server": server, "level": level, "logger": logger, "data": data})
-        return [each.peer() for each in self._of(server) if each.peer is not None]
+        return [each.peer() for each in self._subscribers_of(server) if each.peer is not None]
 
     def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Notify receivers in this process of a change in another process."""
-        for subscriber in self._of(facts["server"]):
+        for subscriber in self._subscribers_of(facts["server"]):
             subscriber.notify(kind, facts)
 
     def _publish(self, kind: str, facts: Mapping[str, Any]) -> None:
         if self.relay is not None:
-            # before local receivers, so that sessions store a bus position after this message
+            # This precedes the local receivers, so that sessions store a bus position after this message.
             self.relay(kind, facts)
         self.notify(kind, facts)
 
-    def _of(self, server: str) -> list[Subscriber]:
-        known = self._subscribers.values()
+    def _subscribers_of(self, server: str) -> list[Subscriber]:
+        subscribers = self._subscribers.values()
         return [
             each
-            for each in known
+            for each in subscribers
             if each.server == server and (each.is_connected is None or each.is_connected())
         ]
 
 
-def check_count(resources: int, most: int) -> None:
-    """Reject subscriptions to more than `most` resources. Raises: RemoteProtocolError (-32602)."""
-    if resources > most:
-        raise invalid_params(f"no more than {most} resources can be subscribed to (max_subscriptions)")
+def check_count(count: int, max_count: int) -> None:
+    """Reject subscriptions to more than `max_count` resources. Raises: RemoteProtocolError (-32602)."""
+    if count > max_count:
+        raise invalid_params(f"no more than {max_count} resources can be subscribed to (max_subscriptions)")
 
 
 def resource_not_found(uri: str, revision: Revision) -> RemoteProtocolError:

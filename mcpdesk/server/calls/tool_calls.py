@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class ToolPlan(Struct, frozen=True):
-    """Facts about a tool. They are valid until the tool or the approval rules change."""
+    """Facts about a tool. A plan is valid until the tool or the approval rules change."""
 
     tool: Tool
     check_input: Validator | None
@@ -64,7 +64,7 @@ class ToolPlans:
         self._server = server
         self._plans: dict[str, ToolPlan] = {}
         self._tools = server.tools.items
-        self._rules = -1
+        self._rules_version = -1
         """Version of the approval rules for which the plans were created."""
         self._validators: dict[str, tuple[Tool, Validator, Validator | None]] = {}
         """Compiled schemas. They remain when the rules or other tools change."""
@@ -72,11 +72,11 @@ class ToolPlans:
     def find(self, name: str) -> ToolPlan | None:
         """Return the plan of a tool, or None if the tool does not exist."""
         server = self._server
-        rules = 0 if server.hosted is None else server.hosted.rules
-        if self._tools is not server.tools.items or self._rules != rules:
+        rules_version = 0 if server.hosted is None else server.hosted.rules_version
+        if self._tools is not server.tools.items or self._rules_version != rules_version:
             self._plans.clear()
-            self._tools, self._rules = server.tools.items, rules
-        return self._plans.get(name) or self._make(name)
+            self._tools, self._rules_version = server.tools.items, rules_version
+        return self._plans.get(name) or self._create_plan(name)
 
     def validators(self, tool: Tool) -> tuple[Validator, Validator | None]:
         """Return the validators of a tool's input and output. May be called on any thread.
@@ -90,7 +90,7 @@ class ToolPlans:
             self._validators[tool.name] = cached
         return cached[1], cached[2]
 
-    def _make(self, name: str) -> ToolPlan | None:
+    def _create_plan(self, name: str) -> ToolPlan | None:
         server = self._server
         tool = server.tools.get(name)
         if tool is None:
@@ -124,19 +124,19 @@ class ToolCalls:
         plan, arguments = self.admit(call)
         if plan.tool.task and not call.wants_job:
             self._tasks.prepare(call, plan.tool)
-        ended = await self.outcome(call, plan, arguments)
-        if ended is None:
+        outcome = await self.outcome(call, plan, arguments)
+        if outcome is None:
             assert call.job is not None and call.dialect is not None
             return call.dialect.accepted(call.job.id)
-        shaped = shaping.tool_result(ended.body, call.terms.revision, plan.tool.output_schema)
+        shaped = shaping.tool_result(outcome.body, call.terms.revision, plan.tool.output_schema)
         if call.dialect is None:
             return shaped
         stored_job = None
-        if ended.body.get("structuredContent"):
+        if outcome.body.get("structuredContent"):
             from mcpdesk.server.background.job_work import store_output
 
-            stored_job = await store_output(self._server, self._services.jobs, call, plan.tool, ended.body)
-        return call.dialect.result(plan.tool, ended, shaped, stored_job)
+            stored_job = await store_output(self._server, self._services.jobs, call, plan.tool, outcome.body)
+        return call.dialect.result(plan.tool, outcome, shaped, stored_job)
 
     def failure(self, call: Call, message: str) -> JSONObject:
         """Return a CallToolResult with an error, in the caller's revision and dialect."""
@@ -190,16 +190,16 @@ class ToolCalls:
         """
         began: float | None = None
         try:
-            ended = None if plan.may_run_now else await self._refusal(call, plan, arguments)
-            check = plan.check_input
-            if ended is None and check is None:
-                ended = ToolOutcome(outcomes.failed(plan.problem), OutcomeKind.CRASH)
-            elif ended is None and check is not None and not check.accepts(arguments):
-                ended = outcomes.unfit_arguments(plan.tool, check.failures(arguments))
-            if ended is None and not plan.may_run_now:
+            tool_outcome = None if plan.may_run_now else await self._refusal(call, plan, arguments)
+            validator = plan.check_input
+            if tool_outcome is None and validator is None:
+                tool_outcome = ToolOutcome(outcomes.failed(plan.problem), OutcomeKind.CRASH)
+            elif tool_outcome is None and validator is not None and not validator.accepts(arguments):
+                tool_outcome = outcomes.invalid_arguments_outcome(plan.tool, validator.failures(arguments))
+            if tool_outcome is None and not plan.may_run_now:
                 call.began = monotonic()
-                ended = await self._disapproval(call, plan, arguments)
-            if ended is None:
+                tool_outcome = await self._disapproval(call, plan, arguments)
+            if tool_outcome is None:
                 if call.wants_job:
                     call.job = await self._job_work(call, plan, arguments).begin(self._services.jobs)
                     if self._services.watch is not None:
@@ -208,22 +208,22 @@ class ToolCalls:
                 began = monotonic()
                 if call.waits is None:
                     call.began = began
-                ended = await self._handled(call, plan, arguments, began)
+                tool_outcome = await self._run_handler(call, plan, arguments, began)
         except BaseException as error:
             call.outcome = _outcome_kind(error)
             plan.figure.count(call.outcome, began)
-            self._services.note_left(call, plan.tool.name, self._server.name)
+            self._services.log_running_code(call, plan.tool.name, self._server.name)
             raise
-        plan.figure.count(ended.how, began)
-        call.outcome = ended.how
-        if ended.how is OutcomeKind.TIMEOUT:
-            self._services.note_left(call, plan.tool.name, self._server.name)
-        if ended.how is OutcomeKind.INVALID_ARGUMENTS:
-            name, text = plan.tool.name, ended.body["content"][0]["text"]
-            # put the first violation into the first line of the log entry
+        plan.figure.count(tool_outcome.kind, began)
+        call.outcome = tool_outcome.kind
+        if tool_outcome.kind is OutcomeKind.TIMEOUT:
+            self._services.log_running_code(call, plan.tool.name, self._server.name)
+        if tool_outcome.kind is OutcomeKind.INVALID_ARGUMENTS:
+            name, text = plan.tool.name, tool_outcome.body["content"][0]["text"]
+            # The first violation belongs to the first line of the log entry.
             detail = text.replace("\n- ", " ", 1)
             self._services.log("notice", name, detail, "", self._server.name, call.trace.id, call.capture_key)
-        return ended
+        return tool_outcome
 
     async def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
         """Return the outcome of a call that plan mode, a policy or a stopping server forbids, or None if the
@@ -232,9 +232,9 @@ class ToolCalls:
         state = self._server.hosted
         if state is None:
             return None
-        if not state.is_settled:
+        if not state.has_read_plans:
             try:
-                await state.settle()
+                await state.read_plans()
             except StorageError as error:
                 reason = f"{plan.tool.name} was not called: plan mode cannot be read. {error.message}"
                 return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED)
@@ -257,7 +257,7 @@ class ToolCalls:
                     or ""
                 )
             else:
-                reason = await approval_questions.unapproved(
+                reason = await approval_questions.wait_for_approval(
                     server, services, call, tool, arguments, approvals
                 )
                 # The rules may have changed while the person was asked.
@@ -266,7 +266,9 @@ class ToolCalls:
             reason = error.message
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
-    async def _handled(self, call: Call, plan: ToolPlan, arguments: JSONObject, began: float) -> ToolOutcome:
+    async def _run_handler(
+        self, call: Call, plan: ToolPlan, arguments: JSONObject, began: float
+    ) -> ToolOutcome:
         """Run hosted code, which may raise anything, and return its outcome."""
         tool, server = plan.tool, self._server
         limit_s = tool.timeout_s
@@ -282,7 +284,7 @@ class ToolCalls:
                 else:
                     work = self._invoke(tool, arguments, context)
             else:
-                work = self._handled_in_context(call, tool, arguments)
+                work = self._run_in_context(call, tool, arguments)
             output = await self._services.deadlines.run(work, call, limit_s)
             call.handled = monotonic()
         except MissingCapability as error:
@@ -292,29 +294,29 @@ class ToolCalls:
         except Refusal:
             raise
         except BadArgument as error:
-            return outcomes.unfit_arguments(tool, [SchemaFailure((error.name,), error.reason)])
+            return outcomes.invalid_arguments_outcome(tool, [SchemaFailure((error.name,), error.reason)])
         except ServerStopping as error:  # the handler did not fail
             log_entry = (tool.name, error.message, "", server.name, call.trace.id, call.capture_key)
             self._services.log("notice", *log_entry)
-            return ToolOutcome(outcomes.raised(tool.name, error), OutcomeKind.TOOL_ERROR)
+            return ToolOutcome(outcomes.exception_result(tool.name, error), OutcomeKind.TOOL_ERROR)
         except Exception as error:  # a handler is hosted code
             report = self._services.deadlines.report(outcomes.log_entry(error, server.folder))
             level, text, where = await report
             self._services.log(level, tool.name, text, where, server.name, call.trace.id, call.capture_key)
             is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
             is_expected = isinstance(error, HandlerError)
-            how = (
+            kind = (
                 OutcomeKind.TIMEOUT
                 if is_late
                 else OutcomeKind.TOOL_ERROR
                 if is_expected
                 else OutcomeKind.CRASH
             )
-            return ToolOutcome(outcomes.raised(tool.name, error), how)
+            return ToolOutcome(outcomes.exception_result(tool.name, error), kind)
         body = outcomes.tool_body(tool, output, plan.check_output)
         return ToolOutcome(body, OutcomeKind.TOOL_ERROR if body["isError"] else OutcomeKind.OK)
 
-    async def _handled_in_context(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
+    async def _run_in_context(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
         context = await make_context(self._server, self._services, call, tool.name)
         if self._server.around_call is None:
             return await self._invoke(tool, arguments, context)
@@ -338,9 +340,9 @@ class ToolCalls:
         from mcpdesk.jobs.feed import CallFeed
         from mcpdesk.jobs.job import NOT_ENDED
         from mcpdesk.protocol.outlet import NULL_OUTLET
-        from mcpdesk.server.background.repeatable_calls import RESTARTED, unpacked
+        from mcpdesk.server.background.repeatable_calls import RESTARTED, decode_call
 
-        repeatable = unpacked(job.request)
+        repeatable = decode_call(job.request)
         plan = None if repeatable is None else self._plans.find(job.tool)
         if repeatable is None or plan is None or not plan.tool.resume:
             return False
@@ -361,10 +363,10 @@ class ToolCalls:
         """Return the work of a call that continues after its response."""
         from mcpdesk.server.background.job_work import JobWork
 
-        async def run(own: Call) -> ToolOutcome:
-            ended = await self.outcome(own, plan, arguments)
-            assert ended is not None
-            return ended
+        async def run(job_call: Call) -> ToolOutcome:
+            tool_outcome = await self.outcome(job_call, plan, arguments)
+            assert tool_outcome is not None
+            return tool_outcome
 
         return JobWork(self._server, call, plan.tool, arguments, run, self._refuse)
 

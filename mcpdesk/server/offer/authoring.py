@@ -1,6 +1,5 @@
-"""Decorators for the functions of authors. A decorator only stores its arguments, as a note on the function.
-
-The loader of a file reads this note with `note_of`.
+"""Decorators for the functions of authors. A decorator only stores its arguments in a `Note`, which is an
+attribute of the function. The loader of a file reads this note with `note_of`.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ def tool(function: Function, /) -> Function: ...
 def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Function], Function]: ...
 def tool(function: Any = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
     """Offer a function as a tool. Both `@tool` and `@tool(...)` work."""
-    decorate = _noting("tool", keywords, ToolKeywords)
+    decorate = _note_decorator("tool", keywords, ToolKeywords)
     return decorate if function is None else decorate(function)
 
 
@@ -153,7 +152,7 @@ def resource(uri: str, **keywords: Unpack[ResourceKeywords]) -> Callable[[Functi
     The function gets the variables as parameters with the same names. It may also have the parameters `uri`
     and `ctx`. It returns None if the resource does not exist.
     """
-    return _noting("resource", keywords, ResourceKeywords, uri)
+    return _note_decorator("resource", keywords, ResourceKeywords, uri)
 
 
 @overload
@@ -162,7 +161,7 @@ def prompt(function: Function, /) -> Function: ...
 def prompt(**keywords: Unpack[PromptKeywords]) -> Callable[[Function], Function]: ...
 def prompt(function: Any = None, /, **keywords: Unpack[PromptKeywords]) -> Any:
     """Offer a function as a prompt. It returns a text (one user message) or a list of `message(...)`."""
-    decorate = _noting("prompt", keywords, PromptKeywords)
+    decorate = _note_decorator("prompt", keywords, PromptKeywords)
     return decorate if function is None else decorate(function)
 
 
@@ -200,25 +199,25 @@ def header(name: str) -> Meta:
     return Meta(extra_json_schema={"x-mcp-header": name})
 
 
-def _noting(
-    kind: str, keywords: Mapping[str, Any], known: type, uri: str = ""
+def _note_decorator(
+    kind: str, keywords: Mapping[str, Any], keyword_class: type, uri: str = ""
 ) -> Callable[[Function], Function]:
     """Return a decorator that stores its arguments. Raises: TypeError for an unknown keyword."""
-    if unknown := keywords.keys() - known.__annotations__.keys():
+    if unknown := keywords.keys() - keyword_class.__annotations__.keys():
         raise TypeError(f"{kind}() got an unexpected keyword argument {min(unknown)!r}")
-    given = {_FIELDS.get(name, name): value for name, value in keywords.items() if value is not None}
-    hints = {wire: given.pop(name) for name, wire in _HINTS.items() if name in given}
-    given["annotations"] = hints | dict(given.get("annotations", {}))
-    given["meta"] = dict(given.get("meta", {}))
+    note_fields = {_FIELDS.get(name, name): value for name, value in keywords.items() if value is not None}
+    hints = {wire: note_fields.pop(name) for name, wire in _HINTS.items() if name in note_fields}
+    note_fields["annotations"] = hints | dict(note_fields.get("annotations", {}))
+    note_fields["meta"] = dict(note_fields.get("meta", {}))
     for name in ("requires_env", "scopes"):
-        given[name] = _names(given.get(name, ()))
-    given["icons"] = tuple(
-        {"src": icon} if isinstance(icon, str) else dict(icon) for icon in given.get("icons", ())
+        note_fields[name] = _name_tuple(note_fields.get(name, ()))
+    note_fields["icons"] = tuple(
+        {"src": icon} if isinstance(icon, str) else dict(icon) for icon in note_fields.get("icons", ())
     )
-    if given.get("task") == "forbidden":
-        del given["task"]
-    given["requires_jwt"] = bool(given.get("requires_jwt") or given["scopes"])
-    note = Note(kind, uri=uri, **given)
+    if note_fields.get("task") == "forbidden":
+        del note_fields["task"]
+    note_fields["requires_jwt"] = bool(note_fields.get("requires_jwt") or note_fields["scopes"])
+    note = Note(kind, uri=uri, **note_fields)
 
     def decorate(function: Function) -> Function:
         setattr(function, NOTE_ATTRIBUTE, note)
@@ -227,5 +226,5 @@ def _noting(
     return decorate
 
 
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _name_tuple(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -38,19 +38,19 @@ class OfferListing:
         self._server = server
         self._pages: dict[tuple[str, str, str | None, frozenset[str] | bool], tuple[int, bytes]] = {}
         self.identities: dict[str, JSONObject] = {}
-        self._initial: dict[str, tuple[tuple[object, ...], bytes]] = {}
-        """Encoded result of `initialize` by revision, with the values that it was built from."""
-        self._tasks_of = -1
+        self._initialize_results: dict[str, tuple[tuple[object, ...], bytes]] = {}
+        """Encoded result of `initialize` by revision, each with the versions of the items in it."""
+        self._task_check_version = -1
         """Version of the tools for which `_has_task_tool` was computed."""
         self._has_task_tool = False
         self._tools_fingerprint = -1, 0
-        """Pair: a version of the tools, and the fingerprint of their definitions in this version."""
+        """Version of the tools, and the fingerprint of their definitions in this version."""
 
-    def forget(self) -> None:
+    def clear_caches(self) -> None:
         """Clear all caches, because the identity of the server has changed."""
         self._pages.clear()
         self.identities.clear()
-        self._initial.clear()
+        self._initialize_results.clear()
 
     def implementation(self, revision: Revision) -> JSONObject:
         """Return the identity of the server in the format of a revision."""
@@ -60,9 +60,7 @@ class OfferListing:
         return cached
 
     def is_offered(self, capability: str) -> bool:
-        """Return True if a capability is announced, or would be announced if the revision had a name
-        for it.
-        """
+        """Return True if the server offers a capability, even if some revisions have no name for it."""
         if capability == "completions":
             return any(each.completers for each in (*self._server.prompts, *self._server.templates))
         if capability == "tasks":
@@ -81,7 +79,7 @@ class OfferListing:
             "websiteUrl": server.website_url,
             "icons": list(server.icons),
         }
-        return shaping.implementation(_filled(wire, ("name", "version")), revision)
+        return shaping.implementation(_without_empty_members(wire, ("name", "version")), revision)
 
     def capabilities(self, revision: Revision) -> JSONObject:
         """Return the capability object of `initialize` and `server/discover`."""
@@ -112,9 +110,9 @@ class OfferListing:
         server = self._server
         registries = (server.tools, server.prompts, server.templates, server.skills)
         versions = tuple(each.version for each in registries)
-        made_of = (versions, server.tools_enabled, server.instructions)
-        cached = self._initial.get(revision.name)
-        if cached is not None and cached[0] == made_of:
+        version_key = (versions, server.tools_enabled, server.instructions)
+        cached = self._initialize_results.get(revision.name)
+        if cached is not None and cached[0] == version_key:
             return cached[1]
         body: JSONObject = {
             "protocolVersion": revision.name,
@@ -122,7 +120,7 @@ class OfferListing:
             "serverInfo": self.implementation(revision),
         }
         encoded = codec.encode(body | self._instructions())
-        self._initial[revision.name] = made_of, encoded
+        self._initialize_results[revision.name] = version_key, encoded
         return encoded
 
     def discover_result(self, revision: Revision) -> JSONObject:
@@ -142,8 +140,8 @@ class OfferListing:
         RemoteProtocolError (-32602) for an invalid cursor.
         """
         registry = self._registry(method)
-        rights = True if caller is None else False if caller.claims is None else caller.scopes
-        key = (method, revision.name, cursor, rights)
+        scopes_key = True if caller is None else False if caller.claims is None else caller.scopes
+        key = (method, revision.name, cursor, scopes_key)
         cached = self._pages.get(key)
         if cached is not None and cached[0] == registry.version:
             return cached[1]
@@ -169,8 +167,8 @@ class OfferListing:
 
     def _has_tasks(self) -> bool:
         tools = self._server.tools
-        if self._tasks_of != tools.version:
-            self._tasks_of, self._has_task_tool = tools.version, any(tool.task for tool in tools)
+        if self._task_check_version != tools.version:
+            self._task_check_version, self._has_task_tool = tools.version, any(tool.task for tool in tools)
         return self._has_task_tool and self._server.tools_enabled
 
     def _build_page(
@@ -183,10 +181,10 @@ class OfferListing:
     ) -> JSONObject:
         list_key = METHODS[method].list_key
         to_wire = WIRE[list_key]
-        listed = list(registry) if caller is None else self.usable(registry, caller)
-        items, more = page_of(listed, registry.key, cursor, self._server.limits.page_size)
+        all_items = list(registry) if caller is None else self.usable(registry, caller)
+        items, cursor_member = page_of(all_items, registry.key, cursor, self._server.limits.page_size)
         body: JSONObject = {list_key: [shaping.item(list_key, to_wire(item), revision) for item in items]}
-        return shaping.result(method, body | more, revision, self.implementation(revision))
+        return shaping.result(method, body | cursor_member, revision, self.implementation(revision))
 
     def _registry(self, method: str) -> Registry[Any]:
         server = self._server
@@ -225,18 +223,20 @@ def tool_wire(tool: Tool) -> JSONObject:
         "execution": {"taskSupport": tool.task} if tool.task else {},
         "_meta": tool.meta,
     }
-    return _filled(wire, ("name", "inputSchema"))
+    return _without_empty_members(wire, ("name", "inputSchema"))
 
 
 def resource_wire(resource: Resource) -> JSONObject:
     """Return a Resource object with all known fields."""
     wire = {"uri": resource.uri, **_resource_fields(resource), "size": resource.size}
-    return _filled(wire, ("uri", "name", "size") if resource.size is not None else ("uri", "name"))
+    return _without_empty_members(
+        wire, ("uri", "name", "size") if resource.size is not None else ("uri", "name")
+    )
 
 
 def template_wire(template: ResourceTemplate) -> JSONObject:
     """Return a ResourceTemplate object with all known fields."""
-    return _filled(
+    return _without_empty_members(
         {"uriTemplate": template.uri_template, **_resource_fields(template)}, ("uriTemplate", "name")
     )
 
@@ -244,7 +244,7 @@ def template_wire(template: ResourceTemplate) -> JSONObject:
 def prompt_wire(prompt: Prompt) -> JSONObject:
     """Return a Prompt object with all known fields."""
     arguments = [
-        _filled(
+        _without_empty_members(
             {
                 "name": each.name,
                 "title": each.title,
@@ -263,7 +263,7 @@ def prompt_wire(prompt: Prompt) -> JSONObject:
         "icons": list(prompt.icons),
         "_meta": prompt.meta,
     }
-    return _filled(wire, ("name",))
+    return _without_empty_members(wire, ("name",))
 
 
 def skill_wire(skill: SkillEntry) -> JSONObject:
@@ -294,7 +294,7 @@ def _resource_fields(item: Resource | ResourceTemplate) -> JSONObject:
     }
 
 
-def _filled(wire: JSONObject, required: Iterable[str]) -> JSONObject:
+def _without_empty_members(wire: JSONObject, required: Iterable[str]) -> JSONObject:
     names = frozenset(required)
     return {key: value for key, value in wire.items() if value or key in names}
 
@@ -310,34 +310,34 @@ def page_of(
     end = start + size
     if end >= len(items):
         return items[start:], {}
-    last, following = (key(each) for each in items[end - 1 : end + 1])
-    return items[start:end], {"nextCursor": _cursor(end, last, following)}
+    last_key, next_key = (key(each) for each in items[end - 1 : end + 1])
+    return items[start:end], {"nextCursor": _cursor(end, last_key, next_key)}
 
 
-def _cursor(offset: int, last: str, following: str) -> str:
+def _cursor(offset: int, last_key: str, next_key: str) -> str:
     """Return a cursor with the end of a page and the keys of the items before and after it.
 
     The keys are needed because items may change between two requests.
     """
-    return base64.urlsafe_b64encode(orjson.dumps([offset, last, following])).decode("ascii")
+    return base64.urlsafe_b64encode(orjson.dumps([offset, last_key, next_key])).decode("ascii")
 
 
 def _offset(cursor: str | None, keys: list[str]) -> int:
     if cursor is None:
         return 0
     try:
-        offset, last, following = orjson.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
+        offset, last_key, next_key = orjson.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
     except (ValueError, TypeError, binascii.Error):
         raise invalid_params("Unknown cursor: start again without one") from None
     if (
         not isinstance(offset, int)
         or offset < 0
-        or not all(isinstance(each, str) for each in (last, following))
+        or not all(isinstance(each, str) for each in (last_key, next_key))
     ):
         raise invalid_params("Unknown cursor: start again without one")
-    if last in keys:
-        return keys.index(last) + 1
-    if following in keys:
-        return keys.index(following)
+    if last_key in keys:
+        return keys.index(last_key) + 1
+    if next_key in keys:
+        return keys.index(next_key)
     # Both items were removed, so later items moved up. Listing an item twice is better than missing one.
     return min(max(offset - 1, 0), len(keys))

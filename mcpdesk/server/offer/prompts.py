@@ -43,26 +43,28 @@ def messages_of(name: str, rendered: Any) -> list[JSONObject]:
 
     Raises: ProtocolError (-32603) with the number of an invalid message.
     """
-    listed = [rendered] if isinstance(rendered, str | dict) else rendered
-    if not isinstance(listed, list | tuple):
-        raise _unusable(name, f"expected a text or a list of messages, not {type(rendered).__name__}")
-    return [_message(name, number, each) for number, each in enumerate(listed, 1)]
+    messages = [rendered] if isinstance(rendered, str | dict) else rendered
+    if not isinstance(messages, list | tuple):
+        raise _invalid_result(name, f"expected a text or a list of messages, not {type(rendered).__name__}")
+    return [_message(name, number, each) for number, each in enumerate(messages, 1)]
 
 
-def _message(name: str, number: int, given: Any) -> JSONObject:
-    message = {"role": "user", "content": given} if isinstance(given, str) else given
+def _message(name: str, number: int, message_or_text: Any) -> JSONObject:
+    message = (
+        {"role": "user", "content": message_or_text} if isinstance(message_or_text, str) else message_or_text
+    )
     if not isinstance(message, dict) or message.get("role") not in ROLES:
-        raise _unusable(name, f"message {number} needs a role: {' or '.join(ROLES)}")
+        raise _invalid_result(name, f"message {number} needs a role: {' or '.join(ROLES)}")
     body = message.get("content")
     block = content.text(body) if isinstance(body, str) else body
     if not content.is_block(block):
-        raise _unusable(name, f"the content of message {number} is not a content block")
+        raise _invalid_result(name, f"the content of message {number} is not a content block")
     try:
         content.check_block(block)
     except ValueError as error:
-        raise _unusable(name, f"the content of message {number}: {error}") from None
+        raise _invalid_result(name, f"the content of message {number}: {error}") from None
     return {"role": message["role"], "content": block}
 
 
-def _unusable(name: str, reason: str) -> ProtocolError:
+def _invalid_result(name: str, reason: str) -> ProtocolError:
     return ProtocolError(ErrorCode.INTERNAL_ERROR, f"Prompt {name} returned an invalid message: {reason}")

@@ -14,22 +14,24 @@ MAX_COMPARED_NAMES = 300
 
 
 _IGNORED_FIELDS = frozenset({"handler", "reader", "renderer", "completers", "source"})
-"""Fields that are not compared: functions and the source line. The fingerprint stands for the code."""
+"""Fields that are not compared: functions and the source line. The fingerprints of the code are compared
+instead.
+"""
 
 
 def similar_name(name: str, names: Collection[str]) -> str:
-    """Return the most similar name, or an empty text. Names that differ only in case, `_` and `-` come
-    first.
+    """Return the most similar name, or "" if no name is similar. Names that differ only in case, `_` and `-`
+    come first.
     """
     if len(name) > MAX_NAME_LENGTH:
         return ""
-    plain = _plain(name)
-    near = [each for each in names if _plain(each) == plain]
-    if not near and len(names) <= MAX_COMPARED_NAMES:
+    plain_name = _plain(name)
+    similar_names = [each for each in names if _plain(each) == plain_name]
+    if not similar_names and len(names) <= MAX_COMPARED_NAMES:
         import difflib
 
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
-    return near[0] if near else ""
+        similar_names = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+    return similar_names[0] if similar_names else ""
 
 
 def _plain(name: str) -> str:
@@ -44,7 +46,7 @@ class Item(Struct, frozen=True, eq=False, kw_only=True):
     icons: tuple[dict[str, Any], ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
     is_offered: bool = True
-    """If False, the item is known but not offered until a handler offers it."""
+    """If False, the item is registered, but hidden until a handler offers it."""
     source: str = ""
     """Source line such as `tools/user_profile.py:9`, or `built-in`."""
     fingerprint: str = ""
@@ -72,14 +74,14 @@ T = TypeVar("T", bound=Item)
 
 
 class Unavailable(Struct, frozen=True):
-    """Item that is not offered, with the reason. `serving` is True if its previous version is still
+    """Item that is not offered, with the reason. `is_serving` is True if its previous version is still
     offered.
     """
 
     name: str
     reason: str
     source: str
-    serving: bool = False
+    is_serving: bool = False
     is_fit: bool = False
     """True if the item is valid but lacks a requirement, such as a variable or a program."""
     is_logged: bool = False
@@ -99,10 +101,10 @@ class Registry(Generic[T]):
         self.changed: frozenset[str] = frozenset()
         self.unavailable: tuple[Unavailable, ...] = ()
         self.key = key
-        self._known: dict[str, T] = {}
+        self._all_items: dict[str, T] = {}
         self.items: dict[str, T] = {}
         """Offered items by name. Every change, even of code alone, creates a new dictionary."""
-        self._chosen: dict[str, bool] = {}
+        self._offer_choices: dict[str, bool] = {}
         self._listeners: list[Callable[[str], None]] = []
 
     def __iter__(self) -> Iterator[T]:
@@ -117,8 +119,8 @@ class Registry(Generic[T]):
 
     def suggestion(self, name: str) -> str:
         """Return text such as `; did you mean ret-bytes?` if a similar name is offered, else ""."""
-        near = similar_name(name, self.items)
-        return f"; did you mean {near}?" if near else ""
+        name_in_registry = similar_name(name, self.items)
+        return f"; did you mean {name_in_registry}?" if name_in_registry else ""
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         """Call `listener(kind)` after every change."""
@@ -129,14 +131,14 @@ class Registry(Generic[T]):
 
         Raises: ValueError if two items have the same name; nothing is replaced then.
         """
-        fresh: dict[str, T] = {}
+        new_items: dict[str, T] = {}
         for item in items:
             name = self.key(item)
-            if name in fresh:
+            if name in new_items:
                 raise ValueError(f"two {self.kind}s are called {name!r}")
-            fresh[name] = item
-        self._known = fresh
-        return self._serve(tuple(unavailable))
+            new_items[name] = item
+        self._all_items = new_items
+        return self._apply_choices(tuple(unavailable))
 
     def offer(self, name: str) -> bool:
         """Offer a known item from now on, even after a reload. Return True if the item was not offered
@@ -154,66 +156,76 @@ class Registry(Generic[T]):
         return self._choose(name, False)
 
     def _choose(self, name: str, is_offered: bool) -> bool:
-        if name not in self._known:
+        if name not in self._all_items:
             raise LookupError(f"no {self.kind} is called {name!r}")
-        self._chosen[name] = is_offered
-        return self._serve(self.unavailable)
+        self._offer_choices[name] = is_offered
+        return self._apply_choices(self.unavailable)
 
-    def _serve(self, refused: tuple[Unavailable, ...]) -> bool:
-        return self._put(
-            {name: item for name, item in self._known.items() if self._chosen.get(name, item.is_offered)},
-            refused,
+    def _apply_choices(self, unavailable: tuple[Unavailable, ...]) -> bool:
+        return self._set_items(
+            {
+                name: item
+                for name, item in self._all_items.items()
+                if self._offer_choices.get(name, item.is_offered)
+            },
+            unavailable,
         )
 
-    def _put(self, fresh: dict[str, T], refused: tuple[Unavailable, ...]) -> bool:
+    def _set_items(self, new_items: dict[str, T], unavailable: tuple[Unavailable, ...]) -> bool:
         """Offer exactly these items. Return True if the offered items have changed."""
         is_first = self.version == 0
-        altered = frozenset(name for name, item in fresh.items() if self.items.get(name) != item)
-        served_changed = bool(altered) or fresh.keys() != self.items.keys() or list(fresh) != list(self.items)
-        if not served_changed and refused == self.unavailable:
-            self.items = fresh
+        changed_names = frozenset(name for name, item in new_items.items() if self.items.get(name) != item)
+        has_changed = (
+            bool(changed_names)
+            or new_items.keys() != self.items.keys()
+            or list(new_items) != list(self.items)
+        )
+        if not has_changed and unavailable == self.unavailable:
+            self.items = new_items
             return False
-        self.items, self.unavailable = fresh, refused
-        if served_changed:
-            self.changed = frozenset() if is_first else altered
+        self.items, self.unavailable = new_items, unavailable
+        if has_changed:
+            self.changed = frozenset() if is_first else changed_names
         self.version += 1
         for listener in self._listeners:
             listener(self.kind)
-        return served_changed
+        return has_changed
 
 
 class Selection(Registry[T]):
-    """Some items of `whole`, selected by name, in the same order. The selection follows all changes of
-    `whole`.
+    """Some items of another registry, selected by name, in the same order. It is updated after each change of
+    that registry.
 
-    `offer` and `withdraw` apply to the whole registry.
+    `offer` and `withdraw` apply to the other registry.
     """
 
     def __init__(self, registry: Registry[T], names: Iterable[str] = ()) -> None:
         super().__init__(registry.kind, registry.key)
         self.names = frozenset(names)
-        """Names of the items that may be offered. A change takes effect with the next `follow`."""
+        """Names of the items that may be offered. A change takes effect with the next `select_items`."""
         self._registry = registry
         registry.subscribe(self._changed)
-        self.follow()
+        self.select_items()
 
     def _changed(self, _kind: str) -> None:
-        self.follow()
+        self.select_items()
 
-    def follow(self) -> bool:
-        """Offer the selected items that the whole registry offers now.
+    def select_items(self) -> bool:
+        """Offer the selected items that the other registry offers now.
 
         Return True if the offered items have changed.
         """
-        fresh = {name: item for item in self._registry if (name := self.key(item)) in self.names}
-        return self._put(fresh, tuple(each for each in self._registry.unavailable if each.name in self.names))
+        selected_items = {name: item for item in self._registry if (name := self.key(item)) in self.names}
+        return self._set_items(
+            selected_items, tuple(each for each in self._registry.unavailable if each.name in self.names)
+        )
 
     def replace(self, items: Iterable[T], unavailable: Iterable[Unavailable] = ()) -> bool:
-        """Raise TypeError, because only the whole registry defines items."""
+        """Raise TypeError, because only the other registry defines items."""
         raise TypeError(f"a selection can only contain {self.kind}s of its registry")
 
     def offer(self, name: str) -> bool:
-        """Offer a known item from now on. Only selected items appear here. Raises: LookupError."""
+        """Offer a known item from now on. It appears here only if it is selected. Raises: LookupError."""
         return self._registry.offer(name)
 
     def withdraw(self, name: str) -> bool:

@@ -17,7 +17,7 @@ from mcpdesk.server.offer.resources import Reader
 from mcpdesk.server.offer.server import Server
 
 LOCAL_HOSTS = ("", "localhost")
-"""Hosts in a `file:` URI that stand for this machine."""
+"""Hosts in a `file:` URI that name this machine."""
 
 
 class FoundResource(NamedTuple):
@@ -38,7 +38,7 @@ def find_resource(server: Server, uri: str) -> FoundResource | None:
     """
     resource = server.resources.get(uri)
     if resource is None and (paths := _paths_of(uri)):
-        resource = next((each for each in server.resources if _is_at(each.path, paths, server)), None)
+        resource = next((each for each in server.resources if _matches_path(each.path, paths, server)), None)
     if resource is not None:
         return FoundResource(resource.reader, resource.uri, {}, resource.mime_type, resource.is_folder_code)
     for template in server.templates:
@@ -52,11 +52,11 @@ def uris_at(text: str, paths: Mapping[str, str], server: Server) -> set[str]:
     """Return the URIs of removed resources that a client names by path. `paths` has the paths of removed
     resources by URI.
     """
-    meant = _paths_of(text)
-    return {uri for uri, path in paths.items() if meant and _is_at(path, meant, server)}
+    client_paths = _paths_of(text)
+    return {uri for uri, path in paths.items() if client_paths and _matches_path(path, client_paths, server)}
 
 
-def _is_at(path: str, paths: set[str], server: Server) -> bool:
+def _matches_path(path: str, paths: set[str], server: Server) -> bool:
     """Return True if `path`, the path of a resource, is one of the paths. False for an empty path."""
     if not path:
         return False

@@ -85,7 +85,7 @@ class Server(Struct, eq=False):
     streaming: bool = True
     """If False, the server sends no progress on any transport."""
     access: Access = OPEN_ACCESS
-    """Authentication that callers need, and verification of the callers' tokens."""
+    """Authentication that callers need, and the verifier of their tokens."""
     create_context: Callable[[RequestView], Awaitable[Any]] | None = None
     """`create_context` of `context.py`. It is called for each request, and its result is `ctx.context`."""
     lifespan: Lifespan | None = None
@@ -96,7 +96,8 @@ class Server(Struct, eq=False):
     """
     problems: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
-    """Notes about functions in the server's folder that are not offered because another file imports them."""
+    """Notes about functions in the server's folder that are not offered, because another file imports them.
+    """
     withheld: str = ""
     """Reason why the server is disabled, or "" if the server is served."""
     tools: Registry[Tool] = field(default_factory=lambda: Registry("tool", lambda tool: tool.name))
@@ -142,7 +143,7 @@ class Server(Struct, eq=False):
             icons=self.icons,
         )
 
-    def seen_in(self, mode: str, tools: Registry[Tool]) -> Server:
+    def view_in_mode(self, mode: str, tools: Registry[Tool]) -> Server:
         """Return a view of this server with other tools. `sync` updates the view."""
         view = Server(self.name, tools=tools, mode=mode)
         view.sync(self)

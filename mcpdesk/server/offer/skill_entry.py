@@ -10,7 +10,7 @@ from mcpdesk.server.offer.registry import Item
 
 
 class ListedFile(Struct, frozen=True):
-    """File of a skill, as it was when the list was made."""
+    """File of a skill, with its digest and size at the time of listing."""
 
     uri: str
     digest: str

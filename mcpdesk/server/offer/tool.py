@@ -1,4 +1,4 @@
-"""Tools: how they are defined, and how they are called."""
+"""Tools: their definition, and the type of their handlers."""
 
 from __future__ import annotations
 

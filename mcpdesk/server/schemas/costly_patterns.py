@@ -1,7 +1,7 @@
 """Checks of costly regular expressions in a schema, with a limit on the number of steps.
 
-They replace the `pattern` keyword of the validator. For the validator, a check that reaches the limit looks
-like a text that does not match. Under `not`, `if` or `patternProperties` this would accept the value, so such
+They replace the `pattern` keyword of the validator. If a check reaches the limit, the validator treats the
+text as one that does not match. Under `not`, `if` or `patternProperties` this would accept the value, so such
 a value is rejected as a whole.
 """
 
@@ -28,22 +28,22 @@ class PatternBudget:
     """Steps that remain for the patterns in one check of a value, and the first limit that was exceeded."""
 
     def __init__(self) -> None:
-        self.left = MAX_COST
+        self.remaining_steps = MAX_COST
         self.problem = ""
         """Text about the first limit that was exceeded, or "" if the result of the check is reliable."""
 
     def problem_of(self, pattern: Pattern, text: str) -> str:
         """Return the reason why a text is rejected, or "" if the text matches."""
-        length, longest = len(text), pattern.tier.longest
-        if length <= longest:
-            self.left -= TEXT_COST + pattern.tier.cost(length)
-        verdict = pattern.verdict(text) if self.left >= 0 else None
+        length, max_length = len(text), pattern.tier.longest
+        if length <= max_length:
+            self.remaining_steps -= TEXT_COST + pattern.tier.cost(length)
+        verdict = pattern.verdict(text) if self.remaining_steps >= 0 else None
         if verdict is PatternMatch.MATCHES:
             return ""
         if verdict is PatternMatch.DIFFERS:
             return f"must match the pattern {pattern.source}"
         if verdict is PatternMatch.TOO_LONG:
-            problem = f"must have at most {longest:,} characters to be checked against the pattern"
+            problem = f"must have at most {max_length:,} characters to be checked against the pattern"
         elif verdict is PatternMatch.TOO_SLOW:
             problem = "takes too many steps to check against the pattern"
         else:
@@ -89,9 +89,9 @@ def check_long_patterns(schema: dict[str, Any]) -> None:
             raise ValueError(_too_large(source))
 
 
-def costly_names(schema: dict[str, Any]) -> list[Pattern]:
+def costly_name_patterns(schema: dict[str, Any]) -> list[Pattern]:
     """Return the costly patterns for member names in a schema. All its patterns must be valid."""
-    names = dict.fromkeys(source for node in _objects(schema) for source in _names(node))
+    names = dict.fromkeys(source for node in _objects(schema) for source in _name_patterns(node))
     return [
         pattern for source in names if (pattern := compiled(source)) is not None and pattern.tier is not TINY
     ]
@@ -108,28 +108,28 @@ def _sources(schema: dict[str, Any]) -> Iterator[str]:
     for node in _objects(schema):
         if isinstance(node.get("pattern"), str):
             yield node["pattern"]
-        yield from _names(node)
+        yield from _name_patterns(node)
 
 
-def _names(node: dict[str, Any]) -> Iterator[str]:
-    named = node.get("patternProperties")
-    if isinstance(named, dict):
-        yield from named
+def _name_patterns(node: dict[str, Any]) -> Iterator[str]:
+    pattern_properties = node.get("patternProperties")
+    if isinstance(pattern_properties, dict):
+        yield from pattern_properties
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
     """Yield all objects in a JSON value."""
-    waiting: list[Any] = [value]
-    while waiting:
-        node = waiting.pop()
+    pending: list[Any] = [value]
+    while pending:
+        node = pending.pop()
         if isinstance(node, dict):
             yield node
-            waiting.extend(child for child in node.values() if isinstance(child, dict | list))
+            pending.extend(child for child in node.values() if isinstance(child, dict | list))
         elif isinstance(node, list):
-            waiting.extend(child for child in node if isinstance(child, dict | list))
+            pending.extend(child for child in node if isinstance(child, dict | list))
 
 
-def check_names(value: Any, patterns: list[Pattern]) -> str:
+def name_problem(value: Any, patterns: list[Pattern]) -> str:
     """Return the limit that the member names in a value exceed, or "" if the names are within all limits."""
     budget = PatternBudget()
     for node in _objects(value) if patterns else ():

@@ -1,7 +1,7 @@
 """Conversion of type hints to JSON Schema.
 
-msgspec generates the schemas. This module adds texts in `Annotated`, descriptions from docstrings, the
-author's order of the values in a `Literal` or an enum, and bounds in annotations of pydantic (`Field`) and
+msgspec generates the schemas. This module adds texts in `Annotated`, descriptions from docstrings, the order
+of the values in a `Literal` or an enum, and bounds in annotations of pydantic (`Field`) and
 `annotated_types`. It reads the attributes of these annotations without importing the libraries.
 """
 
@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct, field
 
 DEFS = "#/$defs/"
-BOUNDS = {
+BOUND_KEYWORDS = {
     "gt": "exclusiveMinimum",
     "ge": "minimum",
     "lt": "exclusiveMaximum",
@@ -31,7 +31,7 @@ BOUNDS = {
     "multiple_of": "multipleOf",
 }
 """JSON Schema keywords for annotations of other libraries that bound a number."""
-LENGTHS: Mapping[type, tuple[str, str]] = {
+LENGTH_KEYWORDS: Mapping[type, tuple[str, str]] = {
     str: ("minLength", "maxLength"),
     bytes: ("minLength", "maxLength"),
     list: ("minItems", "maxItems"),
@@ -57,7 +57,7 @@ def schema_of(hint: Any) -> dict[str, Any]:
         )
     except (TypeError, ValueError, NameError) as error:
         raise HintError(str(error).splitlines()[-1]) from error
-    _complete(hint, defs, root)
+    _improve_schemas(hint, defs, root)
     schema = dict(root)
     if str(root.get("$ref", "")).startswith(DEFS):
         schema = dict(defs[root["$ref"].removeprefix(DEFS)])
@@ -92,22 +92,24 @@ def translated(hint: Any) -> Any:
     base, notes = split(hint)
     parts = get_args(base)
     if parts and get_origin(base) is not Literal:
-        base = _rebuilt(base, parts, tuple(each if each is ... else translated(each) for each in parts))
+        base = _with_type_arguments(
+            base, parts, tuple(each if each is ... else translated(each) for each in parts)
+        )
     for note in notes:
         base = Annotated[base, _as_meta(note, base)]
     return base
 
 
-def _rebuilt(base: Any, parts: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
+def _with_type_arguments(base: Any, parts: tuple[Any, ...], new_parts: tuple[Any, ...]) -> Any:
     """Return a generic type or union with other type arguments."""
-    if parts == wanted:
+    if parts == new_parts:
         return base
     origin = get_origin(base)
-    return Union[wanted] if origin in (Union, UnionType) else GenericAlias(origin, wanted)  # noqa: UP007
+    return Union[new_parts] if origin in (Union, UnionType) else GenericAlias(origin, new_parts)  # noqa: UP007
 
 
 def _as_meta(note: Any, base: Any) -> Any:
-    """Convert an annotation to `msgspec.Meta`. Texts, and annotations without keywords, stay as they are."""
+    """Convert an annotation to `msgspec.Meta`. Return texts, and annotations without keywords, unchanged."""
     if isinstance(note, str | msgspec.Meta):
         return note
     keywords = _keywords(note, base)
@@ -119,14 +121,14 @@ def _as_meta(note: Any, base: Any) -> Any:
 def _keywords(note: Any, base: Any) -> dict[str, Any]:
     """Return the JSON Schema keywords of another library's annotation, for a value of type `base`."""
     keywords: dict[str, Any] = {}
-    for attribute, keyword in BOUNDS.items():
+    for attribute, keyword in BOUND_KEYWORDS.items():
         bound = getattr(note, attribute, None)
         if isinstance(bound, int | float | Decimal) and not isinstance(bound, bool):
             keywords[keyword] = float(bound) if isinstance(bound, Decimal) else bound
     for index, attribute in enumerate(("min_length", "max_length")):
         length = getattr(note, attribute, None)
         if isinstance(length, int) and (length > 0 or index):
-            keywords |= {words[index]: length for words in _lengths(base)}
+            keywords |= {keyword_pair[index]: length for keyword_pair in _length_keywords(base)}
     pattern = getattr(note, "pattern", None)
     if pattern is not None:
         keywords["pattern"] = getattr(pattern, "pattern", pattern)
@@ -150,16 +152,20 @@ def _field_keywords(note: Any, base: Any) -> dict[str, Any]:
     return keywords
 
 
-def _lengths(base: Any) -> set[tuple[str, str]]:
-    """Return the JSON Schema keywords for the length of a type, or of all members of a union."""
+def _length_keywords(base: Any) -> set[tuple[str, str]]:
+    """Return the pairs of JSON Schema keywords for the minimum and maximum length of a type, or of all
+    members of a union.
+    """
     base, _ = split(base)
     if get_origin(base) in (Union, UnionType):
-        return {words for part in get_args(base) for words in _lengths(part)}
+        return {keyword_pair for part in get_args(base) for keyword_pair in _length_keywords(part)}
     origin = get_origin(base) or base
-    known = [
-        words for kind, words in LENGTHS.items() if isinstance(origin, type) and issubclass(origin, kind)
+    matches = [
+        keyword_pair
+        for kind, keyword_pair in LENGTH_KEYWORDS.items()
+        if isinstance(origin, type) and issubclass(origin, kind)
     ]
-    return set(known[:1])
+    return set(matches[:1])
 
 
 def described(hint: Any, description: str) -> Any:
@@ -192,7 +198,7 @@ def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def without_none(hint: Any) -> Any:
-    """Return a hint without None. A parameter that may be left out need not accept null."""
+    """Return a hint without None. A parameter that may be omitted need not accept null."""
     base, notes = split(hint)
     parts = [part for part in get_args(base) if part is not NoneType]
     if get_origin(base) not in (Union, UnionType) or len(parts) == len(get_args(base)):
@@ -222,30 +228,30 @@ def has_no_structure(hint: Any) -> bool:
     return base in (str, bytes, None, NoneType)
 
 
-def from_json(wanted: type, value: Any) -> Any:
+def from_json(target: type, value: Any) -> Any:
     """Convert a JSON value to a path, or to a model of another library."""
-    if wanted is Path:
+    if target is Path:
         return Path(value)
-    if hasattr(wanted, "model_validate"):
-        return wanted.model_validate(value)
+    if hasattr(target, "model_validate"):
+        return target.model_validate(value)
     # msgspec requires this exception for unknown types. `schema_of` has already rejected them.
-    raise NotImplementedError(f"JSON cannot be converted to {wanted}")
+    raise NotImplementedError(f"JSON cannot be converted to {target}")
 
 
-def _other_schema(wanted: type) -> dict[str, Any]:
-    if wanted is Path:
+def _other_schema(unknown_type: type) -> dict[str, Any]:
+    if unknown_type is Path:
         return {"type": "string"}
-    if hasattr(wanted, "model_json_schema"):
-        schema: dict[str, Any] = wanted.model_json_schema(ref_template=DEFS + "{model}")
+    if hasattr(unknown_type, "model_json_schema"):
+        schema: dict[str, Any] = unknown_type.model_json_schema(ref_template=DEFS + "{model}")
         return schema
     # Do not raise NotImplementedError. If the type has a description, msgspec would then generate a schema
     # that contains only the description.
-    raise HintError(f"type {wanted} is not supported")
+    raise HintError(f"type {unknown_type} is not supported")
 
 
-def _complete(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:
-    """Change the generated schemas `defs` and `root`: add descriptions, and list the values of an enum in the
-    author's order.
+def _improve_schemas(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:
+    """Improve the generated schemas `defs` and `root` in place. Add descriptions, and list the values of an
+    enum in the order of its definition.
     """
     orders: dict[frozenset[Any], list[Any]] = {}
     for part in _types(hint, set()):
@@ -260,10 +266,10 @@ def _complete(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:
     for node in _objects([defs, root]):
         if node.get("required") == []:
             del node["required"]
-        listed = node.get("enum")
-        if isinstance(listed, list):
-            node["enum"] = orders.get(frozenset(listed), listed)
-            if "type" not in node and all(isinstance(value, str) for value in listed):
+        enum_values = node.get("enum")
+        if isinstance(enum_values, list):
+            node["enum"] = orders.get(frozenset(enum_values), enum_values)
+            if "type" not in node and all(isinstance(value, str) for value in enum_values):
                 node["type"] = "string"
 
 
@@ -296,10 +302,10 @@ def _types(hint: Any, seen: set[int]) -> Iterator[Any]:
     yield base
     if get_origin(base) is Literal:
         return
-    inner = list(get_args(base))
+    parts = list(get_args(base))
     if _has_fields(base):
-        inner += _fields(base).values()
-    for part in inner:
+        parts += _fields(base).values()
+    for part in parts:
         yield from _types(part, seen)
 
 
@@ -323,15 +329,15 @@ def _objects(node: Any) -> Iterator[dict[str, Any]]:
 
 def _used(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     """Return the definitions that a schema refers to, directly or indirectly, in their order."""
-    wanted: set[str] = set()
-    waiting: list[Any] = [schema]
-    while waiting:
-        for node in _objects(waiting.pop()):
+    used_names: set[str] = set()
+    pending: list[Any] = [schema]
+    while pending:
+        for node in _objects(pending.pop()):
             name = str(node.get("$ref", "")).removeprefix(DEFS)
-            if name in defs and name not in wanted:
-                wanted.add(name)
-                waiting.append(defs[name])
-    return {name: value for name, value in defs.items() if name in wanted}
+            if name in defs and name not in used_names:
+                used_names.add(name)
+                pending.append(defs[name])
+    return {name: value for name, value in defs.items() if name in used_names}
 
 
 SECTION = (

@@ -1,4 +1,4 @@
-"""Validation against JSON Schema, with error messages that say where the error is and what is allowed.
+"""Validation against JSON Schema. Error messages name the location of the error and the allowed values.
 
 Schemas may be of draft 2020-12 or older. Messages never contain the value itself.
 
@@ -25,8 +25,8 @@ from mcpdesk.protocol.patterns import backtracking_engine, tiny_engine
 from mcpdesk.server.schemas.costly_patterns import (
     BoundedPattern,
     check_long_patterns,
-    check_names,
-    costly_names,
+    costly_name_patterns,
+    name_problem,
     pattern_budget,
 )
 
@@ -85,11 +85,12 @@ class Validator:
     def failures(self, value: Any, limit: int = 20) -> list[SchemaFailure]:
         """Return up to `limit` errors of a value, or an empty list if the value is valid.
 
-        Only the beginning of a large value is searched. An error after that is reported without its path.
+        Only the first parts of a large value are searched. For an error in a later part, the path is that of
+        an enclosing object or list.
         """
         if self._names is None:
             return [] if self.accepts(value) else self._errors(value, limit)
-        if problem := check_names(value, self._names):
+        if problem := name_problem(value, self._names):
             return [SchemaFailure((), problem)]
         is_valid, problem = self._checked(value)
         if is_valid:
@@ -100,29 +101,31 @@ class Validator:
         return failures
 
     def _accepts(self, value: Any) -> bool:
-        return not check_names(value, self._names or []) and self._checked(value)[0]
+        return not name_problem(value, self._names or []) and self._checked(value)[0]
 
     def _checked(self, value: Any) -> tuple[bool, str]:
-        """Return True if the value is valid, and the reason if a costly pattern exceeded its limit."""
+        """Return True if the value is valid, and the limit that a costly pattern exceeded, or ""."""
         with pattern_budget() as budget:
             is_valid = self._compiled.is_valid(value)
             return is_valid and not budget.problem, budget.problem
 
     def _errors(self, value: Any, limit: int) -> list[SchemaFailure]:
-        cut: list[_Path] = []
-        for most in MAX_SEARCHED_PARTS:
-            part, cut = _beginning(value, most)
+        cut_paths: list[_Path] = []
+        for max_parts in MAX_SEARCHED_PARTS:
+            part, cut_paths = _first_parts(value, max_parts)
             with pattern_budget():
                 errors = (
                     error
                     for error in self._compiled.iter_errors(part)
-                    if error.kind.name in FINAL_ERRORS or tuple(error.instance_path) not in cut
+                    if error.kind.name in FINAL_ERRORS or tuple(error.instance_path) not in cut_paths
                 )
                 explained = (failure for error in errors for failure in explain(error, self._schema))
                 failures = list(dict.fromkeys(islice(explained, limit)))
-            if failures or not cut:
+            if failures or not cut_paths:
                 return failures
-        return [SchemaFailure(cut[0], f"does not fit; its first {MAX_SEARCHED_PARTS[-1]:,} parts do")]
+        return [
+            SchemaFailure(cut_paths[0], f"is invalid, but not in its first {MAX_SEARCHED_PARTS[-1]:,} parts")
+        ]
 
 
 def compile_schema(schema: dict[str, Any]) -> Validator:
@@ -142,47 +145,50 @@ def compile_schema(schema: dict[str, Any]) -> Validator:
         check_long_patterns(schema)
         # An invalid schema raises an exception with an explanation.
         jsonschema_rs.validator_for(schema, offline=True, pattern_options=engine)
-        names = costly_names(schema)
+        names = costly_name_patterns(schema)
         compiled = jsonschema_rs.validator_for(
             schema, offline=True, pattern_options=engine, keywords={"pattern": BoundedPattern}
         )
     except ValueError as error:
-        raise SchemaError(_why(error)) from None
+        raise SchemaError(_schema_problem(error)) from None
     return Validator(schema, compiled, names)
 
 
-def _beginning(value: Any, most: int) -> tuple[Any, list[_Path]]:
+def _first_parts(value: Any, max_parts: int) -> tuple[Any, list[_Path]]:
     """Return a copy of the first parts of a JSON value, outer parts first, and the paths that were cut."""
     root: list[Any] = []
-    cut: list[_Path] = []
-    waiting: deque[tuple[Any, Any, _Path]] = deque([([value], root, ())])
-    while waiting:
-        schema, part, path = waiting.popleft()
-        is_object = isinstance(schema, dict)
-        for key in islice(schema if is_object else range(len(schema)), most):
-            each = schema[key]
-            if isinstance(each, dict | list):
-                copy: Any = type(each)()
-                waiting.append((each, copy, (*path, key)))
+    cut_paths: list[_Path] = []
+    pending: deque[tuple[Any, Any, _Path]] = deque([([value], root, ())])
+    while pending:
+        source, target, path = pending.popleft()
+        is_object = isinstance(source, dict)
+        for key in islice(source if is_object else range(len(source)), max_parts):
+            child = source[key]
+            if isinstance(child, dict | list):
+                child_copy: Any = type(child)()
+                pending.append((child, child_copy, (*path, key)))
             else:
-                copy = each
+                child_copy = child
             if is_object:
-                part[key] = copy
+                target[key] = child_copy
             else:
-                part.append(copy)
-        most -= len(part)
-        if len(part) < len(schema):
-            cut.append(path[1:])
-    return root[0], cut
+                target.append(child_copy)
+        max_parts -= len(target)
+        if len(target) < len(source):
+            cut_paths.append(path[1:])
+    return root[0], cut_paths
 
 
-def _why(error: ValueError) -> str:
+def _schema_problem(error: ValueError) -> str:
     message = str(error).partition("\n")[0]
     path = tuple(getattr(error, "instance_path", ()))
-    if path[-1:] == ("type",) and (sent := message.partition(" is not valid under any of the schemas"))[1]:
-        message = f"{sent[0]} is not a type; the types are {TYPES}"
-    where = "/".join(map(str, path))
-    return f"not a valid JSON Schema{' at ' + where if where else ''}: {message}"
+    if (
+        path[-1:] == ("type",)
+        and (message_parts := message.partition(" is not valid under any of the schemas"))[1]
+    ):
+        message = f"{message_parts[0]} is not a type; the types are {TYPES}"
+    location = "/".join(map(str, path))
+    return f"not a valid JSON Schema{' at ' + location if location else ''}: {message}"
 
 
 def schema_faults(schema: Any) -> tuple[list[str], dict[str, Any]]:
@@ -205,8 +211,8 @@ def schema_faults(schema: Any) -> tuple[list[str], dict[str, Any]]:
         try:
             jsonschema_rs.meta.validate(usable)
         except ValueError as error:
-            faults.append(_why(error))
-            if not _take_out(usable, tuple(getattr(error, "instance_path", ()))):
+            faults.append(_schema_problem(error))
+            if not _delete_part(usable, tuple(getattr(error, "instance_path", ()))):
                 return faults, {}
         else:
             break
@@ -217,7 +223,7 @@ def schema_faults(schema: Any) -> tuple[list[str], dict[str, Any]]:
     return faults, usable
 
 
-def _take_out(schema: Any, path: tuple[str | int, ...]) -> bool:
+def _delete_part(schema: Any, path: tuple[str | int, ...]) -> bool:
     """Delete the part of a schema at a path. Return False if the path is empty."""
     for step in path[:-1]:
         schema = schema[step]
@@ -230,24 +236,24 @@ def explain(error: ValidationError, schema: dict[str, Any]) -> Iterator[SchemaFa
     """Yield the failures that describe one error of the validator. `schema` is the whole document."""
     path = tuple(error.instance_path)
     kind = error.kind
-    facts = kind.as_dict()
+    details = kind.as_dict()
     match kind.name:
         case "required":
-            yield SchemaFailure((*path, facts["property"]), "is required")
+            yield SchemaFailure((*path, details["property"]), "is required")
         case "additionalProperties" | "unevaluatedProperties":
-            known = _known_properties(schema, error.schema_path)
-            for name in facts["unexpected"]:
-                yield SchemaFailure((*path, name), _unknown(name, known))
+            known_names = _known_properties(schema, error.schema_path)
+            for name in details["unexpected"]:
+                yield SchemaFailure((*path, name), _unknown_name_message(name, known_names))
         case "anyOf" | "oneOf":
-            yield from _alternatives(path, facts["context"], schema)
+            yield from _alternatives(path, details["context"], schema)
         case "propertyNames":
-            yield SchemaFailure(path, f"has a name that is not allowed: {words(facts['error'])}")
+            yield SchemaFailure(path, f"has a name that is not allowed: {requirement(details['error'])}")
         case _:
-            yield SchemaFailure(path, words(error))
+            yield SchemaFailure(path, requirement(error))
 
 
-def words(error: ValidationError) -> str:
-    """Return what is allowed at the path of an error."""
+def requirement(error: ValidationError) -> str:
+    """Return the text of the requirement that a value violates."""
     phrase = PHRASES.get(error.kind.name)
     if phrase is None:
         return str(error.message)
@@ -262,14 +268,16 @@ def _alternatives(
     If no branch or several branches match, yield one failure that describes all branches.
     """
     branches = [branch for branch in branches if branch]
-    meant = [branch for branch in branches if not any(_refuses_type(error, path) for error in branch)]
+    matching_branches = [
+        branch for branch in branches if not any(_refuses_type(error, path) for error in branch)
+    ]
     if not branches:
-        yield SchemaFailure(path, "fits more than one of the alternatives, and must fit exactly one")
-    elif len(meant) == 1:
-        for error in meant[0]:
+        yield SchemaFailure(path, "matches more than one of the alternatives, but must match exactly one")
+    elif len(matching_branches) == 1:
+        for error in matching_branches[0]:
             yield from explain(error, schema)
     else:
-        yield SchemaFailure(path, " or ".join(dict.fromkeys(words(branch[0]) for branch in branches)))
+        yield SchemaFailure(path, " or ".join(dict.fromkeys(requirement(branch[0]) for branch in branches)))
 
 
 def _refuses_type(error: ValidationError, path: tuple[str | int, ...]) -> bool:
@@ -284,16 +292,20 @@ def _known_properties(schema: dict[str, Any], schema_path: list[str | int]) -> l
     return list(properties) if isinstance(properties, dict) else []
 
 
-def _unknown(name: str, known: list[str]) -> str:
+def _unknown_name_message(name: str, known_names: list[str]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=1) if len(name) <= MAX_NAME_LENGTH else []
-    if near:
-        return f"is not known; did you mean {near[0]}?"
-    return f"is not known; allowed: {_listed(known)}" if known else "is not known; none are allowed here"
+    similar_names = difflib.get_close_matches(name, known_names, n=1) if len(name) <= MAX_NAME_LENGTH else []
+    if similar_names:
+        return f"is not known; did you mean {similar_names[0]}?"
+    return (
+        f"is not known; allowed: {_shortened_list(known_names)}"
+        if known_names
+        else "is not known; none are allowed here"
+    )
 
 
-def _listed(names: list[str]) -> str:
+def _shortened_list(names: list[str]) -> str:
     more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
     return ", ".join(names[:MAX_SHOWN_NAMES]) + more
 
@@ -311,13 +323,13 @@ def _type_of(value: Any) -> str:
 
 
 def _enumeration(facts: dict[str, Any], _value: Any) -> str:
-    return f"must be one of: {_listed([_json(option) for option in facts['options']])}"
+    return f"must be one of: {_shortened_list([_json(option) for option in facts['options']])}"
 
 
-def _counted(one: str, bound: str) -> Phrase:
+def _count_phrase(noun: str, bound: str) -> Phrase:
     def phrase(facts: dict[str, Any], _value: Any) -> str:
         limit = facts["limit"]
-        return f"must have at {bound} {limit} {one}{'' if limit == 1 else 's'}"
+        return f"must have at {bound} {limit} {noun}{'' if limit == 1 else 's'}"
 
     return phrase
 
@@ -343,12 +355,12 @@ PHRASES: dict[str, Phrase] = {
     "exclusiveMinimum": lambda facts, _: f"must be more than {facts['limit']}",
     "exclusiveMaximum": lambda facts, _: f"must be less than {facts['limit']}",
     "multipleOf": lambda facts, _: f"must be a multiple of {facts['multiple_of']}",
-    "minLength": _counted("character", "least"),
-    "maxLength": _counted("character", "most"),
-    "minItems": _counted("item", "least"),
-    "maxItems": _counted("item", "most"),
-    "minProperties": _counted("member", "least"),
-    "maxProperties": _counted("member", "most"),
+    "minLength": _count_phrase("character", "least"),
+    "maxLength": _count_phrase("character", "most"),
+    "minItems": _count_phrase("item", "least"),
+    "maxItems": _count_phrase("item", "most"),
+    "minProperties": _count_phrase("member", "least"),
+    "maxProperties": _count_phrase("member", "most"),
     "pattern": lambda facts, _: facts.get("message") or f"must match the pattern {facts['pattern']}",
     "uniqueItems": lambda _facts, _value: "must have no item twice",
     "contains": lambda _facts, _value: "lacks an item that it must contain",
@@ -359,7 +371,9 @@ PHRASES: dict[str, Phrase] = {
 
 
 MAX_NODES = 4_000
+"""Maximum number of objects and lists in a schema."""
 MAX_DEPTH = 48
+"""Maximum depth of nested objects and lists in a schema."""
 MAX_EVALUATIONS = 512
 """Maximum number of schemas that are evaluated for one location in a value."""
 MAX_CHAIN_LENGTH = 128
@@ -390,15 +404,15 @@ def check_bounds(schema: dict[str, Any]) -> None:
     _check_size(schema)
     document = _Document(schema)
     seen: set[int] = set()
-    waiting: list[Any] = [schema]
-    while waiting:
-        node = waiting.pop()
+    pending: list[Any] = [schema]
+    while pending:
+        node = pending.pop()
         if not isinstance(node, dict) or id(node) in seen:
             continue
         seen.add(id(node))
         document.evaluations(node)
-        waiting.extend(document.same_place(node))
-        waiting.extend(_deeper(node))
+        pending.extend(document.same_location_schemas(node))
+        pending.extend(_child_schemas(node))
 
 
 class _Document:
@@ -421,18 +435,18 @@ class _Document:
         if len(chain) >= MAX_CHAIN_LENGTH:
             raise SchemaError(f"more than {MAX_CHAIN_LENGTH} schemas apply to one value through each other")
         total = 1
-        for part in self.same_place(node):
+        for part in self.same_location_schemas(node):
             total += self.evaluations(part, (*chain, key))
         if total > MAX_EVALUATIONS:
             raise SchemaError(f"one part of a value would be checked more than {MAX_EVALUATIONS} times")
         self._costs[key] = total
         return total
 
-    def same_place(self, node: dict[str, Any]) -> Iterator[Any]:
+    def same_location_schemas(self, node: dict[str, Any]) -> Iterator[Any]:
         """Yield the schemas that apply to the same location as `node`."""
-        for word in REFERENCES:
-            if isinstance(node.get(word), str):
-                yield self._target(node[word])
+        for keyword in REFERENCES:
+            if isinstance(node.get(keyword), str):
+                yield self._target(node[keyword])
         yield from _parts(node, SAME_VALUE_KEYWORDS, SAME_VALUE_LISTS, SAME_VALUE_MAPS)
 
     def _target(self, reference: str) -> Any:
@@ -478,18 +492,18 @@ def _values(node: Any) -> Iterator[Any]:
 
 
 def _anchors(root: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    waiting: list[Any] = [root]
-    while waiting:
-        node = waiting.pop()
+    pending: list[Any] = [root]
+    while pending:
+        node = pending.pop()
         if isinstance(node, dict):
             yield from _own_anchors(node, node is root)
-        waiting.extend(child for child in _values(node) if isinstance(child, dict | list))
+        pending.extend(child for child in _values(node) if isinstance(child, dict | list))
 
 
 def _own_anchors(node: dict[str, Any], is_root: bool) -> Iterator[tuple[str, Any]]:
-    for word in ("$anchor", "$dynamicAnchor"):
-        if isinstance(node.get(word), str):
-            yield node[word], node
+    for keyword in ("$anchor", "$dynamicAnchor"):
+        if isinstance(node.get(keyword), str):
+            yield node[keyword], node
     identity = node.get("$id")
     if isinstance(identity, str) and identity.startswith("#"):
         yield identity[1:], node
@@ -497,19 +511,19 @@ def _own_anchors(node: dict[str, Any], is_root: bool) -> Iterator[tuple[str, Any
         raise SchemaError(f"$id {identity!r} is inside the schema; only the schema root may have one")
 
 
-def _deeper(node: dict[str, Any]) -> Iterator[Any]:
+def _child_schemas(node: dict[str, Any]) -> Iterator[Any]:
     return _parts(node, SUBSCHEMA_KEYWORDS, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS)
 
 
 def _parts(
     node: dict[str, Any], singles: tuple[str, ...], lists: tuple[str, ...], maps: tuple[str, ...]
 ) -> Iterator[Any]:
-    for word in singles:
-        if isinstance(node.get(word), dict):
-            yield node[word]
-    for word in lists:
-        if isinstance(node.get(word), list):
-            yield from node[word]
-    for word in maps:
-        if isinstance(node.get(word), dict):
-            yield from node[word].values()
+    for keyword in singles:
+        if isinstance(node.get(keyword), dict):
+            yield node[keyword]
+    for keyword in lists:
+        if isinstance(node.get(keyword), list):
+            yield from node[keyword]
+    for keyword in maps:
+        if isinstance(node.get(keyword), dict):
+            yield from node[keyword].values()

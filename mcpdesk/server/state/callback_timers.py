@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs.process_table import is_running, process_identity
 from mcpdesk.jobs.schedule import Schedule
-from mcpdesk.storage import callbacks as kept
+from mcpdesk.storage import callbacks as callback_table
 from mcpdesk.storage.callbacks import Callback
 
 if TYPE_CHECKING:
@@ -25,16 +25,14 @@ if TYPE_CHECKING:
 
 
 class CoreIdentity(Struct, frozen=True):
-    """Identity of this process among those that use the same state, and a check whether another process
-    runs.
+    """Identity of this process among those that use the same state, and a function that checks whether
+    another process runs.
     """
 
     mark: str = field(default_factory=lambda: process_identity(os.getpid()))
     is_running: Callable[[str], bool] = is_running
-    doubt_s: float = 0.0
-    """Seconds for which a process that has ended may still seem to run. 0 if the end of a process is noticed
-    at once.
-    """
+    detection_delay_s: float = 0.0
+    """Maximum seconds from the end of a process until `is_running` returns False for it."""
 
 
 Listener = Callable[[Callback, bool], None]
@@ -69,10 +67,11 @@ class CallbackTimers:
         self._setters: dict[int, LogToSetter] = {}
         self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
         """Function that logs data to every client of the server, and returns the clients' names."""
-        self.fires = True
-        """False if another process that uses the state fires due callbacks."""
+        self.fires_due_callbacks = True
+        """False if this process fires no callbacks, because another process that uses the state fires them.
+        """
         self._listeners: list[Listener] = []
-        self._has_looked = False
+        self._has_loaded = False
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(callback, has_fired)` whenever a callback is set, fires or is cancelled."""
@@ -84,7 +83,7 @@ class CallbackTimers:
         """
         await self._refresh()
         if any(callback.due is not None for callback in self.snapshot):
-            self._poke()
+            self._wake_schedule()
 
     async def set(
         self,
@@ -93,27 +92,27 @@ class CallbackTimers:
         repeat_count: int,
         peer: str,
         log_to_setter: LogToSetter,
-        wanted: int | None = None,
+        callback_id: int | None = None,
     ) -> Callback:
-        """Store a new callback with the wanted id, or a generated one.
+        """Store a new callback. `callback_id` is its id, or None to generate one.
 
         Raises: HandlerError if `MAX_CALLBACKS` callbacks are pending, or if the id is not available.
         """
         now, core = self._clock(), self._core.mark
-        if wanted is not None and not 1 <= wanted <= MAX_ID:
-            raise HandlerError(f"callback_id: {wanted} is not allowed; use 1 to {MAX_ID}, or omit it")
+        if callback_id is not None and not 1 <= callback_id <= MAX_ID:
+            raise HandlerError(f"callback_id: {callback_id} is not allowed; use 1 to {MAX_ID}, or omit it")
 
         def work(connection: Any) -> Callback:
-            if kept.count(connection) >= MAX_CALLBACKS:
+            if callback_table.count(connection) >= MAX_CALLBACKS:
                 raise HandlerError(
                     f"{MAX_CALLBACKS} callbacks are already waiting, which is the limit; cancel some"
                 )
-            if wanted is not None and not kept.make_free(connection, wanted):
-                reason = (
-                    f"callback_id: {wanted} is already waiting; cancel it first, use another id, or omit it"
-                )
-                raise HandlerError(reason)
-            return kept.add(connection, message, delay_s, repeat_count, peer, now, wanted, core)
+            if callback_id is not None and not callback_table.make_free(connection, callback_id):
+                taken = f"callback_id: {callback_id} is already waiting"
+                raise HandlerError(f"{taken}; cancel it first, use another id, or omit it")
+            return callback_table.add(
+                connection, message, delay_s, repeat_count, peer, now, callback_id, core
+            )
 
         await self._refresh()
         try:
@@ -121,14 +120,14 @@ class CallbackTimers:
             self._setters[callback.id] = log_to_setter
             await self._refresh()
         except asyncio.CancelledError:
-            self._poke()  # the callback may be stored already, and must not fire late
+            self._wake_schedule()  # the callback may be stored already, and must not fire late
             raise
-        self._poke()
+        self._wake_schedule()
         return callback
 
     async def get(self, number: int) -> Callback | None:
         """Return the callback with this number, or None."""
-        return await self._data.run(lambda connection: kept.one(connection, number))
+        return await self._data.run(lambda connection: callback_table.one(connection, number))
 
     async def all(self) -> tuple[Callback, ...]:
         """Return all stored callbacks, oldest first, including those of other processes."""
@@ -139,7 +138,7 @@ class CallbackTimers:
         """Cancel a callback. Return the callback, or None if the number is unknown."""
         callback = await self.get(number)
         if callback is not None and callback.due is not None:
-            await self._data.run(lambda connection: kept.cancel(connection, number))
+            await self._data.run(lambda connection: callback_table.cancel(connection, number))
             await self._refresh()
             callback = await self.get(number)
         return callback
@@ -156,19 +155,19 @@ class CallbackTimers:
         """
         if not any(callback.fired for callback in self.snapshot):
             return []
-        return await self._data.run(partial(kept.pop_missed, peer=peer))
+        return await self._data.run(partial(callback_table.pop_missed, peer=peer))
 
     async def reload(self) -> None:
         """Load the changes of another process. Raises: StorageError."""
         await self._refresh()
-        self._poke()
+        self._wake_schedule()
 
     async def close(self) -> None:
         """Stop firing. Pending callbacks stay in the file."""
         await self._schedule.close()
 
-    def _poke(self) -> None:
-        if self.fires:
+    def _wake_schedule(self) -> None:
+        if self.fires_due_callbacks:
             self._schedule.poke()
 
     async def _fire_due(self) -> float | None:
@@ -183,48 +182,50 @@ class CallbackTimers:
         """Fire callbacks. Return True if any of them fired in this process."""
         now = self._clock()
         fired = await self._data.run(
-            lambda connection: [kept.fire(connection, callback, now) for callback in callbacks]
+            lambda connection: [callback_table.fire(connection, callback, now) for callback in callbacks]
         )
         await self._refresh()
         return any(fired)
 
     async def _refresh(self) -> None:
         """Load the callbacks and report changes, because another process may have fired them."""
-        snapshot = await self._data.run(kept.everything)
+        snapshot = await self._data.run(callback_table.everything)
         if snapshot == self.snapshot:
-            self._has_looked = True
+            self._has_loaded = True
             return
-        before = {callback.id: callback for callback in self.snapshot}
+        earlier_callbacks = {callback.id: callback for callback in self.snapshot}
         self.snapshot = snapshot
         self.version += 1
         notified: dict[int, list[str]] = {}
-        for callback in snapshot if self._has_looked else ():
-            known = before.get(callback.id)
-            if callback != known:
-                has_fired = callback.fired > (0 if known is None else known.fired)
+        for callback in snapshot if self._has_loaded else ():
+            earlier = earlier_callbacks.get(callback.id)
+            if callback != earlier:
+                has_fired = callback.fired > (0 if earlier is None else earlier.fired)
                 if has_fired:
-                    notified[callback.id] = self._announce(callback)
+                    notified[callback.id] = self._notify_clients(callback)
                 self._changed(callback, has_fired=has_fired)
-        self._has_looked = True
+        self._has_loaded = True
         for number, peers in notified.items():
             if peers:
-                await self._data.run(partial(kept.mark_notified, number=number, peers=peers))
+                await self._data.run(partial(callback_table.mark_notified, number=number, peers=peers))
 
-    def _announce(self, callback: Callback) -> list[str]:
+    def _notify_clients(self, callback: Callback) -> list[str]:
         """Notify the client that set a callback, or else every client. Return the names of the notified
         clients.
         """
         log_to_setter = self._setters.get(callback.id)
         if log_to_setter is not None:
             if log_to_setter("notice", fired_data(callback)):
-                return [kept.SETTER]
+                return [callback_table.SETTER]
         elif callback.core != self._core.mark and self._core.is_running(callback.core):
-            if self._core.doubt_s:
-                asyncio.get_running_loop().call_later(self._core.doubt_s, self._announce_late, callback)
+            if self._core.detection_delay_s:
+                asyncio.get_running_loop().call_later(
+                    self._core.detection_delay_s, self._notify_clients_late, callback
+                )
             return []  # the callback was set in another process, which notifies the client that set it
         return list(self.log_to_clients("notice", fired_data(callback)))
 
-    def _announce_late(self, callback: Callback) -> None:
+    def _notify_clients_late(self, callback: Callback) -> None:
         """Notify every client, if the process that had to notify the client that set the callback has
         ended.
         """

@@ -31,7 +31,7 @@ class Lifespan:
         self._task: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
 
-    def again(self) -> Lifespan:
+    def copy(self) -> Lifespan:
         """Return a new instance with the same function, for another loop."""
         return Lifespan(self.function, self._location, self._folder)
 
@@ -42,8 +42,8 @@ class Lifespan:
         """
         if self._ready is None:
             self._ready = asyncio.get_running_loop().create_future()
-            running = self._run(server, self._ready)
-            self._task = asyncio.create_task(running, name=f"lifespan of {self._folder.name}")
+            work = self._run(server, self._ready)
+            self._task = asyncio.create_task(work, name=f"lifespan of {self._folder.name}")
         return await asyncio.shield(self._ready)
 
     async def close(self) -> None:
@@ -61,9 +61,9 @@ class Lifespan:
             self._task.cancel()
 
     async def _run(self, server: object, ready: asyncio.Future[Any]) -> None:
-        running = self.function(server)
+        generator = self.function(server)
         try:
-            state = await anext(running)
+            state = await anext(generator)
         except BaseException as error:
             self._ready = None
             ready.set_exception(self._failure(error))
@@ -74,7 +74,7 @@ class Lifespan:
         ready.set_result(state)
         await self._ended.wait()
         try:
-            await anext(running)
+            await anext(generator)
         except StopAsyncIteration:
             return
         except Exception:
@@ -83,7 +83,7 @@ class Lifespan:
         _log.warning(
             "%s: lifespan yields more than once; the code after the second yield did not run", self._location
         )
-        await running.aclose()
+        await generator.aclose()
 
     def _failure(self, error: BaseException) -> HandlerError:
         from mcpdesk.server.calls.outcomes import author_location, described

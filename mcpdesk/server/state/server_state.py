@@ -39,11 +39,11 @@ MAX_BROWSERS = 4
 """Maximum number of browsers that render pages for one server. Each needs hundreds of megabytes."""
 MAX_SNAPSHOT_TASKS = 100
 """Maximum number of tasks in a snapshot of the task lists."""
-PLAN_KEY = "plan:"
+PLAN_PREFIX = "plan:"
 """Prefix of the keys of plans in the state file. The session follows the prefix."""
 MAX_PLANS = 500
 """Maximum number of stored plans for each server. The newest are kept."""
-PROGRAMS_KEY = "programs:"
+PROGRAMS_PREFIX = "programs:"
 """Prefix of the keys of programs in shared state. The id of the process that runs the programs follows the
 prefix.
 """
@@ -51,7 +51,7 @@ MAX_PROGRAMS = 100
 """Maximum number of programs that other processes can see. The newest are kept."""
 MAX_COMMAND_LENGTH = 500
 """Maximum length in characters of a program's command."""
-SESSION = "session:"
+SESSION_PREFIX = "session:"
 """Prefix of session keys."""
 
 
@@ -168,7 +168,7 @@ class ServerState:
         """True if this process ends after one call. It fires no callbacks and starts no background
         programs.
         """
-        self.rules = 0
+        self.rules_version = 0
         """Number that increases when a plan or a policy changes which tools may run."""
         self._is_stopping = False
         self.approvals = Approvals(lambda: self.data, self.look_for_state, self._change_rules)
@@ -179,7 +179,7 @@ class ServerState:
         """Current or last plan of each session. The keys are those of `Call.session`."""
         self._sessions: dict[str, int] = {}
         """Number of conversations in this process, for each session that may have a plan."""
-        self._unread: set[str] = set()
+        self._unread_sessions: set[str] = set()
         """Sessions whose stored plan this process has not read yet."""
         self.broken_skills: Mapping[str, str] = {}
         """Reasons why skills cannot be used, by name of the skill."""
@@ -196,12 +196,12 @@ class ServerState:
         """Task that informs other processes about the programs of this one."""
 
     def _change_rules(self) -> None:
-        self.rules += 1
+        self.rules_version += 1
 
     def set_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
         """Set the plans of all sessions. `last` is the plan that was changed last."""
         if plans != self.plans:
-            self.rules += 1
+            self.rules_version += 1
         self.plans, self.plan = plans, last
 
     def join(self, session: str, *, is_read: bool = True) -> None:
@@ -210,9 +210,9 @@ class ServerState:
         `is_read` is False if the stored plan of the session must still be read.
         """
         if not is_read:
-            self._unread.add(session)
-        if self._unread or session not in self._sessions:
-            self.rules += 1
+            self._unread_sessions.add(session)
+        if self._unread_sessions or session not in self._sessions:
+            self.rules_version += 1
         self._sessions[session] = self._sessions.get(session, 0) + 1
 
     def serves(self, session: str) -> bool:
@@ -220,17 +220,17 @@ class ServerState:
         return session in self._sessions
 
     @property
-    def is_settled(self) -> bool:
+    def has_read_plans(self) -> bool:
         """True if the plans of all sessions in this process were read."""
-        return not self._unread
+        return not self._unread_sessions
 
-    async def settle(self) -> None:
+    async def read_plans(self) -> None:
         """Read the plans of sessions that continue in this process. Raises: StorageError."""
-        unread_sessions = set(self._unread)
+        unread_sessions = set(self._unread_sessions)
         if await self.look_for_state():
             await load_plans(self)
-        self._unread -= unread_sessions
-        self.rules += 1
+        self._unread_sessions -= unread_sessions
+        self.rules_version += 1
 
     @property
     def shown_plans(self) -> list[tuple[str, Plan]]:
@@ -253,7 +253,7 @@ class ServerState:
         if count > 1:
             self._sessions[session] = count - 1
             return
-        self._unread.discard(session)
+        self._unread_sessions.discard(session)
         plan = self.plans.get(session)
         if plan is not None:
             last = replace(plan, is_active=False) if plan == self.plan else self.plan
@@ -271,7 +271,7 @@ class ServerState:
     def may_run_now(self, tool: Tool) -> bool:
         """Return True if a tool may run now for any caller and with any arguments."""
         sessions, plans = self._sessions, self.plans
-        is_planned = bool(self._unread) or any(
+        is_planned = bool(self._unread_sessions) or any(
             plan.is_active for key, plan in plans.items() if key in sessions
         )
         return (not is_planned or is_exempt(tool)) and not self.refusal(tool)
@@ -279,7 +279,7 @@ class ServerState:
     def stop(self) -> None:
         """Refuse new tool calls from now on. Running calls continue."""
         self._is_stopping = True
-        self.rules += 1
+        self.rules_version += 1
 
     @property
     def outputs(self) -> Path:
@@ -299,14 +299,14 @@ class ServerState:
 
     @cached_property
     def call_folders(self) -> CallFolders:
-        """Folders for files that single calls make."""
+        """Folders for the files of single calls."""
         from mcpdesk.jobs.call_files import CallFolders
 
         return CallFolders(self.state / "produced")
 
     @cached_property
-    def made_files(self) -> CreatedFiles:
-        """Files that programs made at paths chosen by clients."""
+    def created_files(self) -> CreatedFiles:
+        """Files that programs created at paths that clients chose."""
         from mcpdesk.jobs.call_files import CreatedFiles
 
         return CreatedFiles()
@@ -329,7 +329,7 @@ class ServerState:
 
         shared = self._shared
         timers = CallbackTimers(self.data) if shared is None else self._shared_timers(shared)
-        timers.fires = not self.is_brief
+        timers.fires_due_callbacks = not self.is_brief
         timers.subscribe(lambda callback, has_fired: self.on_callback(callback, has_fired))
         timers.log_to_clients = lambda level, data: self.log_to_clients(level, data)
         return timers
@@ -409,7 +409,7 @@ class ServerState:
         if await self.look_for_state():
             await self.approvals.recall()
             await self.callbacks.wake()
-            await load_plans(self)  # last, so that an invalid plan does not prevent the other loads
+            await load_plans(self)  # last, because an invalid plan raises an error
 
     async def reload(self) -> None:
         """Load the changes of another process. Raises: StorageError."""
@@ -484,12 +484,12 @@ async def load_plans(state: ServerState) -> None:
     """Load the plans of a previous run or of another process. Raises: StorageError."""
     from mcpdesk.storage.facts import facts
 
-    stored = await state.data.run(lambda connection: facts(connection, PLAN_KEY))
+    stored = await state.data.run(lambda connection: facts(connection, PLAN_PREFIX))
     try:
         plans = {
             session: msgspec.json.decode(text, type=Plan)
             for session, text in stored.items()
-            if session.startswith(SESSION)
+            if session.startswith(SESSION_PREFIX)
         }
     except msgspec.DecodeError as error:
         reason = f"{state.data.label} has a plan that cannot be read; PlanMode reset discards it: {error}"
@@ -529,10 +529,10 @@ async def store_programs(state: ServerState, core: CoreIdentity) -> None:
     text = msgspec.json.encode(records).decode() if records else None
 
     def work(connection: Connection) -> None:
-        facts.set_fact(connection, f"{PROGRAMS_KEY}{core.mark}", text)
-        for mark in facts.facts(connection, PROGRAMS_KEY):
+        facts.set_fact(connection, f"{PROGRAMS_PREFIX}{core.mark}", text)
+        for mark in facts.facts(connection, PROGRAMS_PREFIX):
             if mark != core.mark and not core.is_running(mark):
-                facts.set_fact(connection, f"{PROGRAMS_KEY}{mark}", None)
+                facts.set_fact(connection, f"{PROGRAMS_PREFIX}{mark}", None)
 
     await state.data.run(work)
 
@@ -541,7 +541,7 @@ async def load_remote_programs(state: ServerState, core: CoreIdentity) -> list[P
     """Return the programs of the other running processes. Raises: StorageError."""
     from mcpdesk.storage import facts
 
-    stored = await state.data.run(lambda connection: facts.facts(connection, PROGRAMS_KEY))
+    stored = await state.data.run(lambda connection: facts.facts(connection, PROGRAMS_PREFIX))
     records = list[ProgramRecord]()
     for mark, text in stored.items():
         if mark != core.mark and core.is_running(mark):
@@ -555,11 +555,11 @@ async def delete_unreadable_plans(state: ServerState) -> None:
     from mcpdesk.storage import facts
 
     def work(connection: Connection) -> None:
-        for session, text in facts.facts(connection, PLAN_KEY).items():
+        for session, text in facts.facts(connection, PLAN_PREFIX).items():
             try:
                 msgspec.json.decode(text, type=Plan)
             except msgspec.DecodeError:
-                facts.set_fact(connection, f"{PLAN_KEY}{session}", None)
+                facts.set_fact(connection, f"{PLAN_PREFIX}{session}", None)
 
     await state.data.run(work)
 
@@ -573,9 +573,9 @@ async def store_plan(state: ServerState, plan: Plan | None, session: str) -> Non
     text = None if plan is None else msgspec.json.encode(plan).decode()
 
     def work(connection: Connection) -> None:
-        facts.set_fact(connection, f"{PLAN_KEY}{session}", text)
+        facts.set_fact(connection, f"{PLAN_PREFIX}{session}", text)
         if plan is not None:
-            facts.keep_newest(connection, PLAN_KEY, "since", MAX_PLANS)
+            facts.keep_newest(connection, PLAN_PREFIX, "since", MAX_PLANS)
 
     await state.data.run(work)
     if not state.serves(session):

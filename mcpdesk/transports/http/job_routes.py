@@ -273,7 +273,7 @@ async def _news(job: AsyncCall, kinds: list[str]) -> AsyncGenerator[str, None]:
     """Yield the events of a job until it has ended."""
     with job.reader(kinds) as reader:
         while True:
-            for news in reader.news():
+            for news in reader.changes():
                 yield codec.encode(news).decode()
             if reader.is_complete:
                 return

@@ -15,7 +15,7 @@ from mcpdesk.features.gateway.gateway_dialect import GatewayDialect
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.background.job_reader import JobReader, facts
+from mcpdesk.server.background.job_reader import JobReader, details
 from mcpdesk.server.background.job_work import DROPPED, job_owner, job_roots
 from mcpdesk.server.offer.server import Limits
 from mcpdesk.server.offer.tool import Tool, ToolResult
@@ -116,7 +116,7 @@ async def test_a_python_tool_that_fails_is_an_error_without_an_exit_code(mode: s
             error = (await caller.ask("tools/call", {"name": name, "arguments": arguments}, number))["error"]
         else:
             job = await ended(await caller.begin(name, **arguments))
-            found = facts(job, 1000)
+            found = details(job, 1000)
             assert (found["status"], found["exit_code"]) == ("failed", None)
             assert (found["stderr"], found["message"]) == (data.get("stderr", ""), message)
             error = found["error"]
@@ -130,7 +130,7 @@ async def test_a_tool_that_must_be_a_task_runs_as_a_job() -> None:
     caller = Caller()
     caller.peer.server.tools.replace([Tool("slow", slow, {"type": "object"}, task="required")])
     job = await ended(await caller.begin("slow"))
-    assert facts(job, 1000)["stdout"] == "done"
+    assert details(job, 1000)["stdout"] == "done"
 
 
 async def test_a_tool_that_asks_the_client_is_told_that_nobody_is_there() -> None:
@@ -141,7 +141,7 @@ async def test_a_tool_that_asks_the_client_is_told_that_nobody_is_there() -> Non
     await caller.ask("initialize", {"capabilities": {"elicitation": {}}})
     caller.peer.server.tools.replace([Tool("asks", asks, {"type": "object"})])
     job = await ended(await caller.begin("asks"))
-    assert job.status is TaskStatus.FAILED and "cannot be asked" in facts(job, 1000)["stderr"]
+    assert job.status is TaskStatus.FAILED and "cannot be asked" in details(job, 1000)["stderr"]
 
 
 async def test_a_job_that_only_reports_lets_others_have_their_turn() -> None:
@@ -172,7 +172,7 @@ async def test_a_job_belongs_to_the_trace_of_its_caller() -> None:
     meta = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
     answer = await caller.ask("tools/call", {"name": "traced", "mode": "async", "_meta": meta})
     job = await ended(caller.store._jobs[answer["result"]["job_id"]])
-    assert facts(job, 1000)["stdout"] == trace
+    assert details(job, 1000)["stdout"] == trace
 
 
 async def test_a_job_ends_whatever_goes_wrong_at_its_end(
@@ -243,7 +243,7 @@ async def test_what_a_cancelled_job_still_does_is_no_part_of_it() -> None:
         await in_time(went_on.wait())
         await asyncio.gather(*caller.store._works)
         assert job.status is TaskStatus.CANCELLED
-        assert (job.exit_code, job.message, facts(job, 1000)["stdout"]) == (None, "enough", "")
+        assert (job.exit_code, job.message, details(job, 1000)["stdout"]) == (None, "enough", "")
 
 
 async def test_a_job_belongs_to_its_principal() -> None:
@@ -283,21 +283,21 @@ async def test_a_reader_is_told_kinds_one_by_one_and_the_end_last() -> None:
     job = await caller.begin("forever")
     assert job.feed is not None
     with JobReader(job) as reader:
-        assert [each["status"] for each in reader.news()] == ["queued"] or job.started is not None
+        assert [each["status"] for each in reader.changes()] == ["queued"] or job.started is not None
         job.feed.stdout("a")
         job.feed.progress(1, 2, "half")
         job.feed.stderr("b")
         assert await reader.changed(WITHIN_S)
-        news = reader.news()
+        news = reader.changes()
         assert {"job_id": job.id, "progress": 0.5, "message": "half"} in news
         assert news[-2:] == [{"job_id": job.id, "stdout": "a"}, {"job_id": job.id, "stderr": "b"}]
-        assert reader.news() == [] and not reader.is_complete
+        assert reader.changes() == [] and not reader.is_complete
         caller.store.cancel(job, "enough")
-        assert reader.news() == [
+        assert reader.changes() == [
             {"job_id": job.id, "status": "canceled", "exit_code": None, "progress": 0.5, "message": "enough"}
         ]
         assert reader.is_complete
-    assert reader._moved not in (job.listeners or {}).values()
+    assert reader._on_state_change not in (job.listeners or {}).values()
 
 
 async def test_what_a_reader_missed_is_counted_in_its_text() -> None:
@@ -306,7 +306,7 @@ async def test_what_a_reader_missed_is_counted_in_its_text() -> None:
     assert job.feed is not None
     with JobReader(job, ["stdout"]) as reader:
         job.feed.stdout("x" * 1_000_000)
-        (text,) = [each["stdout"] for each in reader.news() if "stdout" in each]
+        (text,) = [each["stdout"] for each in reader.changes() if "stdout" in each]
         note, _, rest = text.partition("\n")
         assert note == f"[... {1_000_000 - len(rest):,} characters left out ...]"
         assert set(rest) == {"x"}

@@ -145,7 +145,7 @@ async def test_saving_the_manifest_swaps_commands_in_open_sessions(folder: Path)
     # A broken command keeps its last version; a repaired one is announced.
     write(folder, command("one", "echo", "{x}"), command("three"))
     assert (await hosted.reload()).broken == ("go-one",)
-    assert left_out(hosted)["go-one"].serving
+    assert left_out(hosted)["go-one"].is_serving
     assert await says(3) == "second\n"
     write(folder, command("one", "echo", "second"), command("three"))
     assert (await hosted.reload()).repaired == ("go-one",)

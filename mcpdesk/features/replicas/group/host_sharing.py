@@ -17,7 +17,7 @@ from mcpdesk.features.replicas.group.replica_jobs import ReplicaJobs
 from mcpdesk.features.replicas.group.shared_inbox import SharedInbox
 from mcpdesk.hosting.journal import Severity
 from mcpdesk.hosting.shared_core import SharedCore, SharingCore
-from mcpdesk.server.calls.subscriptions import RELAYED
+from mcpdesk.server.calls.subscriptions import RELAYED_KINDS
 from mcpdesk.transports.metric import Figure, Sample
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class HostSharing(SharedCore):
         self._is_comparing = False
         bus = self.group.bus
         subscriptions.relay = lambda kind, facts: bus.publish(kind, **facts)
-        for kind in RELAYED:
+        for kind in RELAYED_KINDS:
             bus.listen(kind, partial(subscriptions.notify, kind))
         bus.listen(REPLICA_CHANGED, lambda _: self._start_chore(self.group.living.renew()))
         bus.listen(STATE_CHANGED, lambda facts: core.reload_state(facts["server"]))

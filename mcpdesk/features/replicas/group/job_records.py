@@ -178,10 +178,10 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         self._written_sizes[job.id] = _output_marker(job)
         return JobRow(job.id, self._holder, job_record(job, MAX_TAIL_LENGTH))
 
-    def _not_written(self, changed: dict[str, Job | None]) -> None:
+    def _on_write_failure(self, changed: dict[str, Job | None]) -> None:
         self._changed = changed | self._changed  # the next sweep writes the job
 
-    def _refused(self, identifiers: set[str]) -> None:
+    def _on_lost_jobs(self, identifiers: set[str]) -> None:
         for identifier in identifiers:
             self._store().lose(identifier)
 

@@ -34,7 +34,7 @@ class FolderLoops:
 
     def __init__(self, name: str) -> None:
         self.is_on = True
-        """True if the folder's code runs on these loops."""
+        """True if the folder's code runs on these loops, False if it runs on the core's loop."""
         self._name = name
         self._threads: list[LoopThread] = []
         self._current: LoopThread | None = None
@@ -50,13 +50,13 @@ class FolderLoops:
     async def run(self, handle: Callable[[LoopThread], Coroutine[Any, Any, T]]) -> T:
         """Run a handler on a loop of the folder, and return its result.
 
-        `handle` is called on that loop. If the call is cancelled, the handler is cancelled as well; a blocked
-        handler is left running. Raises: exceptions of the handler; HandlerError if all loops are blocked.
+        `handle` is called on that loop. If the call is cancelled, the handler is cancelled as well. A blocked
+        handler continues to run. Raises: exceptions of the handler; HandlerError if all loops are blocked.
         """
-        thread = await self._free()
+        thread = await self._unblocked_thread()
         return await thread.run(lambda: handle(thread), asyncio.get_running_loop())
 
-    def rejoin(self) -> None:
+    def return_to_core_loop(self) -> None:
         """Run the folder's code on the core's loop again, because the code has changed."""
         self.is_on = False
         self._retire()
@@ -69,19 +69,19 @@ class FolderLoops:
     async def close(self) -> None:
         """End the loops that are not blocked."""
         self._retire()
-        ending = [each.over for each in self._threads]
-        if ending:
-            await asyncio.wait(ending, timeout=CLOSE_S)
+        thread_ends = [each.ended for each in self._threads]
+        if thread_ends:
+            await asyncio.wait(thread_ends, timeout=CLOSE_S)
 
-    async def _free(self) -> LoopThread:
+    async def _unblocked_thread(self) -> LoopThread:
         current = self._current
-        if current is not None and not await current.turns() and self._current is current:
+        if current is not None and not await current.responds() and self._current is current:
             self._retire()
         if self._current is None:
             if len(self._threads) >= MAX_LOOPS:
                 raise HandlerError(
-                    f"All {MAX_LOOPS} threads of {self._name} are held by functions that block. "
-                    "Call again later, and await what takes time."
+                    f"All {MAX_LOOPS} threads of {self._name} are occupied by functions that block. "
+                    "Call again later. In an `async def`, do not use functions that block."
                 )
             self._current = LoopThread(self._name, self._threads)
         return self._current
@@ -93,7 +93,7 @@ class LoopThread:
     def __init__(self, name: str, threads: list[LoopThread]) -> None:
         """Add the thread to `threads`. The thread removes itself from `threads` when it ends."""
         self._core = asyncio.get_running_loop()
-        self.over: asyncio.Future[None] = self._core.create_future()
+        self.ended: asyncio.Future[None] = self._core.create_future()
         self._loop = asyncio.new_event_loop()
         self._lifespan: Lifespan | None = None
         self.calls = 0
@@ -103,13 +103,13 @@ class LoopThread:
         threads.append(self)
         threading.Thread(target=self._work, name=f"loop of {name}", daemon=True).start()
 
-    async def turns(self) -> bool:
+    async def responds(self) -> bool:
         """Return True if the loop responds within `BLOCKED_AFTER_S` seconds."""
-        turned = self._core.create_future()
-        self._loop.call_soon_threadsafe(self._call_core, _set, turned)
+        response = self._core.create_future()
+        self._loop.call_soon_threadsafe(self._call_core, _set, response)
         try:
             async with asyncio.timeout(BLOCKED_AFTER_S):
-                await turned
+                await response
         except TimeoutError:
             return False
         return True
@@ -117,11 +117,11 @@ class LoopThread:
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]], core: asyncio.AbstractEventLoop) -> T:
         """Run a coroutine on the loop. Raises: exceptions of the coroutine."""
         result: asyncio.Future[tuple[T | None, BaseException | None]] = core.create_future()
-        running: list[asyncio.Task[tuple[T | None, BaseException | None]]] = []
-        capture_key, waiting = RUNNING_CALL.get(), asyncio.current_task()
+        tasks: list[asyncio.Task[tuple[T | None, BaseException | None]]] = []
+        capture_key, waiting_task = RUNNING_CALL.get(), asyncio.current_task()
         has_begun = is_abandoned = False
 
-        async def settle() -> tuple[T | None, BaseException | None]:
+        async def run_work() -> tuple[T | None, BaseException | None]:
             nonlocal has_begun
             has_begun = True
             if is_abandoned:  # the call was abandoned before the handler began
@@ -131,19 +131,19 @@ class LoopThread:
             except BaseException as raised:  # hosted code may raise anything, and the loop must continue
                 return None, raised
 
-        def settled(task: asyncio.Task[tuple[T | None, BaseException | None]]) -> None:
-            # If a task is cancelled before its first step, `settle` does not run.
+        def on_done(task: asyncio.Task[tuple[T | None, BaseException | None]]) -> None:
+            # If a task is cancelled before its first step, `run_work` does not run.
             outcome = (None, asyncio.CancelledError()) if task.cancelled() else task.result()
-            self._call_core(self._ended, result, outcome)
+            self._call_core(self._on_handler_end, result, outcome)
 
         def start() -> None:
-            running.append(self._loop.create_task(settle()))
-            running[0].add_done_callback(settled)
-            if waiting is not None:
-                LOOP_TASKS[waiting] = running[0]
+            tasks.append(self._loop.create_task(run_work()))
+            tasks[0].add_done_callback(on_done)
+            if waiting_task is not None:
+                LOOP_TASKS[waiting_task] = tasks[0]
 
         def cancel() -> None:
-            for task in running:
+            for task in tasks:
                 task.cancel()
 
         self.calls += 1
@@ -169,7 +169,7 @@ class LoopThread:
         Raises: HandlerError if `lifespan` fails.
         """
         if self._lifespan is None or self._lifespan.function is not lifespan.function:
-            self._lifespan = lifespan.again()
+            self._lifespan = lifespan.copy()
         return await self._lifespan.state(server)
 
     def retire(self) -> None:
@@ -178,7 +178,7 @@ class LoopThread:
         if not self.calls:
             self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._close()))
 
-    def _ended(self, result: asyncio.Future[Any], outcome: Any) -> None:
+    def _on_handler_end(self, result: asyncio.Future[Any], outcome: Any) -> None:
         self.calls -= 1
         if not result.done():
             result.set_result(outcome)
@@ -199,11 +199,11 @@ class LoopThread:
                 # well.
                 with contextlib.suppress(SystemExit, KeyboardInterrupt):
                     self._loop.run_forever()
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
+            unfinished_tasks = asyncio.all_tasks(self._loop)
+            for task in unfinished_tasks:
                 task.cancel()
-            if left:
-                self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            if unfinished_tasks:
+                self._loop.run_until_complete(asyncio.gather(*unfinished_tasks, return_exceptions=True))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
             self._loop.close()
@@ -211,7 +211,7 @@ class LoopThread:
 
     def _on_thread_end(self) -> None:
         self._threads.remove(self)
-        _set(self.over)
+        _set(self.ended)
 
     def _call_core(self, function: Callable[..., object], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the core's loop is closed

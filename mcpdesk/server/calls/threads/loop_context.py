@@ -128,24 +128,26 @@ class LoopContext(Context):
 
 
 def invoke(
-    server: Server, is_folder_code: bool, make: Callable[[Context], Awaitable[T]], context: Context
+    server: Server, is_folder_code: bool, run_handler: Callable[[Context], Awaitable[T]], context: Context
 ) -> Awaitable[T]:
-    """Call `make` with the context of a handler, on the core's loop or on a separate loop of the folder."""
+    """Call `run_handler` with the context of a handler, on the core's loop or on a separate loop of the
+    folder.
+    """
     loops = None if server.hosted is None else server.hosted.folder_loops
     if loops is None or not loops.is_on or not is_folder_code:
-        return make(context)
-    return run_on(loops, make, context)
+        return run_handler(context)
+    return run_on(loops, run_handler, context)
 
 
-async def run_on(loops: FolderLoops, make: Callable[[Context], Awaitable[T]], context: Context) -> T:
+async def run_on(loops: FolderLoops, run_handler: Callable[[Context], Awaitable[T]], context: Context) -> T:
     """Run a handler on a separate loop of its folder, as `FolderLoops.run`."""
     core = asyncio.get_running_loop()
 
     async def handle(thread: LoopThread) -> T:
-        inner = LoopContext(context, core)
+        loop_context = LoopContext(context, core)
         if context.server.lifespan is not None:
-            inner.state = await thread.state(context.server.lifespan, context.server)
-        return await make(inner)
+            loop_context.state = await thread.state(context.server.lifespan, context.server)
+        return await run_handler(loop_context)
 
     return await loops.run(handle)
 

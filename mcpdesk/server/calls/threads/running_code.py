@@ -18,16 +18,16 @@ from mcpdesk.protocol.jsonrpc import Id
 if TYPE_CHECKING:
     from mcpdesk.jobs.job import Job, JobStore
 
-Place = tuple[int, Id]
+CaptureKey = tuple[int, Id]
 """Connection and id of a call. Two calls may have equal values, but each has its own tuple object."""
 CODE_STILL_RUNS = "stopped waiting: its code still runs"
 CODE_ENDED = "its code has ended"
 
 
-class _Left:
-    """Code of one call that still runs."""
+class _RunningCall:
+    """Call that has ended, although `count` threads or loops still run its code."""
 
-    def __init__(self, capture_key: Place) -> None:
+    def __init__(self, capture_key: CaptureKey) -> None:
         self.capture_key = capture_key
         self.count = 0
         self.listeners: list[Callable[[], None]] = []
@@ -38,38 +38,38 @@ class RunningCode:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: dict[int, _Left] = {}
+        self._calls: dict[int, _RunningCall] = {}
 
-    def add(self, capture_key: Place) -> None:
+    def add(self, capture_key: CaptureKey) -> None:
         """Record that code of a call still runs after its end."""
         with self._lock:
-            self._calls.setdefault(id(capture_key), _Left(capture_key)).count += 1
+            self._calls.setdefault(id(capture_key), _RunningCall(capture_key)).count += 1
 
-    def remove(self, capture_key: Place) -> None:
+    def remove(self, capture_key: CaptureKey) -> None:
         """Record that code of a call has ended. When no code of the call runs any longer, run the listeners
         on this thread.
         """
         with self._lock:
-            left = self._calls[id(capture_key)]
-            left.count -= 1
-            if left.count:
+            running_call = self._calls[id(capture_key)]
+            running_call.count -= 1
+            if running_call.count:
                 return
             del self._calls[id(capture_key)]
-        for listener in left.listeners:
+        for listener in running_call.listeners:
             listener()
 
-    def has(self, capture_key: Place | None) -> bool:
+    def has(self, capture_key: CaptureKey | None) -> bool:
         """Return True if code of a call still runs after its end."""
         return capture_key is not None and id(capture_key) in self._calls
 
-    def when_ended(self, capture_key: Place, listener: Callable[[], None]) -> None:
+    def when_ended(self, capture_key: CaptureKey, listener: Callable[[], None]) -> None:
         """Call `listener` when all code of a call has ended. If no code of the call runs now, call `listener`
         at once.
         """
         with self._lock:
-            left = self._calls.get(id(capture_key))
-            if left is not None:
-                left.listeners.append(listener)
+            running_call = self._calls.get(id(capture_key))
+            if running_call is not None:
+                running_call.listeners.append(listener)
                 return
         listener()
 
@@ -78,10 +78,10 @@ RUNNING_CODE = RunningCode()
 """Calls of this process whose code still runs."""
 
 
-def note_left_job(capture_key: Place | None, job: Job, store: JobStore) -> None:
+def note_running_code_of_job(capture_key: CaptureKey | None, job: Job, store: JobStore) -> None:
     """Record in a finished job that its code still runs, and later that the code has ended."""
     if capture_key is None or not RUNNING_CODE.has(capture_key):
         return
     store.note_left(job, runs=True)
-    loop, ended = asyncio.get_running_loop(), partial(store.note_left, job, runs=False)
-    RUNNING_CODE.when_ended(capture_key, lambda: call_soon_safely(loop, ended))
+    loop, report_end = asyncio.get_running_loop(), partial(store.note_left, job, runs=False)
+    RUNNING_CODE.when_ended(capture_key, lambda: call_soon_safely(loop, report_end))

@@ -132,19 +132,19 @@ def awaitable(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
     If `function` is itself a wrapper of an `async def`, `function` is called directly.
     """
     if inspect.iscoroutinefunction(inspect.unwrap(function)):
-        return _wrapped(function)
+        return _with_awaited_result(function)
 
     @functools.wraps(function)
     async def in_thread(*arguments: Any, **named: Any) -> Any:
-        call = ThreadedCall(lambda: function(*given, **given_named), asyncio.get_running_loop())
-        given = tuple(_for_thread(each, call) for each in arguments)
-        given_named = {name: _for_thread(each, call) for name, each in named.items()}
+        call = ThreadedCall(lambda: function(*thread_arguments, **thread_named), asyncio.get_running_loop())
+        thread_arguments = tuple(_for_thread(each, call) for each in arguments)
+        thread_named = {name: _for_thread(each, call) for name, each in named.items()}
         return await WORKERS.run(call)
 
     return in_thread
 
 
-def _wrapped(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+def _with_awaited_result(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
     @functools.wraps(function)
     async def call(*arguments: Any, **named: Any) -> Any:
         result = function(*arguments, **named)

@@ -46,7 +46,7 @@ class ThreadedCall:
         self._lock = threading.Lock()
         self._reason: str | None = None
         """Reason for dropping the result, or None while the caller waits."""
-        self._awaited: futures.Future[Any] | None = None
+        self._loop_future: futures.Future[Any] | None = None
         self._capture_key = RUNNING_CALL.get()
         self._is_left = self._is_over = False
 
@@ -58,22 +58,22 @@ class ThreadedCall:
     def abandon(self, reason: str) -> None:
         """Drop the result. Call it on the loop.
 
-        Later requests of the function to the loop raise CancelledError.
+        If the function uses the loop later, `wait_for` raises CancelledError.
         """
         with self._lock:
             self._reason = reason
-            awaited = self._awaited
-        if awaited is not None:
-            awaited.cancel()
+            loop_future = self._loop_future
+        if loop_future is not None:
+            loop_future.cancel()
 
-    def leave(self) -> None:
+    def note_call_end(self) -> None:
         """Record that the call has ended, although its function may still run. Call it on the loop."""
         with self._lock:
             self._is_left = self._capture_key is not None and self.has_begun and not self._is_over
         if self._is_left and self._capture_key is not None:
             RUNNING_CODE.add(self._capture_key)
 
-    def wait_for(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def wait_for(self, make_coroutine: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the loop, and wait for its result. Call it in the thread.
 
         Raises: CancelledError after the call was cancelled or timed out.
@@ -81,14 +81,14 @@ class ThreadedCall:
         with self._lock:
             if self._reason is not None:
                 raise asyncio.CancelledError(self._reason)
-            awaited = self._awaited = asyncio.run_coroutine_threadsafe(make(), self._loop)
+            loop_future = self._loop_future = asyncio.run_coroutine_threadsafe(make_coroutine(), self._loop)
         try:
-            result: T = awaited.result()
+            result: T = loop_future.result()
             return result
         except futures.CancelledError:
             raise asyncio.CancelledError(self._reason or "the call ended") from None
         finally:
-            self._awaited = None
+            self._loop_future = None
 
     def run(self) -> None:
         """Run the function, and pass on its result or exception. Call it in the thread."""
@@ -126,10 +126,10 @@ class ThreadedCall:
 
 
 class WorkerThreads:
-    """Runs functions in at most `most` threads. May be used on any loop."""
+    """Runs functions in at most `max_threads` threads. May be used on any loop."""
 
-    def __init__(self, most: int = MAX_THREADS) -> None:
-        self.most = most
+    def __init__(self, max_threads: int = MAX_THREADS) -> None:
+        self.max_threads = max_threads
         self._waiting: SimpleQueue[ThreadedCall] = SimpleQueue()
         self._lock = threading.Lock()
         self._running: set[ThreadedCall] = set()
@@ -142,18 +142,18 @@ class WorkerThreads:
 
         Raises: ServerFailure if no thread becomes free in time.
         """
-        self._hand_over(call)
+        self._submit(call)
         try:
             if self._spare < 0:
-                timeout_s = QUEUE_TIMEOUT_S if self._blocked() < self.most else 0.0
+                timeout_s = QUEUE_TIMEOUT_S if self._blocked_count() < self.max_threads else 0.0
                 await asyncio.wait({call.result}, timeout=timeout_s)
                 if not call.has_begun:
                     call.abandon("no thread was free")
-                    raise ServerFailure(self._exhausted())
+                    raise ServerFailure(self._exhausted_message())
             return await call.result
         except asyncio.CancelledError:
             call.abandon("the call was cancelled or timed out")
-            call.leave()
+            call.note_call_end()
             raise
 
     def thread_of(self, task: asyncio.Task[Any]) -> int:
@@ -164,19 +164,19 @@ class WorkerThreads:
         calls = (each for each in self._running.copy() if each.task is task and not each.is_abandoned)
         return next((each.thread_id for each in calls), 0)
 
-    def _blocked(self) -> int:
+    def _blocked_count(self) -> int:
         """Return the number of threads whose function still runs although its call has ended."""
         return sum(each.is_abandoned for each in list(self._running))
 
-    def _exhausted(self) -> str:
-        blocked = self._blocked()
+    def _exhausted_message(self) -> str:
+        blocked = self._blocked_count()
         detail = f", {blocked} of them by functions that still run after their call ended" if blocked else ""
-        advice = "Call again later, or raise the setting max_threads."
-        return f"All {self.most} threads for plain functions are in use{detail}. {advice}"
+        advice = "Call again later, or increase the setting max_threads."
+        return f"All {self.max_threads} threads for plain functions are in use{detail}. {advice}"
 
-    def _hand_over(self, call: ThreadedCall) -> None:
+    def _submit(self, call: ThreadedCall) -> None:
         with self._lock:
-            must_start = self._spare <= 0 and self._threads < self.most
+            must_start = self._spare <= 0 and self._threads < self.max_threads
             if must_start:
                 self._threads += 1
             else:
@@ -193,9 +193,9 @@ class WorkerThreads:
             with self._lock:
                 self._spare += 1
             del call  # freed while this thread waits
-            call = self._next()
+            call = self._next_call()
 
-    def _next(self) -> ThreadedCall | None:
+    def _next_call(self) -> ThreadedCall | None:
         """Return the next function to run, or None if this thread may end."""
         while True:
             try:
