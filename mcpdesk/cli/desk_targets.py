@@ -105,14 +105,14 @@ def _typed(typing: _Typing, targets: tuple[str, ...], reach: Reach) -> DeskTarge
         raise DeskUserError("Missing target: a folder, a URL, a file or `-- COMMAND ARGS`.")
 
     def agree(config: ConfigFile) -> None:
-        from mcpdesk.client.trust import TrustStore, UntrustedFileError, untrusted
+        from mcpdesk.client.trust import TrustStore, UntrustedFileError, describe_untrusted
 
         store = TrustStore(typing.settings.state_dir)
         is_agreed = reach.trusts_files or typing.settings.trust
         if is_agreed or store.is_trusted(config.path, config.sha256):
             return
         if config.sha256 != typing.agreed:
-            raise UntrustedFileError(untrusted(config))
+            raise UntrustedFileError(describe_untrusted(config))
         store.trust(config.path, config.sha256)
 
     return desk_targets(targets, reach, typing.used_names, _refuse_input, agree=agree)

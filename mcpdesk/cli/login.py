@@ -114,7 +114,7 @@ def logout_command(target: str, account: str, trust: bool) -> None:
     store, account_text = token_store(account), f" of the account {account}" if account else ""
     store.check()
     if store.grant(url) is None:
-        raise DeskUserError(f"No token{account_text} for {url}.", f"Tokens are in {store.where}.")
+        raise DeskUserError(f"No token{account_text} for {url}.", f"Tokens are in {store.location}.")
     from mcpdesk.client.oauth.browser_login import revoke
 
     is_revoked = False
@@ -168,5 +168,5 @@ def _facts(grant: OAuthGrant, store: StoredGrants, account: str) -> list[str]:
         minutes = max(0, round((grant.expires - time.time()) / 60))
         renewed = ", and is renewed by itself" if grant.refresh_token else ""
         lines.append(f"The token lasts {minutes} minutes{renewed}.")
-    lines.append(f"It is stored in {store.where}.")
+    lines.append(f"It is stored in {store.location}.")
     return lines

@@ -444,14 +444,14 @@ def agreement(reach: Reach, state: object = None) -> Agree:
     """
 
     def agree(config: ConfigFile) -> None:
-        from mcpdesk.client.trust import TrustRefused, TrustStore, UntrustedFileError, untrusted
+        from mcpdesk.client.trust import TrustRefused, TrustStore, UntrustedFileError, describe_untrusted
         from mcpdesk.settings import resolve
 
         settings = resolve({"state_dir": state}, os.environ).settings
         store = TrustStore(settings.state_dir)
         if reach.trusts_files or settings.trust or store.is_trusted(config.path, config.sha256):
             return
-        file = untrusted(config)
+        file = describe_untrusted(config)
         if not can_ask():
             raise UntrustedFileError(file)
         print_untrusted(file)
@@ -479,13 +479,13 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
 
     `is_first` is True if the error was caused by the first message to the server.
     """
-    from mcpdesk.client.hints import NO_PROTOCOL, NO_TOKEN, error_hint, hint
+    from mcpdesk.client.hints import NO_TOKEN, UNKNOWN_PROTOCOL, error_hint, hint
 
     if isinstance(error, RpcError):
         advice = _token_hint(error) or error_hint(error.code, error.message, error.data)
         message = str(error) if is_first else error.message
         return RemoteProtocolError(
-            error.code, message, error.data, advice or (NO_PROTOCOL if is_first else "")
+            error.code, message, error.data, advice or (UNKNOWN_PROTOCOL if is_first else "")
         )
     if isinstance(error, AuthorizationError):
         error.message = f"it requires a token, and getting one failed: {error.message}"

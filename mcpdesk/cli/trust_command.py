@@ -13,7 +13,7 @@ from mcpdesk.cli.reach import can_ask, print_untrusted
 from mcpdesk.client.config_files import parse_config, read_config, read_text
 from mcpdesk.client.configs.client_places import config_paths
 from mcpdesk.client.configs.formats import sections
-from mcpdesk.client.trust import TrustStore, untrusted
+from mcpdesk.client.trust import TrustStore, describe_untrusted
 from mcpdesk.errors import DeskUserError
 
 TRUST_EXAMPLES = """\b
@@ -59,7 +59,7 @@ def _trust(store: TrustStore, path: Path, is_agreed: bool) -> None:
     if store.is_trusted(path, config.sha256):
         print_text(f"{path} is already trusted.")
         return
-    print_untrusted(untrusted(config))
+    print_untrusted(describe_untrusted(config))
     if not is_agreed:
         if not can_ask():
             raise DeskUserError(

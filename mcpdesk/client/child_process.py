@@ -121,9 +121,7 @@ class ChildProcess(ConnectedTransport):
 
     @property
     def probe_s(self) -> float:
-        """Time limit in seconds for the first answer. A program may not answer a request that it does not
-        know.
-        """
+        """Time limit in seconds for the first answer. A program may not answer an unknown request."""
         return PROBE_S
 
     @property

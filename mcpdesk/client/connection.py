@@ -299,7 +299,7 @@ class ServerConnection:
             self._agreement = await self._negotiate(self._agreement)
         self._is_attached = True
         self._flows.revision = self._agreement.revision
-        self._flows.mirrors = self._transport.mirrors_arguments
+        self._flows.mirrors_arguments = self._transport.mirrors_arguments
 
     async def _negotiate(self, earlier: Agreement | None) -> Agreement:
         """Negotiate the newest revision that both sides support.
@@ -544,7 +544,7 @@ class ServerConnection:
 
     async def _answer(self, method: str, params: JSONObject, call: ClientCall) -> JSONObject:
         """Answer a question. Raises: ProtocolError if the question is refused."""
-        with call.thinking():
+        with call.deadline_stopped():
             return await self._questions()[method](params, call.subject)
 
     def _refusal(self, method: str, params: JSONObject) -> ProtocolError | None:

@@ -47,8 +47,8 @@ class FoundServer(Struct, frozen=True):
     @property
     def target(self) -> str:
         """Text that every command accepts as a target."""
-        is_named_by_file = self.is_shadowed or not self.client
-        return f"{self.path}:{self.server.name}" if is_named_by_file else f"{self.client}:{self.server.name}"
+        needs_path = self.is_shadowed or not self.client
+        return f"{self.path}:{self.server.name}" if needs_path else f"{self.client}:{self.server.name}"
 
     @property
     def transport(self) -> str:
@@ -96,14 +96,16 @@ def discover(
     environ: Mapping[str, str] | None = None,
     clients: tuple[str, ...] = CLIENTS,
 ) -> FoundServers:
-    """Read the configuration files of the clients. Without arguments: those of this machine and the working
-    folder. A file that cannot be read becomes a problem and does not stop the search.
+    """Read the configuration files of the clients.
+
+    By default, `home` is the user's home folder, `folder` the working folder, and `environ` the environment
+    of this process. A file that cannot be read becomes a problem and does not stop the search.
     """
     servers: list[FoundServer] = []
     problems: list[FileProblem] = []
     names: set[tuple[str, str]] = set()
     is_cut, files = False, 0
-    for row, path in _existing(home, folder, environ, clients):
+    for row, path in _existing_files(home, folder, environ, clients):
         if files == MAX_FILES or len(servers) >= MAX_SERVERS:
             is_cut = True
             break
@@ -117,11 +119,11 @@ def discover(
             continue
         except Exception as error:  # a file must not end the search for the others
             _LOG.exception("a configuration file could not be read")
-            bug = "mcpdesk has a bug that it triggers"
+            bug = "reading the file triggers a bug of mcpdesk"
             reason = str(error) if isinstance(error, OSError | ValueError) else bug
             problems.append(FileProblem(row.client, path, reason))
             continue
-        found_servers = list(_servers(row, path, config, names))
+        found_servers = list(_found_servers(row, path, config, names))
         is_cut = is_cut or len(servers) + len(found_servers) > MAX_SERVERS
         servers += found_servers[: MAX_SERVERS - len(servers)]
     return FoundServers(tuple(servers), tuple(problems), files, is_cut)
@@ -138,23 +140,23 @@ def discovered(text: str) -> tuple[Path, str]:
         if each.server.name == name:
             return each.path, each.server.name
     names = list(dict.fromkeys(each.server.name for each in discovery.servers))
-    near, command = get_close_matches(name, names, n=3), ""
-    if near:
-        hint = f"Did you mean {' or '.join(f'{client}:{each}' for each in near)}?"
+    similar_names, command = get_close_matches(name, names, n=3), ""
+    if similar_names:
+        hint = f"Did you mean {' or '.join(f'{client}:{each}' for each in similar_names)}?"
     elif names:
         hint = f"Its servers: {', '.join(names[:20])}."
     else:
         command = "mcpdesk list"
         hint = f"`{command}` lists the servers of all clients."
-    broken = "".join(f" {each.path} cannot be read: {each.reason}" for each in discovery.problems[:1])
-    message = f"No configuration of {client} has a server {name[:80]!r}.{broken}"
+    problem_text = "".join(f" {each.path} cannot be read: {each.reason}" for each in discovery.problems[:1])
+    message = f"No configuration of {client} has a server {name[:80]!r}.{problem_text}"
     raise DeskUserError(message, hint, next_command=command)
 
 
-def _existing(
+def _existing_files(
     home: Path | None, folder: Path | None, environ: Mapping[str, str] | None, clients: tuple[str, ...]
 ) -> Iterator[tuple[ClientFile, Path]]:
-    """Yield existing files, each once: of the folder, of its parents, of the user and of the system."""
+    """Yield each existing file once: of the folder, then of its parents, of the user and of the system."""
     home, folder = home or Path.home(), (folder or Path.cwd()).resolve()
     variables = os.environ if environ is None else environ
     rows = [row for row in platform_rows() if row.client in clients]
@@ -166,17 +168,17 @@ def _existing(
         if row.scope == scope
         for path in paths(row, home, folder, variables)
     ]
-    of_user = {_resolved(path) for _, path in user_files}
+    resolved_user_paths = {_resolved(path) for _, path in user_files}
     project_files = (
         (row, path)
-        for place in (folder, *list(folder.parents)[:MAX_PARENTS])
+        for project_folder in (folder, *list(folder.parents)[:MAX_PARENTS])
         for row in rows
         if row.scope == "project"
-        for path in paths(row, home, place, variables)
-        if _resolved(path) not in of_user  # the home folder is a parent of most folders
+        for path in paths(row, home, project_folder, variables)
+        if _resolved(path) not in resolved_user_paths  # the home folder is a parent of most folders
     )
-    for each in (project_files, iter(user_files)):
-        for row, path in each:
+    for files in (project_files, iter(user_files)):
+        for row, path in files:
             resolved = _resolved(path)
             if resolved not in known_paths and _is_file(path):
                 known_paths.add(resolved)
@@ -197,7 +199,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _servers(
+def _found_servers(
     row: ClientFile, path: Path, config: ConfigFile, names: set[tuple[str, str]]
 ) -> Iterator[FoundServer]:
     for server in config.servers:

@@ -1,7 +1,7 @@
 """Requests that need several exchanges.
 
-A list has several pages. A call may be answered with questions, become a task, or need a list of the tools to
-compute the headers that repeat arguments.
+A list may have several pages. The result of a call may contain questions, or the call may become a task. The
+headers that repeat arguments require the list of tools.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_LIST_BYTES = 64 << 20
 PAUSE_S = 0.1
 """Seconds to wait before a request is sent again, if its result asks for input but contains no questions."""
 SLOWEST_POLL_MS = 10_000
-TASKS: JSONObject = {"extensions": EXTENSION_CAPABILITY}
+TASKS_CAPABILITY: JSONObject = {"extensions": EXTENSION_CAPABILITY}
 """Capability declared with each request about a task of the extension."""
 _LOG = logging.getLogger("mcpdesk.client")
 
@@ -88,7 +88,7 @@ class ClientCall:
         self.questions: dict[Id, asyncio.Task[None]] = {}
 
     @contextmanager
-    def thinking(self) -> Iterator[None]:
+    def deadline_stopped(self) -> Iterator[None]:
         """Stop the deadline of the call while a question is being answered."""
         with self.deadline.stopped() if self.deadline is not None else nullcontext():
             yield
@@ -121,15 +121,15 @@ class RequestFlows:
         """
         self.tools: dict[str, JSONObject] = {}
         self.revision: Revision
-        self.mirrors = False
+        self.mirrors_arguments = False
         """True if headers repeat arguments."""
-        self._is_required_task = is_required_task or self._listed_as_task
+        self._is_required_task = is_required_task or self._is_listed_as_task
 
     async def request(self, call: ClientCall, method: str, params: JSONObject) -> ServerResponse:
         """Send a request and return its final response."""
         if method == "tools/call":
             return await self._tool_call(call, params)
-        return await _rounds(call, Send(method, params, is_main=True))
+        return await _request_with_answers(call, Send(method, params, is_main=True))
 
     async def list_all(
         self, call: ClientCall, method: str, key: str, faults: list[str] | None = None
@@ -157,62 +157,62 @@ class RequestFlows:
             except (RpcError, InvalidAnswer) as error:
                 if not cursors or faults is None:
                     raise
-                faults.append(f"{method}: page {len(cursors) + 1}: {error}; the list was ended there")
+                faults.append(f"{method}: page {len(cursors) + 1}: {error}; the list ends there")
                 break
             cursor = page.get("nextCursor")
             new_items = page.get(key, [])
             is_repeated = cursor is not None and cursor in cursors
-            items += without_known(new_items, items) if is_repeated else new_items
+            items += without_duplicates(new_items, items) if is_repeated else new_items
             if cursor is not None and is_repeated and faults is not None:
-                faults.append(f"the cursor {cursor[:80]!r} is repeated; the list was ended there")
+                faults.append(f"the cursor {cursor[:80]!r} is repeated; the list ends there")
             if cursor is None or is_repeated:
                 break
             if len(cursors) == MAX_PAGES or len(items) > MAX_ITEMS:
-                bounds = f"more than {MAX_PAGES:,} pages or {MAX_ITEMS:,} items"
-                raise InvalidAnswer(f"{method}: the pages have no end: {bounds}")
+                limit_text = f"more than {MAX_PAGES:,} pages or {MAX_ITEMS:,} items"
+                raise InvalidAnswer(f"{method}: the pages have no end: {limit_text}")
             cursors.add(cursor)
             params = {"cursor": cursor}
         if method == "tools/list":
-            items = without_invalid_headers(items) if self.mirrors else items
+            items = without_invalid_headers(items) if self.mirrors_arguments else items
             self.tools = {tool["name"]: tool for tool in items}
         return items
 
     async def _tool_call(self, call: ClientCall, params: JSONObject) -> ServerResponse:
         """Call a tool. If the tool runs only as a task, call the tool as a task.
 
-        The client may learn this only when the server rejects a plain call.
+        The rejection of a plain call may be the only sign that the tool runs only as a task.
         """
         name = str(params.get("name"))
         if not self._is_required_task(name):
-            response = await _rounds(call, self._send_call(params))
+            response = await _request_with_answers(call, self._send_call(params))
             if response.error is None:
                 return response
             code = response.error["code"]
-            is_unknown_way = code in (ErrorCode.METHOD_NOT_FOUND, ErrorCode.INVALID_REQUEST)
-            if code == ErrorCode.HEADER_MISMATCH and self.mirrors:
+            may_require_task = code in (ErrorCode.METHOD_NOT_FOUND, ErrorCode.INVALID_REQUEST)
+            if code == ErrorCode.HEADER_MISMATCH and self.mirrors_arguments:
                 await self.list_all(call, "tools/list", "tools")  # the tool's schema has changed
-                return await _rounds(call, self._send_call(params))
-            if self.revision.has_core_tasks and is_unknown_way and name not in self.tools:
+                return await _request_with_answers(call, self._send_call(params))
+            if self.revision.has_core_tasks and may_require_task and name not in self.tools:
                 await self.list_all(call, "tools/list", "tools")
-            is_listed = is_unknown_way and self._listed_as_task(name)
+            is_listed = may_require_task and self._is_listed_as_task(name)
             if not is_listed and not (self.revision.is_stateless and _needs_extension(response.error)):
                 return response
         if self.revision.is_stateless:
             return await self._extension_task(call, params)
         if self.revision.has_core_tasks:
             return await self._core_task(call, params)
-        return await _rounds(call, self._send_call(params))
+        return await _request_with_answers(call, self._send_call(params))
 
     def _send_call(self, params: JSONObject, capabilities: JSONObject | None = None) -> Send:
-        known = self.tools.get(str(params.get("name")))
+        tool = self.tools.get(str(params.get("name")))
         arguments = params.get("arguments") or {}
-        headers = argument_headers(known["inputSchema"], arguments) if known and self.mirrors else {}
+        headers = argument_headers(tool["inputSchema"], arguments) if tool and self.mirrors_arguments else {}
         return Send("tools/call", params, headers, capabilities or {}, is_main=True)
 
-    def _listed_as_task(self, name: str) -> bool:
+    def _is_listed_as_task(self, name: str) -> bool:
         execution = self.tools.get(name, {}).get("execution")
-        required = isinstance(execution, dict) and execution.get("taskSupport") == "required"
-        return required and self.revision.has_core_tasks
+        is_required = isinstance(execution, dict) and execution.get("taskSupport") == "required"
+        return is_required and self.revision.has_core_tasks
 
     async def _core_task(self, call: ClientCall, params: JSONObject) -> ServerResponse:
         """Call a tool as a task of 2025-11-25. One request waits for the result of the task."""
@@ -220,22 +220,22 @@ class RequestFlows:
         if response.error is not None:
             return response
         task = response.value().get("task")
-        task_named = _named(task if isinstance(task, dict) else {})
-        result = _rounds(call, Send("tasks/result", task_named))
-        return await _cancelling(call, result, Send("tasks/cancel", task_named))
+        task_params = _task_params(task if isinstance(task, dict) else {})
+        result = _request_with_answers(call, Send("tasks/result", task_params))
+        return await _await_task(call, result, Send("tasks/cancel", task_params))
 
     async def _extension_task(self, call: ClientCall, params: JSONObject) -> ServerResponse:
         """Call a tool as a task of the extension and poll until the task ends."""
-        response = await _rounds(call, self._send_call(params, TASKS))
+        response = await _request_with_answers(call, self._send_call(params, TASKS_CAPABILITY))
         if response.error is not None or response.value().get("resultType") != "task":
             return response
         created = response.value()
-        task_named = _named(created)
-        cancel = Send("tasks/cancel", task_named, capabilities=TASKS)
-        return await _cancelling(call, _followed(call, created, task_named), cancel)
+        task_params = _task_params(created)
+        cancel = Send("tasks/cancel", task_params, capabilities=TASKS_CAPABILITY)
+        return await _await_task(call, _poll_task(call, created, task_params), cancel)
 
 
-async def _rounds(call: ClientCall, request: Send) -> ServerResponse:
+async def _request_with_answers(call: ClientCall, request: Send) -> ServerResponse:
     """Send a request, and send it again with answers as long as its result contains questions."""
     round_request = request
     for _ in range(MAX_ROUNDS):
@@ -251,7 +251,7 @@ async def _rounds(call: ClientCall, request: Send) -> ServerResponse:
     raise InvalidAnswer(f"{request.method}: it asked {MAX_ROUNDS} times, which is the limit")
 
 
-async def _cancelling(call: ClientCall, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:
+async def _await_task(call: ClientCall, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:
     """Wait for a task. If the wait is interrupted, cancel the task."""
     try:
         return await work
@@ -262,9 +262,9 @@ async def _cancelling(call: ClientCall, work: Awaitable[ServerResponse], cancel:
         raise
 
 
-async def _followed(call: ClientCall, task: JSONObject, named: JSONObject) -> ServerResponse:
+async def _poll_task(call: ClientCall, task: JSONObject, task_params: JSONObject) -> ServerResponse:
     """Poll a task until it ends. Raises: CallError if the task was cancelled."""
-    answered: JSONObject = {}
+    given_answers: JSONObject = {}
     response: ServerResponse | None = None
     while True:
         status = task.get("status")
@@ -272,37 +272,48 @@ async def _followed(call: ClientCall, task: JSONObject, named: JSONObject) -> Se
             reason = task.get("statusMessage")
             raise CallError(f"the task was cancelled{f': {excerpt(str(reason))}' if reason else ''}")
         if status in (TaskStatus.COMPLETED, TaskStatus.FAILED) and response is not None:
-            return _ended(task, response.frame)
+            return _task_response(task, response.frame)
         call.report(_task_state(task))
         if status == TaskStatus.INPUT_REQUIRED and response is not None:
             input_requests = task.get("inputRequests", {})
             if isinstance(input_requests, dict):
-                input_requests = {key: each for key, each in input_requests.items() if key not in answered}
+                input_requests = {
+                    key: each for key, each in input_requests.items() if key not in given_answers
+                }
             answers = await call.answers(input_requests)
             if answers:
-                answered |= answers
-                await call.send(Send("tasks/update", named | {"inputResponses": answers}, capabilities=TASKS))
+                given_answers |= answers
+                await call.send(
+                    Send(
+                        "tasks/update",
+                        task_params | {"inputResponses": answers},
+                        capabilities=TASKS_CAPABILITY,
+                    )
+                )
             else:
-                await asyncio.sleep(_pause_s(task))
+                await asyncio.sleep(_poll_pause_s(task))
         elif status == TaskStatus.WORKING:
-            await asyncio.sleep(_pause_s(task))
+            await asyncio.sleep(_poll_pause_s(task))
         elif response is not None:
             raise InvalidAnswer(f"a task has the status {str(status)[:40]!r}")
-        response = await call.send(Send("tasks/get", named, capabilities=TASKS))
+        response = await call.send(Send("tasks/get", task_params, capabilities=TASKS_CAPABILITY))
         if response.error is not None:
             return response
         task = response.value()
 
 
-def _ended(task: JSONObject, frame: bytes) -> ServerResponse:
+def _task_response(task: JSONObject, frame: bytes) -> ServerResponse:
     """Return the response that the call would have had without a task."""
     if isinstance(task.get("result"), dict):
         return ServerResponse({"result": task["result"]}, frame)
     error = task.get("error")
     if isinstance(error, dict):
         code, message = error.get("code"), error.get("message", "the task failed")
-        known = {"code": code if isinstance(code, int) else ErrorCode.INTERNAL_ERROR, "message": str(message)}
-        return ServerResponse({"error": error | known}, frame)
+        valid_members = {
+            "code": code if isinstance(code, int) else ErrorCode.INTERNAL_ERROR,
+            "message": str(message),
+        }
+        return ServerResponse({"error": error | valid_members}, frame)
     raise InvalidAnswer(f"a task is {task['status']!r} without an outcome")
 
 
@@ -312,14 +323,14 @@ def _task_state(task: JSONObject) -> str:
     return f"a task, {state}: {status_message}" if status_message else f"a task, {state}"
 
 
-def _named(task: JSONObject) -> JSONObject:
+def _task_params(task: JSONObject) -> JSONObject:
     identifier = task.get("taskId")
     if not isinstance(identifier, str):
         raise InvalidAnswer("a task has no taskId")
     return {"taskId": identifier}
 
 
-def _pause_s(task: JSONObject) -> float:
+def _poll_pause_s(task: JSONObject) -> float:
     poll_interval_ms: Any = task.get("pollIntervalMs")
     if not isinstance(poll_interval_ms, int | float) or isinstance(poll_interval_ms, bool):
         poll_interval_ms = POLL_MS
@@ -327,10 +338,10 @@ def _pause_s(task: JSONObject) -> float:
 
 
 def _needs_extension(error: JSONObject) -> bool:
-    """Return True if an error says that the call must be a task of the extension."""
+    """Return True if an error means that the call must be a task of the extension."""
     data = error.get("data")
-    required = data.get("requiredCapabilities") if isinstance(data, dict) else None
-    extensions = required.get("extensions") if isinstance(required, dict) else None
+    capabilities = data.get("requiredCapabilities") if isinstance(data, dict) else None
+    extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
     is_named = isinstance(extensions, dict) and EXTENSION in extensions
     return bool(error["code"] == ErrorCode.MISSING_CAPABILITY and is_named)
 
@@ -347,13 +358,13 @@ def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) ->
     }
 
 
-def without_known(new_items: list[JSONObject], items: list[JSONObject]) -> list[JSONObject]:
+def without_duplicates(new_items: list[JSONObject], items: list[JSONObject]) -> list[JSONObject]:
     """Return the items of a page that are not in `items`.
 
     A server that ignores cursors repeats its first page.
     """
-    known = {json.dumps(each, sort_keys=True) for each in items}
-    return [each for each in new_items if json.dumps(each, sort_keys=True) not in known]
+    encoded_items = {json.dumps(each, sort_keys=True) for each in items}
+    return [each for each in new_items if json.dumps(each, sort_keys=True) not in encoded_items]
 
 
 def without_invalid_headers(tools: list[JSONObject]) -> list[JSONObject]:

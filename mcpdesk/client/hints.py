@@ -1,4 +1,4 @@
-"""Advice for a person if a server cannot be reached, or does not speak the protocol."""
+"""Advice for a person if a server cannot be reached, or violates the protocol."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NO_MODULE = (
 )
 NO_FOLDER = "Create the folder, or correct its path (cwd)."
 ENDED = "Run the command in a terminal: its output shows the reason."
-NOT_THERE = "Check that the server is running, and the host and port."
+NOT_REACHABLE = "Check that the server is running, and the host and port."
 CERTIFICATE = "Set SSL_CERT_FILE to a file of certificates to trust, or use http:// if the server has no TLS."
 CLOSED = "The server closed the connection: see its log."
 WRONG_PATH = "Check the path. Most servers use /mcp, older ones /sse."
-CIRCLE = "Its redirects never end: see its settings, or those of a proxy before it."
+ENDLESS_REDIRECT = "Its redirects never end: see its settings, or those of a proxy before it."
 REDIRECT = (
     "Use the URL that it redirects to, if you trust it. If that is a login page, the server needs a token."
 )
@@ -49,12 +49,12 @@ BAD_ENCODING = (
 BROKEN_HTTP = "The server, or a proxy before it, violates HTTP: see its log."
 OTHER_PROTOCOL = "Check that no other program uses this port. A server with TLS needs https://."
 BAD_BYTES = "The server violates the protocol: Traffic on the desk (mcpdesk TARGET, then 2) shows its bytes."
-TOO_MUCH = "The limit protects this machine's memory: the server must send less."
+TOO_LARGE = "The limit protects this machine's memory: the server must send less."
 OTHER_ID = "A server must answer with the unchanged id of the request: see its log."
 NO_ANSWER = "The server, or a proxy before it, ended the stream too early: see its log."
 NO_TOKEN = "Use a token (--token-env), the key (--key-env), or log in: mcpdesk login URL."
 LOG_IN = "F6 logs in with a browser, and so does `mcpdesk login` in a shell."
-GIVE_TOKEN = "On the desk, F6 sets it."
+SET_TOKEN = "On the desk, F6 sets it."
 NO_LOGIN_NAMED = "It names no authorization server."
 FORBIDDEN = "It denies this caller access: use another token or key (--token-env, --key-env)."
 WRONG_HOST = (
@@ -64,7 +64,7 @@ CHALLENGE = (
     "A bot protection in front of the server demands a browser: ask to exempt the path, or use a direct URL."
 )
 TOO_MANY = "The server limits the rate of requests: wait, then try again."
-NOT_UP = "A proxy answered, but the server behind it did not: check that it is running."
+SERVER_DOWN = "A proxy answered, but the server behind it did not: check that it is running."
 TOO_SLOW = "A proxy stopped waiting for the server behind it: it is too slow, or not running."
 BUSY = "The server is not ready or overloaded: wait, then try again."
 REVISION = "Select a revision that it supports"
@@ -72,12 +72,12 @@ OLDER_REVISION = "--revision 2025-06-18, or 2025-03-26, which sends no MCP-Proto
 REVISION_AT_DESK = 'To use another revision with it: space, then "revision".'
 ASK_OLDER = "The server can ask questions only in an older revision: try again with --revision 2025-11-25."
 OPEN_LINK = "Open the link in a browser, finish there, and call again."
-NOBODY_ASKED = (
+NEEDS_PERSON = (
     "The server asks a person: run `mcpdesk call` in a terminal (elicitation, sampling), "
     "or call it on the desk (also roots)."
 )
 NO_LINK = "The server named no link in data.elicitations: see its log or documentation for the page to open."
-NO_PROTOCOL = "Check that it is an MCP server. --era handshake or --revision selects an older revision."
+UNKNOWN_PROTOCOL = "Check that it is an MCP server. --era handshake or --revision selects an older revision."
 REFUSED_REQUEST = "The server rejected the request: see its message, or its log."
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 BY_STATUS = {
@@ -87,15 +87,15 @@ BY_STATUS = {
     405: WRONG_PATH,
     421: WRONG_HOST,
     429: TOO_MANY,
-    502: NOT_UP,
+    502: SERVER_DOWN,
     503: BUSY,
     504: TOO_SLOW,
-    521: NOT_UP,
-    522: NOT_UP,
-    523: NOT_UP,
+    521: SERVER_DOWN,
+    522: SERVER_DOWN,
+    523: SERVER_DOWN,
     524: TOO_SLOW,
 }
-_ASKING = ("elicitation", "sampling", "roots")
+_QUESTION_CAPABILITIES = ("elicitation", "sampling", "roots")
 _HOST = re.compile(r"\bhost\b", re.I)
 _DATES = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 _VERSION = re.compile(r"protocol.?version|unsupported.{0,20}version|\b20\d\d-\d\d-\d\d\b", re.I)
@@ -126,9 +126,9 @@ def scope_words(scopes: tuple[str, ...]) -> str:
 
 def missing_token(error: HttpError) -> MissingToken | None:
     """Return the token that a server asks for in its challenge, or None if the error has no challenge."""
-    from mcpdesk.client.oauth.discovery import challenge_in
+    from mcpdesk.client.oauth.discovery import parse_challenge
 
-    challenge = challenge_in([error.challenge]) if error.status in REFUSAL_STATUSES else None
+    challenge = parse_challenge([error.challenge]) if error.status in REFUSAL_STATUSES else None
     if challenge is None:
         return None
     scopes = tuple(challenge.scope.split())
@@ -138,19 +138,19 @@ def missing_token(error: HttpError) -> MissingToken | None:
 
 def shell_token_hint(missing: MissingToken) -> str:
     """Return advice for a person in a shell: which token is missing, and how to provide it."""
-    other = "another" if missing.is_insufficient else "a"
-    need = f"It needs {other} token{missing.scope_words}"
+    article = "another" if missing.is_insufficient else "a"
+    need = f"It needs {article} token{missing.scope_words}"
     if missing.has_login:
         scope = shlex.quote(excerpt(" ".join(missing.scopes)))
-        wish = f" --scope {scope}" if missing.is_insufficient else ""
-        return f"{need}. Log in: mcpdesk login URL{wish}. Or use --token-env VAR."
+        scope_option = f" --scope {scope}" if missing.is_insufficient else ""
+        return f"{need}. Log in: mcpdesk login URL{scope_option}. Or use --token-env VAR."
     return f"{need}: use --token-env VAR or --header. {NO_LOGIN_NAMED}"
 
 
 def desk_token_hint(missing: MissingToken) -> str:
     """Return advice for a person at the desk: which token is missing, and how to provide it."""
-    other = "another" if missing.is_insufficient else "a"
-    need = f"It needs {other} token{missing.scope_words}"
+    article = "another" if missing.is_insufficient else "a"
+    need = f"It needs {article} token{missing.scope_words}"
     if missing.has_login:
         return f"{need}. F6 logs in with a browser, and so does `mcpdesk login` in a shell."
     token_options = (
@@ -163,8 +163,8 @@ def error_hint(code: int, message: str, data: Any) -> str:
     """Return advice for a JSON-RPC error, or an empty string for an unknown code."""
     if code == URL_REQUIRED:
         return OPEN_LINK if "://" in str(data) else NO_LINK
-    if code == ErrorCode.MISSING_CAPABILITY and any(word in str(data) for word in _ASKING):
-        return NOBODY_ASKED
+    if code == ErrorCode.MISSING_CAPABILITY and any(word in str(data) for word in _QUESTION_CAPABILITIES):
+        return NEEDS_PERSON
     return ASK_OLDER if wants_older_revision(message) else ""
 
 
@@ -193,16 +193,16 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
         case HttpError(status=0) if WRONG_ENCODING in error.message:
             return BAD_ENCODING
         case HttpError(status=0) if NOT_HTTP in error.message:
-            is_other = SPEAKS_TLS in error.message or "status line" in error.message
-            return OTHER_PROTOCOL if is_other else BROKEN_HTTP
+            is_other_protocol = SPEAKS_TLS in error.message or "status line" in error.message
+            return OTHER_PROTOCOL if is_other_protocol else BROKEN_HTTP
         case HttpError(status=0) if "reached" not in error.message:
             return CLOSED
         case HttpError(status=0):
-            return NOT_THERE
+            return NOT_REACHABLE
         case HttpError(status=status, message=message) if (
             status in REDIRECT_STATUSES and ENDLESS_REDIRECTS in message
         ):
-            return CIRCLE
+            return ENDLESS_REDIRECT
         case HttpError(status=status) if status in REDIRECT_STATUSES:
             return REDIRECT
         case HttpError(message=message) if "(challenge)" in message:
@@ -224,7 +224,7 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
         case InvalidAnswer() if "text/html" in error.message:
             return PAGE
         case InvalidAnswer() if re.search(r"no end|more than \d", error.message):
-            return TOO_MUCH
+            return TOO_LARGE
         case InvalidAnswer() if re.search("the answer (?:is to request|has no id)", error.message):
             return OTHER_ID
         case InvalidAnswer() if "compressed with gzip" in error.message:
@@ -232,11 +232,11 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
         case InvalidAnswer() if "an empty answer" in error.message:
             return EMPTY
         case InvalidAnswer() if "'input_required', which was not offered" in error.message:
-            return NOBODY_ASKED
+            return NEEDS_PERSON
         case InvalidAnswer() if "'roots/list', which was not offered" in error.message:
-            return NOBODY_ASKED
+            return NEEDS_PERSON
         case InvalidAnswer() if is_first:
-            return NO_PROTOCOL
+            return UNKNOWN_PROTOCOL
         case InvalidAnswer():
             return BAD_BYTES
     return ""
@@ -246,13 +246,17 @@ def _revision_hint(reason: str) -> str:
     """Return advice for a refused revision. The advice names the newest known revision that the reason
     mentions.
     """
-    known = [name for name in _DATES.findall(reason) if name in BY_NAME]
-    return f"{REVISION}: --revision {max(known)}." if known else f"{REVISION}: {OLDER_REVISION}."
+    known_revisions = [name for name in _DATES.findall(reason) if name in BY_NAME]
+    return (
+        f"{REVISION}: --revision {max(known_revisions)}."
+        if known_revisions
+        else f"{REVISION}: {OLDER_REVISION}."
+    )
 
 
 AT_DESK = {
     ENDED: "Its last lines are in the log (5).",
-    NO_PROTOCOL: 'Check that it is an MCP server. To use an older revision: space, then "revision".',
+    UNKNOWN_PROTOCOL: 'Check that it is an MCP server. To use an older revision: space, then "revision".',
     BAD_BYTES: "The server violates the protocol: Traffic (2) shows its bytes.",
 }
 """Hints for a person at the desk, by the corresponding hint for a shell."""

@@ -27,7 +27,7 @@ from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.answers.redirects import is_circular, redirect_target
 from mcpdesk.client.answers.refusal_words import is_lost_session
 from mcpdesk.client.answers.resumption import next_framer, pause_s, resumption_failure, resumption_headers
-from mcpdesk.client.oauth.named_addresses import AddressRefused, ServerAddresses, refusal
+from mcpdesk.client.oauth.named_addresses import AddressRefused, ServerAddresses, refusal_error
 from mcpdesk.client.timing import CLOSE_TIMEOUT_S, within
 from mcpdesk.client.transport import (
     MAX_EXCERPT_LENGTH,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from mcpdesk.client.oauth.values import Challenge, Fetch, FetchResult
 
 PROBE_S = 4.0
-"""Time limit for the answer to the first request. If no answer arrives, an older revision is tried."""
+"""Time limit in seconds for the first answer. If no answer arrives, an older revision is tried."""
 MAX_FAILURES = 30
 """Maximum consecutive failed attempts to resume the session's stream."""
 MAX_RESUMPTIONS = 5
@@ -68,9 +68,11 @@ MAX_REDIRECTS = 5
 MAX_REMARKS = 20
 """Maximum remarks about a login in one reply."""
 MAX_BYTES = 16 << 20
+"""Default limit of an answer in bytes."""
 MAX_METADATA_BYTES = 256 << 10
 """Largest authorization metadata document, in bytes."""
 METADATA_S = 20.0
+"""Time limit in seconds for a request about authorization."""
 POST_HEADERS = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
 SESSION = "Mcp-Session-Id"
 VERSION = "MCP-Protocol-Version"
@@ -111,10 +113,10 @@ class HttpRequests:
         self._is_closed = False
         self.has_batches = False
         """True if the revision has arrays of messages."""
-        self._has_moved = False
+        self._has_reported_redirect = False
         self._remarks: tuple[Remark, ...] = ()
         """Remarks to add to the next reply."""
-        self.reading: HttpAnswer | None = None
+        self.current_answer: HttpAnswer | None = None
         """Answer that is being read, or the last one. None before the first answer begins."""
 
     async def close(self) -> None:
@@ -134,15 +136,15 @@ class HttpRequests:
         """
         framer, identifier = EventFramer(self._max_bytes), message.get("id")
         reply = ServerReply()
-        broke: HttpError | InvalidAnswer | None = None
+        stream_error: HttpError | InvalidAnswer | None = None
         request_headers, data = POST_HEADERS | dict(headers), codec.encode(message)
         try:
-            async with self.answered("POST", request_headers, data, follows=True) as answer:
+            async with self.answered("POST", request_headers, data, follows_redirects=True) as answer:
                 reply = await self._read(answer, identifier, receive, framer)
         except HttpError as error:
             if error.status or not framer.last_id or is_stateless(message):
                 raise
-            broke = error
+            stream_error = error
         failures = 0
         while reply.message is None and framer.last_id and "id" in message:
             # The connection was closed, so the stream is resumed on a new connection.
@@ -150,36 +152,36 @@ class HttpRequests:
             last_id, framer = framer.last_id, next_framer(framer)
             try:
                 async with self.answered(
-                    "GET", resumption_headers(framer) | dict(headers), follows=True
+                    "GET", resumption_headers(framer) | dict(headers), follows_redirects=True
                 ) as answer:
                     if answer.status != 200:
-                        if answer.status != 405 and broke is None:
+                        if answer.status != 405 and stream_error is None:
                             reason = await refusal_text(answer)
-                            broke = InvalidAnswer(resumption_failure(answer.status, reason))
+                            stream_error = InvalidAnswer(resumption_failure(answer.status, reason))
                         break
-                    broke = None
+                    stream_error = None
                     reply = await self._read(answer, identifier, receive, framer)
             except HttpError as error:
-                broke = broke or error
+                stream_error = stream_error or error
                 failures = 0 if framer.last_id != last_id else failures + 1
                 if error.status or failures == MAX_RESUMPTIONS:
                     break
                 continue
             if reply.message is None and framer.last_id == last_id:
                 break
-        if broke is not None:
-            raise broke
+        if stream_error is not None:
+            raise stream_error
         return reply
 
     async def deliver(self, data: bytes, headers: Mapping[str, str], url: str) -> ServerReply:
         """Post a message whose answer arrives on another stream. Raises: HttpError."""
         request_headers = POST_HEADERS | dict(headers)
-        async with self.answered("POST", request_headers, data, url, follows=True) as answer:
+        async with self.answered("POST", request_headers, data, url, follows_redirects=True) as answer:
             return await self._read(answer, None, None, EventFramer(self._max_bytes))
 
     async def delete(self, headers: Mapping[str, str]) -> None:
         """End a session. The status of the answer is ignored."""
-        async with self.answered("DELETE", headers, follows=True):
+        async with self.answered("DELETE", headers, follows_redirects=True):
             return
 
     async def events(
@@ -196,7 +198,7 @@ class HttpRequests:
         """
         framer = framer or EventFramer(self._max_bytes)
         request_headers = resumption_headers(framer) | dict(headers or {})
-        async with self.answered("GET", request_headers, follows=True) as answer:
+        async with self.answered("GET", request_headers, follows_redirects=True) as answer:
             if answer.status != 200 or answer.content_type != EVENT_STREAM:
                 body = excerpt(await answer.content.read(MAX_EXCERPT_LENGTH)) if answer.status >= 400 else ""
                 raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status, body=body)
@@ -213,41 +215,44 @@ class HttpRequests:
         body: bytes | AsyncIterator[bytes] | None = None,
         url: str = "",
         *,
-        follows: bool = False,
+        follows_redirects: bool = False,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request with the common headers, and yield the answer for reading. Raises: HttpError.
 
-        If `follows` is True, same-origin redirects are followed with the same method and body. A body that is
-        an iterator is sent only once. If the server rejects such a request, the caller must send the request
-        again.
+        If `follows_redirects` is True, same-origin redirects are followed with the same method and body. An
+        iterator as body is sent only once: if the server rejects the request, the caller must send it again.
         """
-        session, address, attempt, hops = self._opened(), url or self.url, 0, 0
+        session, address, attempt, redirect_count = self._connection_pool(), url or self.url, 0, 0
         with connection_errors():
             while True:
                 token = await self._token(method, address)
-                used = self._headers | dict(headers) | token
+                request_headers = self._headers | dict(headers) | token
                 async with session.request(
-                    method, address, data=_payload(body), headers=used, allow_redirects=False
+                    method, address, data=_payload(body), headers=request_headers, allow_redirects=False
                 ) as answer:
-                    if follows and hops < MAX_REDIRECTS and (target := self._redirected(answer, address)):
-                        address, hops = target, hops + 1
+                    if (
+                        follows_redirects
+                        and redirect_count < MAX_REDIRECTS
+                        and (target := self._redirect_url(answer, address))
+                    ):
+                        address, redirect_count = target, redirect_count + 1
                         continue
-                    is_over = not await self._is_renewed(answer, token, attempt)
-                    if is_over or not (body is None or isinstance(body, bytes)):
+                    is_final = not await self._renew_authorization(answer, token, attempt)
+                    if is_final or not (body is None or isinstance(body, bytes)):
                         yield answer
                         return
                 attempt += 1
 
-    def _redirected(self, answer: aiohttp.ClientResponse, url: str) -> str:
+    def _redirect_url(self, answer: aiohttp.ClientResponse, url: str) -> str:
         """Return the URL that an answer redirects to, or an empty string if no redirect may be followed."""
-        there = redirect_target(answer.status, answer.headers.get("Location", ""), url)
-        if there and not self._has_moved:
-            self._has_moved = True
-            text = f"{without_query(url)} redirects (HTTP {answer.status}); name {without_query(there)}"
+        target_url = redirect_target(answer.status, answer.headers.get("Location", ""), url)
+        if target_url and not self._has_reported_redirect:
+            self._has_reported_redirect = True
+            text = f"{without_query(url)} redirects (HTTP {answer.status}); name {without_query(target_url)}"
             self._remarks = (*self._remarks, Remark(RemarkKind.REDIRECT, excerpt(text)))
-        return there
+        return target_url
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _connection_pool(self) -> aiohttp.ClientSession:
         """Return the connection pool, creating it if needed. Raises: CallError after `close`."""
         if self._is_closed:
             raise CallError("closed while the call was running")
@@ -262,17 +267,17 @@ class HttpRequests:
 
         Raises: AuthorizationError for an address that is not allowed; HttpError if the answer is incomplete.
         """
-        addresses, refused = self._addresses, ""
+        addresses, refused_address = self._addresses, ""
 
         def checked_socket(info: Any) -> socket.socket:
-            nonlocal refused
+            nonlocal refused_address
             try:
                 return addresses.named_socket(info)
             except AddressRefused as error:
-                refused = str(error)
+                refused_address = str(error)
                 raise
 
-        if step.is_named_by_server and not addresses.is_first(step.url):
+        if step.is_named_by_server and not addresses.is_first_contact(step.url):
             addresses.check_name(step.what, step.url)
             new_socket: Callable[[Any], socket.socket] | None = checked_socket
         else:
@@ -285,10 +290,10 @@ class HttpRequests:
         self._metadata_sessions.add(session)
         try:
             async with session:
-                return await self._fetched(session, step)
+                return await self._fetch_with(session, step)
         except HttpError:
-            if refused:
-                raise refusal(step.what, step.url, refused) from None
+            if refused_address:
+                raise refusal_error(step.what, step.url, refused_address) from None
             raise
         finally:
             self._metadata_sessions.discard(session)
@@ -304,7 +309,7 @@ class HttpRequests:
         """Add a remark about the authorization server to the next reply."""
         self._remarks = (*self._remarks, Remark(RemarkKind.OAUTH, excerpt(text)))[:MAX_REMARKS]
 
-    async def _fetched(self, session: aiohttp.ClientSession, step: Fetch) -> FetchResult:
+    async def _fetch_with(self, session: aiohttp.ClientSession, step: Fetch) -> FetchResult:
         from mcpdesk.client.oauth.values import FetchResult
 
         request = session.request(
@@ -321,18 +326,18 @@ class HttpRequests:
 
     async def challenge(self) -> Challenge:
         """Return the server's challenge to a request without a token. Empty if no challenge is sent."""
-        from mcpdesk.client.oauth.discovery import challenge_in
+        from mcpdesk.client.oauth.discovery import parse_challenge
         from mcpdesk.client.oauth.values import Challenge
 
         probe = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         async with self.answered("POST", POST_HEADERS, codec.encode(probe)) as answer:
-            parsed = challenge_in(answer.headers.getall("WWW-Authenticate", []))
+            parsed = parse_challenge(answer.headers.getall("WWW-Authenticate", []))
         return parsed or Challenge()
 
     async def _token(self, method: str, url: str) -> dict[str, str]:
         return {} if self._authorizer is None else await self._authorizer.headers(method, url, self)
 
-    async def _is_renewed(
+    async def _renew_authorization(
         self, answer: aiohttp.ClientResponse, token: Mapping[str, str], attempt: int
     ) -> bool:
         """Return True if a rejected request must be sent again with new authorization headers."""
@@ -340,7 +345,7 @@ class HttpRequests:
             return False
         challenges = answer.headers.getall("WWW-Authenticate", [])
         try:
-            return await self._authorizer.renewed(
+            return await self._authorizer.renew_after_rejection(
                 answer.status, lower_case_headers(answer), challenges, token, attempt, self
             )
         except AuthorizationError as error:
@@ -355,8 +360,8 @@ class HttpRequests:
         receive: Receive | None,
         framer: EventFramer,
     ) -> ServerReply:
-        self.reading = HttpAnswer(identifier, receive, framer, self.has_batches)
-        reply = await self.reading.read(answer)
+        self.current_answer = HttpAnswer(identifier, receive, framer, self.has_batches)
+        reply = await self.current_answer.read(answer)
         remarks, self._remarks = self._remarks, ()
         if is_circular(answer.status, answer.headers.get("Location", ""), str(answer.url)):
             reply = replace(reply, is_circular=True)
@@ -388,7 +393,7 @@ class StreamableHttp(ClientTransport):
 
     @property
     def mirrors_arguments(self) -> bool:
-        """True in the stateless era, which repeats arguments in headers."""
+        """True in the stateless era, in which headers repeat arguments."""
         return self._is_stateless
 
     @property
@@ -398,16 +403,18 @@ class StreamableHttp(ClientTransport):
 
     @property
     def probe_s(self) -> float:
-        """Time limit for the first answer, because a server may not answer a request that it does not
-        know.
-        """
+        """Time limit in seconds for the first answer. A server may not answer an unknown request."""
         return PROBE_S
 
     @property
     def unexpected_bytes(self) -> str:
         """Description of the bytes received instead of the latest answer."""
-        reading = self._requests.reading
-        return "the request was sent, and no response has begun" if reading is None else reading.progress_text
+        current_answer = self._requests.current_answer
+        return (
+            "the request was sent, but no response has begun"
+            if current_answer is None
+            else current_answer.progress_text
+        )
 
     async def open(self, receive: Receive) -> None:
         """Store `receive`. The first request opens the connection."""
@@ -417,10 +424,10 @@ class StreamableHttp(ClientTransport):
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
         """Post a request. Raises: SessionGone; HttpError or InvalidAnswer if there is no valid reply."""
-        used = self._headers_of(request)
-        self._requests.reading = None
-        reply = await self._requests.post(request, {**used, **headers}, receive)
-        if SESSION in used and is_lost_session(reply.status, reply.reason):
+        session_headers = self._headers_of(request)
+        self._requests.current_answer = None
+        reply = await self._requests.post(request, {**session_headers, **headers}, receive)
+        if SESSION in session_headers and is_lost_session(reply.status, reply.reason):
             failure = reply.failure()
             session_error = SessionGone(failure.message, status=reply.status, body=failure.body)
             session_error.reply = reply
@@ -455,14 +462,14 @@ class StreamableHttp(ClientTransport):
         """
         framer, failures, session, has_received = EventFramer(self._max_bytes), 0, "", False
 
-        def begun() -> None:
+        def on_stream_open() -> None:
             nonlocal failures, session
             failures, session = 0, self._session.get(SESSION, "")
             on_open()
 
         while not self._is_stateless:
             try:
-                async for event in self._requests.events(self._session, framer, begun):
+                async for event in self._requests.events(self._session, framer, on_stream_open):
                     has_received = True
                     self._on_event(event.data, await read_on_thread(event.data))
             except HttpError as error:
@@ -532,7 +539,7 @@ class SseChannel:
         """True until the stream ends."""
         return not self._reader.done()
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Wait until the server sends the URL for posts.
 
         Raises: CallError if the server does not offer such a stream.
@@ -576,11 +583,11 @@ class SseChannel:
         url_text = data.decode("utf-8", "replace").strip()
         try:
             post_url = urljoin(self._requests.url, url_text)
-            here, there = urlsplit(self._requests.url), urlsplit(post_url)
+            server_parts, post_parts = urlsplit(self._requests.url), urlsplit(post_url)
         except ValueError:
             reason = "its endpoint for messages is not a URL"
             raise InvalidAnswer(reason, excerpt=excerpt(url_text)) from None
-        if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+        if (server_parts.scheme, server_parts.netloc) != (post_parts.scheme, post_parts.netloc):
             reason = f"its endpoint for messages is on another server, {excerpt(without_query(post_url))}"
             raise InvalidAnswer(reason, excerpt=excerpt(post_url))
         return post_url
@@ -622,7 +629,7 @@ class HttpSse(ClientTransport):
                 checked_event(data, read or read_frame(data))
 
         self._channel = SseChannel(self._requests, {}, received, self._replies.fail)
-        await self._channel.opened()
+        await self._channel.wait_until_open()
 
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive

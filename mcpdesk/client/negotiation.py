@@ -19,8 +19,8 @@ STATELESS_ERROR_CODES = frozenset(
     {ErrorCode.HEADER_MISMATCH, ErrorCode.MISSING_CAPABILITY, ErrorCode.UNSUPPORTED_VERSION}
 )
 """Error codes that only servers of the stateless era use."""
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_WITH_HANDSHAKE = sorted(
+_REVISION_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_HANDSHAKE_REVISIONS = sorted(
     (each for each in BY_NAME.values() if not each.is_stateless), key=lambda each: each.name
 )
 
@@ -48,12 +48,12 @@ def declared_capabilities(
     return declared
 
 
-def with_capabilities(declared: JSONObject, more: JSONObject) -> JSONObject:
+def with_capabilities(declared: JSONObject, added: JSONObject) -> JSONObject:
     """Return capabilities with others added. Extensions of both are kept."""
-    both, extensions = declared | more, (declared.get("extensions"), more.get("extensions"))
+    merged, extensions = declared | added, (declared.get("extensions"), added.get("extensions"))
     if isinstance(extensions[0], dict) and isinstance(extensions[1], dict):
-        both["extensions"] = extensions[0] | extensions[1]
-    return both
+        merged["extensions"] = extensions[0] | extensions[1]
+    return merged
 
 
 class Agreement(Struct, frozen=True):
@@ -104,8 +104,8 @@ def discovered(reply: ServerReply) -> Agreement | None:
         return _agreement(LATEST, meta.get(SERVER_KEY) if isinstance(meta, dict) else None, result)
     if any(name in BY_NAME and not BY_NAME[name].is_stateless for name in versions):
         return None
-    served = excerpt(", ".join(versions)) or "none"
-    raise InvalidAnswer(f"it supports the revisions {served}, this client {', '.join(BY_NAME)}")
+    versions_text = excerpt(", ".join(versions)) or "none"
+    raise InvalidAnswer(f"it supports the revisions {versions_text}, this client {', '.join(BY_NAME)}")
 
 
 def agreement_from(result: JSONObject) -> tuple[Agreement, list[Remark]]:
@@ -118,8 +118,14 @@ def agreement_from(result: JSONObject) -> tuple[Agreement, list[Remark]]:
     revision = BY_NAME.get(version) if isinstance(version, str) else None
     if revision is None or revision.is_stateless:
         revision_text = "no revision" if version is None else f"the revision {excerpt(str(version))[:40]!r}"
-        older = [each for each in _WITH_HANDSHAKE if isinstance(version, str) and each.name < version]
-        revision = older[-1] if older and _DATE.fullmatch(str(version)) else LATEST_HANDSHAKE
+        older_revisions = [
+            each for each in _HANDSHAKE_REVISIONS if isinstance(version, str) and each.name < version
+        ]
+        revision = (
+            older_revisions[-1]
+            if older_revisions and _REVISION_DATE.fullmatch(str(version))
+            else LATEST_HANDSHAKE
+        )
         fault = f"it answers the handshake with {revision_text}; {revision.name} is used"
         remarks.append(Remark(RemarkKind.REVISION, fault))
     if not isinstance(result.get("capabilities", {}), dict):

@@ -16,16 +16,16 @@ from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.protocol import content
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 
-REFUSED = -1
+REFUSED_CODE = -1
 """Code of the error for a refused sampling request. Source: MCP basic."""
-AGREE = "yes"
-YES_NO = {"yes": True, "no": False}
-_BOUNDS = (
+AGREE_LABEL = "yes"
+YES_NO_LABELS = {"yes": True, "no": False}
+_RULE_KEYWORDS = (
     *("type", "format", "pattern", "minLength", "maxLength", "minItems", "maxItems"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 )
-MODEL = "the person at the desk"
-_WISHES = {
+MODEL_NAME = "the person at the desk"
+_PREFERENCE_WORDS = {
     "costPriority": "cheap",
     "speedPriority": "fast",
     "intelligencePriority": "capable",
@@ -52,10 +52,10 @@ class PersonAnswers:
 
         If no person is at a screen, this is only the handler for roots.
         """
-        known: Questions = {"roots/list": self._list_roots}
+        handlers: Questions = {"roots/list": self._list_roots}
         if not self._inbox.people:
-            return known
-        return {"elicitation/create": self.elicit, "sampling/createMessage": self.sample, **known}
+            return handlers
+        return {"elicitation/create": self.elicit, "sampling/createMessage": self.sample, **handlers}
 
     async def elicit(self, params: JSONObject, asker: str) -> JSONObject:
         """Return the result of `elicitation/create`.
@@ -73,8 +73,10 @@ class PersonAnswers:
         question = await self._ask((sampling_page(params),), asker)
         if question.state is QuestionState.ANSWERED:
             return sampling_result(question.answers[0])
-        because = f": {question.reason}" if question.reason else ""
-        raise ProtocolError(REFUSED, f"The request for a message was {question.state} at the desk{because}")
+        reason_text = f": {question.reason}" if question.reason else ""
+        raise ProtocolError(
+            REFUSED_CODE, f"The request for a message was {question.state} at the desk{reason_text}"
+        )
 
     async def _list_roots(self, params: JSONObject, asker: str) -> JSONObject:
         return {"roots": list(self._roots())}
@@ -112,7 +114,7 @@ def form_pages(params: JSONObject) -> tuple[Page, ...]:
     required = frozenset(schema.get("required", ()))
     fields: dict[str, JSONObject] = schema["properties"]
     pages = [_page(message, name, field, name in required) for name, field in fields.items()]
-    agree = Page(message, options=(Option(AGREE),), own_words=False, default=Answer((AGREE,)))
+    agree = Page(message, options=(Option(AGREE_LABEL),), own_words=False, default=Answer((AGREE_LABEL,)))
     return tuple(pages) or (agree,)
 
 
@@ -130,39 +132,39 @@ def form_result(params: JSONObject, question: Question) -> JSONObject:
 
 def _page(message: str, name: str, field: JSONObject, is_required: bool) -> Page:
     labels = _labels(field)
-    is_many = field["type"] == "array"
+    allows_several = field["type"] == "array"
     title = field.get("title", name)
-    options = tuple(Option(label, _meaning(label, value)) for label, value in labels.items())
+    options = tuple(Option(label, _option_detail(label, value)) for label, value in labels.items())
     return Page(
         message,
         title,
         options,
-        is_many,
+        allows_several,
         own_words=not options,
-        is_required=is_required and not (is_many and not field.get("minItems")),
+        is_required=is_required and not (allows_several and not field.get("minItems")),
         default=_default(field, labels),
         detail="\n".join(
             part for part in (field.get("description", ""), _limits(field, is_required)) if part
         ),
-        rules={key: field[key] for key in _BOUNDS if key in field},
+        rules={key: field[key] for key in _RULE_KEYWORDS if key in field},
     )
 
 
 def _labels(field: JSONObject) -> dict[str, Any]:
     """Return the values of a choice by label. Empty for a field with free text."""
     if field["type"] == "boolean":
-        return YES_NO
+        return YES_NO_LABELS
     source = field["items"] if field["type"] == "array" else field
-    titled = source.get("oneOf") or source.get("anyOf") or ()
-    plain = source.get("enum", ())
-    pairs = [(str(each.get("title", each["const"])), each["const"]) for each in titled] or list(
-        zip(source.get("enumNames", plain), plain, strict=False)
+    titled_options = source.get("oneOf") or source.get("anyOf") or ()
+    enum_values = source.get("enum", ())
+    pairs = [(str(each.get("title", each["const"])), each["const"]) for each in titled_options] or list(
+        zip(source.get("enumNames", enum_values), enum_values, strict=False)
     )
     labels = dict(pairs)
     return labels if len(labels) == len(pairs) else {str(value): value for _, value in pairs}
 
 
-def _meaning(label: str, value: Any) -> str:
+def _option_detail(label: str, value: Any) -> str:
     return value if isinstance(value, str) and value != label else ""
 
 
@@ -179,19 +181,21 @@ def _default(field: JSONObject, labels: dict[str, Any]) -> Answer:
 def _limits(field: JSONObject, is_required: bool) -> str:
     """Describe the limits of a field briefly: `whole number · 1 to 99 · may be left out`."""
     kind = {"integer": "whole number", "number": "number"}.get(field["type"], "")
-    sizes = (
+    range_texts = (
         _range(field.get("minimum"), field.get("maximum"), ""),
         _range(field.get("minLength"), field.get("maxLength"), " characters"),
         _range(field.get("minItems"), field.get("maxItems"), " of them"),
     )
-    others = (
+    other_limits = (
         f"more than {field['exclusiveMinimum']}" if "exclusiveMinimum" in field else "",
         f"less than {field['exclusiveMaximum']}" if "exclusiveMaximum" in field else "",
         f"a multiple of {field['multipleOf']}" if "multipleOf" in field else "",
         f"matches {field['pattern']}" if "pattern" in field else "",
     )
     optional = "" if is_required else "may be left out"
-    return " · ".join(part for part in (kind, field.get("format", ""), *sizes, *others, optional) if part)
+    return " · ".join(
+        part for part in (kind, field.get("format", ""), *range_texts, *other_limits, optional) if part
+    )
 
 
 def _range(low: Any, high: Any, unit: str) -> str:
@@ -215,11 +219,11 @@ def _content(schema: JSONObject, answers: Sequence[Answer]) -> JSONObject:
 
 def _value(field: JSONObject, answer: Answer) -> Any:
     labels = _labels(field)
-    chosen = [labels[label] for label in answer.selected]
+    selected_values = [labels[label] for label in answer.selected]
     if field["type"] == "array":
-        return chosen
-    if chosen:
-        return chosen[0]
+        return selected_values
+    if selected_values:
+        return selected_values[0]
     if field["type"] in ("number", "integer"):
         value = number(answer.other)
         return int(value) if value is not None and field["type"] == "integer" else value
@@ -229,7 +233,10 @@ def _value(field: JSONObject, answer: Answer) -> Any:
 def sampling_page(params: JSONObject) -> Page:
     """Return a page with the messages, the system prompt, the preferences, and a field for the answer."""
     return Page(
-        "Write what the model would answer.", "sampling", detail="\n\n".join(_readable(params)), is_long=True
+        "Write what the model would answer.",
+        "sampling",
+        detail="\n\n".join(_text_parts(params)),
+        is_long=True,
     )
 
 
@@ -238,35 +245,35 @@ def sampling_result(answer: Answer) -> JSONObject:
     return {
         "role": "assistant",
         "content": content.text(answer.other),
-        "model": MODEL,
+        "model": MODEL_NAME,
         "stopReason": "endTurn",
     }
 
 
-def _readable(params: JSONObject) -> Iterator[str]:
+def _text_parts(params: JSONObject) -> Iterator[str]:
     if system := params.get("systemPrompt"):
         yield f"system: {system}"
     for message in params["messages"]:
         content = message["content"]
         for block in content if isinstance(content, list) else [content]:
-            yield f"{message['role']}: {_shown(block)}"
-    if wishes := " · ".join(_wishes(params)):
-        yield wishes
+            yield f"{message['role']}: {_block_text(block)}"
+    if preferences := " · ".join(_preference_texts(params)):
+        yield preferences
 
 
-def _shown(block: JSONObject) -> str:
+def _block_text(block: JSONObject) -> str:
     if block.get("type") == "text":
         return str(block["text"])
     description = block.get("name") or block.get("mimeType") or block.get("toolUseId") or ""
     return f"[{block.get('type')} {description}]"
 
 
-def _wishes(params: JSONObject) -> Iterator[str]:
+def _preference_texts(params: JSONObject) -> Iterator[str]:
     preferences: dict[str, Any] = params.get("modelPreferences") or {}
     hints = [str(hint["name"]) for hint in preferences.get("hints", ()) if hint.get("name")]
     if hints:
         yield f"wants {', '.join(hints)}"
-    for key, word in _WISHES.items():
+    for key, word in _PREFERENCE_WORDS.items():
         if key in preferences:
             yield f"{word} {preferences[key]}"
     yield f"at most {params['maxTokens']} tokens"

@@ -68,9 +68,9 @@ class PublishedSkills:
             fault = f"the entry is for {entry['uri'][:200]}"
         if fault:
             raise InvalidAnswer(f"skills/get: {fault}")
-        known: JSONObject = entry
-        self._entries[uri] = known
-        return known
+        valid_entry: JSONObject = entry
+        self._entries[uri] = valid_entry
+        return valid_entry
 
     async def verify(self, uri: str, result: JSONObject) -> None:
         """Verify the content of a file against the entry of its skill.
@@ -80,22 +80,22 @@ class PublishedSkills:
         """
         if not self._fault(uri, result):
             return
-        for entry in self._around(uri):
+        for entry in self._skills_containing(uri):
             with suppress(RpcError, InvalidAnswer):
                 await self.entry(entry["uri"])
         if fault := self._fault(uri, result):
             raise InvalidAnswer(f"{uri[:200]} does not match its skill: {fault}")
 
-    def _around(self, uri: str) -> list[JSONObject]:
+    def _skills_containing(self, uri: str) -> list[JSONObject]:
         """Return the entries of all skills that contain a file. Skills may be nested."""
-        known = self._entries.items()
-        return [entry for main, entry in known if uri.startswith(main.removesuffix("SKILL.md"))]
+        entries = self._entries.items()
+        return [entry for main_uri, entry in entries if uri.startswith(main_uri.removesuffix("SKILL.md"))]
 
     def _fault(self, uri: str, result: JSONObject) -> str:
         return next((text for text in self._faults(uri, result) if text), "")
 
     def _faults(self, uri: str, result: JSONObject) -> Iterator[str]:
-        for entry in self._around(uri):
+        for entry in self._skills_containing(uri):
             data = _content(result)
             if data is None:
                 yield "it is not one text or one binary file"

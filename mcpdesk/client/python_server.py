@@ -1,8 +1,8 @@
 """Script that serves the server object of a Python file or module over stdio.
 
-Usage: `python_server.py FILE [OBJECT [ARGUMENT...]]` or `python_server.py -m MODULE [OBJECT]`. An empty
-OBJECT stands for the only one. The file finds the ARGUMENTs in `sys.argv`. Supports any version of FastMCP
-and of the official SDK. Runs under any Python, so it imports only the standard library.
+Usage: `python_server.py FILE [OBJECT [ARGUMENT...]]` or `python_server.py -m MODULE [OBJECT]`. If OBJECT is
+empty, the only server object is used. The file receives the ARGUMENTs in `sys.argv`. Supports any version of
+FastMCP and of the official SDK. Runs under any Python, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-NAMES = ("mcp", "server", "app")
+OBJECT_NAMES = ("mcp", "server", "app")
 """Usual names of a server object, most likely first."""
-PACKAGES = ("fastmcp", "mcp")
-MODULE = "served_by_mcpdesk"
+SERVER_PACKAGES = ("fastmcp", "mcp")
+MODULE_NAME = "served_by_mcpdesk"
 """Module name for the file, because its own name may clash with a package."""
 
 
 def main() -> None:
     """Load the file or module, and serve until stdin ends."""
-    words = sys.argv[1:]
-    is_module = words[:1] == ["-m"]
-    subject, *rest = words[1:] if is_module else words
-    sys.argv = [subject, *rest[1:]]
-    defined = load_module(subject) if is_module else load(Path(subject).resolve())
-    serve(made(find(defined, rest[0] if rest else "", subject)))
+    arguments = sys.argv[1:]
+    is_module = arguments[:1] == ["-m"]
+    subject, *remaining = arguments[1:] if is_module else arguments
+    sys.argv = [subject, *remaining[1:]]
+    global_variables = load_module(subject) if is_module else load(Path(subject).resolve())
+    serve(make_server(find(global_variables, remaining[0] if remaining else "", subject)))
 
 
 def load_module(name: str) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def load_module(name: str) -> dict[str, Any]:
     return vars(importlib.import_module(name))
 
 
-def made(value: Any) -> Any:
-    """Return a server object. A function without arguments is called, because it makes the server."""
+def make_server(value: Any) -> Any:
+    """Return the server object. A function is called without arguments, because it creates the server."""
     if not inspect.isfunction(value):
         return value
     result = value()
@@ -64,28 +64,28 @@ def load(path: Path) -> dict[str, Any]:
         names.insert(0, root.name)
         root = root.parent
     is_packaged = root != path.parent and all(name.isidentifier() for name in names)
-    if not is_packaged or names[0] in PACKAGES:
+    if not is_packaged or names[0] in SERVER_PACKAGES:
         sys.path[0] = str(path.parent)  # this entry was the folder of this script
-        return runpy.run_path(str(path), run_name=MODULE)
+        return runpy.run_path(str(path), run_name=MODULE_NAME)
     sys.path[0] = str(root)
     sys.path.append(str(path.parent))  # for files that import their siblings without the package name
     return vars(importlib.import_module(".".join(names)))
 
 
-def find(defined: dict[str, Any], name: str, path: str) -> Any:
+def find(global_variables: dict[str, Any], name: str, path: str) -> Any:
     """Return the object with this name, or the only server object in the file or module `path`."""
     if name:
-        if name not in defined:
+        if name not in global_variables:
             sys.exit(f"{path} has no {name}")
-        return defined[name]
-    servers = {key: value for key, value in defined.items() if _is_server(value)}
-    for usual in NAMES:
-        if usual in servers:
-            return servers[usual]
-    if len({id(value) for value in servers.values()}) == 1:
-        return next(iter(servers.values()))
-    if servers:
-        sys.exit(f"{path} has several server objects: {', '.join(servers)}; name one as FILE:NAME")
+        return global_variables[name]
+    server_objects = {key: value for key, value in global_variables.items() if _is_server(value)}
+    for usual_name in OBJECT_NAMES:
+        if usual_name in server_objects:
+            return server_objects[usual_name]
+    if len({id(value) for value in server_objects.values()}) == 1:
+        return next(iter(server_objects.values()))
+    if server_objects:
+        sys.exit(f"{path} has several server objects: {', '.join(server_objects)}; name one as FILE:NAME")
     sys.exit(f"{path} has no server object to run, neither of FastMCP nor of the official SDK")
 
 
@@ -96,25 +96,25 @@ def serve(server: Any) -> None:
 
         asyncio.run(_serve_low_level(server))
         return
-    accepted = inspect.signature(server.run).parameters
-    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in accepted.values())
-    quiet = {"show_banner": False} if "show_banner" in accepted else {}
-    if "transport" in accepted or takes_any:
-        server.run(transport="stdio", **quiet)
+    parameters = inspect.signature(server.run).parameters
+    accepts_any_keyword = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    banner_option = {"show_banner": False} if "show_banner" in parameters else {}
+    if "transport" in parameters or accepts_any_keyword:
+        server.run(transport="stdio", **banner_option)
     else:
-        server.run(**quiet)
+        server.run(**banner_option)
 
 
 async def _serve_low_level(server: Any) -> None:
     from mcp.server.stdio import stdio_server
 
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    async with stdio_server() as (read_stream, write_stream):
+        await server.run(read_stream, write_stream, server.create_initialization_options())
 
 
 def _is_server(value: Any) -> bool:
     package = type(value).__module__.partition(".")[0]
-    return package in PACKAGES and callable(getattr(value, "run", None))
+    return package in SERVER_PACKAGES and callable(getattr(value, "run", None))
 
 
 if __name__ == "__main__":

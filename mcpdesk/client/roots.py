@@ -22,22 +22,24 @@ class DeskRoots:
     """
 
     def __init__(self) -> None:
-        self._chosen: tuple[str, ...] | None = None
+        self._chosen_uris: tuple[str, ...] | None = None
 
     @property
     def uris(self) -> tuple[str, ...]:
         """Chosen roots, which are sent to servers other than hosted folders."""
-        return self._chosen or ()
+        return self._chosen_uris or ()
 
     def offered(self, folders: Iterable[Path] = ()) -> list[JSONObject]:
         """Return the roots in the form of `roots/list`: the chosen ones, or `folders` if none were chosen."""
-        if self._chosen is None:
+        if self._chosen_uris is None:
             return folder_roots(folders)
-        return [{"uri": uri, "name": PurePosixPath(unquote(urlsplit(uri).path)).name} for uri in self._chosen]
+        return [
+            {"uri": uri, "name": PurePosixPath(unquote(urlsplit(uri).path)).name} for uri in self._chosen_uris
+        ]
 
     def choose(self, texts: Sequence[str]) -> None:
         """Set the roots, as URIs or paths. Raises: ValueError with the text that is not a folder."""
-        self._chosen = tuple(dict.fromkeys(root_uri(text.strip()) for text in texts if text.strip()))
+        self._chosen_uris = tuple(dict.fromkeys(root_uri(text.strip()) for text in texts if text.strip()))
 
 
 def root_uri(text: str) -> str:

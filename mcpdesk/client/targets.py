@@ -108,7 +108,7 @@ def find_target(
         path, name = split_target(text)
     if path.is_dir():
         return FolderTarget(path.resolve())
-    # Not needed for a folder, which a desk or `serve` loads as soon as possible.
+    # Imported late, because a folder does not need these modules and must load quickly.
     from mcpdesk.client.config_files import read_config
     from mcpdesk.client.configs.python_commands import (
         file_command,
@@ -117,10 +117,10 @@ def find_target(
         module_target,
     )
 
-    if not path.exists() and (named := module_target(text, Path.cwd())):
-        module, served = named
-        command = module_command(module, served, packages, Path.cwd())
-        title = f"{module}:{served}" if served else module
+    if not path.exists() and (module_and_object := module_target(text, Path.cwd())):
+        module, object_name = module_and_object
+        command = module_command(module, object_name, packages, Path.cwd())
+        title = f"{module}:{object_name}" if object_name else module
         return CommandTarget(command, title=title, sources=module_files(module, Path.cwd()))
     if not path.exists():
         hint = "A server is a folder, a URL, a configuration or Python file, or `-- COMMAND ARGS`."
@@ -132,8 +132,10 @@ def find_target(
         from mcpdesk.recorder.archive import require_capture
 
         require_capture(path)  # raises the same error as `mcpdesk open` if the file is not a capture
-        opening = shlex.join(["mcpdesk", "open", text])
-        raise DeskUserError(f"{text!r} is a capture.", f"Did you mean `{opening}`?", next_command=opening)
+        open_command = shlex.join(["mcpdesk", "open", text])
+        raise DeskUserError(
+            f"{text!r} is a capture.", f"Did you mean `{open_command}`?", next_command=open_command
+        )
     config = read_config(path)
     agree(config)
     if not name and len(config.servers) != 1:
@@ -142,7 +144,7 @@ def find_target(
     server = config.server(name) if name else config.servers[0]
     if server.is_disabled and not name:
         raise DeskUserError(f"{server.name} is disabled in {path}.", f"Use it anyway: {path}:{server.name}.")
-    return _target_of(server, config, environ, ask)
+    return _expanded_target(server, config, environ, ask)
 
 
 def configured_targets(
@@ -171,7 +173,7 @@ def configured_targets(
             targets.append((each.name, BrokenTarget(f"it is disabled in {path}", is_disabled=True)))
             continue
         try:
-            target: RemoteTarget = _target_of(each, config, environ, ask)
+            target: RemoteTarget = _expanded_target(each, config, environ, ask)
         except DeskUserError as error:
             problem = f"{error} {error.hint}".strip()
             target = BrokenTarget(problem.removeprefix(f"{each.name}: ").rstrip("."))
@@ -179,7 +181,7 @@ def configured_targets(
     return targets
 
 
-def _target_of(
+def _expanded_target(
     server: ConfiguredServer,
     config: ConfigFile,
     environ: Mapping[str, str],
@@ -189,12 +191,14 @@ def _target_of(
     from mcpdesk.client.configs.variables import expanded
 
     try:
-        return configured(expanded(server, environ, config.inputs, ask, config.workspace_of(server)), config)
+        return entry_target(
+            expanded(server, environ, config.inputs, ask, config.workspace_of(server)), config
+        )
     except (OSError, ValueError, RuntimeError) as error:  # such as an unknown user in `~user`
         raise DeskUserError(f"{server.name}: a path in it cannot be used: {error}") from None
 
 
-def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | CommandTarget:
+def entry_target(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | CommandTarget:
     """Return the target for an entry of a trusted configuration file.
 
     Raises: DeskUserError if the entry cannot be used.
@@ -264,8 +268,8 @@ def client_hint(text: str) -> str:
     from difflib import get_close_matches
 
     client, colon, name = text.partition(":")
-    near = get_close_matches(client, CLIENTS, n=1) if colon and name else []
-    return f"Did you mean {near[0]}:{name[:80]}?" if near else ""
+    similar_clients = get_close_matches(client, CLIENTS, n=1) if colon and name else []
+    return f"Did you mean {similar_clients[0]}:{name[:80]}?" if similar_clients else ""
 
 
 def split_target(text: str) -> tuple[Path, str]:
@@ -274,7 +278,7 @@ def split_target(text: str) -> tuple[Path, str]:
     The text is not split if the whole text is an existing path.
     """
     path = Path(text).expanduser()
-    before, colon, name = text.rpartition(":")
-    if colon and not path.exists() and Path(before).expanduser().is_file():
-        return Path(before).expanduser(), name
+    path_text, colon, name = text.rpartition(":")
+    if colon and not path.exists() and Path(path_text).expanduser().is_file():
+        return Path(path_text).expanduser(), name
     return path, ""

@@ -26,10 +26,10 @@ class CallDeadline:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._limit = asyncio.timeout(seconds)
-        self._is_over = False
+        self._has_ended = False
         """True after the call has ended. The limit can then no longer be rescheduled."""
         self._questions = 0
-        self._left_s = 0.0
+        self._remaining_s = 0.0
 
     @asynccontextmanager
     async def enforced(self, what: str) -> AsyncIterator[None]:
@@ -39,7 +39,7 @@ class CallDeadline:
                 try:
                     yield
                 finally:
-                    self._is_over = True
+                    self._has_ended = True
         except TimeoutError:
             if not self._limit.expired():
                 raise
@@ -50,20 +50,20 @@ class CallDeadline:
         """Stop the clock while the block runs. Blocks may overlap."""
         loop = asyncio.get_running_loop()
         when = self._limit.when()
-        if self._questions == 0 and when is not None and self._can_move:
-            self._left_s = when - loop.time()
+        if self._questions == 0 and when is not None and self._can_reschedule:
+            self._remaining_s = when - loop.time()
             self._limit.reschedule(None)
         self._questions += 1
         try:
             yield
         finally:
             self._questions -= 1
-            if self._questions == 0 and self._can_move:
-                self._limit.reschedule(loop.time() + self._left_s)
+            if self._questions == 0 and self._can_reschedule:
+                self._limit.reschedule(loop.time() + self._remaining_s)
 
     @property
-    def _can_move(self) -> bool:
-        return not (self._is_over or self._limit.expired())
+    def _can_reschedule(self) -> bool:
+        return not (self._has_ended or self._limit.expired())
 
 
 class BackgroundMessages:
@@ -89,21 +89,21 @@ class RenewalPace:
 
     def __init__(self) -> None:
         self._failures = 0
-        self._began = asyncio.get_running_loop().time()
+        self._start_time = asyncio.get_running_loop().time()
         """Loop time from which the session is in use."""
 
-    async def pause(self, lost: HttpError, has_received: bool) -> None:
+    async def pause(self, error: HttpError, has_received: bool) -> None:
         """Wait before the session is renewed. `has_received` is True if an event arrived in the session.
 
         Raises: HttpError after too many failures.
         """
-        has_lasted = asyncio.get_running_loop().time() - self._began >= MAX_PAUSE_S
+        has_lasted = asyncio.get_running_loop().time() - self._start_time >= MAX_PAUSE_S
         self._failures = 0 if has_received or has_lasted else self._failures + 1
         if self._failures == MAX_RENEWALS:
-            reason = f"the server lost {MAX_RENEWALS} sessions in succession: {lost.message}"
-            raise HttpError(reason, status=lost.status, body=lost.body)
+            reason = f"the server lost {MAX_RENEWALS} sessions in succession: {error.message}"
+            raise HttpError(reason, status=error.status, body=error.body)
         await asyncio.sleep(min(RENEW_S * 2 ** max(0, self._failures - 1), MAX_PAUSE_S))
-        self._began = asyncio.get_running_loop().time()
+        self._start_time = asyncio.get_running_loop().time()
 
 
 async def within(seconds: float, work: Callable[[], Awaitable[object]]) -> None:

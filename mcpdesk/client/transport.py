@@ -25,7 +25,7 @@ MAX_CHALLENGE_LENGTH = 8 << 10
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 REFUSAL_STATUSES = frozenset({401, 403})
 ENDLESS_REDIRECTS = "so its redirects never end"
-GZIP = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 """First bytes of gzip data."""
 MAX_QUOTED_LENGTH = 120
 """Maximum number of characters that are shown of a body that is not an answer."""
@@ -88,10 +88,10 @@ def named_revision(reply: ServerReply) -> str:
     """
     result = reply.message.get("result") if isinstance(reply.message, dict) else None
     revision = result.get("protocolVersion") if isinstance(result, dict) else None
-    is_fit = (
+    is_valid = (
         isinstance(revision, str) and revision.isascii() and revision.isprintable() and len(revision) <= 40
     )
-    return str(revision).strip() if is_fit else ""
+    return str(revision).strip() if is_valid else ""
 
 
 class ServerResponse(Struct, frozen=True):
@@ -155,30 +155,32 @@ class ServerReply(Struct, frozen=True):
         if not is_answer(self.message):
             if self.status >= 300:
                 raise self.failure()
-            raise InvalidAnswer(f"HTTP {self.status} with {self._instead()}", excerpt=excerpt(self.body))
-        if self.status >= 400 and (not is_error(self.message) or not self._is_to(identifier)):
+            raise InvalidAnswer(
+                f"HTTP {self.status} with {self._received_description()}", excerpt=excerpt(self.body)
+            )
+        if self.status >= 400 and (not is_error(self.message) or not self._has_id_of(identifier)):
             raise self.failure()
         if reason := _response_fault(self.message, identifier, kinds):
             raise InvalidAnswer(reason, excerpt=value_excerpt(self.message))
         return ServerResponse(self.message, self.body)
 
-    def _is_to(self, identifier: Id) -> bool:
+    def _has_id_of(self, identifier: Id) -> bool:
         """Return True if the response has the id of the request, or null.
 
         Some servers send an unrelated id with HTTP errors.
         """
         return self.message.get("id") in (identifier, None)
 
-    def _instead(self) -> str:
+    def _received_description(self) -> str:
         """Describe the data received instead of an answer."""
         media_type = self.headers.get("content-type", "")
         if self.status == 200 and media_type.startswith("text/event-stream"):
-            last = excerpt(self.body)[:MAX_QUOTED_LENGTH]
+            last_event = excerpt(self.body)[:MAX_QUOTED_LENGTH]
             end_text = "an event stream that ended without the answer"
-            return f"{end_text}; its last event was {last}" if last else end_text
+            return f"{end_text}; its last event was {last_event}" if last_event else end_text
         if not self.body.strip():
             return "an empty answer"
-        if self.body.startswith(GZIP):
+        if self.body.startswith(GZIP_MAGIC):
             return "a body compressed with gzip, and no matching Content-Encoding"
         if is_page(self.body, media_type):
             return f"no JSON-RPC answer, but text/html: {excerpt(explanation(self.body, media_type))}"
@@ -190,15 +192,15 @@ class ServerReply(Struct, frozen=True):
         """Server's explanation in a rejection, as one line."""
         if self.message is None:
             return excerpt(explanation(self.body, self.headers.get("content-type", "")))
-        return excerpt(_reason(self.message))
+        return excerpt(_explanation(self.message))
 
     def failure(self) -> HttpError:
         """Return the status as an exception."""
         reason = self.reason
         if self.status in REDIRECT_STATUSES:
             location = excerpt(without_query(self.headers.get("location", "")))
-            where = f"it redirects to {location}" if location else "it redirects without a Location"
-            reason = f"{where}, and such redirects are not followed"
+            redirect_text = f"it redirects to {location}" if location else "it redirects without a Location"
+            reason = f"{redirect_text}, and such redirects are not followed"
             if self.is_circular:
                 reason = f"it redirects to {location}, {ENDLESS_REDIRECTS}"
         status_text = f"HTTP {self.status}{f': {reason}' if reason else ''}"
@@ -206,8 +208,8 @@ class ServerReply(Struct, frozen=True):
             status_text = (
                 f"{status_text}: a bot protection in front of the server demands a browser (challenge)"
             )
-        if self.status in (429, 503) and (after := excerpt(self.headers.get("retry-after", ""))):
-            status_text = f"{status_text}; Retry-After: {after}"
+        if self.status in (429, 503) and (retry_after := excerpt(self.headers.get("retry-after", ""))):
+            status_text = f"{status_text}; Retry-After: {retry_after}"
         challenge = clean(self.headers.get("www-authenticate", "")[:MAX_CHALLENGE_LENGTH])
         return HttpError(status_text, status=self.status, body=reason, challenge=challenge)
 
@@ -328,7 +330,7 @@ def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str])
     return ""
 
 
-def _reason(message: Any) -> str:
+def _explanation(message: Any) -> str:
     if isinstance(message, dict) and "result" in message and "error" not in message:
         return "the answer has a result, but the status is that of an error"
     error = message.get("error", "")

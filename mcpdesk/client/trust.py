@@ -24,7 +24,7 @@ from mcpdesk.client.untrusted_file import UntrustedFile
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.masking import is_secret
 
-FILE = "trust.json"
+FILE_NAME = "trust.json"
 MAX_ENTRIES = 1000
 """Maximum entries in `trust.json`. The oldest are dropped first."""
 MAX_BYTES = 4 << 20
@@ -75,8 +75,8 @@ class TrustStore:
     """Store of agreements in a state folder. Several processes may use it at the same time."""
 
     def __init__(self, state: Path) -> None:
-        self._path = state / FILE
-        self._lock = state / f"{FILE}.lock"
+        self._path = state / FILE_NAME
+        self._lock = state / f"{FILE_NAME}.lock"
 
     def read(self) -> TrustFile:
         """Return all entries. Raises: DeskUserError if the file cannot be read."""
@@ -99,10 +99,10 @@ class TrustStore:
     def trust(self, path: Path, sha256: str) -> None:
         """Store the person's agreement. Raises: DeskUserError if the file cannot be written."""
         entry = TrustEntry(str(path.resolve()), sha256, time.time())
-        known = (entry.path, entry.sha256)
+        key = (entry.path, entry.sha256)
 
         def with_entry(trusted: TrustFile) -> TrustFile:
-            others = [each for each in trusted.entries if (each.path, each.sha256) != known]
+            others = [each for each in trusted.entries if (each.path, each.sha256) != key]
             entries = [*others, entry][-MAX_ENTRIES:]
             return TrustFile(tuple(entries), trusted.dropped + len(others) + 1 - len(entries))
 
@@ -124,13 +124,15 @@ class TrustStore:
     def _change(self, change: Callable[[TrustFile], TrustFile]) -> None:
         try:
             with private_files.locked(self._lock):
-                changed = change(self.read())
-                private_files.write(self._path, msgspec.json.format(msgspec.json.encode(changed), indent=1))
+                new_content = change(self.read())
+                private_files.write(
+                    self._path, msgspec.json.format(msgspec.json.encode(new_content), indent=1)
+                )
         except OSError as error:
             raise DeskUserError(f"{self._path} cannot be written: {error.strerror}.") from None
 
 
-def untrusted(config: ConfigFile) -> UntrustedFile:
+def describe_untrusted(config: ConfigFile) -> UntrustedFile:
     """Describe a file for the trust question. Variables in it are not expanded."""
     lines = [line for server in config.servers for line in _lines(server, config)]
     if len(lines) > MAX_LINES:
@@ -143,31 +145,35 @@ def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
         yield f"{server.name}: cannot be used: {server.problem}"
         return
     if server.url:
-        yield _cut(f"{server.name}: connects to {server.url}")
+        yield _shortened(f"{server.name}: connects to {server.url}")
     else:
-        yield _cut(f"{server.name}: starts {shlex.join(server.argv)}")
+        yield _shortened(f"{server.name}: starts {shlex.join(server.argv)}")
     if server.folder or server.project:
-        yield _cut(f"  in the folder {Path(server.project) / server.folder}")
+        yield _shortened(f"  in the folder {Path(server.project) / server.folder}")
     if server.environment_file:
-        yield _cut(f"  reads the variables in the file {server.environment_file}")
-    for what, pairs in (("sets the variable", server.environment), ("sends the header", server.headers)):
+        yield _shortened(f"  reads the variables in the file {server.environment_file}")
+    for verb, pairs in (("sets the variable", server.environment), ("sends the header", server.headers)):
         for name, value in pairs.items():
             is_hidden = is_secret(name) and "${" not in value
-            yield _cut(f"  {what} {name}={'••••' if is_hidden else value}")
+            yield _shortened(f"  {verb} {name}={'••••' if is_hidden else value}")
     if server.account:
-        yield _cut(f"  uses your login {server.account}")
-    yield from map(_cut, _login_lines(server))
-    named = variables(server)
-    read = [name for name in named if not name.startswith(_NO_ENVIRONMENT) and name not in EDITOR_VARIABLES]
-    input_names = [name.partition(":")[2] for name in named if name.startswith("input:")]
-    if read:
-        yield _cut(f"  reads the environment variables {', '.join(read)}")
+        yield _shortened(f"  uses your login {server.account}")
+    yield from map(_shortened, _login_lines(server))
+    variable_names = variables(server)
+    environment_names = [
+        name
+        for name in variable_names
+        if not name.startswith(_NO_ENVIRONMENT) and name not in EDITOR_VARIABLES
+    ]
+    input_names = [name.partition(":")[2] for name in variable_names if name.startswith("input:")]
+    if environment_names:
+        yield _shortened(f"  reads the environment variables {', '.join(environment_names)}")
     if input_names:
-        yield _cut(f"  asks you for {', '.join(input_names)}")
+        yield _shortened(f"  asks you for {', '.join(input_names)}")
     if server.is_disabled:
         yield "  only if you name it, because it is disabled"
     for remark in server.remarks:
-        yield _cut(f"  note: {remark}")
+        yield _shortened(f"  note: {remark}")
 
 
 def _login_lines(server: ConfiguredServer) -> Iterator[str]:
@@ -182,7 +188,7 @@ def _login_lines(server: ConfiguredServer) -> Iterator[str]:
         yield f"  reads a secret for the login in the file {file}"
 
 
-def _cut(line: str) -> str:
+def _shortened(line: str) -> str:
     """Shorten the middle of a line that is too long, because both ends of a command matter."""
     if len(line) <= MAX_LINE_LENGTH:
         return line

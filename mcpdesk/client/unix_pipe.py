@@ -30,45 +30,45 @@ class UnixPipe(ConnectedTransport):
     def __init__(self, connection: socket.socket, target: str) -> None:
         """`target` is the server's name in messages."""
         super().__init__(target, PendingReplies(is_pipe=True))
-        self.ended = HOST_ENDED
+        self.end_message = HOST_ENDED
         """Error message after the end of the process."""
         self._socket = connection
         self._writer: asyncio.StreamWriter | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._reader_task: asyncio.Task[None] | None = None
         self._receive: Receive = lambda incoming: None
-        self._end: CallError | None = None
+        self._end_error: CallError | None = None
 
     @property
     def is_open(self) -> bool:
         """True if requests can be sent."""
-        return self._writer is not None and self._end is None
+        return self._writer is not None and self._end_error is None
 
     async def open(self, receive: Receive) -> None:
         """Start to read. Raises: CallError if the connection has ended."""
         self._receive = receive
-        if self._end is not None:
-            raise self._end
+        if self._end_error is not None:
+            raise self._end_error
         if self._writer is None:
             self._socket.setblocking(False)
             reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
-            self._reading = asyncio.create_task(self._read(reader))
+            self._reader_task = asyncio.create_task(self._read(reader))
 
     async def send(self, message: JSONObject) -> None:
         """Write a message, waiting while the socket buffer is full. Raises: Unreachable."""
-        if self._writer is None or self._end is not None:
-            raise self._end or Unreachable("the connection is not open")
+        if self._writer is None or self._end_error is not None:
+            raise self._end_error or Unreachable("the connection is not open")
         try:
             self._writer.write(codec.encode(message) + b"\n")
             await self._writer.drain()
         except OSError:
-            raise Unreachable(self.ended) from None
+            raise Unreachable(self.end_message) from None
 
     async def close(self) -> None:
         """Close the connection and end all exchanges."""
-        self._end = self._end or CallError("closed while the call was running")
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait({self._reading})
+        self._end_error = self._end_error or CallError("closed while the call was running")
+        if self._reader_task is not None:
+            self._reader_task.cancel()
+            await asyncio.wait({self._reader_task})
         if self._writer is None:
             return self._socket.close()
         if self._writer.transport.get_write_buffer_size():
@@ -88,14 +88,14 @@ class UnixPipe(ConnectedTransport):
                         self._replies.fail(
                             InvalidAnswer(f"a line of its answer exceeds {MAX_LINE_BYTES} bytes")
                         )
-            self._end = Unreachable(self.ended)
+            self._end_error = Unreachable(self.end_message)
         except OSError as error:
-            self._end = Unreachable(f"{self.ended}: {error.strerror}")
+            self._end_error = Unreachable(f"{self.end_message}: {error.strerror}")
         except CallError as error:
-            self._end = error
+            self._end_error = error
         finally:  # also after an unexpected failure, so that no request waits for ever
-            self._end = self._end or Unreachable(self.ended)
-            self._replies.fail(self._end)
+            self._end_error = self._end_error or Unreachable(self.end_message)
+            self._replies.fail(self._end_error)
 
     def _deliver(self, line: bytes, read: ReadFrame | None) -> None:
         self._replies.deliver(line, self._receive, read)

@@ -29,7 +29,9 @@ MAX_MESSAGE_BYTES = 256 << 20
 MAX_QUOTED_LENGTH = 80
 """Maximum number of characters of a frame that a remark quotes."""
 HEARTBEAT_S = 30.0
+"""Seconds between pings."""
 PROBE_S = 1.5
+"""Time limit in seconds for the answer to the first request."""
 
 
 class SocketChannel:
@@ -101,17 +103,17 @@ class SocketChannel:
         """Pass messages to `on_data` until the connection ends."""
         from aiohttp import WSMsgType
 
-        socket, end = self._socket, CallError("the connection broke")
+        socket, end_error = self._socket, CallError("the connection broke")
         try:
             while (message := await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
                 data = message.data.encode() if message.type is WSMsgType.TEXT else message.data
                 deliver_frame(self._on_data, data, await read_on_thread(data))
             if socket.close_code:
-                end = HttpError(f"the server closed the connection (code {socket.close_code})")
+                end_error = HttpError(f"the server closed the connection (code {socket.close_code})")
         except CallError as error:
-            end = error
+            end_error = error
         finally:  # also after an unexpected failure, so that no request waits for ever
-            self._on_end(end)
+            self._on_end(end_error)
 
 
 async def _refuse_redirect(
@@ -144,9 +146,7 @@ class WebSocket(ConnectedTransport):
 
     @property
     def probe_s(self) -> float:
-        """Time limit for the first answer, because a server may not answer a request that it does not
-        know.
-        """
+        """Time limit in seconds for the first answer. A server may not answer an unknown request."""
         return PROBE_S
 
     async def open(self, receive: Receive) -> None:

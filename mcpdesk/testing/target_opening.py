@@ -150,12 +150,12 @@ def _agree(config: ConfigFile) -> None:
     """Raises: UntrustedFileError if no person has agreed to the content of a file, because tests cannot ask a
     person.
     """
-    from mcpdesk.client.trust import TrustStore, UntrustedFileError, untrusted
+    from mcpdesk.client.trust import TrustStore, UntrustedFileError, describe_untrusted
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
     if not settings.trust and not TrustStore(settings.state_dir).is_trusted(config.path, config.sha256):
-        raise UntrustedFileError(untrusted(config))
+        raise UntrustedFileError(describe_untrusted(config))
 
 
 def _no_input(variable: InputVariable) -> str:

@@ -139,7 +139,7 @@ class SseChannels:
             requests = self._requests.with_ours
             headers = {name: value for name, value in sender.items() if name not in self._requests.ours}
         channel = SseChannel(requests, headers, *callbacks)
-        await channel.opened()
+        await channel.wait_until_open()
         return channel
 
     async def close(self) -> None:

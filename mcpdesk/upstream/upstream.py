@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.connection import LIST_CHANGES_FILTER, Questions, ServerConnection
-from mcpdesk.client.hints import GIVE_TOKEN, LOG_IN, desk_hint
+from mcpdesk.client.hints import LOG_IN, SET_TOKEN, desk_hint
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import OAuthGrant
@@ -274,12 +274,12 @@ class Upstream:
                 watch=self._transport.record_fetch,
                 remark=self._transport.remark_on_fetch,
             )
-            site.notify(f"Logged in to {self.name}; the token is stored in {store.where}.", False)
+            site.notify(f"Logged in to {self.name}; the token is stored in {store.location}.", False)
         except DeskError as error:
             hint = getattr(error, "hint", "")
             if isinstance(error, LoginUnavailable):
                 self._set(replace(self.status, wants_token=True))
-                hint = f"{hint} {GIVE_TOKEN}".strip()
+                hint = f"{hint} {SET_TOKEN}".strip()
             if self.status.state is UpstreamState.FAILED:
                 # Show the error of the login, instead of the error that made it necessary.
                 self._fail(f"login: {error}", hint)
@@ -380,7 +380,7 @@ class Upstream:
         account = self.plan.account
         store = open_grants(self._site.location.state_dir, account)
         grant = store.grant(self.plan.target.url)
-        login = "" if grant is None else login_text(grant, store.where)
+        login = "" if grant is None else login_text(grant, store.location)
         return f"account {account}: {login or 'not logged in'}" if account else login
 
     async def _read(self, agreement: Agreement) -> None:
@@ -410,7 +410,7 @@ class Upstream:
             self.connection, LIST_CHANGES_FILTER, self._lists_changed, self._log_unsubscribed
         )
         self._begin(subscription.follow())
-        await subscription.begun()
+        await subscription.wait_until_begun()
 
     def _log_unsubscribed(self, reason: str) -> None:
         text = f"no subscription to changes of its lists: {reason}"

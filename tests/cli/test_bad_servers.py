@@ -79,9 +79,9 @@ PROGRAMS: list[Any] = [
     slow([sys.executable, "-c", FLOOD], 3, "no answer to initialize within 3 s", "CONNECT_TIMEOUT_S"),
     ([sys.executable, "-c", LEAVES], 3, "ended with exit code 0", hints.ENDED),
     (["another id"], 4, "the answer is to request 99, not to", hints.OTHER_ID),
-    (["refuses"], 4, "not today (-32000)", hints.NO_PROTOCOL),
-    slow(["other cursors"], 4, "the pages have no end: more than 10,000 pages", hints.TOO_MUCH),
-    slow(["large pages"], 4, "tools/list: the list has more than 64 MiB", hints.TOO_MUCH),
+    (["refuses"], 4, "not today (-32000)", hints.UNKNOWN_PROTOCOL),
+    slow(["other cursors"], 4, "the pages have no end: more than 10,000 pages", hints.TOO_LARGE),
+    slow(["large pages"], 4, "tools/list: the list has more than 64 MiB", hints.TOO_LARGE),
     (
         ["no list"],
         4,
@@ -104,7 +104,7 @@ ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
         lambda: http(502, "<html><head><title>502 Bad &amp; Gateway</title></head>", "text/html"),
         3,
         "HTTP 502: a page for people, '502 Bad & Gateway'",
-        hints.NOT_UP,
+        hints.SERVER_DOWN,
     ),
     "/slow": (lambda: http(524, "<!DOCTYPE html><h1>Too slow</h1>", ""), 3, "'Too slow'", hints.TOO_SLOW),
     "/often": (
@@ -152,8 +152,8 @@ ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
         hints.CLOSED,
     ),
     "/ends": (lambda: stream(": hello", ""), 4, "event stream that ended without", hints.NO_ANSWER),
-    "/garbage": (lambda: http(200, "{no"), 4, "the answer is not JSON", hints.NO_PROTOCOL),
-    "/large": (lambda: http(200, b" " * (17 << 20)), 4, "more than 16777216 bytes", hints.TOO_MUCH),
+    "/garbage": (lambda: http(200, "{no"), 4, "the answer is not JSON", hints.UNKNOWN_PROTOCOL),
+    "/large": (lambda: http(200, b" " * (17 << 20)), 4, "more than 16777216 bytes", hints.TOO_LARGE),
 }
 
 
@@ -195,7 +195,7 @@ def test_a_malformed_list_hides_no_other_one(mcpdesk: Run, tmp_path: Path) -> No
     done = mcpdesk("list", "--", sys.executable, str(path))
     assert done.returncode == 4 and "a://1" in done.stdout
     assert "tools/list: the result has no list called tools" in done.stderr
-    assert "resources/list: page 2: no such page (-32602); the list was ended there" in done.stderr
+    assert "resources/list: page 2: no such page (-32602); the list ends there" in done.stderr
     assert "prompts is null; it was read as an empty list" in done.stderr
 
 
@@ -225,7 +225,7 @@ async def test_certificates_and_addresses(mcpdesk: Run, tmp_path: Path) -> None:
         url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
         await asyncio.to_thread(check, mcpdesk, [url], 3, "certificate is not trusted", hints.CERTIFICATE)
     closed = url.replace("https", "http")
-    await asyncio.to_thread(check, mcpdesk, [closed], 3, "Connection refused", hints.NOT_THERE)
+    await asyncio.to_thread(check, mcpdesk, [closed], 3, "Connection refused", hints.NOT_REACHABLE)
 
 
 def certificate(path: Path) -> Path:
@@ -273,7 +273,7 @@ def test_what_a_server_adds_to_an_error_is_printed(mcpdesk: Run, tmp_path: Path)
         ({"code": -32042, "message": "a link", "data": {"elicitations": "x"}}, hints.NO_LINK),
         (
             {"code": -32021, "message": "no", "data": {"requiredCapabilities": {"elicitation": {}}}},
-            hints.NOBODY_ASKED,
+            hints.NEEDS_PERSON,
         ),
         ({"code": -32021, "message": "no", "data": {"requiredCapabilities": {"tasks": {}}}}, ""),
     ],
@@ -290,7 +290,7 @@ def test_an_error_about_a_question_gets_advice_that_fits(error: dict[str, Any], 
     ],
 )
 def test_a_question_that_nobody_can_answer_is_no_broken_protocol(fault: str) -> None:
-    assert hints.hint(InvalidAnswer(fault)) == hints.NOBODY_ASKED
+    assert hints.hint(InvalidAnswer(fault)) == hints.NEEDS_PERSON
 
 
 def test_lists_are_read_with_the_same_capabilities_where_nobody_can_be_asked(

@@ -58,7 +58,7 @@ def project(tmp_path: Path) -> Path:
     return write(tmp_path / "project", files)
 
 
-def configured(project: Path, name: str = "fastmcp.json", **document: Any) -> Any:
+def entry_target(project: Path, name: str = "fastmcp.json", **document: Any) -> Any:
     path = project / name
     path.write_text(json.dumps({"source": {"path": "acme/srv.py"}, **document}))
     [server] = read_config(path).servers
@@ -158,7 +158,7 @@ def test_a_project_of_uv_without_an_environment_is_run_by_uv(
         "requirements": "needs.txt",
         "project": ".",
     }
-    server = configured(project, environment=settings)
+    server = entry_target(project, environment=settings)
     assert server.argv[:-3] == (
         str(uv),
         "run",
@@ -174,11 +174,13 @@ def test_a_project_of_uv_without_an_environment_is_run_by_uv(
 
 def test_a_fastmcp_file_is_a_configuration_with_one_server(project: Path) -> None:
     deployment = {"env": {"WORD": "w", "PORT": 8000}, "cwd": "src", "args": ["--x"], "transport": "http"}
-    server = configured(project, source={"path": "acme/srv.py", "entrypoint": "make"}, deployment=deployment)
+    server = entry_target(
+        project, source={"path": "acme/srv.py", "entrypoint": "make"}, deployment=deployment
+    )
     assert (server.name, server.problem) == ("project", "")
     assert server.argv[-3:] == (str(project / "acme/srv.py"), "make", "--x")
     assert (server.environment, server.folder) == ({"WORD": "w", "PORT": "8000"}, str(project / "src"))
-    assert configured(project, "prod.fastmcp.json").name == "prod"
+    assert entry_target(project, "prod.fastmcp.json").name == "prod"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_a_fastmcp_file_is_a_configuration_with_one_server(project: Path) -> Non
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(project: Path, document: Any, problem: str) -> None:
-    assert problem in configured(project, **document).problem
+    assert problem in entry_target(project, **document).problem
 
 
 @pytest.mark.parametrize("path", ["none.py", "x" * 300, "a/" * 5000, "\ud800"])
@@ -213,7 +215,7 @@ def test_the_file_of_a_server_is_looked_up_only_after_the_person_agrees(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "is_file", is_file)
-        server = configured(project, configuration.name, source={"path": path})
+        server = entry_target(project, configuration.name, source={"path": path})
         assert server.problem == "" and server.argv[0] == "python"
         with pytest.raises(DeskUserError, match="not trusted"):
             find_target(str(configuration), {}, lambda variable: "", refuse)
@@ -224,7 +226,7 @@ def test_the_file_of_a_server_is_looked_up_only_after_the_person_agrees(
 
 
 def test_a_trusted_file_is_run_by_the_python_of_its_project(project: Path) -> None:
-    configured(project)
+    entry_target(project)
     python = make_environment(project / ".venv")
     found = find_target(str(project / "fastmcp.json"), {}, lambda variable: "", agree)
     assert isinstance(found, CommandTarget) and found.argv[:2] == (python, str(RUNNER))
@@ -254,7 +256,7 @@ def test_modules_and_fastmcp_files_are_served(project: Path) -> None:
     assert facts("acme.srv:served", "facts").stdout == "- project\n"
     assert facts("-m", "acme.srv", "facts").stdout == "- project\n"
     deployment = {"env": {"WORD": "w"}, "cwd": "src", "args": ["--x"]}
-    configured(project, source={"path": "acme/srv.py", "entrypoint": "make"}, deployment=deployment)
+    entry_target(project, source={"path": "acme/srv.py", "entrypoint": "make"}, deployment=deployment)
     refused = facts("fastmcp.json", "facts", MCPDESK_TRUST="false")
     assert refused.returncode != 0 and "mcpdesk trust" in refused.stderr
     assert facts("fastmcp.json", "facts", "--trust").stdout == "--x w src\n"

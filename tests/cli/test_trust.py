@@ -19,7 +19,7 @@ from mcpdesk.cli.desk_targets import typed_targets, untrusted_file
 from mcpdesk.cli.main import run
 from mcpdesk.client import trust
 from mcpdesk.client.config_files import read_config
-from mcpdesk.client.trust import TrustStore, untrusted
+from mcpdesk.client.trust import TrustStore, describe_untrusted
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import state_folder
 from mcpdesk.testing.sync_client import ServerUnderTest
@@ -124,7 +124,7 @@ def test_trust_shows_commands_urls_and_variables_and_starts_nothing(
     )
     assert run(["trust", str(stranger.path)]) == 2
     assert "Agree with --yes" in capsys.readouterr().err
-    assert not (state_folder() / trust.FILE).exists()
+    assert not (state_folder() / trust.FILE_NAME).exists()
     assert run(["trust", str(stranger.path), "--yes"]) == 0
     shown = capsys.readouterr().err
     assert f"innocent: starts {sys.executable} -c " in shown
@@ -168,7 +168,7 @@ def test_the_flag_and_the_variable_agree_and_nothing_is_remembered(
     assert run(["list", f"{stranger.path}:innocent"]) == 2
     monkeypatch.setenv("MCPDESK_TRUST", "true")
     assert run(["list", f"{stranger.path}:innocent"]) == 0
-    assert not (state_folder() / trust.FILE).exists()
+    assert not (state_folder() / trust.FILE_NAME).exists()
 
 
 @pytest.mark.process
@@ -207,7 +207,7 @@ def test_the_store_is_private_and_many_may_write_at_once(tmp_path: Path) -> None
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(agree, range(40)))
     assert len(TrustStore(tmp_path).read().entries) == 40
-    assert stat.S_IMODE((tmp_path / trust.FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / trust.FILE_NAME).stat().st_mode) == 0o600
 
 
 def test_the_store_drops_the_oldest_and_counts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def test_a_damaged_store_trusts_nothing(
     stranger: Stranger, text: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     state_folder().mkdir(parents=True)
-    (state_folder() / trust.FILE).write_text(text)
+    (state_folder() / trust.FILE_NAME).write_text(text)
     assert run(["list", f"{stranger.path}:innocent"]) == 2
     assert "Repair or delete it" in capfd.readouterr().err
     assert stranger.is_untouched
@@ -234,7 +234,7 @@ def test_a_damaged_store_trusts_nothing(
 def test_a_long_command_shows_both_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"servers": {"a": {"command": "begin" + "x" * 9000 + "end"}}}))
-    (line,) = untrusted(read_config(path)).lines
+    (line,) = describe_untrusted(read_config(path)).lines
     assert line.startswith("a: starts begin") and line.endswith("end") and "characters left out" in line
 
 

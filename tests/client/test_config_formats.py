@@ -12,7 +12,7 @@ from mcpdesk.client.configs.formats import FORMATS
 from mcpdesk.client.configs.servers import InputVariable
 from mcpdesk.client.oauth.login_options import LoginOptions, Secret
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget, configured_targets
-from mcpdesk.client.trust import untrusted
+from mcpdesk.client.trust import describe_untrusted
 from mcpdesk.errors import DeskUserError
 from tests.support.trusting import agree
 
@@ -327,7 +327,7 @@ def test_the_preview_shows_files_and_variables_that_are_read(tmp_path: Path) -> 
         "odd": 1,
     }
     path.write_text(json.dumps({"servers": {"a": entry}}))
-    lines = [line.strip() for line in untrusted(read_config(path)).lines]
+    lines = [line.strip() for line in describe_untrusted(read_config(path)).lines]
     assert "reads the variables in the file ${D}/secrets.env" in lines
     assert "reads the environment variables A, B, C, D" in lines
     assert "asks you for i" in lines and "note: 'odd' is not allowed here" in lines

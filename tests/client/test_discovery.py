@@ -87,7 +87,10 @@ def test_broken_files_are_reported_and_stop_nothing(home: Home, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     ("error", "reason"),
-    [(OSError("disk fault"), "disk fault"), (KeyError("source"), "mcpdesk has a bug that it triggers")],
+    [
+        (OSError("disk fault"), "disk fault"),
+        (KeyError("source"), "reading the file triggers a bug of mcpdesk"),
+    ],
 )
 def test_a_file_whose_content_raises_an_unexpected_error_stops_nothing(
     home: Home, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str

@@ -20,7 +20,7 @@ from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory
 from mcpdesk.client.oauth.login_options import MAX_BYTES, LoginOptions, Secret
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.client.targets import UrlTarget, find_target
-from mcpdesk.client.trust import untrusted
+from mcpdesk.client.trust import describe_untrusted
 from mcpdesk.errors import AuthorizationError, DeskUserError
 from tests.support.guarded_server import GuardedServer
 from tests.support.tokens import private_key
@@ -194,7 +194,7 @@ def test_an_entry_says_how_to_log_in(tmp_path: Path) -> None:
     config = read_config(file)
     assert variables(config.servers[0]) == ("SECRET",)
     assert config.servers[0].remarks == ("'oauth.odd' is not allowed here",)
-    assert "  logs in as the client me" in untrusted(config).lines
+    assert "  logs in as the client me" in describe_untrusted(config).lines
 
 
 def test_files_of_an_entry_are_in_its_project_and_are_shown_before_they_are_read(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_files_of_an_entry_are_in_its_project_and_are_shown_before_they_are_read
     )
     login = _target(file, NAME="secret").login
     assert login.files == (str(tmp_path / "secret"), str(tmp_path / "id"))
-    shown = "\n".join(untrusted(read_config(file)).lines)
+    shown = "\n".join(describe_untrusted(read_config(file)).lines)
     assert "reads a secret for the login in the file id" in shown
     assert "sends an ID token to https://idp.test/t" in shown
 

@@ -22,7 +22,7 @@ from mcpdesk.client.hints import hint
 from mcpdesk.client.http_transports import HttpRequests, StreamableHttp
 from mcpdesk.client.oauth import stored_grants
 from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, GrantStore, Visitor
-from mcpdesk.client.oauth.discovery import challenge_in, find_authorization_server
+from mcpdesk.client.oauth.discovery import find_authorization_server, parse_challenge
 from mcpdesk.client.oauth.grants import FORM, ClientCredentials, ClientSetup
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants
 from mcpdesk.client.oauth.values import Challenge, ClientRegistration, Fetch, FetchResult
@@ -649,8 +649,8 @@ async def test_a_key_that_cannot_sign_is_said() -> None:
     ],
 )
 def test_challenges_are_read_as_they_come(headers: list[str], expected: Challenge | None) -> None:
-    assert challenge_in(headers) == expected
+    assert parse_challenge(headers) == expected
 
 
 def test_a_hostile_challenge_takes_no_time() -> None:
-    assert challenge_in(["Bearer " + 'a="' * 100_000]) == Challenge("bearer")
+    assert parse_challenge(["Bearer " + 'a="' * 100_000]) == Challenge("bearer")

@@ -82,7 +82,12 @@ FAULTS: list[tuple[str, Odd, str, str]] = [
         hints.OTHER_ID,
     ),
     ("no id", lambda good, seen: json({"jsonrpc": "2.0", "result": DONE}), "has no id", hints.OTHER_ID),
-    ("loop", lambda good, seen: http(307, Location="/mcp"), "to /mcp, so its redirects never", hints.CIRCLE),
+    (
+        "loop",
+        lambda good, seen: http(307, Location="/mcp"),
+        "to /mcp, so its redirects never",
+        hints.ENDLESS_REDIRECT,
+    ),
     (
         "away",
         lambda good, seen: http(308, Location="http://192.0.2.1/"),
@@ -281,7 +286,7 @@ async def test_a_probe_without_an_answer_leads_to_a_handshake(
 
 
 SILENT: list[tuple[str, bytes | None, str]] = [
-    ("nothing", None, "the request was sent, and no response has begun"),
+    ("nothing", None, "the request was sent, but no response has begun"),
     ("body", begun("application/json", b'{"json'), "HTTP 200 began, and 6 bytes of its body arrived"),
     ("stream", begun("text/event-stream", b": a\n\n"), "delivered no event in 5 bytes, but not the answer"),
     (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.client.person_answers import (
-    MODEL,
+    MODEL_NAME,
     PersonAnswers,
     form_pages,
     form_result,
@@ -208,4 +208,4 @@ def test_messages_and_wishes_are_there_to_be_read() -> None:
 
 def test_the_text_is_the_answer_of_a_model() -> None:
     sampled = read_sampled(sampling_result(Answer(other="Paris")))
-    assert (sampled.text, sampled.model, sampled.stop_reason) == ("Paris", MODEL, "endTurn")
+    assert (sampled.text, sampled.model, sampled.stop_reason) == ("Paris", MODEL_NAME, "endTurn")

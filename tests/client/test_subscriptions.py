@@ -457,7 +457,7 @@ async def test_an_acknowledgement_belongs_to_one_subscription() -> None:
         for number in range(2):
             subscription = Subscription(connection, {}, partial(renewals.append, number), lambda reason: None)
             following.append(asyncio.create_task(subscription.follow()))
-            await subscription.begun()
+            await subscription.wait_until_begun()
         assert renewals == []
         for task in following:
             task.cancel()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpdesk.client.answers.large_frames import read_on_thread
 from mcpdesk.client.answers.refusal_words import explanation, is_page
-from mcpdesk.client.transport import GZIP, Incoming, Receive, ServerReply, excerpt
+from mcpdesk.client.transport import GZIP_MAGIC, Incoming, Receive, ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import Event, EventFramer
@@ -183,7 +183,7 @@ class HttpAnswer:
         try:
             decoded = codec.decode(data)
         except ProtocolError as error:
-            if status >= 300 or data.startswith(GZIP):
+            if status >= 300 or data.startswith(GZIP_MAGIC):
                 return None, data, ()
             raise InvalidAnswer(f"the answer is not JSON: {error.message}", excerpt=excerpt(data)) from None
         return decoded if is_answer(decoded) else None, data, ()

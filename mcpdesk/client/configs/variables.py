@@ -122,7 +122,7 @@ def expanded(
         url=lookup.replaced(server.url),
         headers={name: lookup.replaced(text) for name, text in server.headers.items()},
         account=lookup.replaced(server.account),
-        login=server.login.filled_in(lookup.replaced, folder),
+        login=server.login.with_expanded_texts(lookup.replaced, folder),
         environment_file="",
     )
 

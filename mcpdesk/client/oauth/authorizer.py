@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Protocol, TypeVar
 
-from mcpdesk.client.oauth.discovery import challenge_in
+from mcpdesk.client.oauth.discovery import parse_challenge
 from mcpdesk.client.oauth.grants import ClientSetup, Discovery, authorize, discover, refresh, revoke
 from mcpdesk.client.oauth.login_options import LoginOptions
 from mcpdesk.client.oauth.named_addresses import ServerAddresses
@@ -33,7 +33,9 @@ MAX_LOGINS = 3
 T = TypeVar("T")
 
 Visitor = Callable[[str], Awaitable[str]]
-"""Opens a URL in a person's browser and returns the URL of the redirect. Raises: AuthorizationError."""
+"""Function that opens a URL in a person's browser and returns the URL of the redirect. Raises:
+AuthorizationError.
+"""
 
 
 class Requester(Protocol):
@@ -55,8 +57,8 @@ class Requester(Protocol):
 class GrantStore(Protocol):
     """Store of tokens by server URL and of client registrations by issuer.
 
-    All methods except `renewal` use files or the keyring and may wait for another process. Call them on a
-    worker thread.
+    All methods except `renewal_lock` use files or the keyring and may wait for another process. Call them on
+    a worker thread.
     """
 
     def grant(self, server_url: str) -> OAuthGrant | None:
@@ -71,7 +73,7 @@ class GrantStore(Protocol):
     def client(self, issuer: str) -> ClientRegistration | None:
         """Return this client's registration at an authorization server, or None."""
 
-    def renewal(self, server_url: str) -> AbstractAsyncContextManager[None]:
+    def renewal_lock(self, server_url: str) -> AbstractAsyncContextManager[None]:
         """Return a lock that only one process can hold, for renewing a token. Raises: AuthorizationError."""
 
     def check(self) -> None:
@@ -102,7 +104,7 @@ class GrantsInMemory:
         """Return this client's registration at an authorization server, or None."""
         return self._clients.get(issuer)
 
-    def renewal(self, server_url: str) -> AbstractAsyncContextManager[None]:
+    def renewal_lock(self, server_url: str) -> AbstractAsyncContextManager[None]:
         """Return a lock that does nothing, because no other process uses these tokens."""
         return nullcontext()
 
@@ -136,7 +138,7 @@ class Authorizer:
         """Token obtained with a machine's credentials, if the store has another client's token."""
         self._key = ProofKey()
         self._discovery: Discovery | None = None
-        self._renewing = asyncio.Lock()
+        self._renewal_lock = asyncio.Lock()
 
     async def headers(self, method: str, url: str, requests: Requester) -> dict[str, str]:
         """Return the authorization headers of a request, or an empty dict without a token.
@@ -146,7 +148,7 @@ class Authorizer:
         grant = await self._grant()
         if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
             with suppress(AuthorizationError):  # the server will reject the request and state the reason
-                async with self._renewing, self._store.renewal(self._url):
+                async with self._renewal_lock, self._store.renewal_lock(self._url):
                     grant = await self._grant()
                     if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
                         await self._refresh(grant, Challenge(), requests)
@@ -158,39 +160,41 @@ class Authorizer:
         proof = self._key.header(method, url, grant.access_token)
         return {"Authorization": f"DPoP {grant.access_token}", **proof}
 
-    async def renewed(
+    async def renew_after_rejection(
         self,
         status: int,
         headers: Mapping[str, str],
         challenges: Sequence[str],
-        used: Mapping[str, str],
+        sent_headers: Mapping[str, str],
         attempt: int,
         requests: Requester,
     ) -> bool:
         """Return True if a rejected request should be repeated with a new token or DPoP nonce.
 
-        `headers` are the headers of the answer, with lower-case names. `used` are the headers from
+        `headers` are the headers of the answer, with lower-case names. `sent_headers` are the headers from
         `headers()` with which the request was sent. `attempt` is the number of earlier attempts. Raises:
         AuthorizationError if no token can be obtained.
         """
-        challenge = challenge_in(challenges) or Challenge()
+        challenge = parse_challenge(challenges) or Challenge()
         is_step_up = status == 403 and challenge.error == "insufficient_scope"
         if attempt >= MAX_LOGINS or not (status == 401 or is_step_up):
             return False
-        if used.get("Authorization", "").startswith("DPoP ") and self._key.learn(self._url, headers):
+        if sent_headers.get("Authorization", "").startswith("DPoP ") and self._key.store_nonce(
+            self._url, headers
+        ):
             return True  # the token stays the same, but the next proof has the server's nonce
-        async with self._renewing:
+        async with self._renewal_lock:
             grant = await self._grant()
             fault: AuthorizationError | None = None
             if grant is not None and not is_step_up and grant.refresh_token:
                 try:
-                    async with self._store.renewal(self._url):
+                    async with self._store.renewal_lock(self._url):
                         grant = await self._grant()
-                        if grant is not None and grant.refresh_token and _is_used(grant, used):
+                        if grant is not None and grant.refresh_token and _is_token_of(grant, sent_headers):
                             return await self._refresh(grant, challenge, requests)
                 except AuthorizationError as error:
                     fault = error
-            if grant is not None and not _is_used(grant, used):
+            if grant is not None and not _is_token_of(grant, sent_headers):
                 return True  # another request or process has renewed the token
             if not self._can_log_in:
                 if fault is not None:
@@ -203,25 +207,25 @@ class Authorizer:
 
     async def log_in(self, requests: Requester, challenge: Challenge | None = None) -> OAuthGrant:
         """Obtain and store a new token, even if the store has one. Raises: AuthorizationError."""
-        async with self._renewing:
-            new = await self._log_in(challenge or Challenge(), None, False, requests)
+        async with self._renewal_lock:
+            grant = await self._log_in(challenge or Challenge(), None, False, requests)
             self._unshared_grant = None
-            await asyncio.to_thread(self._store.store, self._url, new)
-            return new
+            await asyncio.to_thread(self._store.store, self._url, grant)
+            return grant
 
     async def renew(self, requests: Requester, challenge: Challenge) -> OAuthGrant:
         """Renew the stored token now, even if it is valid, and return the new one.
 
         Raises: AuthorizationError if no refresh token is stored, or the authorization server refuses.
         """
-        async with self._renewing, self._store.renewal(self._url):
+        async with self._renewal_lock, self._store.renewal_lock(self._url):
             grant = await self._grant()
             if grant is None or not grant.refresh_token:
                 raise AuthorizationError("no refresh token is stored")
             await self._refresh(grant, challenge, requests)
-            renewed = await self._grant()
-        assert renewed is not None
-        return renewed
+            new_grant = await self._grant()
+        assert new_grant is not None
+        return new_grant
 
     async def revoke(self, requests: Requester, challenge: Challenge) -> bool:
         """Revoke the stored token at the server. Return False if the server does not support revocation.
@@ -270,13 +274,13 @@ class Authorizer:
         await asyncio.to_thread(self._store.check)
         # Discovery is repeated, because the server may now trust another authorization server.
         discovery = self._discovery = await self._run(discover(self._url, challenge), requests)
-        is_same = grant is not None and grant.issuer == discovery.server.issuer
-        earlier = grant.scopes if grant is not None and is_same and is_step_up else ()
+        has_same_issuer = grant is not None and grant.issuer == discovery.server.issuer
+        earlier_scopes = grant.scopes if grant is not None and has_same_issuer and is_step_up else ()
         is_bound = challenge.scheme == "dpop" or discovery.resource.is_proof_required
         key = self._key if is_bound else None
         setup = await asyncio.to_thread(self._setup.setup)
-        known = await asyncio.to_thread(self._store.client, discovery.server.issuer)
-        flow = authorize(discovery, challenge, setup, known, earlier, key)
+        registration = await asyncio.to_thread(self._store.client, discovery.server.issuer)
+        flow = authorize(discovery, challenge, setup, registration, earlier_scopes, key)
         if grant is not None and not is_step_up:
             if self._unshared_grant is None:
                 await asyncio.to_thread(self._store.forget, self._url)
@@ -319,21 +323,21 @@ async def run_flow(flow: Flow[T], requests: Requester, visit: Visitor | None = N
                 requests.remark(step.text)
                 outcome = None
             else:
-                outcome = await _fetched(requests, step)
+                outcome = await _fetch(requests, step)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-async def _fetched(requests: Requester, step: Fetch) -> FetchResult:
+async def _fetch(requests: Requester, step: Fetch) -> FetchResult:
     try:
         return await requests.fetch(step)
     except HttpError as error:
-        if step.may_break and error.status == 0:
+        if step.allows_broken_connection and error.status == 0:
             return FetchResult(0, {}, error.message.encode())
         raise
 
 
-def _is_used(grant: OAuthGrant, used: Mapping[str, str]) -> bool:
-    """Return True if the request was sent with this token."""
-    return used.get("Authorization", "").partition(" ")[2] == grant.access_token
+def _is_token_of(grant: OAuthGrant, sent_headers: Mapping[str, str]) -> bool:
+    """Return True if a request with these headers was sent with this token."""
+    return sent_headers.get("Authorization", "").partition(" ")[2] == grant.access_token

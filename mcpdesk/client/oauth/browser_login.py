@@ -25,7 +25,7 @@ LOOPBACK = "127.0.0.1"
 PATH = "/callback"
 LOGIN_TIMEOUT_S = 300.0
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-Watch: TypeAlias = "Callable[[Fetch, FetchResult], None]"
+Watcher: TypeAlias = "Callable[[Fetch, FetchResult], None]"
 """Receives each request of a login, and its answer."""
 SUCCESS_PAGE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
 FAILURE_PAGE = "<!doctype html><title>mcpdesk</title><p>The login failed: {}"
@@ -55,7 +55,7 @@ class BrowserLogin:
         self._timeout_s = timeout_s
         self._port = port
         self._runner: web.ServerRunner
-        self._returned: asyncio.Future[str] | None = None
+        self._redirect_future: asyncio.Future[str] | None = None
         self._state = ""
         self._outcome: asyncio.Future[str] | None = None
         """Reason why the login failed, or an empty string. The response to the browser waits for this
@@ -104,13 +104,13 @@ class BrowserLogin:
 
         Raises: AuthorizationError if the browser is not redirected in time.
         """
-        self._state = _only(parse_qs(urlsplit(url).query).get("state", []))
-        self._returned = asyncio.get_running_loop().create_future()
+        self._state = _single_value(parse_qs(urlsplit(url).query).get("state", []))
+        self._redirect_future = asyncio.get_running_loop().create_future()
         self._outcome = asyncio.get_running_loop().create_future()
         self._show(url)
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._returned
+                return await self._redirect_future
         except TimeoutError:
             raise AuthorizationError(f"no login within {self._timeout_s:g} s") from None
 
@@ -119,13 +119,18 @@ class BrowserLogin:
         from aiohttp import web
 
         is_local = request.headers.get("Host", "") == f"{self._host}:{self._port}"
-        if request.method != "GET" or request.path != self._path or not is_local or self._returned is None:
+        if (
+            request.method != "GET"
+            or request.path != self._path
+            or not is_local
+            or self._redirect_future is None
+        ):
             return web.Response(status=404)
-        state = _only(request.query.getall("state", []))
+        state = _single_value(request.query.getall("state", []))
         if not (self._state and secrets.compare_digest(state.encode(), self._state.encode())):
             return web.Response(status=400, text=IGNORED_PAGE, content_type="text/html", headers=HEADERS)
-        if not self._returned.done():
-            self._returned.set_result(f"{self.redirect_uri}?{request.query_string}")
+        if not self._redirect_future.done():
+            self._redirect_future.set_result(f"{self.redirect_uri}?{request.query_string}")
         assert self._outcome is not None
         fault = await asyncio.shield(self._outcome)
         if fault:
@@ -134,7 +139,7 @@ class BrowserLogin:
         return web.Response(text=SUCCESS_PAGE, content_type="text/html", headers=HEADERS)
 
 
-def _only(values: Sequence[str]) -> str:
+def _single_value(values: Sequence[str]) -> str:
     """Return the value of a parameter, or "" if the parameter is missing or repeated."""
     return values[0] if len(values) == 1 else ""
 
@@ -145,7 +150,7 @@ class WatchedRequests:
     `remark` receives the faults of the server.
     """
 
-    def __init__(self, requests: HttpRequests, watch: Watch, remark: Callable[[str], None]) -> None:
+    def __init__(self, requests: HttpRequests, watch: Watcher, remark: Callable[[str], None]) -> None:
         self._requests = requests
         self._watch = watch
         self.check_page = requests.check_page
@@ -165,7 +170,7 @@ async def log_in(
     *,
     options: LoginOptions | None = None,
     timeout_s: float = LOGIN_TIMEOUT_S,
-    watch: Watch = lambda request, answer: None,
+    watch: Watcher = lambda request, answer: None,
     remark: Callable[[str], None] = lambda text: None,
 ) -> OAuthGrant:
     """Log in to the server at a URL and store the token.

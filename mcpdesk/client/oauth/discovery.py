@@ -18,7 +18,7 @@ from mcpdesk.client.oauth.values import (
     Flow,
     ResourceMetadata,
     checked_endpoint,
-    texts,
+    strings_in,
 )
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import AuthorizationError, LoginUnavailable
@@ -33,13 +33,13 @@ MAX_CHALLENGE_LENGTH = 8 << 10
 _MISSING_STATUSES = frozenset({404, 405, 410, 501})
 """Statuses that mean that a path is not an authorization endpoint."""
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PART = re.compile(
+_CHALLENGE_PART = re.compile(
     rf'\s*,?\s*(?:(?P<name>{_TOKEN})\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]*))'
     rf"|(?P<scheme>{_TOKEN})(?=[\s,]|$))"
 )
 
 
-def challenge_in(values: Sequence[str]) -> Challenge | None:
+def parse_challenge(values: Sequence[str]) -> Challenge | None:
     """Parse the `WWW-Authenticate` headers of an answer.
 
     Return None if no header has the scheme DPoP or Bearer.
@@ -48,7 +48,7 @@ def challenge_in(values: Sequence[str]) -> Challenge | None:
     parameters: dict[str, str] = {}
     for value in values:
         text, position = value[:MAX_CHALLENGE_LENGTH], 0
-        while part := _PART.match(text, position):
+        while part := _CHALLENGE_PART.match(text, position):
             position = part.end()
             if part["scheme"] is not None:
                 parameters = schemes.setdefault(part["scheme"].lower(), {})
@@ -80,23 +80,24 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
     else:
         parts = urlsplit(server_url)
         paths = dict.fromkeys((f"{RESOURCE_PATH}{parts.path.rstrip('/')}", RESOURCE_PATH))
-        metadata_urls = [_at(server_url, path) for path in paths]
+        metadata_urls = [_url_at(server_url, path) for path in paths]
     fault: AuthorizationError | None = None
     for url in metadata_urls:
-        answer: FetchResult = yield Fetch(what, url, may_break=True)
+        answer: FetchResult = yield Fetch(what, url, allows_broken_connection=True)
         if not answer.status:
-            fault = fault or _broken(what, url, answer)
+            fault = fault or _connection_error(what, url, answer)
         elif answer.status == 200:
             try:
                 document = answer.json(what)
             except AuthorizationError as error:
                 fault = fault or error  # a web page, which some sites return for every path
                 continue
-            return _resource(document, server_url)
+            return _checked_resource(document, server_url)
     if fault is not None:
         raise fault
     if challenge.metadata_url:
-        text = f"{what} is not where the server says: HTTP {answer.status} at {excerpt(metadata_urls[0])}"
+        url = excerpt(metadata_urls[0])
+        text = f"{what} was not found at the URL that the server names: HTTP {answer.status} at {url}"
         raise AuthorizationError(text, "RFC 9728, 5.1")
     return None
 
@@ -108,14 +109,17 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     """
     checked_endpoint(issuer, "the authorization server")
     path = urlsplit(issuer).path.rstrip("/")
-    forms = [f"{SERVER_PATH}{path}", f"{OPENID_PATH}{path}"]
-    metadata_urls = [_at(issuer, form) for form in (forms if not path else [*forms, f"{path}{OPENID_PATH}"])]
+    well_known_paths = [f"{SERVER_PATH}{path}", f"{OPENID_PATH}{path}"]
+    metadata_urls = [
+        _url_at(issuer, well_known_path)
+        for well_known_path in (well_known_paths if not path else [*well_known_paths, f"{path}{OPENID_PATH}"])
+    ]
     what = "the authorization server metadata"
     fault: AuthorizationError | None = None
     for url in metadata_urls:
-        answer: FetchResult = yield Fetch(what, url, may_break=True)
+        answer: FetchResult = yield Fetch(what, url, allows_broken_connection=True)
         if not answer.status:
-            fault = fault or _broken(what, url, answer)
+            fault = fault or _connection_error(what, url, answer)
         elif answer.status == 200:
             try:
                 document = answer.json(what)
@@ -136,7 +140,7 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     )
 
 
-def _broken(what: str, url: str, answer: FetchResult) -> AuthorizationError:
+def _connection_error(what: str, url: str, answer: FetchResult) -> AuthorizationError:
     """Return the error for a request whose connection broke. The body of `answer` has the reason."""
     return AuthorizationError(f"{what} at {excerpt(url)}: {excerpt(answer.body)}")
 
@@ -147,15 +151,17 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     If the server publishes no metadata, return the default endpoints of that revision. `scope` is the scope
     in the server's challenge. Raises: LoginUnavailable if the server has no authorization endpoint.
     """
-    origin = _at(server_url, "")
+    origin = _url_at(server_url, "")
     what = "the authorization server metadata"
-    answer: FetchResult = yield Fetch(what, f"{origin}{SERVER_PATH}", may_break=True)
+    answer: FetchResult = yield Fetch(what, f"{origin}{SERVER_PATH}", allows_broken_connection=True)
     if answer.status == 200:
         return authorization_server(answer.json(what), origin)
     # An error status does not prove that the endpoint is missing, because the request has no parameters.
-    page: FetchResult = yield Fetch("the authorization endpoint", f"{origin}/authorize", may_break=True)
+    page: FetchResult = yield Fetch(
+        "the authorization endpoint", f"{origin}/authorize", allows_broken_connection=True
+    )
     if not answer.status and (not page.status or page.status in _MISSING_STATUSES):
-        raise _broken(what, origin, answer)
+        raise _connection_error(what, origin, answer)
     if page.status in _MISSING_STATUSES:
         raise _no_login(origin, scope)
     return AuthorizationServer(
@@ -169,7 +175,7 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
 
 
 def _no_login(origin: str, scope: str) -> LoginUnavailable:
-    """Return the error for a server that requires tokens but does not state who issues them."""
+    """Return the error for a server that requires tokens but does not name an authorization server."""
     token_text = f"a token with the scope {excerpt(scope)}" if scope else "a token"
     text = f"no login is available: {origin} publishes no metadata and has nothing at /authorize"
     advice = f"If it needs {token_text}, its operator has one: use --token-env VAR or --header."
@@ -183,9 +189,9 @@ def authorization_server(metadata: JSONObject, issuer: str) -> AuthorizationServ
 
     Raises: AuthorizationError for metadata of another issuer.
     """
-    own = metadata.get("issuer")
-    if not isinstance(own, str) or own.removesuffix("/") != issuer.removesuffix("/"):
-        names = f"names the issuer {excerpt(repr(own))}"
+    metadata_issuer = metadata.get("issuer")
+    if not isinstance(metadata_issuer, str) or metadata_issuer.removesuffix("/") != issuer.removesuffix("/"):
+        names = f"names the issuer {excerpt(repr(metadata_issuer))}"
         reason = f"the metadata of the authorization server {excerpt(issuer)} {names}"
         raise AuthorizationError(reason, "RFC 8414, 3.3")
 
@@ -194,40 +200,42 @@ def authorization_server(metadata: JSONObject, issuer: str) -> AuthorizationServ
 
     if "token_endpoint" not in metadata:
         raise AuthorizationError(f"{excerpt(issuer)} has no token_endpoint", "RFC 8414, 2")
-    methods = texts(metadata.get("token_endpoint_auth_methods_supported"))
+    methods = strings_in(metadata.get("token_endpoint_auth_methods_supported"))
     challenges = metadata.get("code_challenge_methods_supported")
     return AuthorizationServer(
-        own,
+        metadata_issuer,
         token_endpoint=endpoint("token_endpoint"),
         authorization_endpoint=endpoint("authorization_endpoint"),
         registration_endpoint=endpoint("registration_endpoint"),
         revocation_endpoint=endpoint("revocation_endpoint"),
         client_authentication=methods or ("client_secret_basic",),
-        scopes=texts(metadata.get("scopes_supported")),
-        has_pkce=None if challenges is None else "S256" in texts(challenges),
+        scopes=strings_in(metadata.get("scopes_supported")),
+        has_pkce=None if challenges is None else "S256" in strings_in(challenges),
         sends_issuer=metadata.get("authorization_response_iss_parameter_supported") is True,
-        named_as=issuer if issuer != own else "",
-        takes_client_metadata=metadata.get("client_id_metadata_document_supported") is True,
+        issuer_as_named=issuer if issuer != metadata_issuer else "",
+        accepts_client_metadata=metadata.get("client_id_metadata_document_supported") is True,
     )
 
 
-def canonical(server_url: str) -> str:
+def canonical_url(server_url: str) -> str:
     """Return a server's URL without query and fragment, as used for the `resource` of a token."""
     return urlunsplit(urlsplit(server_url)._replace(query="", fragment=""))
 
 
-def _resource(metadata: JSONObject, server_url: str) -> ResourceMetadata:
+def _checked_resource(metadata: JSONObject, server_url: str) -> ResourceMetadata:
     resource = metadata.get("resource")
     if not isinstance(resource, str) or not _contains(resource, server_url):
-        text = f"the metadata describes the resource {excerpt(repr(resource))}, not {canonical(server_url)}"
+        text = (
+            f"the metadata describes the resource {excerpt(repr(resource))}, not {canonical_url(server_url)}"
+        )
         raise AuthorizationError(text, "RFC 9728, 3.3")
-    issuers = texts(metadata.get("authorization_servers"))
+    issuers = strings_in(metadata.get("authorization_servers"))
     if not issuers:
         raise AuthorizationError("the metadata names no authorization_servers", "MCP basic/authorization")
     return ResourceMetadata(
         resource,
         issuers,
-        texts(metadata.get("scopes_supported")),
+        strings_in(metadata.get("scopes_supported")),
         metadata.get("dpop_bound_access_tokens_required") is True,
     )
 
@@ -235,18 +243,22 @@ def _resource(metadata: JSONObject, server_url: str) -> ResourceMetadata:
 def _contains(resource: str, server_url: str) -> bool:
     """Return True if `resource` is the server's URL or a parent path of that URL."""
     try:
-        resource_parts, part = urlsplit(resource), urlsplit(server_url)
-        same = (resource_parts.scheme.lower(), resource_parts.hostname, resource_parts.port) == (
-            part.scheme,
-            part.hostname,
-            part.port,
+        resource_parts, server_parts = urlsplit(resource), urlsplit(server_url)
+        has_same_origin = (resource_parts.scheme.lower(), resource_parts.hostname, resource_parts.port) == (
+            server_parts.scheme,
+            server_parts.hostname,
+            server_parts.port,
         )
     except ValueError:
         return False
-    above, below = resource_parts.path.rstrip("/"), part.path.rstrip("/")
-    return same and not resource_parts.fragment and (below == above or below.startswith(f"{above}/"))
+    resource_path, server_path = resource_parts.path.rstrip("/"), server_parts.path.rstrip("/")
+    return (
+        has_same_origin
+        and not resource_parts.fragment
+        and (server_path == resource_path or server_path.startswith(f"{resource_path}/"))
+    )
 
 
-def _at(url: str, path: str) -> str:
+def _url_at(url: str, path: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}{path}"

@@ -18,7 +18,7 @@ import orjson
 from msgspec import Struct
 
 from mcpdesk.client.oauth.discovery import (
-    canonical,
+    canonical_url,
     find_authorization_server,
     find_own_server,
     find_resource,
@@ -40,12 +40,12 @@ from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import AuthorizationError
 
 BEARER_ASSERTION = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 FORM = "application/x-www-form-urlencoded"
-PREFERRED = ("none", "client_secret_basic", "client_secret_post")
+PREFERRED_METHODS = ("none", "client_secret_basic", "client_secret_post")
 """Authentication methods that a newly registered client requests, best first."""
 
 
@@ -135,8 +135,8 @@ def discover(server_url: str, challenge: Challenge) -> Flow[Discovery]:
     """Discover the authorization server that an MCP server trusts. Raises: AuthorizationError."""
     resource = yield from find_resource(server_url, challenge)
     if resource is None:
-        own = yield from find_own_server(server_url, challenge.scope)
-        return Discovery(ResourceMetadata(canonical(server_url), (own.issuer,)), own)
+        own_server = yield from find_own_server(server_url, challenge.scope)
+        return Discovery(ResourceMetadata(canonical_url(server_url), (own_server.issuer,)), own_server)
     server = yield from find_authorization_server(resource.issuers[0])
     return Discovery(resource, server)
 
@@ -145,37 +145,38 @@ def authorize(
     discovery: Discovery,
     challenge: Challenge,
     setup: ClientSetup,
-    known: ClientRegistration | None,
-    earlier: tuple[str, ...] = (),
+    known_registration: ClientRegistration | None,
+    earlier_scopes: tuple[str, ...] = (),
     key: ProofKey | None = None,
 ) -> Flow[OAuthGrant]:
     """Obtain a new token with the credentials in `setup`, or by a person's login.
 
-    `known` is an earlier registration at the issuer. `earlier` contains the scopes of an earlier token, which
-    are requested again. If `key` is given, the token request has a DPoP proof. Raises: AuthorizationError.
+    `known_registration` is an earlier registration at the issuer. `earlier_scopes` contains the scopes of an
+    earlier token, which are requested again. If `key` is given, the token request has a DPoP proof. Raises:
+    AuthorizationError.
     """
-    scopes = tuple(setup.scope.split()) if not earlier else ()
-    scopes = scopes or _scopes(challenge, discovery.resource, earlier)
+    scopes = tuple(setup.scope.split()) if not earlier_scopes else ()
+    scopes = scopes or _requested_scopes(challenge, discovery.resource, earlier_scopes)
     issuer, machine = discovery.server.issuer, setup.machine
-    is_client_given = setup.client is not None or machine is not None
-    if is_client_given and setup.client_issuer.rstrip("/") not in ("", issuer.rstrip("/")):
+    has_client = setup.client is not None or machine is not None
+    if has_client and setup.client_issuer.rstrip("/") not in ("", issuer.rstrip("/")):
         text = f"the client is registered at {setup.client_issuer}, but the server trusts {issuer}"
         raise AuthorizationError(text, "MCP basic/authorization/client-registration")
     match machine:
         case ClientCredentials():
-            return (yield from _by_credentials(discovery, machine, scopes, key))
+            return (yield from _grant_by_credentials(discovery, machine, scopes, key))
         case SignedAssertion():
             fields = {"grant_type": BEARER_ASSERTION, "assertion": machine.token}
             return (
-                yield from _token(
+                yield from _request_token(
                     discovery, ClientRegistration("", authentication="none"), fields, scopes, key
                 )
             )
         case EnterpriseLogin():
-            return (yield from _by_enterprise(discovery, machine, scopes, key))
+            return (yield from _grant_by_enterprise(discovery, machine, scopes, key))
     yield from _check_login(discovery.server, setup)
-    client = yield from _client(discovery.server, setup, known)
-    return (yield from _by_person(discovery, client, setup, scopes, key))
+    client = yield from _client_registration(discovery.server, setup, known_registration)
+    return (yield from _grant_by_person(discovery, client, setup, scopes, key))
 
 
 def revoke(discovery: Discovery, grant: OAuthGrant) -> Flow[bool]:
@@ -197,32 +198,36 @@ def revoke(discovery: Discovery, grant: OAuthGrant) -> Flow[bool]:
             body = urlencode(fields).encode()
             answer: FetchResult = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
             if answer.status == 400 and b"client_secret" in answer.body:
-                # Servers of the official Python SDK require the secret in the form, whatever the
-                # authentication method is.
+                # Servers of the official Python SDK require the secret in the form with every
+                # authentication method.
                 body = urlencode({**fields, "client_secret": grant.client.secret}).encode()
                 answer = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
             if answer.status != 200:
-                raise _refused(what, answer)
+                raise _refusal_error(what, answer)
     return True
 
 
 def refresh(discovery: Discovery, grant: OAuthGrant, key: ProofKey | None = None) -> Flow[OAuthGrant]:
     """Obtain a new token with a refresh token. Raises: AuthorizationError if the server refuses."""
     fields = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token}
-    return (yield from _token(discovery, grant.client, fields, grant.scopes, key, grant.refresh_token))
+    return (
+        yield from _request_token(discovery, grant.client, fields, grant.scopes, key, grant.refresh_token)
+    )
 
 
-def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the scopes to request: `earlier` and the scopes of the challenge.
+def _requested_scopes(
+    challenge: Challenge, resource: ResourceMetadata, earlier_scopes: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the scopes to request: `earlier_scopes` and the scopes of the challenge.
 
     If both are empty, return the scopes in the resource metadata.
     """
-    scopes = tuple(challenge.scope.split()) or (() if earlier else resource.scopes)
-    return tuple(dict.fromkeys((*earlier, *scopes)))
+    scopes = tuple(challenge.scope.split()) or (() if earlier_scopes else resource.scopes)
+    return tuple(dict.fromkeys((*earlier_scopes, *scopes)))
 
 
-def _client(
-    server: AuthorizationServer, setup: ClientSetup, known: ClientRegistration | None
+def _client_registration(
+    server: AuthorizationServer, setup: ClientSetup, known_registration: ClientRegistration | None
 ) -> Flow[ClientRegistration]:
     """Return this client's registration at an authorization server.
 
@@ -231,13 +236,13 @@ def _client(
     if setup.client is not None:
         return setup.client
     if setup.metadata_url:
-        if server.takes_client_metadata:
+        if server.accepts_client_metadata:
             return ClientRegistration(
                 setup.metadata_url, authentication="none", redirect_uri=setup.redirect_uri
             )
         yield Deviation(f"{server.issuer} does not support client metadata documents; yours is not used")
-    if known is not None and known.redirect_uri == setup.redirect_uri:
-        return known
+    if known_registration is not None and known_registration.redirect_uri == setup.redirect_uri:
+        return known_registration
     if server.registration_endpoint:
         return (yield from _register(server, setup))
     text = f"{server.issuer} does not register clients automatically: register one there and use its id"
@@ -247,7 +252,7 @@ def _client(
 
 def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientRegistration]:
     """Register this client. Source: RFC 7591."""
-    methods = [method for method in PREFERRED if method in server.client_authentication]
+    methods = [method for method in PREFERRED_METHODS if method in server.client_authentication]
     if not methods:
         text = f"clients of {server.issuer} authenticate by {', '.join(server.client_authentication)} only"
         raise AuthorizationError(text, "RFC 7591, 2")
@@ -265,21 +270,21 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
         what, server.registration_endpoint, "POST", headers, orjson.dumps(metadata)
     )
     if answer.status not in (200, 201):
-        raise _refused(what, answer)
+        raise _refusal_error(what, answer)
     registration = answer.json(what)
     identifier, secret = registration.get("client_id"), registration.get("client_secret")
     if not isinstance(identifier, str) or not identifier:
-        shown = f"; its keys are: {excerpt(', '.join(registration)) or 'none'}"
-        raise AuthorizationError(f"the registration returned no client_id{shown}", "RFC 7591, 3.2.1")
+        keys_text = f"; its keys are: {excerpt(', '.join(registration)) or 'none'}"
+        raise AuthorizationError(f"the registration returned no client_id{keys_text}", "RFC 7591, 3.2.1")
     if secret is not None and not isinstance(secret, str):
         raise AuthorizationError(
             "the registration returned a client_secret that is not text", "RFC 7591, 3.2.1"
         )
-    granted = registration.get("token_endpoint_auth_method")
+    assigned_method = registration.get("token_endpoint_auth_method")
     if not secret:
         method = "none"
-    elif isinstance(granted, str) and granted in PREFERRED:
-        method = granted
+    elif isinstance(assigned_method, str) and assigned_method in PREFERRED_METHODS:
+        method = assigned_method
     else:
         method = "" if methods[0] == "none" else methods[0]  # a secret was issued, so the secret must be used
     return ClientRegistration(identifier, secret or "", method, setup.redirect_uri)
@@ -302,7 +307,7 @@ def _check_login(server: AuthorizationServer, setup: ClientSetup) -> Flow[None]:
         )
 
 
-def _by_person(
+def _grant_by_person(
     discovery: Discovery,
     client: ClientRegistration,
     setup: ClientSetup,
@@ -324,23 +329,23 @@ def _by_person(
     }
     if scopes:
         parameters["scope"] = " ".join(scopes)
-    joint = "&" if urlsplit(server.authorization_endpoint).query else "?"
-    returned: str = yield Visit(f"{server.authorization_endpoint}{joint}{urlencode(parameters)}")
+    separator = "&" if urlsplit(server.authorization_endpoint).query else "?"
+    redirect_url: str = yield Visit(f"{server.authorization_endpoint}{separator}{urlencode(parameters)}")
     fields = {
         "grant_type": "authorization_code",
-        "code": _code(returned, state, server),
+        "code": _authorization_code(redirect_url, state, server),
         "redirect_uri": redirect_uri,
         "code_verifier": verifier,
     }
-    return (yield from _token(discovery, client, fields, scopes, key))
+    return (yield from _request_token(discovery, client, fields, scopes, key))
 
 
-def _code(returned: str, state: str, server: AuthorizationServer) -> str:
+def _authorization_code(redirect_url: str, state: str, server: AuthorizationServer) -> str:
     """Return the authorization code in the URL of the redirect.
 
     Raises: AuthorizationError if `state` or `iss` is wrong, or the login failed.
     """
-    parameters = {name: values[0] for name, values in parse_qs(urlsplit(returned).query).items()}
+    parameters = {name: values[0] for name, values in parse_qs(urlsplit(redirect_url).query).items()}
     if not secrets.compare_digest(parameters.get("state", "").encode(), state.encode()):
         raise AuthorizationError("the browser came back with another state", "OAuth 2.1, 7.12")
     issuer = parameters.get("iss")
@@ -348,7 +353,7 @@ def _code(returned: str, state: str, server: AuthorizationServer) -> str:
         raise AuthorizationError(
             "the browser came back without iss, which the metadata announced", "RFC 9207, 2.4"
         )
-    if issuer is not None and issuer not in (server.issuer, server.named_as or server.issuer):
+    if issuer is not None and issuer not in (server.issuer, server.issuer_as_named or server.issuer):
         text = f"the browser came back from {excerpt(issuer)}, not from {server.issuer}"
         raise AuthorizationError(text, "RFC 9207, 2.4")
     if "error" in parameters:
@@ -361,13 +366,13 @@ def _code(returned: str, state: str, server: AuthorizationServer) -> str:
     return parameters["code"]
 
 
-def _by_credentials(
+def _grant_by_credentials(
     discovery: Discovery, machine: ClientCredentials, scopes: tuple[str, ...], key: ProofKey | None
 ) -> Flow[OAuthGrant]:
     fields = {"grant_type": "client_credentials"}
     if not machine.private_key_pem:
         client = ClientRegistration(machine.client_id, machine.client_secret)
-        return (yield from _token(discovery, client, fields, scopes, key))
+        return (yield from _request_token(discovery, client, fields, scopes, key))
     fields |= {
         "client_assertion_type": CLIENT_ASSERTION,
         "client_assertion": signed_assertion(
@@ -375,15 +380,15 @@ def _by_credentials(
         ),
     }
     client = ClientRegistration(machine.client_id, authentication="none")
-    return (yield from _token(discovery, client, fields, scopes, key))
+    return (yield from _request_token(discovery, client, fields, scopes, key))
 
 
-def _by_enterprise(
+def _grant_by_enterprise(
     discovery: Discovery, machine: EnterpriseLogin, scopes: tuple[str, ...], key: ProofKey | None
 ) -> Flow[OAuthGrant]:
     """Obtain a token with an assertion that an identity provider issues for this authorization server."""
     parameters = {
-        "grant_type": EXCHANGE,
+        "grant_type": TOKEN_EXCHANGE,
         "requested_token_type": ID_JAG,
         "subject_token": machine.id_token,
         "subject_token_type": ID_TOKEN,
@@ -398,16 +403,16 @@ def _by_enterprise(
         what, machine.provider_token_endpoint, "POST", headers, body, is_named_by_server=False
     )
     if answer.status != 200:
-        raise _refused(what, answer)
+        raise _refusal_error(what, answer)
     assertion = answer.json(what).get("access_token")
     if not isinstance(assertion, str):
         raise AuthorizationError(f"{what} returned no access_token", "RFC 8693, 2.2.1")
     client = ClientRegistration(machine.client_id, machine.client_secret, "client_secret_basic")
     fields = {"grant_type": BEARER_ASSERTION, "assertion": assertion}
-    return (yield from _token(discovery, client, fields, scopes, key))
+    return (yield from _request_token(discovery, client, fields, scopes, key))
 
 
-def _token(
+def _request_token(
     discovery: Discovery,
     client: ClientRegistration,
     fields: dict[str, str],
@@ -423,12 +428,12 @@ def _token(
     headers = {"Content-Type": FORM, "Accept": "application/json"}
     parameters, headers = _with_client(parameters, client, server, headers)
     body = urlencode(parameters).encode()
-    answer = yield from _posted(what, server.token_endpoint, headers, body, key)
+    answer = yield from _post_form(what, server.token_endpoint, headers, body, key)
     if answer.status != 200:
-        raise _refused(what, answer)
+        raise _refusal_error(what, answer)
     token_fields = _token_fields(what, answer)
     if "access_token" not in token_fields and "error" in token_fields:
-        raise _refused(what, answer)  # some servers, such as GitHub, send errors with status 200
+        raise _refusal_error(what, answer)  # some servers, such as GitHub, send errors with status 200
     token, kind = token_fields.get("access_token"), token_fields.get("token_type")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token:
         raise AuthorizationError(f"{what} returned no access_token that fits in a header", "OAuth 2.1, 3.2.3")
@@ -437,15 +442,15 @@ def _token(
         kind = "Bearer"
     if not isinstance(kind, str) or kind.strip().lower() not in ("bearer", "dpop"):
         raise AuthorizationError(f"{what} returned a token of type {excerpt(repr(kind))}", "OAuth 2.1, 3.2.3")
-    scope, renewed = token_fields.get("scope"), token_fields.get("refresh_token")
+    scope, new_refresh_token = token_fields.get("scope"), token_fields.get("refresh_token")
     return OAuthGrant(
         server.issuer,
         discovery.resource.resource,
         client,
         token,
         tuple(scope.split()) if isinstance(scope, str) else scopes,
-        renewed if isinstance(renewed, str) and renewed else refresh_token,
-        _end(token_fields.get("expires_in")),
+        new_refresh_token if isinstance(new_refresh_token, str) and new_refresh_token else refresh_token,
+        _expiry_time(token_fields.get("expires_in")),
         kind.strip().lower() == "dpop",
     )
 
@@ -464,10 +469,10 @@ def _with_client(
     form, request_headers = dict(fields), dict(headers)
     if client.id:
         form["client_id"] = client.id
-    match _authentication(client, server):
+    match _authentication_method(client, server):
         case "client_secret_basic":
-            pair = f"{quote_plus(client.id)}:{quote_plus(client.secret)}"
-            request_headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+            credentials = f"{quote_plus(client.id)}:{quote_plus(client.secret)}"
+            request_headers["Authorization"] = f"Basic {base64.b64encode(credentials.encode()).decode()}"
         case "client_secret_post":
             form["client_secret"] = client.secret
     return form, request_headers
@@ -483,20 +488,20 @@ def _token_fields(what: str, answer: FetchResult) -> dict[str, Any]:
     return answer.json(what)
 
 
-def _end(seconds_until_change: Any) -> float | None:
+def _expiry_time(lifetime_s: Any) -> float | None:
     """Return the Unix time at which a token expires, from its lifetime in seconds, or None if the lifetime is
     not a number.
     """
-    if isinstance(seconds_until_change, str) and re.fullmatch(r"[0-9]{1,12}", seconds_until_change):
-        seconds_until_change = int(seconds_until_change)
+    if isinstance(lifetime_s, str) and re.fullmatch(r"[0-9]{1,12}", lifetime_s):
+        lifetime_s = int(lifetime_s)
     return (
-        time.time() + seconds_until_change
-        if isinstance(seconds_until_change, int | float) and not isinstance(seconds_until_change, bool)
+        time.time() + lifetime_s
+        if isinstance(lifetime_s, int | float) and not isinstance(lifetime_s, bool)
         else None
     )
 
 
-def _posted(
+def _post_form(
     what: str, url: str, headers: Mapping[str, str], body: bytes, key: ProofKey | None
 ) -> Flow[FetchResult]:
     """Post a form, with a DPoP proof if `key` is given.
@@ -508,21 +513,21 @@ def _posted(
         answer = yield Fetch(what, url, "POST", headers, body)
         return answer
     answer = yield Fetch(what, url, "POST", {**headers, **key.header("POST", url)}, body)
-    if key.learn(url, answer.headers) and answer.status in (400, 401):
+    if key.store_nonce(url, answer.headers) and answer.status in (400, 401):
         answer = yield Fetch(what, url, "POST", {**headers, **key.header("POST", url)}, body)
-        key.learn(url, answer.headers)
+        key.store_nonce(url, answer.headers)
     return answer
 
 
-def _authentication(client: ClientRegistration, server: AuthorizationServer) -> str:
-    """Authentication method of a client at the token endpoint."""
+def _authentication_method(client: ClientRegistration, server: AuthorizationServer) -> str:
+    """Return the authentication method of a client at the token endpoint."""
     if client.authentication or not client.secret:
         return client.authentication or "none"
-    methods = [method for method in server.client_authentication if method in PREFERRED[1:]]
+    methods = [method for method in server.client_authentication if method in PREFERRED_METHODS[1:]]
     return methods[0] if methods else "client_secret_basic"
 
 
-def _refused(what: str, answer: FetchResult) -> AuthorizationError:
+def _refusal_error(what: str, answer: FetchResult) -> AuthorizationError:
     try:
         token_fields = _token_fields(what, answer)
     except AuthorizationError as error:

@@ -114,16 +114,16 @@ class LoginOptions(Struct, frozen=True):
             if isinstance(text, str) and text
         )
 
-    def filled_in(self, filled: Callable[[str], str], folder: Path) -> LoginOptions:
-        """Return the options with `filled` applied to each text. Relative file paths are below `folder`."""
+    def with_expanded_texts(self, expand: Callable[[str], str], folder: Path) -> LoginOptions:
+        """Return the options with `expand` applied to each text. Relative file paths are below `folder`."""
         options = self
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, Secret) and value:
-                file = str(folder / Path(filled(value.file)).expanduser()) if value.file else ""
-                options = replace(options, **{name: Secret(filled(value.text), file)})
+                file = str(folder / Path(expand(value.file)).expanduser()) if value.file else ""
+                options = replace(options, **{name: Secret(expand(value.text), file)})
             elif isinstance(value, str) and value:
-                options = replace(options, **{name: filled(value)})
+                options = replace(options, **{name: expand(value)})
         return options
 
     def problem(self) -> str:
@@ -152,20 +152,22 @@ class LoginOptions(Struct, frozen=True):
                 return "an identity provider needs its token URL, the client's id there, and an ID token"
             if not (self.client_id and self.client_secret):
                 return "an identity provider needs the client's id and secret at the authorization server"
-        return self._wrong_address()
+        return self._address_problem()
 
-    def _wrong_address(self) -> str:
-        document = urlsplit(self.client_metadata_url)
-        if self.client_metadata_url and (document.scheme != "https" or document.path in ("", "/")):
+    def _address_problem(self) -> str:
+        metadata_parts = urlsplit(self.client_metadata_url)
+        if self.client_metadata_url and (
+            metadata_parts.scheme != "https" or metadata_parts.path in ("", "/")
+        ):
             return "the address of the client's metadata must be an https URL with a path"
         addresses = {"token URL of the identity provider": self.provider_url, "issuer": self.client_issuer}
-        for what, url in addresses.items():
+        for kind, url in addresses.items():
             if not url:
                 continue
             from mcpdesk.client.oauth.values import checked_endpoint
 
             try:
-                checked_endpoint(url, f"the {what}")
+                checked_endpoint(url, f"the {kind}")
             except AuthorizationError as error:
                 return error.message
         return ""

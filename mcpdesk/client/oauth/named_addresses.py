@@ -20,7 +20,7 @@ from mcpdesk.errors import AuthorizationError
 PUBLIC = "public"
 PRIVATE = "private"
 LOOPBACK = "loopback"
-PERMITTED = {LOOPBACK: (LOOPBACK, PRIVATE), PRIVATE: (PRIVATE,)}
+PERMITTED_KINDS = {LOOPBACK: (LOOPBACK, PRIVATE), PRIVATE: (PRIVATE,)}
 """Kinds of addresses that a server may name in addition to public ones, by kind of the server's address."""
 PRIVATE_NETWORKS = tuple(
     map(
@@ -28,7 +28,7 @@ PRIVATE_NETWORKS = tuple(
         ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fec0::/10"),
     )
 )
-TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+TRANSLATED_NETWORK = ipaddress.IPv6Network("64:ff9b::/96")
 """IPv6 addresses that a gateway translates to the IPv4 address in their last 32 bits."""
 PRIVATE_NAMES = (
     "localhost",
@@ -42,7 +42,7 @@ PRIVATE_NAMES = (
     "corp",
 )
 """Domains that no public DNS server resolves."""
-CLAUSE = "MCP security best practices"
+SOURCE_CLAUSE = "MCP security best practices"
 
 
 class AddressRefused(OSError):
@@ -57,8 +57,8 @@ def address_kind(address: str) -> str:
     """
     ip: Any = ipaddress.ip_address(address.partition("%")[0])
     if ip.version == 6:
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        ip = inner or (ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in TRANSLATED else ip)
+        embedded_ip = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        ip = embedded_ip or (ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in TRANSLATED_NETWORK else ip)
     if str(ip) in ("127.0.0.1", "::1"):
         return LOOPBACK
     if any(ip.version == network.version and ip in network for network in PRIVATE_NETWORKS):
@@ -76,37 +76,37 @@ class ServerAddresses:
         self._origin = _origin(server_url)
         self._kinds: set[str] = set()
 
-    def is_first(self, url: str) -> bool:
-        """True if `url` has the server's origin and no connection to the server was opened yet."""
+    def is_first_contact(self, url: str) -> bool:
+        """Return True if `url` has the server's origin and no connection to the server was opened yet."""
         return not self._kinds and _origin(url) == self._origin
 
     def permits(self, address: str) -> bool:
         """Return True if the server may name `address`.
 
-        Any server may name public addresses. For other kinds, see `PERMITTED`.
+        Any server may name public addresses. For other kinds, see `PERMITTED_KINDS`.
         """
         kind = address_kind(address)
         return kind == PUBLIC or (
-            bool(self._kinds) and all(kind in PERMITTED.get(each, (each,)) for each in self._kinds)
+            bool(self._kinds) and all(kind in PERMITTED_KINDS.get(each, (each,)) for each in self._kinds)
         )
 
     def server_socket(self, info: Any) -> socket.socket:
         """Open a socket to the server, and record the kind of its address."""
         self._kinds.add(address_kind(info[4][0]))
-        return _opened(info)
+        return _new_socket(info)
 
     def named_socket(self, info: Any) -> socket.socket:
         """Open a socket for a URL that the server named. Raises: AddressRefused."""
         if not self.permits(info[4][0]):
             raise AddressRefused(info[4][0])
-        return _opened(info)
+        return _new_socket(info)
 
     def check_name(self, what: str, url: str) -> None:
         """Check a host name. Raises: AuthorizationError if a server on the internet names a private host."""
         host = (urlsplit(url).hostname or "").rstrip(".").lower()
         own_host = self._origin[1] or ""
         if PUBLIC in self._kinds and _is_private_name(host) and not _is_private_name(own_host):
-            raise refusal(what, url, host)
+            raise refusal_error(what, url, host)
 
     async def check_page(self, what: str, url: str) -> None:
         """Check a URL that a browser will open. Raises: AuthorizationError if its host is not permitted."""
@@ -118,16 +118,16 @@ class ServerAddresses:
             addresses = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
         for each in addresses:
             if not self.permits(str(each[4][0])):
-                raise refusal(what, url, str(each[4][0]))
+                raise refusal_error(what, url, str(each[4][0]))
 
 
-def refusal(what: str, url: str, address: str) -> AuthorizationError:
+def refusal_error(what: str, url: str, address: str) -> AuthorizationError:
     """Return the error for a URL with an address that the server may not name."""
     host = excerpt(urlsplit(url).netloc.rpartition("@")[2])
     reason = (
         f"{what} is at {host} ({excerpt(address)}), which this server must not name: only a server on this "
     )
-    return AuthorizationError(f"{reason}machine or in its network may lead there", CLAUSE)
+    return AuthorizationError(f"{reason}machine or in its network may name such an address", SOURCE_CLAUSE)
 
 
 def _is_private_name(host: str) -> bool:
@@ -138,7 +138,7 @@ def _is_private_name(host: str) -> bool:
     return False
 
 
-def _opened(info: Any) -> socket.socket:
+def _new_socket(info: Any) -> socket.socket:
     family, kind, protocol, *_ = info
     return socket.socket(family, kind, protocol)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-_CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+_CURVE_ALGORITHMS = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 """JWS algorithm by name of a curve."""
 ASSERTION_S = 60
 """Lifetime of a signed assertion in seconds."""
@@ -40,7 +40,7 @@ def signed_assertion(client_id: str, issuer: str, private_key_pem: str) -> str:
 
 
 def _algorithm(key: PrivateKeyTypes) -> str:
-    """JWS algorithm of a private key. Raises: ValueError for an unsupported kind. Source: RFC 7518."""
+    """Return the JWS algorithm of a private key. Raises: ValueError for another kind. Source: RFC 7518."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 
     match key:
@@ -48,8 +48,8 @@ def _algorithm(key: PrivateKeyTypes) -> str:
             return "RS256"
         case ed25519.Ed25519PrivateKey() | ed448.Ed448PrivateKey():
             return "EdDSA"
-        case ec.EllipticCurvePrivateKey(curve=curve) if curve.name in _CURVES:
-            return _CURVES[curve.name]
+        case ec.EllipticCurvePrivateKey(curve=curve) if curve.name in _CURVE_ALGORITHMS:
+            return _CURVE_ALGORITHMS[curve.name]
     raise ValueError("only RSA, P-256, P-384, P-521 and Ed25519 keys sign assertions")
 
 
@@ -75,11 +75,11 @@ class ProofKey:
         if nonce := self._nonces.get(_origin(url)):
             claims["nonce"] = nonce
         if token:
-            claims["ath"] = _encoded(hashlib.sha256(token.encode()).digest())
-        head = {"typ": "dpop+jwt", "jwk": self._public}
-        return {"DPoP": jwt.encode(claims, self._key, "ES256", head)}
+            claims["ath"] = _base64url(hashlib.sha256(token.encode()).digest())
+        jwt_header = {"typ": "dpop+jwt", "jwk": self._public_jwk}
+        return {"DPoP": jwt.encode(claims, self._key, "ES256", jwt_header)}
 
-    def learn(self, url: str, headers: Mapping[str, str]) -> bool:
+    def store_nonce(self, url: str, headers: Mapping[str, str]) -> bool:
         """Store the nonce of an answer. `headers` have lower-case names. Return True if the nonce is new."""
         nonce = headers.get("dpop-nonce", "")
         is_new = bool(nonce) and nonce != self._nonces.get(_origin(url))
@@ -94,9 +94,9 @@ class ProofKey:
         return ec.generate_private_key(ec.SECP256R1())
 
     @cached_property
-    def _public(self) -> dict[str, str]:
+    def _public_jwk(self) -> dict[str, str]:
         point = self._key.public_key().public_numbers()
-        x, y = (_encoded(number.to_bytes(32, "big")) for number in (point.x, point.y))
+        x, y = (_base64url(number.to_bytes(32, "big")) for number in (point.x, point.y))
         return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
 
 
@@ -105,5 +105,5 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _encoded(data: bytes) -> str:
+def _base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -40,7 +40,7 @@ T = TypeVar("T")
 class TextStore(Protocol):
     """Store of secret texts by name."""
 
-    where: str
+    location: str
     """Description of the location, for a person."""
 
     def read(self, name: str) -> str | None:
@@ -69,13 +69,13 @@ class StoredGrants:
         self._account = f" {account}" if account else ""
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """Description of the location of the tokens, for a person."""
-        return self._texts.where
+        return self._texts.location
 
     def grant(self, server_url: str) -> OAuthGrant | None:
         """Return the token for a server, or None."""
-        return self._decoded(f"token {server_url}{self._account}", OAuthGrant)
+        return self._read(f"token {server_url}{self._account}", OAuthGrant)
 
     def store(self, server_url: str, grant: OAuthGrant) -> None:
         """Store a token, and the client that it was issued to."""
@@ -91,19 +91,19 @@ class StoredGrants:
         self._texts.delete(f"token {server_url}{self._account}")
 
     @asynccontextmanager
-    async def renewal(self, server_url: str) -> AsyncIterator[None]:
+    async def renewal_lock(self, server_url: str) -> AsyncIterator[None]:
         """Keep other processes from renewing the token while the block runs. Raises: AuthorizationError."""
-        number = sha256(f"{server_url}{self._account}".encode()).digest()[0] % LOCK_FILES
-        path = self._lock_folder / f"renewal-{number}.lock"
+        file_number = sha256(f"{server_url}{self._account}".encode()).digest()[0] % LOCK_FILES
+        path = self._lock_folder / f"renewal-{file_number}.lock"
         with ExitStack() as locks:
-            last = time.monotonic() + LOCK_TIMEOUT_S
+            deadline = time.monotonic() + LOCK_TIMEOUT_S
             while True:
                 try:
                     lock = private_files.locked(path, timeout_s=0)
                     await asyncio.to_thread(locks.enter_context, lock)
                     break
                 except TimeoutError as error:
-                    if time.monotonic() > last:
+                    if time.monotonic() > deadline:
                         raise AuthorizationError(f"the token cannot be renewed: {error.strerror}") from None
                 except OSError as error:
                     text = f"the token cannot be renewed: {path}: {error.strerror}"
@@ -113,9 +113,9 @@ class StoredGrants:
 
     def client(self, issuer: str) -> ClientRegistration | None:
         """Return this client's registration at an authorization server, or None."""
-        return self._decoded(f"client {issuer}", ClientRegistration)
+        return self._read(f"client {issuer}", ClientRegistration)
 
-    def _decoded(self, name: str, kind: type[T]) -> T | None:
+    def _read(self, name: str, kind: type[T]) -> T | None:
         """Return a stored value, or None if it is missing or malformed."""
         text = self._texts.read(name)
         with suppress(msgspec.DecodeError):
@@ -123,7 +123,7 @@ class StoredGrants:
         return None
 
 
-class _Texts(Struct):
+class _TokenFile(Struct):
     texts: dict[str, str] = field(default_factory=dict)
 
 
@@ -135,17 +135,17 @@ class PrivateFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.where = f"{path}, which only you can read"
+        self.location = f"{path}, which only you can read"
 
     def read(self, name: str) -> str | None:
         """Return the text with that name, or None if it is missing, or if the file cannot be trusted."""
         with suppress(AuthorizationError):
-            return self._all().get(name)
+            return self._read_all().get(name)
         return None
 
     def check(self) -> None:
         """Check that texts can be written. Raises: AuthorizationError with the reason and advice."""
-        self._all()
+        self._read_all()
 
     def write(self, name: str, text: str) -> None:
         """Store a text. Raises: AuthorizationError if the file cannot be written."""
@@ -155,7 +155,7 @@ class PrivateFile:
         """Delete a text if it exists. Raises: AuthorizationError if the file cannot be written."""
         self._change(lambda texts: {key: text for key, text in texts.items() if key != name})
 
-    def _all(self) -> dict[str, str]:
+    def _read_all(self) -> dict[str, str]:
         """Return all texts. Empty if the file does not exist.
 
         Raises: AuthorizationError if the file cannot be trusted.
@@ -180,7 +180,7 @@ class PrivateFile:
         if len(data) > MAX_BYTES:
             raise self._unusable(f"has more than {MAX_BYTES:,} bytes", "move it away, and log in again")
         try:
-            return msgspec.json.decode(data, type=_Texts).texts
+            return msgspec.json.decode(data, type=_TokenFile).texts
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise self._unusable("is not a JSON file of tokens", "move it away, and log in again") from None
 
@@ -191,37 +191,37 @@ class PrivateFile:
         """Apply a change to the current content of the file, under a lock."""
         try:
             with private_files.locked(self._path.with_name(f"{self._path.name}.lock")):
-                before = self._all()
-                after = change(before)
-                if after != before:
-                    self._replace(after)
+                old_texts = self._read_all()
+                new_texts = change(old_texts)
+                if new_texts != old_texts:
+                    self._replace(new_texts)
         except OSError as error:
             raise AuthorizationError(
                 f"the token cannot be stored in {self._path}: {error.strerror}"
             ) from None
 
     def _replace(self, texts: dict[str, str]) -> None:
-        data = msgspec.json.encode(_Texts(texts))
+        data = msgspec.json.encode(_TokenFile(texts))
         if len(data) > MAX_BYTES:
             raise self._unusable(
                 f"would have more than {MAX_BYTES:,} bytes", "log out of servers you do not use"
             )
-        draft = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
+        temporary_path = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
         try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(draft, self._path)
+            os.replace(temporary_path, self._path)
         finally:
-            draft.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
 
 
 class Keyring:
     """Store of texts in the system's keyring, with the package `keyring`."""
 
-    where = "the keyring of the system"
+    location = "the keyring of the system"
 
     def read(self, name: str) -> str | None:
         """Return the text with that name, or None."""

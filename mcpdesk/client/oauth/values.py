@@ -31,8 +31,8 @@ class Fetch(Struct, frozen=True):
     body: bytes | None = None
     is_named_by_server: bool = True
     """False if the URL comes from the user's options or files."""
-    may_break: bool = False
-    """True to return a broken connection as an answer with status 0 and the reason in its body."""
+    allows_broken_connection: bool = False
+    """True if a broken connection is returned as an answer with status 0 and the reason in its body."""
 
 
 class FetchResult(Struct, frozen=True):
@@ -109,9 +109,9 @@ class AuthorizationServer(Struct, frozen=True):
     """True if the server supports PKCE with S256. None if the metadata does not mention PKCE."""
     sends_issuer: bool = False
     """True if the server includes the parameter `iss` in redirects. Source: RFC 9207."""
-    named_as: str = ""
+    issuer_as_named: str = ""
     """Issuer as the MCP server names it, if that differs from `issuer` by a slash. Otherwise empty."""
-    takes_client_metadata: bool = False
+    accepts_client_metadata: bool = False
     """True if a client's id may be the URL of a client ID metadata document."""
 
 
@@ -169,11 +169,11 @@ def checked_endpoint(url: Any, what: str) -> str:
         host, parts = None, urlsplit("")
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
     if not host or not is_safe or parts.fragment:
-        shown = excerpt(without_query(url))
-        raise AuthorizationError(f"{what} must be an https URL, not {shown}", "OAuth 2.1, 1.5")
+        url_text = excerpt(without_query(url))
+        raise AuthorizationError(f"{what} must be an https URL, not {url_text}", "OAuth 2.1, 1.5")
     return url
 
 
-def texts(value: Any) -> tuple[str, ...]:
+def strings_in(value: Any) -> tuple[str, ...]:
     """Return the strings in an untrusted list, without its other items. Empty for any other value."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()

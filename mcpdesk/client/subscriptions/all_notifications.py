@@ -10,7 +10,7 @@ from mcpdesk.client.subscriptions.subscription import Subscription
 from mcpdesk.client.timing import RenewalPace
 from mcpdesk.errors import HttpError, RpcError
 
-FORGOTTEN = "the server has forgotten the session"
+FORGOTTEN_SESSION = "the server has forgotten the session"
 
 
 async def follow_notifications(
@@ -18,26 +18,26 @@ async def follow_notifications(
     uris: Sequence[str],
     on_begin: Callable[[], None],
     on_end: Callable[[str], None],
-    renewed: Callable[[], None],
+    on_renewed: Callable[[], None],
     on_refusal: Callable[[str, str], None] = lambda uri, reason: None,
 ) -> None:
-    """Subscribe to notifications, including updates of these resources.
+    """Subscribe to all notifications, and to updates of the resources `uris`.
 
-    Return when the server ends the subscription for good. A subscription that ends is renewed, in the
-    handshake era if the server forgot the session: `on_end` is called with the reason, and `renewed` when
-    notifications arrive again. `on_refusal` is called with each URI that cannot be subscribed to in
-    a new session, and the reason.
+    Return when the subscription has ended and is not renewed. A subscription that ends is renewed. In the
+    handshake era, a subscription ends if the server forgets the session.
 
-    `on_begin` is called once notifications can arrive. Raises: CallError if the server refuses, the
-    connection
-    ends, or renewals failed too often.
+    `on_begin` is called once notifications can arrive. `on_end` is called with the reason for each end, and
+    `on_renewed` when notifications can arrive again. `on_refusal` is called with each URI that cannot be
+    subscribed to in a new session, and the reason.
+
+    Raises: CallError if the server refuses, the connection ends, or renewals failed too often.
     """
     agreement = await connection.open()
     if not agreement.revision.is_stateless:
-        await _follow_sessions(connection, uris, on_begin, on_end, renewed, on_refusal)
+        await _follow_sessions(connection, uris, on_begin, on_end, on_renewed, on_refusal)
         return
     filters = {**LIST_CHANGES_FILTER, "resourceSubscriptions": list(uris)}
-    subscription = Subscription(connection, filters, renewed, lambda reason: None, on_end=on_end)
+    subscription = Subscription(connection, filters, on_renewed, lambda reason: None, on_end=on_end)
     on_begin()
     await subscription.follow()
     if subscription.failure is not None:
@@ -49,11 +49,11 @@ async def _follow_sessions(
     uris: Sequence[str],
     on_begin: Callable[[], None],
     on_end: Callable[[str], None],
-    renewed: Callable[[], None],
+    on_renewed: Callable[[], None],
     on_refusal: Callable[[str, str], None],
 ) -> None:
     """Subscribe in the handshake era, and again in each session that replaces a forgotten one."""
-    is_new = asyncio.Event()
+    new_session_event = asyncio.Event()
 
     async def subscribe() -> None:
         for uri in uris:
@@ -68,18 +68,18 @@ async def _follow_sessions(
 
     async def renew() -> None:
         while True:
-            await is_new.wait()
-            on_end(FORGOTTEN)
+            await new_session_event.wait()
+            on_end(FORGOTTEN_SESSION)
             pace = RenewalPace()
-            is_new.clear()
+            new_session_event.clear()
             await subscribe_again()
-            while is_new.is_set():  # the server lost this session as well
-                await pace.pause(HttpError(FORGOTTEN), has_received=False)
-                is_new.clear()
+            while new_session_event.is_set():  # the server lost this session as well
+                await pace.pause(HttpError(FORGOTTEN_SESSION), has_received=False)
+                new_session_event.clear()
                 await subscribe_again()
-            renewed()
+            on_renewed()
 
-    connection.on_new_session.append(is_new.set)
+    connection.on_new_session.append(new_session_event.set)
     tasks = list[asyncio.Task[None]]()
     try:
         await connection.listening()
@@ -92,4 +92,4 @@ async def _follow_sessions(
     finally:
         for task in tasks:
             task.cancel()
-        connection.on_new_session.remove(is_new.set)
+        connection.on_new_session.remove(new_session_event.set)

@@ -45,8 +45,8 @@ class ResourceWatch:
             self._begin(self._send_request("resources/unsubscribe", uri))
 
     def close(self) -> None:
-        """Stop watching all resources. The connection may be used further, so nothing stays registered."""
-        with suppress(ValueError):  # it was closed before
+        """Stop watching all resources. Remove the listeners, because the connection may remain in use."""
+        with suppress(ValueError):  # already closed
             self._connection.listeners.remove(self._on_notification)
             self._connection.on_new_session.remove(self._subscribe_again)
         for task in self._tasks:

@@ -33,7 +33,7 @@ class Subscription(CallObserver):
         self,
         connection: ServerConnection,
         filters: JSONObject,
-        renewed: Callable[[], None],
+        on_renewed: Callable[[], None],
         log: Callable[[str], None],
         *,
         on_end: Callable[[str], None] = lambda reason: None,
@@ -42,35 +42,35 @@ class Subscription(CallObserver):
     ) -> None:
         """`filters` select the notifications.
 
-        `renewed` is called when notifications may have been missed. `on_end` is called with the reason each
-        time that the subscription ends and will be renewed. If the subscription is given up, `log` is called
-        with the reason. `renew_s` is `RENEW_S` by default.
+        `on_renewed` is called when notifications may have been missed. `on_end` is called with the reason
+        each time that the subscription ends and will be renewed. `log` is called with the reason if the
+        subscription is not renewed again. `renew_s` is `RENEW_S` by default.
         """
         self.failure: CallError | None = None
         """Error with which the latest subscription ended, or None if the server ended it."""
         self._connection = connection
-        self._wanted = filters
-        self._renewed = renewed
+        self._filters = filters
+        self._on_renewed = on_renewed
         self._log = log
-        self._ended = on_end
+        self._on_end = on_end
         self._renew_s = RENEW_S if renew_s is None else renew_s
         self._longest_pause_s = longest_pause_s
         self._failures = 0
         self._is_acknowledged = False
-        self._has_begun = asyncio.Event()
+        self._begun_event = asyncio.Event()
 
-    async def begun(self) -> None:
+    async def wait_until_begun(self) -> None:
         """Wait until the server acknowledged or refused the subscription, or until
         `ACKNOWLEDGEMENT_TIMEOUT_S`.
 
         After an acknowledgement, every change of the server's state is reported by a notification. If the
-        acknowledgement arrives after the time limit, `renewed` is called.
+        acknowledgement arrives after the time limit, `on_renewed` is called.
         """
         try:
             async with asyncio.timeout(ACKNOWLEDGEMENT_TIMEOUT_S):
-                await self._has_begun.wait()
+                await self._begun_event.wait()
         except TimeoutError:
-            self._has_begun.set()
+            self._begun_event.set()
 
     async def follow(self) -> None:
         """Subscribe, and renew the subscription when it ends.
@@ -82,10 +82,10 @@ class Subscription(CallObserver):
                 if self._failures == MAX_FAILURES:
                     self._log(f"it was given up after {MAX_FAILURES} attempts: {reason}")
                     return
-                self._ended(reason)
+                self._on_end(reason)
                 await asyncio.sleep(self._pause_s)
         finally:
-            self._has_begun.set()
+            self._begun_event.set()
 
     async def _subscribe(self) -> str:
         """Subscribe until the subscription ends. Return the reason for the end, or an empty string if the
@@ -93,9 +93,9 @@ class Subscription(CallObserver):
         """
         self._is_acknowledged, self.failure, refusal = False, None, ""
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        start_time = loop.time()
         try:
-            params = {"notifications": self._wanted}
+            params = {"notifications": self._filters}
             response = await self._connection.request("subscriptions/listen", params, observer=self)
             response.value()
             reason = "the server ended the subscription"
@@ -110,7 +110,7 @@ class Subscription(CallObserver):
         if refusal:
             self._log(refusal)
             return ""
-        has_lasted = self._is_acknowledged and loop.time() - began >= self._renew_s
+        has_lasted = self._is_acknowledged and loop.time() - start_time >= self._renew_s
         self._failures = 0 if has_lasted else self._failures + 1
         return reason
 
@@ -121,6 +121,6 @@ class Subscription(CallObserver):
     def acknowledged(self) -> None:
         """Record that notifications arrive from now on."""
         self._is_acknowledged = True
-        if self._has_begun.is_set():
-            self._renewed()
-        self._has_begun.set()
+        if self._begun_event.is_set():
+            self._on_renewed()
+        self._begun_event.set()

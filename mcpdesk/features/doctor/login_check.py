@@ -17,11 +17,11 @@ from msgspec import Struct
 from mcpdesk.client.oauth.authorizer import Authorizer, run_flow
 from mcpdesk.client.oauth.browser_login import WatchedRequests, log_in
 from mcpdesk.client.oauth.discovery import (
-    canonical,
-    challenge_in,
+    canonical_url,
     find_authorization_server,
     find_own_server,
     find_resource,
+    parse_challenge,
 )
 from mcpdesk.client.oauth.values import (
     AuthorizationServer,
@@ -165,7 +165,7 @@ class _Check:
             hint = "Check the URL, and whether the server is running."
             self._put(StepName.REQUEST, {}, [_broken("An MCP server answers at the URL.", "", error, hint)])
             return False
-        found = challenge_in(challenges)
+        found = parse_challenge(challenges)
         values = {"status": f"HTTP {status}"}
         if status != 401 and found is None:
             if status in (403, 407):
@@ -217,13 +217,13 @@ class _Check:
             observed = "none; the server itself is used as authorization server, as in 2025-03-26"
             source = f"RFC 9728, 3; {AUTHORIZATION}"
             self._put(StepName.RESOURCE, values, [LoginRule(RuleState.WARNING, rule, source, observed, hint)])
-            return ResourceMetadata(canonical(self._plan.url), ())
+            return ResourceMetadata(canonical_url(self._plan.url), ())
         values |= {
             "resource": found.resource,
             "authorization_servers": " ".join(found.issuers),
             "scopes_supported": " ".join(found.scopes),
         }
-        is_same = found.resource.rstrip("/") == canonical(self._plan.url).rstrip("/")
+        is_same = found.resource.rstrip("/") == canonical_url(self._plan.url).rstrip("/")
         rules = [
             _rule(
                 is_same,
@@ -259,7 +259,7 @@ class _Check:
             "authorization_endpoint": server.authorization_endpoint,
             "token_endpoint": server.token_endpoint,
             "registration_endpoint": server.registration_endpoint,
-            "client_id_metadata_document": "supported" if server.takes_client_metadata else "not supported",
+            "client_id_metadata_document": "supported" if server.accepts_client_metadata else "not supported",
             "client_authentication": " ".join(server.client_authentication),
         }
         # A machine needs no PKCE, and a person can accept metadata that does not mention it.
@@ -268,7 +268,7 @@ class _Check:
         )
         rules = [
             _rule(
-                not server.named_as,
+                not server.issuer_as_named,
                 "`issuer` equals the issuer that the server names.",
                 "RFC 8414, 3.3",
                 server.issuer,
@@ -293,7 +293,7 @@ class _Check:
                 otherwise=RuleState.WARNING,
             ),
         ]
-        # The only fault that does not stop this step is that of `named_as`.
+        # The only fault that does not stop this step is that of `issuer_as_named`.
         self._put(StepName.SERVER, values, rules)
         return server
 
@@ -307,7 +307,7 @@ class _Check:
             kind, client = "given (credentials of the client)", options.client_id
         elif options.client_id:
             kind, client = "given (registered by you)", options.client_id
-        elif options.client_metadata_url and server.takes_client_metadata:
+        elif options.client_metadata_url and server.accepts_client_metadata:
             kind, client = "client ID metadata document", options.client_metadata_url
         elif known is not None:
             kind, client = "dynamic, registered before", known.id
@@ -320,7 +320,7 @@ class _Check:
         if state is RuleState.FOLLOWED and "dynamic" in kind:
             values["note"] = "dynamic registration is deprecated in 2026-07-28"
         rules = [LoginRule(state, rule, REGISTRATION, kind, hint)]
-        if options.client_metadata_url and not server.takes_client_metadata and not options.client_id:
+        if options.client_metadata_url and not server.accepts_client_metadata and not options.client_id:
             observed = "the authorization server does not support it, so the next kind is used"
             rule = "A given client ID metadata document is used."
             rules.append(LoginRule(RuleState.WARNING, rule, REGISTRATION, observed))
@@ -448,7 +448,7 @@ class _Check:
             status, challenges = await self._answer(headers)
         except CallError as error:
             return _broken(rule, source, error)
-        challenge = challenge_in(challenges) or Challenge()
+        challenge = parse_challenge(challenges) or Challenge()
         observed = " ".join(filter(None, (f"HTTP {status}", challenge.error)))
         if status == 401 or (status == 403 and challenge.error == "insufficient_scope"):
             return LoginRule(RuleState.BROKEN, rule, source, observed, self._log_in_hint)
@@ -582,7 +582,7 @@ class _Check:
         try:
             async with (
                 asyncio.timeout(limit_s),
-                self._requests.answered("POST", headers, PING, follows=True) as answer,
+                self._requests.answered("POST", headers, PING, follows_redirects=True) as answer,
             ):
                 # The status 404 with JSON is an answer: the method is unknown.
                 is_missing = answer.status in (404, 405) and answer.content_type != "application/json"

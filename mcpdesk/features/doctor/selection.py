@@ -11,7 +11,7 @@ from mcpdesk.client.configs.client_places import CLIENTS, is_client_server
 from mcpdesk.client.configs.servers import InputVariable
 from mcpdesk.client.discovery import FoundServer, FoundServers, discover, discovered
 from mcpdesk.client.targets import client_hint, split_target
-from mcpdesk.client.trust import Agree, TrustStore, UntrustedFileError, untrusted
+from mcpdesk.client.trust import Agree, TrustStore, UntrustedFileError, describe_untrusted
 from mcpdesk.errors import DeskUserError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def only_trusted(settings: Settings, *, trusts_all: bool) -> Agree:
 
     def agree(config: ConfigFile) -> None:
         if not (trusts_all or settings.trust or store.is_trusted(config.path, config.sha256)):
-            raise UntrustedFileError(untrusted(config))
+            raise UntrustedFileError(describe_untrusted(config))
 
     return agree
 

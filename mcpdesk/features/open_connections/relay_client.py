@@ -60,7 +60,7 @@ class RelayClient(UnixPipe):
         try:
             yield
         except CallError as error:
-            if error is not self._end:
+            if error is not self._end_error:
                 raise
             hint = "`mcpdesk ps` lists open connections, and `mcpdesk up` opens it again."
             message = f"{self.ended[0].upper()}{self.ended[1:]}."
