@@ -92,7 +92,7 @@ class Host:
             request_state_keys=RequestStateKeys(settings, lambda: self.shared).current,
             mask=masked,
             environment=lambda: public_environment(self.hidden_variables()),
-            starts=CallStarts(lambda: self.turns.woke),
+            starts=CallStarts(lambda: self.turns.turn_start),
         )
         self.services.on_running_code = self._record_abandoned_code
         self.folders: dict[str, HostedFolder] = {}
@@ -295,14 +295,14 @@ class Host:
         from mcpdesk.hosting.metrics.figures import with_traffic
 
         shared = [] if self.shared is None else self.shared.figures
-        figures = [*self.counted(), *self.parts.figures, *shared]
+        figures = [*self.core_figures(), *self.parts.figures, *shared]
         return partial(with_traffic, figures, self.recording.index, self.endpoints(), self.upstreams.copy())
 
-    def counted(self) -> list[Figure]:
+    def core_figures(self) -> list[Figure]:
         """Metrics that the core itself counts."""
-        from mcpdesk.hosting.metrics.figures import counted
+        from mcpdesk.hosting.metrics.figures import core_figures
 
-        return counted(self.recording, self.services, self.endpoints(), self.uptime_s)
+        return core_figures(self.recording, self.services, self.endpoints(), self.uptime_s)
 
     def url(self, name: str) -> str:
         """Return the address of a server, or "" while the core does not listen."""
@@ -465,7 +465,7 @@ class Host:
                 self.plan.sends_telemetry,
                 self.journal,
                 self.upstreams,
-                self.counted,
+                self.core_figures,
                 self.operator,
                 self._sign_in,
                 self.by_name,

@@ -28,7 +28,7 @@ class StartedCore(NamedTuple):
     """True if the core may send traces and metrics to a collector."""
     journal: Journal
     upstreams: Mapping[str, Upstream]
-    counted: Callable[[], list[Figure]]
+    core_figures: Callable[[], list[Figure]]
     """Function that returns the metrics that the core itself counts."""
     operator: Operator
     sign_in: Callable[[], Callable[[], str] | None]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mcpdesk import paths
 from mcpdesk.errors import ManifestError
 from mcpdesk.hosting.folder.folder_rights import is_from_folder
-from mcpdesk.hosting.folder.manifest import FILE, Manifest, certain_settings, read_manifest
+from mcpdesk.hosting.folder.manifest import FILE, Manifest, read_manifest, readable_settings
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.setting_values import GivenValue, converted
 from mcpdesk.settings import BY_NAME, Resolved, Settings, env_file_settings, resolve, within_rights
@@ -111,7 +111,7 @@ def plan_for(
     try:
         resolved = effective_settings(flags, environ, folders[0] if folders else None)
     except ManifestError:
-        manifest_settings = certain_settings(folders[0]) if withholds_invalid else None
+        manifest_settings = readable_settings(folders[0]) if withholds_invalid else None
         is_unsure = manifest_settings is None
         if not withholds_invalid:
             raise

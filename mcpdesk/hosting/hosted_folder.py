@@ -48,7 +48,7 @@ from mcpdesk.tools import BUILTINS
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.environment import FolderVariables, Variables
-    from mcpdesk.hosting.folder.skill_items import SkillShelf
+    from mcpdesk.hosting.folder.skill_items import SkillSet
     from mcpdesk.protocol.catalogue.contract import ContractChange, Definitions
     from mcpdesk.server.offer.registry import Selection
     from mcpdesk.server.state.server_state import SharedState
@@ -64,7 +64,7 @@ class FolderReading(Struct, frozen=True):
     """Content of a folder's files at one moment. Read on any thread and applied on the loop."""
 
     loaded: LoadedFolder
-    skills: SkillShelf | None
+    skills: SkillSet | None
     """None if the folder has no skills and never had any."""
     refused: list[str]
     """Values in the folder that are ignored, with reasons."""
@@ -376,7 +376,7 @@ class HostedFolder:
         variable_names = {
             variable: path.relative_to(self.folder).as_posix()
             for path, file in self._loaded.files.items()
-            for variable in file.asked
+            for variable in file.required_variables
         }
         return dict(sorted(variable_names.items()))
 
@@ -481,7 +481,7 @@ class HostedFolder:
         own_uris |= {template.uri_template for template in self._loaded.templates}
         if skills is not None:
             is_invoked = "InvokeSkill" in builtin_names
-            builtins = [skills.described(tool) if tool.name == "InvokeSkill" else tool for tool in builtins]
+            builtins = [skills.with_names(tool) if tool.name == "InvokeSkill" else tool for tool in builtins]
             extra_resources = [*(skills.files() if is_invoked else skills.published()), *extra_resources]
             self._loaded.unavailable += [("resource", skill) for skill in skills.broken.values()]
             self._state.broken_skills = {

@@ -455,7 +455,7 @@ def test_handler_module_may_need_variables_too(tmp_path: Path) -> None:
     found = found_in(tmp_path, code.format("'UNSET'"))
     ((_, left_out),) = found.broken
     assert left_out.reason == "needs UNSET, an environment variable that is not set"
-    assert (left_out.is_fit, found.items, found.asked) == (True, [], {"UNSET": 0})
+    assert (left_out.is_fit, found.items, found.required_variables) == (True, [], {"UNSET": 0})
     assert [name_of(item) for item in found_in(tmp_path, code.format("()")).items] == ["my-file"]
     ((_, wrong),) = found_in(tmp_path, code.format("5")).broken
     assert wrong.reason == "REQUIRES_ENV must be a name or a list of names, not 5"

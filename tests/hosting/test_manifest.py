@@ -15,10 +15,10 @@ from mcpdesk.hosting.folder.manifest import (
     Auth,
     Icon,
     Manifest,
-    certain_settings,
     placeholder_manifest,
     position_of,
     read_manifest,
+    readable_settings,
 )
 from mcpdesk.server.asks.approval_policies import Policy
 
@@ -173,11 +173,11 @@ def test_settings_are_certain_when_the_mistake_is_somewhere_else(
     tmp_path: Path, text: str, settings: dict[str, object] | None
 ) -> None:
     (tmp_path / "mcp.json").write_text(text)
-    assert certain_settings(tmp_path) == settings
+    assert readable_settings(tmp_path) == settings
 
 
 def test_of_a_missing_folder_nothing_is_guessed(tmp_path: Path) -> None:
-    for look in (placeholder_manifest, certain_settings):
+    for look in (placeholder_manifest, readable_settings):
         with pytest.raises(ManifestError, match="does not exist"):
             look(tmp_path / "missing")
 

@@ -131,7 +131,7 @@ async def test_the_place_is_gone_after_the_end_and_another_state_folder_is_anoth
 async def test_a_peer_that_reads_nothing_is_sent_a_bounded_number_of_bytes(
     watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_peers, "WROTE", b"w" * 1_000_000)
+    monkeypatch.setattr(state_peers, "WRITE_SIGNAL", b"w" * 1_000_000)
     await watched.peers.open()
     point = rendezvous.state_point(tmp_path, str(tmp_path / "state"))
     reader, writer = await asyncio.open_unix_connection(point)

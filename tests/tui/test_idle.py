@@ -93,7 +93,7 @@ def test_loop_that_waits_is_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
         loop.call_soon_threadsafe(lambda: None)
         assert noted.wait(WITHIN_S)
         started = threading.Event()
-        turns.set_at_next(started)
+        turns.set_at_next_turn(started)
         loop.call_soon_threadsafe(lambda: None)
         assert started.wait(WITHIN_S), "a thread that waits for the next turn is woken"
     finally:
@@ -125,10 +125,10 @@ async def test_folder_watcher_reports_files_and_in_new_folders(tmp_path: Path) -
         (tmp_path / ".git").mkdir()
         async with within():
             await watcher.wait_for_change()
-            watcher.cover()
+            watcher.watch_subfolders()
             (tmp_path / "new").mkdir()
             await watcher.wait_for_change()
-            watcher.cover()
+            watcher.watch_subfolders()
             (tmp_path / "new" / "file").write_text("1")
             await watcher.wait_for_change()
     finally:

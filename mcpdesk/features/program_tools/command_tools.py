@@ -40,7 +40,7 @@ from mcpdesk.features.program_tools.command_files import (
     release_files,
     resolve_path,
 )
-from mcpdesk.hosting.folder.file_items import FileItems, digest, mark_of
+from mcpdesk.hosting.folder.file_items import FileItems, digest, variable_hash
 from mcpdesk.hosting.folder.manifest import (
     Manifest,
     Step,
@@ -569,7 +569,9 @@ def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> FileIte
     items = FileItems()
     for index in range(len(manifest.commands)):
         entry = CommandEntry(manifest, index, environment)
-        items.asked |= {name: mark_of(environment.get(name, "")) for name in entry.required_variables}
+        items.required_variables |= {
+            name: variable_hash(environment.get(name, "")) for name in entry.required_variables
+        }
         try:
             ready = entry.ready()
         except RegistrationError as error:

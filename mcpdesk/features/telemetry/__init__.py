@@ -20,7 +20,7 @@ class TelemetryFeature(Feature):
             return ()
         from mcpdesk.features.telemetry.telemetry import Telemetry
 
-        return [Telemetry(core.settings, core.journal, core.upstreams, core.counted)]
+        return [Telemetry(core.settings, core.journal, core.upstreams, core.core_figures)]
 
 
 FEATURE = TelemetryFeature()

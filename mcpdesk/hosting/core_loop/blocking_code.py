@@ -22,7 +22,7 @@ class BlockingCodeWatcher:
     def __init__(self, folders: Mapping[str, HostedFolder], journal: Journal, turns: LoopTurns) -> None:
         self.heartbeat = Heartbeat(self._roots, self._tool_at, turns, self._on_stuck)
         self.on_stuck: Callable[[], None] = lambda: None
-        """Called on a separate thread after the block was logged."""
+        """Function to call on a separate thread after the block was logged."""
         self._folders, self._journal = folders, journal
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -52,11 +52,11 @@ class BlockingCodeWatcher:
         """
         remark = f"blocked the server for {stuck.seconds:.1f} s"
         remark += "; await slow work, or write a plain def, which runs in a thread"
-        blocking_code = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]
-        if blocking_code:
-            remark += f". From now on {blocking_code[0].server.name} runs on a separate thread"
+        folders = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]
+        if folders:
+            remark += f". From now on {folders[0].server.name} runs on a separate thread"
         self._journal.log("warning", stuck.tool or "server", remark, stuck.where)
-        for state in [each.server.hosted for each in blocking_code]:
+        for state in [each.server.hosted for each in folders]:
             if state is not None and self._loop is not None:
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     self._loop.call_soon_threadsafe(state.isolate)

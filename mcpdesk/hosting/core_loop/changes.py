@@ -53,10 +53,10 @@ class LoopTurns:
         self.changes = Changes()
         """Notified at the end of each turn, and by code that changes state on other threads."""
         self.is_waiting = True
-        self.woke = monotonic()
+        self.turn_start = monotonic()
         """Monotonic time at which the current turn began."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.awaited: threading.Event | None = None
+        self.turn_event: threading.Event | None = None
         """Event to set when the next turn begins, or None."""
 
     def new_loop(self) -> asyncio.AbstractEventLoop:
@@ -69,17 +69,17 @@ class LoopTurns:
         """True if `new_loop` made this loop."""
         return loop is self._loop
 
-    def set_at_next(self, event: threading.Event) -> None:
+    def set_at_next_turn(self, event: threading.Event) -> None:
         """Set an event when the next turn begins, or at once if the loop is running."""
-        self.awaited = event
+        self.turn_event = event
         if not self.is_waiting:
             event.set()
 
-    def set_awaited(self) -> None:
-        """Set the event given to `set_at_next`. Called when a turn begins."""
-        old_awaited, self.awaited = self.awaited, None
-        if old_awaited is not None:
-            old_awaited.set()
+    def set_turn_event(self) -> None:
+        """Set the event given to `set_at_next_turn`. Called when a turn begins."""
+        event, self.turn_event = self.turn_event, None
+        if event is not None:
+            event.set()
 
 
 class _ObservedSelector(selectors.DefaultSelector):
@@ -95,7 +95,7 @@ class _ObservedSelector(selectors.DefaultSelector):
             listener()
         turns.is_waiting = timeout != 0  # a timeout of 0 means that callbacks are ready to run
         ready = _select(self, timeout)
-        turns.woke, turns.is_waiting = monotonic(), False
-        if turns.awaited is not None:
-            turns.set_awaited()
+        turns.turn_start, turns.is_waiting = monotonic(), False
+        if turns.turn_event is not None:
+            turns.set_turn_event()
         return ready

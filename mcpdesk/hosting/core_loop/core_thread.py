@@ -113,10 +113,10 @@ def _complete(loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
 
 
 async def _end_leftovers() -> None:
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
         task.cancel()
-    if left:
-        _, pending = await asyncio.wait(left, timeout=LEFTOVERS_S)
+    if tasks:
+        _, pending = await asyncio.wait(tasks, timeout=LEFTOVERS_S)
         for task in pending:
             _log.warning("abandoned, because it does not end: %s", task)

@@ -54,18 +54,18 @@ class Heartbeat:
         self._is_observed = False
         """True if `turns` observes the loop."""
         self._on_stuck = on_stuck
-        self._over = threading.Event()
-        self._running = threading.Event()
+        self._has_stopped = threading.Event()
+        self._is_loop_running = threading.Event()
         """Set when the loop runs again, or when the heartbeat stops."""
-        self._last = time.monotonic()
+        self._last_beat = time.monotonic()
         self._thread_id = 0
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begin to check the running loop."""
         self._thread_id = threading.get_ident()
-        self._over.clear()
-        self._running.clear()
+        self._has_stopped.clear()
+        self._is_loop_running.clear()
         self._is_observed = self._turns is not None and self._turns.observes(asyncio.get_running_loop())
         if not self._is_observed:
             self._beat()
@@ -74,8 +74,8 @@ class Heartbeat:
     def stop(self) -> None:
         """Stop checking. The loop no longer counts as stuck."""
         self._thread_id = 0
-        self._over.set()
-        self._running.set()
+        self._has_stopped.set()
+        self._is_loop_running.set()
         if self._handle is not None:
             self._handle.cancel()
 
@@ -91,46 +91,48 @@ class Heartbeat:
     def _silent_s(self) -> float:
         """Return the seconds since the loop last waited for events, or since its last beat."""
         if not self._is_observed or self._turns is None:
-            return time.monotonic() - self._last
-        return 0.0 if self._turns.is_waiting else time.monotonic() - self._turns.woke
+            return time.monotonic() - self._last_beat
+        return 0.0 if self._turns.is_waiting else time.monotonic() - self._turns.turn_start
 
     def _beat(self) -> None:
-        self._last = time.monotonic()
+        self._last_beat = time.monotonic()
         self._handle = asyncio.get_running_loop().call_later(BEAT_PERIOD_S, self._beat)
 
     def _watch(self) -> None:
         """Report once each time code of a hosted folder blocks the loop."""
         was_stuck = False
-        while not self._over.wait(BEAT_PERIOD_S):
+        while not self._has_stopped.wait(BEAT_PERIOD_S):
             if self._is_observed and self._turns is not None and self._turns.is_waiting:
                 was_stuck = False
-                self._running.clear()
-                self._turns.set_at_next(self._running)
-                if not self._over.is_set():
-                    self._running.wait()
+                self._is_loop_running.clear()
+                self._turns.set_at_next_turn(self._is_loop_running)
+                if not self._has_stopped.is_set():
+                    self._is_loop_running.wait()
                 continue
             stuck = self.stuck()
-            is_hosted_code = stuck is not None and bool(
-                stuck.where
-            )  # mcpdesk's own imports also block the loop
+            # mcpdesk's own imports also block the loop. They have no source line in a hosted folder.
+            is_hosted_code = stuck is not None and bool(stuck.where)
             if stuck is not None and is_hosted_code and not was_stuck:
                 self._on_stuck(stuck)
             was_stuck = is_hosted_code
 
     def _blocking_line(self, innermost: FrameType) -> tuple[str, str, str]:
-        """Return the running tool, its innermost source line in a hosted folder, and that folder."""
-        folders, where, running_tool = self._folders(), "", ""
+        """Return the running tool, the innermost source line in a hosted folder, and that folder."""
+        folders, where, hosted_folder = self._folders(), "", ""
         frame: FrameType | None = innermost
         while frame is not None:
             path = Path(frame.f_code.co_filename)
             for folder in folders:
                 if path.is_relative_to(folder):
                     relative = str(path.relative_to(folder))
-                    where, running_tool = where or f"{relative}:{frame.f_lineno}", running_tool or str(folder)
+                    where, hosted_folder = (
+                        where or f"{relative}:{frame.f_lineno}",
+                        hosted_folder or str(folder),
+                    )
                     if tool := self._tool_at(folder, relative, _lines(frame.f_code)):
                         return tool, where, str(folder)
             frame = frame.f_back
-        return "", where, running_tool
+        return "", where, hosted_folder
 
 
 def _lines(code: CodeType) -> range:

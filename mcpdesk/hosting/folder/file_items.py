@@ -34,12 +34,15 @@ class FileItems(Struct):
     """Warnings with their source lines. They do not affect the items."""
     may_be_helper: bool = False
     """True if a Python file does not clearly define an item. Other files may only import it as a helper."""
-    asked: dict[str, int] = field(default_factory=dict)
+    required_variables: dict[str, int] = field(default_factory=dict)
     """Environment variables that the items require. Each is mapped to a hash of its value, or 0 if unset."""
 
     def is_outdated(self, environment: Mapping[str, str]) -> bool:
         """True if the value of a required variable has changed since the file was read."""
-        return any(mark != mark_of(environment.get(name, "")) for name, mark in self.asked.items())
+        return any(
+            old_hash != variable_hash(environment.get(name, ""))
+            for name, old_hash in self.required_variables.items()
+        )
 
     def refuse(self, kind: str, name: str, error: RegistrationError) -> None:
         """Record that an item is broken, with the reason."""
@@ -52,20 +55,22 @@ class FileItems(Struct):
         An item that only lacks a precondition, such as a variable, has no replacement. Its previous version
         would lack the same precondition.
         """
-        earlier = {(kind_of(item), name_of(item)): item for item in previous.items} if previous else {}
+        previous_by_key = (
+            {(kind_of(item), name_of(item)): item for item in previous.items} if previous else {}
+        )
         previous_items: list[Item] = []
         broken: list[tuple[str, Unavailable]] = []
-        for kind, each in self.broken:
-            item = None if each.is_fit else earlier.get((kind, each.name))
+        for kind, entry in self.broken:
+            item = None if entry.is_fit else previous_by_key.get((kind, entry.name))
             if item is not None:
                 previous_items.append(item)
-            broken.append((kind, replace(each, is_serving=item is not None)))
+            broken.append((kind, replace(entry, is_serving=item is not None)))
         return FileItems(
             [*self.items, *previous_items],
             broken,
             self.remarks,
             self.may_be_helper and not previous_items,
-            self.asked,
+            self.required_variables,
         )
 
 
@@ -74,7 +79,7 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def mark_of(value: str) -> int:
+def variable_hash(value: str) -> int:
     """Return a hash of a variable's value, so that the value is not stored. 0 if the value is empty."""
     return hash(value) or 1 if value else 0
 
@@ -88,11 +93,16 @@ def unreadable_file(
     """
     affected = [(kind_of(item), name_of(item)) for item in previous.items] or [(kind, name)]
     broken = [
-        (each, Unavailable(its, reason, source, is_serving=bool(previous.items), is_logged=is_logged))
-        for each, its in affected
+        (
+            item_kind,
+            Unavailable(item_name, reason, source, is_serving=bool(previous.items), is_logged=is_logged),
+        )
+        for item_kind, item_name in affected
     ]
-    earlier = [entry for entry in previous.broken if (entry[0], entry[1].name) not in affected]
-    return FileItems(list(previous.items), broken + earlier, [], asked=previous.asked)
+    other_broken = [entry for entry in previous.broken if (entry[0], entry[1].name) not in affected]
+    return FileItems(
+        list(previous.items), broken + other_broken, [], required_variables=previous.required_variables
+    )
 
 
 def why_unreadable(path: Path, folder: Path) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.offer.registry import Registry
     from mcpdesk.server.offer.server import Server
 
-_PLACED = re.compile(r"([^\s:]+(?::\d+)?): (.+)", re.DOTALL)
+_LOCATED_MESSAGE = re.compile(r"([^\s:]+(?::\d+)?): (.+)", re.DOTALL)
 
 
 class Level(StrEnum):
@@ -42,8 +42,8 @@ class Finding(Struct, frozen=True):
 
 
 def from_text(level: Level, text: str) -> Finding:
-    """Create a finding from a text of the form `place: message`."""
-    match = _PLACED.fullmatch(text)
+    """Create a finding from a text of the form `location: message`."""
+    match = _LOCATED_MESSAGE.fullmatch(text)
     return Finding(level, text) if match is None else Finding(level, match[2], match[1])
 
 

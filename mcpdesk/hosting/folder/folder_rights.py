@@ -112,9 +112,9 @@ def refusals(folder: Path, manifest: Manifest) -> Iterator[str]:
 def _refusal(setting_value: GivenValue) -> str:
     setting = setting_value.setting
     if setting.folder is FolderUse.TIGHTEN:
-        loose = [item for item in converted(setting_value) if is_allow_policy(item)]
-        value = ", ".join(map(repr, loose))
-        reason = "a server folder may make a policy stricter, not looser" if loose else ""
+        looser_policies = [item for item in converted(setting_value) if is_allow_policy(item)]
+        value = ", ".join(map(repr, looser_policies))
+        reason = "a server folder may make a policy stricter, not looser" if looser_policies else ""
     else:
         value = quoted(setting, setting_value.value)
         reason = "a server folder may not set it" if setting.folder is FolderUse.NOT else ""

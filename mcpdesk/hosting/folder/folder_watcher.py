@@ -36,28 +36,29 @@ class FolderWatcher:
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "inotify_init1")
         try:
-            self.cover()
+            self.watch_subfolders()
         except OSError:
             self.close()
             raise
 
-    def cover(self) -> None:
+    def watch_subfolders(self) -> None:
         """Watch every existing subfolder, also through links. This takes time in a large tree.
 
         Raises: OSError.
         """
-        known_folders = set[tuple[int, int]]()
+        watched_folders = set[tuple[int, int]]()
         for path, folders, _ in os.walk(self._folder, followlinks=True):
             try:
                 status = os.stat(path)
             except FileNotFoundError:  # removed in the meantime
                 continue
-            if (status.st_dev, status.st_ino) in known_folders:  # a link to a parent folder, or a second link
+            identity = status.st_dev, status.st_ino
+            if identity in watched_folders:  # a link to a parent folder, or a second link
                 folders.clear()
                 continue
-            known_folders.add((status.st_dev, status.st_ino))
+            watched_folders.add(identity)
             folders[:] = [name for name in folders if name not in self._ignored]
-            if len(known_folders) > MAX_FOLDERS:
+            if len(watched_folders) > MAX_FOLDERS:
                 raise OSError(f"more than {MAX_FOLDERS:,} folders")
             if self._libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) < 0:
                 number = ctypes.get_errno()
@@ -66,10 +67,10 @@ class FolderWatcher:
 
     async def wait_for_change(self) -> None:
         """Wait until something has changed since the last call."""
-        loop, rung = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._fd, rung.set)
+        loop, has_change = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._fd, has_change.set)
         try:
-            await rung.wait()
+            await has_change.wait()
         finally:
             loop.remove_reader(self._fd)
         with suppress(BlockingIOError):

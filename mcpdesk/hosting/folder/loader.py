@@ -25,9 +25,9 @@ from mcpdesk.features import features_with
 from mcpdesk.hosting.folder.file_items import (
     FileItems,
     Item,
-    mark_of,
     name_of,
     unreadable_file,
+    variable_hash,
     why_unreadable,
     without_duplicates,
 )
@@ -65,8 +65,8 @@ HOOKS = {
 }
 """Functions that `context.py` may define, with the required form of each."""
 
-WHAT_IMPORTS_RAISE = (Exception, SystemExit, GeneratorExit, CancelledError)
-"""Exceptions that importing a module may raise, except KeyboardInterrupt."""
+IMPORT_ERRORS = (Exception, SystemExit, GeneratorExit, CancelledError)
+"""Exceptions that the import of a module may raise, except KeyboardInterrupt."""
 
 _log = logging.getLogger(__name__)
 
@@ -113,33 +113,33 @@ def load_folder(
     manifest = read_manifest(folder)
     namespace = previous.namespace if previous else Namespace(manifest.folder)
     loaded = LoadedFolder(manifest, namespace)
-    reading = _Reading(loaded, previous or loaded, environment)
-    namespace.refresh(path for path, items in reading.before.files.items() if items.is_outdated(environment))
+    load = _FolderLoad(loaded, previous or loaded, environment)
+    namespace.refresh(path for path, items in load.previous.files.items() if items.is_outdated(environment))
     try:
-        remarks = reading.read_files()
+        remarks = load.read_files()
         if manifest.commands:
-            remarks += reading.read_commands()
-        context_problems = reading.read_context()
+            remarks += load.read_commands()
+        context_problems = load.read_context()
     finally:
         namespace.restore_unchanged()
-    used = _helper_files(loaded)
-    offered = without_duplicates(items for path, items in loaded.files.items() if path not in used)
-    loaded.helpers = tuple(_helpers_warning(loaded, path, user) for path, user in used.items())
-    shelves: dict[type, list[Any]] = {
+    importers = _helper_files(loaded)
+    merged = without_duplicates(items for path, items in loaded.files.items() if path not in importers)
+    loaded.helpers = tuple(_helpers_warning(loaded, path, user) for path, user in importers.items())
+    lists: dict[type, list[Any]] = {
         Tool: loaded.tools,
         Resource: loaded.resources,
         ResourceTemplate: loaded.templates,
         Prompt: loaded.prompts,
     }
-    for item in offered.items:
-        shelves[type(item)].append(item)
-    loaded.unavailable = offered.broken
+    for item in merged.items:
+        lists[type(item)].append(item)
+    loaded.unavailable = merged.broken
     if manifest.requires:
-        from mcpdesk.hosting.folder.requirements import lack  # rarely needed
+        from mcpdesk.hosting.folder.requirements import missing_packages  # rarely needed
 
-        missing = lack(manifest.requires)
+        missing = missing_packages(manifest.requires)
         context_problems += [f"{manifest.source('requires')}: {missing}"] if missing else []
-    loaded.problems = (*context_problems, *remarks, *offered.remarks)
+    loaded.problems = (*context_problems, *remarks, *merged.remarks)
     return loaded
 
 
@@ -149,29 +149,33 @@ def _helper_files(loaded: LoadedFolder) -> dict[Path, Path]:
     A helper file has only plain functions, and another file imports it. The functions of helper files are not
     offered.
     """
-    users = {path: each.path for each in loaded.namespace.sources.values() for path in each.depends}
+    importers = {
+        path: each.path for each in loaded.namespace.sources.values() for path in each.imported_paths
+    }
     return {
-        path: users[path] for path, items in loaded.files.items() if items.may_be_helper and path in users
+        path: importers[path]
+        for path, items in loaded.files.items()
+        if items.may_be_helper and path in importers
     }
 
 
-def _helpers_warning(loaded: LoadedFolder, path: Path, user: Path) -> str:
+def _helpers_warning(loaded: LoadedFolder, path: Path, importer: Path) -> str:
     folder, items = loaded.manifest.folder, loaded.files[path]
     names = [name_of(each) for each in items.items] + [each.name for _, each in items.broken]
     location = items.items[0].source if items.items else path.relative_to(folder).as_posix()
-    message = f"{', '.join(names) or 'what it has'} {'is' if len(names) == 1 else 'are'} not offered"
-    why = f"{user.relative_to(folder).as_posix()} imports the file, so its plain functions are helpers"
-    return f"{location}: {message}: {why}; decorate one with @tool to offer it"
+    message = f"{', '.join(names) or 'its functions'} {'is' if len(names) == 1 else 'are'} not offered"
+    reason = f"{importer.relative_to(folder).as_posix()} imports the file, so its plain functions are helpers"
+    return f"{location}: {message}: {reason}; decorate one with @tool to offer it"
 
 
-class _Reading(Struct):
+class _FolderLoad(Struct):
     """State of one load.
 
-    `before` is the result of the previous load, or `loaded` itself for the first load.
+    `previous` is the result of the previous load, or `loaded` itself for the first load.
     """
 
     loaded: LoadedFolder
-    before: LoadedFolder
+    previous: LoadedFolder
     environment: Mapping[str, str]
 
     def read_files(self) -> list[str]:
@@ -196,7 +200,7 @@ class _Reading(Struct):
             return [f"{source}: commands are not offered, because program_tools is disabled"]
         path = manifest.folder / FILE
         items = feature.command_tools(manifest, self.environment)
-        self.loaded.files[path] = items.with_previous_versions(self.before.files.get(path))
+        self.loaded.files[path] = items.with_previous_versions(self.previous.files.get(path))
         return []
 
     def read_context(self) -> list[str]:
@@ -208,22 +212,22 @@ class _Reading(Struct):
             return []
         relative = path.relative_to(folder).as_posix()
         try:
-            self._take_hooks(loaded.namespace.load(path), relative)
+            self._store_hooks(loaded.namespace.load(path), relative)
             return []
-        except WHAT_IMPORTS_RAISE as error:
-            source, reason = blame(error, folder, relative)
+        except IMPORT_ERRORS as error:
+            source, reason = error_location(error, folder, relative)
             problem = f"{source}: {reason}"
-            if not any(each.startswith(problem) for each in self.before.problems):
+            if not any(each.startswith(problem) for each in self.previous.problems):
                 _log_lines(error, folder, relative, source, reason)
-        before = self.before
-        if before.create_context or before.lifespan or before.around_call:
-            loaded.create_context, loaded.around_call = before.create_context, before.around_call
-            loaded.lifespan = before.lifespan
+        previous = self.previous
+        if previous.create_context or previous.lifespan or previous.around_call:
+            loaded.create_context, loaded.around_call = previous.create_context, previous.around_call
+            loaded.lifespan = previous.lifespan
             return [f"{problem} (the previous version is served)"]
-        loaded.create_context = _refusing(problem)
+        loaded.create_context = _failing_context(problem)
         return [problem]
 
-    def _take_hooks(self, module: Any, location: str) -> None:
+    def _store_hooks(self, module: Any, location: str) -> None:
         """Store the hooks. Raises: RegistrationError if the file defines no hook, or a hook in the wrong
         form.
         """
@@ -236,7 +240,7 @@ class _Reading(Struct):
             if function is not None and not inspect.isfunction(function):
                 raise RegistrationError(f"{name} must be a function: write {HOOKS[name]}", location)
         create, lifespan, around = hooks.values()
-        loaded, previous_lifespan = self.loaded, self.before.lifespan
+        loaded, previous_lifespan = self.loaded, self.previous.lifespan
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
             lifespan = inspect.unwrap(lifespan)  # may have @asynccontextmanager
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
@@ -256,7 +260,7 @@ class _Reading(Struct):
 
     def _read_file(self, kind: str, path: Path, base: Path) -> FileItems:
         folder = self.loaded.manifest.folder
-        before = self.before.files.get(path, FileItems())
+        previous_items = self.previous.files.get(path, FileItems())
         relative = path.relative_to(folder).as_posix()
         name = path.relative_to(base).with_suffix("").as_posix()
         if reason := why_unreadable(path, folder):
@@ -266,29 +270,29 @@ class _Reading(Struct):
                 return self._read_python(kind, path, relative)
             from mcpdesk.hosting.folder.text_items import read_prompt_file, read_resource_file
 
-            read = read_resource_file if kind == "resource" else read_prompt_file
-            return read(path, folder, name).with_previous_versions(before)
-        except WHAT_IMPORTS_RAISE as error:
-            source, reason = blame(error, folder, relative)
-            if all((each.source, each.reason) != (source, reason) for _, each in before.broken):
+            read_text_file = read_resource_file if kind == "resource" else read_prompt_file
+            return read_text_file(path, folder, name).with_previous_versions(previous_items)
+        except IMPORT_ERRORS as error:
+            source, reason = error_location(error, folder, relative)
+            if all((each.source, each.reason) != (source, reason) for _, each in previous_items.broken):
                 _log_lines(error, folder, relative, source, reason)
             is_logged = not isinstance(error, RegistrationError)
-            return unreadable_file(before, kind, dashed(name), reason, source, is_logged=is_logged)
+            return unreadable_file(previous_items, kind, dashed(name), reason, source, is_logged=is_logged)
 
     def _read_python(self, kind: str, path: Path, location: str) -> FileItems:
         namespace = self.loaded.namespace
         if "." in path.stem:
             raise RegistrationError("the file name must not contain a dot before .py", location)
         module = namespace.load(path)
-        is_unchanged = self.before.modules.get(path) is module
+        is_unchanged = self.previous.modules.get(path) is module
         self.loaded.modules[path] = module
-        before = self.before.files.get(path)
-        if is_unchanged and before is not None:
-            return before
+        previous_items = self.previous.files.get(path)
+        if is_unchanged and previous_items is not None:
+            return previous_items
         source = namespace.sources[module.__name__]
         helpers = tuple(each.tree for each in namespace.imported_files(path))
         file = ModuleFile(module, location, source.tree, helpers, self.environment)
-        return read_module(file, kind).with_previous_versions(before)
+        return read_module(file, kind).with_previous_versions(previous_items)
 
 
 def _files_below(base: Path) -> Iterator[Path]:
@@ -315,7 +319,7 @@ def _create_context(function: Any, location: str) -> CreateContext:
         raise
 
 
-def _refusing(problem: str) -> CreateContext:
+def _failing_context(problem: str) -> CreateContext:
     async def create_context(_request: RequestView) -> Any:
         raise HandlerError(problem)
 
@@ -334,7 +338,7 @@ def _log_lines(error: BaseException, folder: Path, location: str, source: str, r
         _log.error("%s cannot be read: %s\n%s", location, reason, lines, extra={"where": source})
 
 
-def blame(error: BaseException, folder: Path, location: str) -> tuple[str, str]:
+def error_location(error: BaseException, folder: Path, location: str) -> tuple[str, str]:
     """Return the source line in the folder where an error was raised, as `file:line`, and the message."""
     if isinstance(error, RegistrationError):
         return error.source, error.message
@@ -363,16 +367,16 @@ def read_module(file: ModuleFile, kind: str) -> FileItems:
     except resources, which need the decorator.
     """
     items = FileItems()
-    offered = list(_offered(file.module, kind))
-    functions = [function for function, _ in offered]
-    for (function, note), fingerprint in zip(offered, file.fingerprints(functions), strict=True):
+    noted_functions = list(_functions_to_offer(file.module, kind))
+    functions = [function for function, _ in noted_functions]
+    for (function, note), fingerprint in zip(noted_functions, file.fingerprints(functions), strict=True):
         name = _name(note, function, file)
         try:
-            variable_names = _needed(note, file)
-            items.asked |= {
-                variable: mark_of(file.environment.get(variable, "")) for variable in variable_names
+            variable_names = _required_variables(note, file)
+            items.required_variables |= {
+                variable: variable_hash(file.environment.get(variable, "")) for variable in variable_names
             }
-            _check_needed(variable_names, file)
+            _check_variables_set(variable_names, file)
             item = _builder(note.kind)(file, function, note, name)
             _check_extras(item)
             items.items.append(replace(item, fingerprint=fingerprint))
@@ -390,26 +394,30 @@ def _is_async(function: Function) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
-def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
+def _remarks(file: ModuleFile, kind: str, functions: list[Function]) -> Iterator[str]:
     """Yield remarks about functions that are probably offered, or not offered, by accident."""
-    if not offered:
-        yield f"{file.path}: offers nothing; {HOW[kind]}"
+    if not functions:
+        yield f"{file.path}: offers nothing; {OFFER_ADVICE[kind]}"
         return
-    has_decorated = any(note_of(each) is not None for each in offered)
+    has_decorated = any(note_of(function) is not None for function in functions)
     if not has_decorated:
-        yield from _probable_helpers(file, kind, offered)
-    for each in vars(file.module).values() if has_decorated else ():
-        if not _is_own(each, file.module) or each.__name__.startswith("_") or note_of(each) is not None:
+        yield from _probable_helpers(file, kind, functions)
+    for function in vars(file.module).values() if has_decorated else ():
+        if (
+            not _is_own(function, file.module)
+            or function.__name__.startswith("_")
+            or note_of(function) is not None
+        ):
             continue
-        if each in offered:
+        if function in functions:
             message = (
                 f"is a {kind} without a decorator, while others in the file have one; write @{kind} above it"
             )
-            message += f", or name it _{each.__name__} if it is a helper"
-            yield f"{file.location(each)}: {each.__name__} {message}"
-        elif inspect.iscoroutinefunction(each):
+            message += f", or name it _{function.__name__} if it is a helper"
+            yield f"{file.location(function)}: {function.__name__} {message}"
+        elif inspect.iscoroutinefunction(function):
             message = "is not offered: others in the file have a decorator"
-            yield f"{file.location(each)}: {each.__name__} {message}"
+            yield f"{file.location(function)}: {function.__name__} {message}"
 
 
 def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
@@ -418,7 +426,7 @@ def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> I
     Such a function has no docstring, and it is next to `async` functions or is called in its own file.
     """
     has_async = any(_is_async(each) for each in offered)
-    called = {
+    callers = {
         node.func.id: function.name
         for function in file.tree.body
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -427,31 +435,30 @@ def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> I
     }
     for each in offered:
         name = each.__name__
-        if _is_async(each) or inspect.getdoc(each) or name == "handler" or not (has_async or name in called):
+        if _is_async(each) or inspect.getdoc(each) or name == "handler" or not (has_async or name in callers):
             continue
-        why = f" that {called[name]} calls" if name in called else ""
-        text = f"is served as a {kind}, but is a plain function without docstring or decorator{why}"
+        caller = f" that {callers[name]} calls" if name in callers else ""
+        text = f"is served as a {kind}, but is a plain function without docstring or decorator{caller}"
         remedy = f"rename it to _{name} if it is a helper, or else add a docstring"
         yield f"{file.location(each)}: {name} {text}; {remedy}"
 
 
-def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:
+def _functions_to_offer(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:
     """Yield the functions to offer, with the data of their decorators.
 
     Functions with a decorator are offered. Public functions without one are offered, too, except in
-    `resources`. A tool module with a `handler` and no decorator offers
-    only the handler.
+    `resources`. A tool module with a `handler` and no decorator offers only the handler.
     """
-    own = [each for each in vars(module).values() if _is_own(each, module)]
-    notes = {each: note_of(each) for each in own}
+    own_functions = [function for function in vars(module).values() if _is_own(function, module)]
+    notes = {function: note_of(function) for function in own_functions}
     if kind == "tool" and not any(notes.values()) and inspect.isfunction(vars(module).get("handler")):
         yield module.handler, Note("handler")
         return
-    for each, note in notes.items():
+    for function, note in notes.items():
         if note is not None:
-            yield each, note
-        elif kind != "resource" and not each.__name__.startswith("_"):
-            yield each, Note(kind)
+            yield function, note
+        elif kind != "resource" and not function.__name__.startswith("_"):
+            yield function, Note(kind)
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:
@@ -473,21 +480,19 @@ def _name(note: Note, function: Function, file: ModuleFile) -> str:
     return note.name or dashed(function.__name__)
 
 
-def _needed(note: Note, file: ModuleFile) -> tuple[str, ...]:
+def _required_variables(note: Note, file: ModuleFile) -> tuple[str, ...]:
     """Return the environment variables that an item requires."""
     if note.kind != "handler":
         return note.requires_env
-    variable_names = vars(file.module).get("REQUIRES_ENV", ())
-    names = (variable_names,) if isinstance(variable_names, str) else variable_names
+    value = vars(file.module).get("REQUIRES_ENV", ())
+    names = (value,) if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         location = f"{file.path}:{file.line_of('REQUIRES_ENV')}"
-        raise RegistrationError(
-            f"REQUIRES_ENV must be a name or a list of names, not {variable_names!r}", location
-        )
+        raise RegistrationError(f"REQUIRES_ENV must be a name or a list of names, not {value!r}", location)
     return tuple(names)
 
 
-def _check_needed(variable_names: tuple[str, ...], file: ModuleFile) -> None:
+def _check_variables_set(variable_names: tuple[str, ...], file: ModuleFile) -> None:
     for variable in variable_names:
         if not file.environment.get(variable):
             raise MissingPrecondition.of_variable(variable)
@@ -513,7 +518,7 @@ def _check_extras(item: Item) -> None:
         raise RegistrationError(f"_meta or annotations: {error.message}") from None
 
 
-HOW = {
+OFFER_ADVICE = {
     "tool": "write a function",
     "prompt": "write a function",
     "resource": "decorate a function with @resource",

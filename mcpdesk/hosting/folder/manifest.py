@@ -30,12 +30,12 @@ NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
 SCHEMA_URL = "https://raw.githubusercontent.com/mcpdesk/mcpdesk/main/docs/mcp.schema.json"
 SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
-SOURCES = ("secret_env", "jwks_file", "jwks_url")
+KEY_SOURCES = ("secret_env", "jwks_file", "jwks_url")
 MAX_LEEWAY_S = 600
 CHOICES = {"theme": "light, dark", "approvals": ", ".join(Policy)}
 """For each setting with a fixed set of values, the text that lists these values in messages."""
 _SPACE = re.compile(r"[ \t\r\n]*")
-_WEB = "allowed: https addresses, and http ones of this machine, without a query or a fragment"
+_URL_RULE = "allowed: https addresses, and http ones of this machine, without a query or a fragment"
 
 Refuse = Callable[..., ManifestError]
 """Function that creates an error from a message and the path of a value."""
@@ -156,9 +156,9 @@ class Manifest(ManifestFile, kw_only=True):
     text: str = ""
     """Text of the file."""
 
-    def source(self, *trail: Step) -> str:
+    def source(self, *path: Step) -> str:
         """Return the location of a value in the file, such as `mcp.json:12`."""
-        line = position_of(self.text, *trail).line
+        line = position_of(self.text, *path).line
         return FILE if line is None else f"{FILE}:{line}"
 
 
@@ -167,13 +167,13 @@ def read_manifest(folder: Path) -> Manifest:
 
     Raises: ManifestError for a missing folder and for any error in the file, with line and column.
     """
-    folder = _existing(folder)
+    folder = _existing_folder(folder)
     path = folder / FILE
     try:
-        text = _text(path)
+        text = _read_text(path)
     except FileNotFoundError:
         return Manifest(folder=folder, name=_name_of(folder))
-    file = msgspec.structs.asdict(_checked(_parse(text, path), text, path))
+    file = msgspec.structs.asdict(_check(_parse(text, path), text, path))
     return Manifest(**{**file, "name": file["name"] or _name_of(folder)}, folder=folder, text=text)
 
 
@@ -182,42 +182,43 @@ def placeholder_manifest(folder: Path) -> Manifest:
 
     The name is read from the invalid file if possible. Raises: ManifestError for a missing folder.
     """
-    folder = _existing(folder)
+    folder = _existing_folder(folder)
     try:
-        match = re.search(rf'"name"\s*:\s*"({NAME})"', _text(folder / FILE))
+        match = re.search(rf'"name"\s*:\s*"({NAME})"', _read_text(folder / FILE))
     except (ManifestError, FileNotFoundError):
         match = None
     return Manifest(folder=folder, name=match[1] if match else _name_of(folder))
 
 
-def certain_settings(folder: Path) -> dict[str, Any] | None:
+def readable_settings(folder: Path) -> dict[str, Any] | None:
     """Return the settings of an invalid file if the error is in another section, or None if the error may
     concern the settings. Raises: ManifestError for a missing folder.
     """
-    path = _existing(folder) / FILE
+    path = _existing_folder(folder) / FILE
     text = ""
     try:
-        text = _text(path)
+        text = _read_text(path)
         data = _parse(text, path)
-        if not data.keys() <= frozenset(_names(ManifestFile)):
+        if not data.keys() <= frozenset(_keys(ManifestFile)):
             return None  # the key may be a misspelt `settings`
-        return _checked({"settings": data.get("settings", {})}, text, path).settings
+        return _check({"settings": data.get("settings", {})}, text, path).settings
     except FileNotFoundError:
         return {}
     except ManifestError:
-        return {} if text and not _may_set(text) else None
+        return {} if text and not _may_have_settings(text) else None
 
 
-def _may_set(text: str) -> bool:
+def _may_have_settings(text: str) -> bool:
     """Return True if a text that cannot be parsed seems to contain settings."""
     import difflib
 
     keys = set(re.findall(r"(\w+)[\"']?\s*:", text))
-    known = {"settings", *settings.BY_NAME} - {"tools", "model"}  # these two are also keys in other sections
-    return bool(keys & known) or any(difflib.get_close_matches(key, ["settings"]) for key in keys)
+    # `tools` and `model` are also keys in other sections.
+    setting_keys = {"settings", *settings.BY_NAME} - {"tools", "model"}
+    return bool(keys & setting_keys) or any(difflib.get_close_matches(key, ["settings"]) for key in keys)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Read the file. Raises: FileNotFoundError; ManifestError if the file is unreadable or not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
@@ -227,16 +228,16 @@ def _text(path: Path) -> str:
         raise ManifestError(f"cannot be read: {error}", str(path)) from error
 
 
-def _existing(folder: Path) -> Path:
+def _existing_folder(folder: Path) -> Path:
     resolved = folder.expanduser().resolve()
     if resolved.is_dir():
         return resolved
     import difflib
 
-    what = "is a file, not a folder" if resolved.exists() else "does not exist"
-    near = difflib.get_close_matches(resolved.name, _neighbours(resolved), n=1)
-    hint = f"; did you mean {resolved.parent / near[0]}?" if near else ""
-    raise ManifestError(f"this server folder {what}{hint}", str(folder))
+    problem = "is a file, not a folder" if resolved.exists() else "does not exist"
+    matches = difflib.get_close_matches(resolved.name, _neighbours(resolved), n=1)
+    hint = f"; did you mean {resolved.parent / matches[0]}?" if matches else ""
+    raise ManifestError(f"this server folder {problem}{hint}", str(folder))
 
 
 def _neighbours(folder: Path) -> list[str]:
@@ -268,20 +269,20 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
     return data
 
 
-def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
-    refuse = partial(_mistake, text, path)
-    for trail, part, known in _parts(data):
+def _check(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
+    refuse = partial(_error_at, text, path)
+    for section_path, part, allowed_keys in _parts(data):
         for key in part:
-            if key not in known:
-                hint = suggestion(key, known, f"allowed: {', '.join(known)}")
-                if not trail and key in settings.BY_NAME:
+            if key not in allowed_keys:
+                hint = suggestion(key, allowed_keys, f"allowed: {', '.join(allowed_keys)}")
+                if not section_path and key in settings.BY_NAME:
                     hint = f'; it is a setting and belongs into "settings": {{"{key}": ...}}'
-                raise refuse(f"unknown key{hint}", *trail, key)
+                raise refuse(f"unknown key{hint}", *section_path, key)
     try:
         file = msgspec.convert(data, ManifestFile)
     except msgspec.ValidationError as error:
-        message, where = complaint_and_path(error)
-        steps = _path_of(data, where)
+        message, value_path = complaint_and_path(error)
+        steps = _path_of(data, value_path)
         choices = next((CHOICES[step] for step in steps if step in CHOICES), "")
         raise refuse(in_plain_words(message, choices), *steps) from error
     if file.name and not re.fullmatch(NAME, file.name):
@@ -304,23 +305,23 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
     return file
 
 
-def _mistake(text: str, path: Path, message: str, *trail: Step) -> ManifestError:
-    key = next((step for step in reversed(trail) if isinstance(step, str)), "")
-    detail = f"{path_text(trail)}: {message}" if trail else message
-    return ManifestError(detail, str(path), key, *position_of(text, *trail))
+def _error_at(text: str, path: Path, message: str, *steps: Step) -> ManifestError:
+    key = next((step for step in reversed(steps) if isinstance(step, str)), "")
+    detail = f"{path_text(steps)}: {message}" if steps else message
+    return ManifestError(detail, str(path), key, *position_of(text, *steps))
 
 
-def _path_of(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
+def _path_of(data: dict[str, Any], text: str) -> tuple[Step, ...]:
     """Return the path of a value in an error message of msgspec, which writes `[...]` for keys."""
-    before, unknown, after = trail.partition("[...]")
-    steps = path_steps(before)
-    if not unknown:
+    prefix, placeholder, suffix = text.partition("[...]")
+    steps = path_steps(prefix)
+    if not placeholder:
         return steps
     parent: Any = data
     for step in steps:
         parent = parent[step]
     return next(
-        ((*steps, key, *path_steps(after)) for key in parent if _is_wrong(steps, {key: parent[key]})), steps
+        ((*steps, key, *path_steps(suffix)) for key in parent if _is_wrong(steps, {key: parent[key]})), steps
     )
 
 
@@ -336,36 +337,36 @@ def _is_wrong(steps: tuple[Step, ...], part: Any) -> bool:
 
 def _parts(data: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], dict[str, Any], list[str]]]:
     """Yield each object of the file that allows only known keys: its path, the object, and these keys."""
-    yield (), data, _names(ManifestFile)
+    yield (), data, _keys(ManifestFile)
     auth, modes, icons = (data.get(key) for key in ("auth", "modes", "icons"))
-    inner: list[tuple[tuple[Step, ...], Any, list[str]]] = [
-        (("auth",), auth, _names(Auth)),
-        (("publish",), data.get("publish"), _names(Publish)),
+    sections: list[tuple[tuple[Step, ...], Any, list[str]]] = [
+        (("auth",), auth, _keys(Auth)),
+        (("publish",), data.get("publish"), _keys(Publish)),
         (("settings",), data.get("settings"), list(settings.BY_NAME)),
     ]
     if isinstance(auth, dict):
-        inner.append((("auth", "jwt"), auth.get("jwt"), _names(Jwt)))
+        sections.append((("auth", "jwt"), auth.get("jwt"), _keys(Jwt)))
         tools = auth.get("tools")
         if isinstance(tools, dict):
-            inner += [(("auth", "tools", name), needs, _names(Needs)) for name, needs in tools.items()]
+            sections += [(("auth", "tools", name), needs, _keys(Needs)) for name, needs in tools.items()]
     if isinstance(modes, dict):
-        inner += [(("modes", name), mode, _names(Mode)) for name, mode in modes.items()]
+        sections += [(("modes", name), mode, _keys(Mode)) for name, mode in modes.items()]
     if isinstance(icons, list):
-        inner += [(("icons", index), icon, _names(Icon)) for index, icon in enumerate(icons)]
-    for trail, part, known in inner:
+        sections += [(("icons", index), icon, _keys(Icon)) for index, icon in enumerate(icons)]
+    for steps, part, allowed_keys in sections:
         if isinstance(part, dict):
-            yield trail, part, known
+            yield steps, part, allowed_keys
 
 
-def suggestion(name: str, candidates: Iterable[str], otherwise: str = "") -> str:
-    """Return the end of a message about an unknown name: the most similar candidate, or `otherwise`."""
+def suggestion(name: str, candidates: Iterable[str], default: str = "") -> str:
+    """Return the end of a message about an unknown name: the most similar candidate, or `default`."""
     import difflib
 
-    near = difflib.get_close_matches(name, candidates, n=1)
-    return f"; did you mean {near[0]}?" if near else otherwise and f"; {otherwise}"
+    matches = difflib.get_close_matches(name, candidates, n=1)
+    return f"; did you mean {matches[0]}?" if matches else default and f"; {default}"
 
 
-def _names(part: type[Struct]) -> list[str]:
+def _keys(part: type[Struct]) -> list[str]:
     return list(part.__struct_encode_fields__)
 
 
@@ -408,7 +409,7 @@ def _check_publish(publish: Publish, refuse: Refuse) -> None:
         raise refuse(message, "publish", "name")
     for key in ("repository", "bundle"):
         if (url := getattr(publish, key)) and not _is_web(url):
-            raise refuse(f"{url[:80]!r} is not allowed; {_WEB}", "publish", key)
+            raise refuse(f"{url[:80]!r} is not allowed; {_URL_RULE}", "publish", key)
 
 
 def _check_auth(auth: Auth, refuse: Refuse) -> None:
@@ -424,7 +425,7 @@ def _check_auth(auth: Auth, refuse: Refuse) -> None:
         raise refuse("must be an address like https://h.example/mcp/name", "auth", "resource")
     for url in auth.authorization_servers:
         if not _is_web(url):
-            raise refuse(f"{url!r} is not allowed; {_WEB}", "auth", "authorization_servers")
+            raise refuse(f"{url!r} is not allowed; {_URL_RULE}", "auth", "authorization_servers")
     if auth.authorization_servers and not (auth.jwt.issuer and auth.audiences):
         reason = "tokens of other issuers or for other audiences would be accepted"
         raise refuse(f"needs issuer and audience with authorization_servers: {reason}", "auth", "jwt")
@@ -433,29 +434,33 @@ def _check_auth(auth: Auth, refuse: Refuse) -> None:
 def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
     from mcpdesk.auth.keys import ALGORITHMS, HMAC  # most servers use no tokens
 
-    if sum(bool(getattr(jwt, name)) for name in SOURCES) != 1:
-        raise refuse(f"needs exactly one of {', '.join(SOURCES)}", "auth", "jwt")
-    unfit = [name for name in jwt.algorithms if (name in HMAC) != bool(jwt.secret_env)]
+    if sum(bool(getattr(jwt, name)) for name in KEY_SOURCES) != 1:
+        raise refuse(f"needs exactly one of {', '.join(KEY_SOURCES)}", "auth", "jwt")
+    unusable_algorithms = [name for name in jwt.algorithms if (name in HMAC) != bool(jwt.secret_env)]
     unknown = next((name for name in jwt.algorithms if name not in ALGORITHMS), None)
     fault = ""
     if not jwt.algorithms or "none" in (each.lower() for each in jwt.algorithms):
         fault = 'needs at least one, like "HS256", and never "none"'
     elif unknown is not None:
         fault = f"{unknown!r} is not known; known: {', '.join(ALGORITHMS)}"
-    elif unfit and not jwt.jwks_file:
+    elif unusable_algorithms and not jwt.jwks_file:
         missing_field = "jwks_file or jwks_url" if jwt.secret_env else "secret_env"
-        fault = f"{', '.join(unfit)} cannot be used without {missing_field}"
+        fault = f"{', '.join(unusable_algorithms)} cannot be used without {missing_field}"
     if fault:
         raise refuse(fault, "auth", "jwt", "algorithms")
     if jwt.jwks_url and not _is_web(jwt.jwks_url, with_query=True):
-        raise refuse(_WEB, "auth", "jwt", "jwks_url")
+        raise refuse(_URL_RULE, "auth", "jwt", "jwks_url")
     if not 0 <= jwt.leeway_s <= MAX_LEEWAY_S:
         fault = f"0 to {MAX_LEEWAY_S} are allowed, not {jwt.leeway_s:g}"
         raise refuse(fault, "auth", "jwt", "leeway_s")
 
 
 def _check_scopes(auth: Auth, refuse: Refuse) -> None:
-    scopes = [*auth.scopes, *auth.includes, *(each for more in auth.includes.values() for each in more)]
+    scopes = [
+        *auth.scopes,
+        *auth.includes,
+        *(each for narrower_scopes in auth.includes.values() for each in narrower_scopes),
+    ]
     scopes += [each for needs in auth.tools.values() for each in needs.scopes]
     for scope in scopes:
         if re.fullmatch(SCOPE, scope) is None:
@@ -499,7 +504,7 @@ class _Member(NamedTuple):
     value: int
 
 
-def position_of(text: str, *trail: Step) -> TextPosition:
+def position_of(text: str, *steps: Step) -> TextPosition:
     """Return the position of a key or list item in valid JSON text.
 
     If the key or item does not exist, return the position of its nearest existing parent.
@@ -508,7 +513,7 @@ def position_of(text: str, *trail: Step) -> TextPosition:
 
     decoder = json.JSONDecoder()
     position, value = None, _skip(text, 0)
-    for step in trail:
+    for step in steps:
         # Of duplicate keys, the parser uses the last one.
         members = [each for each in _members(text, value, decoder) if each.step == step]
         if not members:
@@ -524,25 +529,25 @@ def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
     kind = text[start : start + 1]
     if kind not in ("{", "["):
         return
-    at = _skip(text, start + 1)
+    offset = _skip(text, start + 1)
     index = 0
-    while text[at : at + 1] not in ("}", "]", ""):
-        first: int = at
+    while text[offset : offset + 1] not in ("}", "]", ""):
+        member_start: int = offset
         step: Step = index
         if kind == "{":
-            step, at = decoder.raw_decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)  # after the colon
-        yield _Member(step, first, at)
-        _, at = decoder.raw_decode(text, at)
-        at = _skip(text, at)
-        if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
+            step, offset = decoder.raw_decode(text, offset)
+            offset = _skip(text, _skip(text, offset) + 1)  # after the colon
+        yield _Member(step, member_start, offset)
+        _, offset = decoder.raw_decode(text, offset)
+        offset = _skip(text, offset)
+        if text[offset : offset + 1] == ",":
+            offset = _skip(text, offset + 1)
         index += 1
 
 
-def _skip(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
+def _skip(text: str, offset: int) -> int:
+    match = _SPACE.match(text, offset)
+    return match.end() if match else offset
 
 
 _WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "float": "a number",
@@ -560,8 +565,8 @@ def in_plain_words(message: str, choices: str = "") -> str:
 
 def complaint_and_path(error: Exception) -> tuple[str, str]:
     """Split an error of msgspec into its message and the path of the value, such as `.run[1]`."""
-    message, _, where = str(error).partition(" - at `$")
-    return message, where.strip("`")
+    message, _, path = str(error).partition(" - at `$")
+    return message, path.strip("`")
 
 
 def path_text(steps: Iterable[Step]) -> str:
@@ -569,10 +574,10 @@ def path_text(steps: Iterable[Step]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
-def path_steps(trail: str) -> tuple[Step, ...]:
+def path_steps(text: str) -> tuple[Step, ...]:
     """Parse a path of msgspec: `.run[1]` becomes `run`, 1. Parsing stops at `[...]`."""
     steps: list[Step] = []
-    for key, index in re.findall(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]", trail):
+    for key, index in re.findall(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]", text):
         if index == "...":
             break
         steps.append(int(index) if index else key)

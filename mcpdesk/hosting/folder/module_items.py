@@ -60,12 +60,12 @@ class ModuleFile(Struct, frozen=True):
         `functions`.
         """
         nodes = [self._node(each) for each in functions]
-        own = {id(node) for node in nodes}
-        others = (*(node for node in self.tree.body if id(node) not in own), *self.helpers)
-        shared = digest("\n".join(map(ast.dump, others)).encode())
-        for function, fingerprint in zip(functions, nodes, strict=True):
+        function_nodes = {id(node) for node in nodes}
+        other_nodes = (*(node for node in self.tree.body if id(node) not in function_nodes), *self.helpers)
+        shared_digest = digest("\n".join(map(ast.dump, other_nodes)).encode())
+        for function, node in zip(functions, nodes, strict=True):
             yield digest(
-                f"{shared}\n{function.__qualname__}\n{ast.dump(fingerprint) if fingerprint else ''}".encode()
+                f"{shared_digest}\n{function.__qualname__}\n{ast.dump(node) if node else ''}".encode()
             )
 
     def _node(self, function: Function) -> ast.stmt | None:
@@ -105,7 +105,7 @@ def dashed(name: str) -> str:
     return name.strip("_").replace("_", "-")
 
 
-UNUSUAL = r"'pattern': .*(\(\?|\\[AZ])"
+PYTHON_ONLY_PATTERN = r"'pattern': .*(\(\?|\\[AZ])"
 """Regular expression for patterns in a schema with syntax that only Python supports."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
@@ -138,11 +138,11 @@ def typed_tool(file: ModuleFile | BuiltIn, function: Function, note: Note, name:
         requires_jwt=note.requires_jwt,
         scopes=note.scopes,
         mirrored=_mirrored(signature.input_schema, location),
-        **_shown(note, signature, location),
+        **_common_fields(note, signature, location),
     )
 
 
-def _shown(note: Note, signature: CallSignature, location: str) -> dict[str, Any]:
+def _common_fields(note: Note, signature: CallSignature, location: str) -> dict[str, Any]:
     """Return the fields that items of every kind have, from the decorator and the docstring."""
     return {
         "title": note.title,
@@ -158,11 +158,11 @@ def _handler(function: Callable[..., Awaitable[Any]], signature: CallSignature) 
     async def call(arguments: dict[str, Any], context: Context) -> Any:
         return await function(**signature.bind(arguments, context))
 
-    def call_as_it_is(arguments: dict[str, Any], context: Context) -> Awaitable[Any]:
-        running: Awaitable[Any] = function(**arguments)
-        return running
+    def call_unconverted(arguments: dict[str, Any], context: Context) -> Awaitable[Any]:
+        awaitable_result: Awaitable[Any] = function(**arguments)
+        return awaitable_result
 
-    return call_as_it_is if signature.takes_json and not signature.context_name else call
+    return call_unconverted if signature.takes_json and not signature.context_name else call
 
 
 def _check_tool_name(name: str) -> None:
@@ -186,18 +186,18 @@ def _check_patterns(signature: CallSignature, location: str) -> None:
         if (
             schema is not None
             and "'pattern'" in (pattern_text := repr(schema))
-            and re.search(UNUSUAL, pattern_text)
+            and re.search(PYTHON_ONLY_PATTERN, pattern_text)
         ):
-            _compile("the schema", schema, location)
+            _check_schema("the schema", schema, location)
 
 
-def _compile(what: str, schema: dict[str, Any], location: str) -> None:
+def _check_schema(subject: str, schema: dict[str, Any], location: str) -> None:
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:
         compile_schema(schema)
     except SchemaError as error:
-        raise RegistrationError(f"{what} cannot be used: {error}", location) from error
+        raise RegistrationError(f"{subject} cannot be used: {error}", location) from error
 
 
 def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) -> Tool:
@@ -261,7 +261,7 @@ def _schema(file: ModuleFile, name: str, schema: Any) -> dict[str, Any]:
         raise RegistrationError(
             'INPUT_SCHEMA must contain "type": "object", because arguments are an object', location
         )
-    _compile(name, schema, location)
+    _check_schema(name, schema, location)
     return schema
 
 
@@ -283,10 +283,10 @@ def typed_resource(
             f"{note.uri!r} is not a URI: it must start with a scheme like resource://", location
         )
     signature = read_signature(function, location, with_output=False)
-    wants_uri = _check_variables(signature, template, location)
+    takes_uri = _check_variables(signature, template, location)
 
     async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
-        values = {**variables, "uri": uri} if wants_uri else variables
+        values = {**variables, "uri": uri} if takes_uri else variables
         return await _call(async_function, signature, values, context)
 
     fields: dict[str, Any] = {
@@ -294,7 +294,7 @@ def typed_resource(
         "reader": read,
         "mime_type": note.mime_type,
         "annotations": note.annotations,
-        **_shown(note, signature, location),
+        **_common_fields(note, signature, location),
     }
     suggest = completers(_by_variable(note.complete, template), template.variables, location)
     if template.variables:
@@ -315,7 +315,7 @@ def _check_variables(signature: CallSignature, template: UriTemplate, location: 
     """Check that parameters match template variables. Return True if the function takes a `uri` as well."""
     parameters = set(signature.input_schema["properties"])
     variables = set(template.variables)
-    wants_uri = "uri" in parameters - variables
+    takes_uri = "uri" in parameters - variables
     required = set(signature.input_schema.get("required", ())) - {"uri"}
     if unknown := sorted(required - variables):
         raise RegistrationError(
@@ -323,7 +323,7 @@ def _check_variables(signature: CallSignature, template: UriTemplate, location: 
         )
     if unused := sorted(variables - parameters):
         raise RegistrationError(f"no parameter takes the template's variable {', '.join(unused)}", location)
-    return wants_uri
+    return takes_uri
 
 
 def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) -> Prompt:
@@ -349,12 +349,12 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
         name=name,
         renderer=render,
         arguments=arguments,
-        completers=_closed_sets(properties) | completers(note.complete or {}, properties, location),
-        **_shown(note, signature, location),
+        completers=_enum_completers(properties) | completers(note.complete or {}, properties, location),
+        **_common_fields(note, signature, location),
     )
 
 
-def _closed_sets(properties: Mapping[str, dict[str, Any]]) -> dict[str, Completer]:
+def _enum_completers(properties: Mapping[str, dict[str, Any]]) -> dict[str, Completer]:
     """Return completers for the parameters whose type hints list all values."""
     sets = {name: schema.get("enum", ()) for name, schema in properties.items()}
     return {
@@ -372,10 +372,10 @@ def check_arguments(name: str, arguments: tuple[PromptArgument, ...], values: Ma
     missing = [each.name for each in arguments if each.required and each.name not in values]
     if missing:
         raise invalid_params(f"Prompt {name} lacks the required argument {', '.join(missing)}")
-    known = [each.name for each in arguments]
+    names = [each.name for each in arguments]
     for key, value in values.items():
-        if key not in known:
-            allowed = f"allowed: {', '.join(known)}" if known else "it takes none"
+        if key not in names:
+            allowed = f"allowed: {', '.join(names)}" if names else "it takes none"
             raise invalid_params(f"Prompt {name} does not know the argument {key}; {allowed}")
         if not isinstance(value, str):
             raise invalid_params(f"Prompt {name}: the argument {key} must be a string")
@@ -399,7 +399,7 @@ async def _call(
         raise invalid_params(error.message, error.data) from error
 
 
-SHAPE = "a list of texts, or a function of (value), (value, arguments) or (value, arguments, ctx)"
+COMPLETE_RULE = "a list of texts, or a function of (value), (value, arguments) or (value, arguments, ctx)"
 
 
 def completers(sources: Mapping[str, Any], names: Iterable[str], location: str) -> dict[str, Completer]:
@@ -407,10 +407,10 @@ def completers(sources: Mapping[str, Any], names: Iterable[str], location: str) 
 
     Raises: RegistrationError for an unknown argument, or a value that is neither a list nor a function.
     """
-    known = list(names)
+    known_names = list(names)
     for name in sources:
-        if name not in known:
-            allowed = f"its arguments: {', '.join(known)}" if known else "it has no arguments"
+        if name not in known_names:
+            allowed = f"its arguments: {', '.join(known_names)}" if known_names else "it has no arguments"
             raise RegistrationError(f"complete names {name!r}, which is not an argument; {allowed}", location)
     return {name: _completer(name, source, location) for name, source in sources.items()}
 
@@ -419,25 +419,25 @@ def choice_completer(choices: Iterable[str]) -> Completer:
     """Return a completer for fixed choices. The completer suggests choices that start with the input, then
     other choices that contain it.
     """
-    fixed = tuple(dict.fromkeys(choices))
+    distinct_choices = tuple(dict.fromkeys(choices))
 
-    async def suggest(typed: str, _given: dict[str, str], _context: Context) -> list[str]:
-        sought = typed.casefold()
-        fitting = [each for each in fixed if sought in each.casefold()]
-        return sorted(fitting, key=lambda each: not each.casefold().startswith(sought))
+    async def suggest(typed: str, _arguments: dict[str, str], _context: Context) -> list[str]:
+        folded_input = typed.casefold()
+        matches = [each for each in distinct_choices if folded_input in each.casefold()]
+        return sorted(matches, key=lambda each: not each.casefold().startswith(folded_input))
 
     return suggest
 
 
 def _completer(name: str, source: Any, location: str) -> Completer:
     if callable(source):
-        return _called(name, source, location)
+        return _function_completer(name, source, location)
     if isinstance(source, list | tuple) and source and all(isinstance(each, str) for each in source):
         return choice_completer(source)
-    raise RegistrationError(f"complete[{name!r}] must be {SHAPE}", location)
+    raise RegistrationError(f"complete[{name!r}] must be {COMPLETE_RULE}", location)
 
 
-def _parameters(function: Callable[..., Any]) -> int:
+def _parameter_count(function: Callable[..., Any]) -> int:
     """Return the number of parameters, or 0 if the number is unknown."""
     try:
         return len(inspect.signature(function).parameters)
@@ -445,16 +445,16 @@ def _parameters(function: Callable[..., Any]) -> int:
         return 0
 
 
-def _called(name: str, function: Callable[..., Any], location: str) -> Completer:
-    parameters = _parameters(function)
-    if parameters not in (1, 2, 3):
-        raise RegistrationError(f"complete[{name!r}] must be {SHAPE}", location)
+def _function_completer(name: str, function: Callable[..., Any], location: str) -> Completer:
+    parameter_count = _parameter_count(function)
+    if parameter_count not in (1, 2, 3):
+        raise RegistrationError(f"complete[{name!r}] must be {COMPLETE_RULE}", location)
 
     async_function = awaitable(function)
 
     async def suggest(typed: str, call_arguments: dict[str, str], context: Context) -> Iterable[str]:
         try:
-            values = await async_function(*(typed, call_arguments, context)[:parameters])
+            values = await async_function(*(typed, call_arguments, context)[:parameter_count])
         except HandlerError as error:
             raise invalid_params(error.message, error.data) from error
         return [values] if isinstance(values, str) else values or ()

@@ -27,12 +27,12 @@ from msgspec import Struct
 from mcpdesk.hosting.folder.file_items import digest
 
 ROOT = "mcpdesk_folders"
-FOREIGN = sys.stdlib_module_names | {"mcpdesk"}
+OUTSIDE_NAMES = sys.stdlib_module_names | {"mcpdesk"}
 
 _numbers = count(1)
 
 
-_TRIES = 5
+_ATTEMPTS = 5
 """Number of attempts to parse a file.
 
 Python before 3.11.8 and 3.12.2 fails if two threads parse at the same time, because they share a depth
@@ -42,7 +42,7 @@ counter (CPython's issue 106905). The next attempt succeeds.
 
 def _compiled(data: bytes, path: Path) -> tuple[ast.Module, CodeType]:
     """Return the syntax tree and the code of a file. Raises: SyntaxError, ValueError."""
-    for _ in range(_TRIES):
+    for _ in range(_ATTEMPTS):
         with suppress(SystemError):
             tree = ast.parse(data, str(path))
             break
@@ -58,7 +58,7 @@ class SourceFile(Struct, frozen=True):
     tree: ast.Module
     digest: str
     """Hash of the file's content."""
-    depends: frozenset[Path]
+    imported_paths: frozenset[Path]
     """Files of the folder that this file imports."""
 
 
@@ -69,7 +69,7 @@ class Namespace:
         self.folder = folder
         self.prefix = f"{ROOT}.{re.sub(r'[^A-Za-z0-9_]', '_', folder.name)}_{next(_numbers)}"
         self.sources: dict[str, SourceFile] = {}
-        self._replaced: dict[str, tuple[ModuleType, SourceFile]] = {}
+        self._unloaded: dict[str, tuple[ModuleType, SourceFile]] = {}
         self._builtins = {**vars(builtins), "__import__": self._import}
         _FINDER.namespaces[self.prefix] = self
         sys.modules[self.prefix] = _package(self.prefix, folder)
@@ -85,21 +85,21 @@ class Namespace:
 
         A module is out of date if its file or a file that it imports has changed or is among `outdated`.
         """
-        for name in self._stale(outdated):
+        for name in self._outdated_modules(outdated):
             module = sys.modules.pop(name, None)
             source = self.sources.pop(name)
             if module is not None:
-                self._replaced[name] = module, source
+                self._unloaded[name] = module, source
                 _unbind(name)
 
     def restore_unchanged(self) -> None:
         """Restore unloaded modules that were not loaded again. Modules of deleted files stay unloaded."""
-        for name, (module, source) in self._replaced.items():
+        for name, (module, source) in self._unloaded.items():
             if name not in sys.modules and source.path.is_file():
                 sys.modules[name] = module
                 self.sources[name] = source
                 _bind(name, module)
-        self._replaced.clear()
+        self._unloaded.clear()
 
     def load(self, path: Path) -> ModuleType:
         """Return the module of a file, and load it if needed. Raises any exception of the file's code."""
@@ -113,23 +113,26 @@ class Namespace:
     def imported_files(self, path: Path) -> Iterator[SourceFile]:
         """Yield the files that a file imports, directly or indirectly."""
         by_path = {source.path: source for source in self.sources.values()}
-        waiting, known_files = [path], {path}
-        while waiting:
-            source = by_path.get(waiting.pop())
-            for needed in sorted(source.depends - known_files) if source else ():
-                known_files.add(needed)
-                waiting.append(needed)
-                if needed in by_path:
-                    yield by_path[needed]
+        pending, known_files = [path], {path}
+        while pending:
+            source = by_path.get(pending.pop())
+            for imported_path in sorted(source.imported_paths - known_files) if source else ():
+                known_files.add(imported_path)
+                pending.append(imported_path)
+                if imported_path in by_path:
+                    yield by_path[imported_path]
 
     def spec(self, fullname: str) -> ModuleSpec | None:
         """Return the import spec of a module of the folder, or None if the module does not exist."""
         base = self.folder.joinpath(*fullname[len(self.prefix) + 1 :].split("."))
-        for path, inside in ((base / "__init__.py", [str(base)]), (base.with_name(base.name + ".py"), None)):
+        for path, package_path in (
+            (base / "__init__.py", [str(base)]),
+            (base.with_name(base.name + ".py"), None),
+        ):
             if path.is_file():
                 loader: Any = _FileLoader(self, path)
                 return spec_from_file_location(
-                    fullname, path, loader=loader, submodule_search_locations=inside
+                    fullname, path, loader=loader, submodule_search_locations=package_path
                 )
         if not base.is_dir():
             return None
@@ -147,8 +150,8 @@ class Namespace:
         tree, code = _compiled(data, path)
         module.__dict__["__builtins__"] = self._builtins
         exec(code, module.__dict__)
-        depends = frozenset(self._imported(tree, path))
-        self.sources[module.__name__] = SourceFile(path, tree, digest(data), depends)
+        imported_paths = frozenset(self._imports_of(tree, path))
+        self.sources[module.__name__] = SourceFile(path, tree, digest(data), imported_paths)
 
     def _import(
         self,
@@ -169,14 +172,14 @@ class Namespace:
         """Return the folder where an `import` finds the module, or None if the module does not belong to this
         folder.
         """
-        top = name.partition(".")[0]
-        if top in FOREIGN or importer is None:
+        top_name = name.partition(".")[0]
+        if top_name in OUTSIDE_NAMES or importer is None:
             return None
-        beside = Path(importer).parent
-        candidates = (beside, self.folder / "src", self.folder)
-        return next((each for each in candidates if _has_module(each, top)), None)
+        importer_folder = Path(importer).parent
+        candidates = (importer_folder, self.folder / "src", self.folder)
+        return next((each for each in candidates if _has_module(each, top_name)), None)
 
-    def _imported(self, tree: ast.Module, path: Path) -> Iterator[Path]:
+    def _imports_of(self, tree: ast.Module, path: Path) -> Iterator[Path]:
         """Yield the files of the folder that are named in a file's import statements."""
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -197,15 +200,17 @@ class Namespace:
                 path for path in (folder.with_name(part + ".py"), folder / "__init__.py") if path.is_file()
             )
 
-    def _stale(self, outdated: Iterable[Path]) -> list[str]:
-        changed = {
+    def _outdated_modules(self, outdated: Iterable[Path]) -> list[str]:
+        changed_paths = {
             source.path for source in self.sources.values() if _digest_of(source.path) != source.digest
         }.union(outdated)
         while True:
-            importers = {each.path for each in self.sources.values() if each.depends & changed} - changed
+            importers = {
+                each.path for each in self.sources.values() if each.imported_paths & changed_paths
+            } - changed_paths
             if not importers:
-                return [name for name, source in self.sources.items() if source.path in changed]
-            changed |= importers
+                return [name for name, source in self.sources.items() if source.path in changed_paths]
+            changed_paths |= importers
 
 
 class _FileLoader:
@@ -246,8 +251,8 @@ def _package(name: str, folder: Path | None = None) -> ModuleType:
 
 
 def _has_module(folder: Path, name: str) -> bool:
-    inside = folder / name
-    return (folder / f"{name}.py").is_file() or (inside.is_dir() and any(inside.glob("*.py")))
+    subfolder = folder / name
+    return (folder / f"{name}.py").is_file() or (subfolder.is_dir() and any(subfolder.glob("*.py")))
 
 
 def _bind(name: str, module: ModuleType) -> None:

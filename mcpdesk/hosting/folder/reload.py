@@ -82,11 +82,11 @@ def apply(
         _replace(
             server.tools,
             with_required_tokens(tools, manifest.auth),
-            [*_of(loaded, "tool"), *refused, *clashes],
+            [*_unavailable_of(loaded, "tool"), *refused, *clashes],
         ),
-        _replace(server.resources, loaded.resources, _of(loaded, "resource")),
-        _replace(server.templates, loaded.templates, _of(loaded, "template")),
-        _replace(server.prompts, loaded.prompts, _of(loaded, "prompt")),
+        _replace(server.resources, loaded.resources, _unavailable_of(loaded, "resource")),
+        _replace(server.templates, loaded.templates, _unavailable_of(loaded, "template")),
+        _replace(server.prompts, loaded.prompts, _unavailable_of(loaded, "prompt")),
     ]
     return OfferChanges(
         added=tuple(name for each in changes for name in each.added),
@@ -98,27 +98,28 @@ def apply(
     )
 
 
-def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavailable]) -> OfferChanges:
+def _replace(registry: Registry[T], items: Iterable[T], unavailable: Iterable[Unavailable]) -> OfferChanges:
     """Replace the content of one registry. Clients are notified only if something differs."""
-    before = {name_of(item): item for item in registry}
-    refused_before = set(registry.unavailable)
-    registry.replace(items, refused)
-    after = {name_of(item): item for item in registry}
-    refused_now = set(registry.unavailable)
-    trouble = {each.name for each in refused_now}
-    news = [name for name, item in after.items() if before.get(name) != item]
+    old_items = {name_of(item): item for item in registry}
+    old_unavailable = set(registry.unavailable)
+    registry.replace(items, unavailable)
+    new_items = {name_of(item): item for item in registry}
+    new_unavailable = set(registry.unavailable)
+    unavailable_names = {each.name for each in new_unavailable}
+    differing_names = [name for name, item in new_items.items() if old_items.get(name) != item]
+    unchanged_names = new_items.keys() - unavailable_names - set(differing_names)
     return OfferChanges(
-        added=tuple(name for name in news if name not in before),
-        changed=tuple(name for name in news if name in before),
-        removed=tuple(name for name in before if name not in after and name not in trouble),
-        broken=tuple(sorted(each.name for each in refused_now - refused_before if not each.is_fit)),
-        repaired=tuple(sorted({each.name for each in refused_before} & (after.keys() - trouble - set(news)))),
+        added=tuple(name for name in differing_names if name not in old_items),
+        changed=tuple(name for name in differing_names if name in old_items),
+        removed=tuple(name for name in old_items if name not in new_items and name not in unavailable_names),
+        broken=tuple(sorted(each.name for each in new_unavailable - old_unavailable if not each.is_fit)),
+        repaired=tuple(sorted({each.name for each in old_unavailable} & unchanged_names)),
     )
 
 
-def _with_built_in(own: list[Tool], built_in: Iterable[Tool]) -> tuple[list[Tool], list[Unavailable]]:
-    by_name = {tool.name: tool for tool in own}
-    tools, clashes = list(own), []
+def _with_built_in(own_tools: list[Tool], built_in: Iterable[Tool]) -> tuple[list[Tool], list[Unavailable]]:
+    by_name = {tool.name: tool for tool in own_tools}
+    tools, clashes = list(own_tools), []
     for tool in built_in:
         if tool.name in by_name:
             source = by_name[tool.name].source
@@ -129,14 +130,14 @@ def _with_built_in(own: list[Tool], built_in: Iterable[Tool]) -> tuple[list[Tool
     return tools, clashes
 
 
-def _of(loaded: LoadedFolder, kind: str) -> list[Unavailable]:
-    return [each for its_kind, each in loaded.unavailable if its_kind == kind]
+def _unavailable_of(loaded: LoadedFolder, kind: str) -> list[Unavailable]:
+    return [item for item_kind, item in loaded.unavailable if item_kind == kind]
 
 
 def listed(names: Sequence[str]) -> str:
     """Return the first names, followed by the number of further names."""
-    more = len(names) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+    omitted_count = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {omitted_count} more" if omitted_count > 0 else "")
 
 
 DEBOUNCE_MS = 200
@@ -145,9 +146,7 @@ POLL_MS = 300
 STEP_MS = 100
 """Milliseconds between two reads of collected changes by the watcher's thread."""
 COLLECT_MS = 1_000
-"""After the operating system has announced changes, the watcher waits for them for at most this many
-milliseconds.
-"""
+"""Maximum time in milliseconds to collect changes after the operating system has announced them."""
 RETRY_S = 1.0
 """Seconds between two checks whether a removed folder exists again."""
 IGNORED_FOLDERS = frozenset(
@@ -199,7 +198,7 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
         poll_delay_ms=POLL_MS,
     )
     # The stream sets up the watch before it first waits. This callback runs when it waits.
-    first_change = asyncio.get_running_loop().call_soon(on_change, frozenset({folder}))
+    first_call = asyncio.get_running_loop().call_soon(on_change, frozenset({folder}))
     try:
         async for changes in stream:
             if (Change.deleted, str(folder)) in changes or not await asyncio.to_thread(folder.is_dir):
@@ -209,12 +208,12 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
             elif watcher is not None:
                 await watcher.wait_for_change()
                 try:
-                    await asyncio.to_thread(watcher.cover)
+                    await asyncio.to_thread(watcher.watch_subfolders)
                 except OSError:
                     watcher.close()
                     watcher = None
     finally:
-        first_change.cancel()
+        first_call.cancel()
         if watcher is not None:
             watcher.close()
 

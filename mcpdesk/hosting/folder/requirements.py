@@ -35,19 +35,19 @@ def requirement(text: str) -> Requirement:
         raise ValueError(f'{text!r} is not a requirement; write one like "httpx>=0.27"') from None
 
 
-def lack(texts: Iterable[str]) -> str:
+def missing_packages(texts: Iterable[str]) -> str:
     """Return a message about missing requirements, with the command that installs them, or "" if nothing is
     missing. Raises: ValueError for an invalid requirement.
     """
     requirements = [requirement(text) for text in texts]
-    missing = [str(each) for each in requirements if not _is_there(each)]
+    missing = [str(each) for each in requirements if not _is_installed(each)]
     if not missing:
         importlib.invalidate_caches()  # finds packages that were installed in the meantime
         return ""
     pip = ["uv", "pip", "install", "--python", sys.executable]
-    command = pip if shutil.which("uv") else [sys.executable, "-m", "pip", "install"]
-    what = "which are not installed" if len(missing) > 1 else "which is not installed"
-    return f"needs {', '.join(missing)}, {what}: run `{shlex.join([*command, *missing])}`, then save"
+    installer = pip if shutil.which("uv") else [sys.executable, "-m", "pip", "install"]
+    clause = "which are not installed" if len(missing) > 1 else "which is not installed"
+    return f"needs {', '.join(missing)}, {clause}: run `{shlex.join([*installer, *missing])}`, then save"
 
 
 def check_script(data: bytes, location: str) -> None:
@@ -61,7 +61,7 @@ def check_script(data: bytes, location: str) -> None:
     line = data.count(b"\n", 0, match.start()) + 1
     source = f"{location}:{line}"
     try:
-        missing = lack(script_requirements(data))
+        missing = missing_packages(script_requirements(data))
     except ValueError as error:
         raise RegistrationError(f"the `# /// script` block cannot be read: {error}", source) from None
     if missing:
@@ -80,7 +80,7 @@ def script_requirements(data: bytes) -> list[str]:
     return texts
 
 
-def _is_there(package: Requirement) -> bool:
+def _is_installed(package: Requirement) -> bool:
     if package.marker is not None and not package.marker.evaluate():
         return True
     try:

@@ -33,11 +33,11 @@ PLAIN_CONTEXT = "mcpdesk.server.calls.threads.sync_context"
 OWN_CONTEXTS = ("mcpdesk.server.calls.context", PLAIN_CONTEXT)
 OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
 """Packages whose `Context` type works only with their own servers."""
-INSTEAD = "use INPUT_SCHEMA and handler(args, context) instead"
-NOT_GIVEN = inspect.Parameter.empty
-UNFIT = re.compile(r"(.+) - at `\$\.?(.+)`", re.DOTALL)
+HANDLER_HINT = "use INPUT_SCHEMA and handler(args, context) instead"
+NO_DEFAULT = inspect.Parameter.empty
+VALUE_ERROR = re.compile(r"(.+) - at `\$\.?(.+)`", re.DOTALL)
 """Message of msgspec about a value, and the path of the value."""
-TOO_LARGE = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
+LARGE_INTEGER_ERROR = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
 """Message of msgspec about a whole number that does not fit into 64 bits. JSON allows such numbers."""
 
 
@@ -66,12 +66,16 @@ class CallSignature(Struct, frozen=True):
                 arguments, self.converter, strict=False, str_keys=True, dec_hook=from_json
             )
         except msgspec.ValidationError as error:
-            raise _unfit(str(error)) from error
-        bound = {name: getattr(converted, name) for name in arguments}
-        bound |= {name: make() for name, make in self.defaults.items() if name not in bound}
+            raise _bad_argument(str(error)) from error
+        keyword_arguments = {name: getattr(converted, name) for name in arguments}
+        keyword_arguments |= {
+            name: make_default()
+            for name, make_default in self.defaults.items()
+            if name not in keyword_arguments
+        }
         if self.context_name:
-            bound[self.context_name] = context
-        return bound
+            keyword_arguments[self.context_name] = context
+        return keyword_arguments
 
 
 def read_signature(function: Callable[..., Any], location: str, with_output: bool = True) -> CallSignature:
@@ -92,7 +96,7 @@ def read_signature(function: Callable[..., Any], location: str, with_output: boo
         "Arguments",
         [
             (name, hint)
-            if parameters[name].default is NOT_GIVEN
+            if parameters[name].default is NO_DEFAULT
             else (name, hint, msgspec.field(default=None))
             for name, hint in fields.items()
         ],
@@ -100,21 +104,23 @@ def read_signature(function: Callable[..., Any], location: str, with_output: boo
         forbid_unknown_fields=True,
     )
     schema = _input_schema(converter, fields, parameters, location)
-    for name, make in defaults.items():
-        schema["properties"][name] |= _default(make())
+    for name, make_default in defaults.items():
+        schema["properties"][name] |= _default(make_default())
     output = _output_schema(hints.get("return", Any), location) if with_output else None
-    takes_json = not defaults and all(_plain(hint) in (str, bool) for hint in fields.values())
+    takes_json = not defaults and all(_without_metadata(hint) in (str, bool) for hint in fields.values())
     return CallSignature(doc, schema, output, context_name, converter, takes_json, defaults)
 
 
-def _unfit(complaint: str) -> BadArgument:
+def _bad_argument(complaint: str) -> BadArgument:
     """Return the error for an argument that fits its schema but that msgspec rejects."""
-    match = UNFIT.fullmatch(complaint)
+    match = VALUE_ERROR.fullmatch(complaint)
     reason, location = (complaint, "arguments") if match is None else match.groups()
-    return BadArgument(location, "must be a whole number of 64 bits" if TOO_LARGE.match(reason) else reason)
+    return BadArgument(
+        location, "must be a whole number of 64 bits" if LARGE_INTEGER_ERROR.match(reason) else reason
+    )
 
 
-def _plain(hint: Any) -> Any:
+def _without_metadata(hint: Any) -> Any:
     """Return a hint without its `Annotated` metadata."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
@@ -122,11 +128,11 @@ def _plain(hint: Any) -> Any:
 def _hints(function: Callable[..., Any], location: str) -> dict[str, Any]:
     from mcpdesk.server.calls.context import Context
 
-    known = getattr(function, "__globals__", {})
+    module_globals = getattr(function, "__globals__", {})
     # Some authors import Context only for the type checker, so the name may be unknown at run time.
-    extra = {name: Context for name in ("Context", "SyncContext") if name not in known}
+    extra_names = {name: Context for name in ("Context", "SyncContext") if name not in module_globals}
     try:
-        return get_type_hints(function, localns=extra, include_extras=True)
+        return get_type_hints(function, localns=extra_names, include_extras=True)
     except NameError as error:
         raise RegistrationError(f"a type hint cannot be read: {error}", location) from error
     except (TypeError, SyntaxError) as error:
@@ -147,16 +153,19 @@ def _context_name(
     """
     for name in parameters:
         hint = hints.get(name)
-        for each in (hint, *get_args(hint)):
-            kind = get_origin(each) or each
-            module = str(getattr(kind, "__module__", ""))
+        for type_part in (hint, *get_args(hint)):
+            annotated_type = get_origin(type_part) or type_part
+            module = str(getattr(annotated_type, "__module__", ""))
             if module == PLAIN_CONTEXT and inspect.iscoroutinefunction(function):
                 message = f"{function.__name__} is async: its context is a Context, not a SyncContext"
                 raise RegistrationError(f"{message}; use `from mcpdesk import Context`", location)
             if module in OWN_CONTEXTS:
                 return name
             package = module.partition(".")[0]
-            if package in OTHER_FRAMEWORKS and getattr(kind, "__name__", "").partition("[")[0] == "Context":
+            if (
+                package in OTHER_FRAMEWORKS
+                and getattr(annotated_type, "__name__", "").partition("[")[0] == "Context"
+            ):
                 message = f"parameter {name} is a Context of {package}, which mcpdesk cannot provide"
                 raise RegistrationError(f"{message}; use `from mcpdesk import Context`", location)
     unhinted = (name for name in CONTEXT_NAMES if name in parameters and hints.get(name, Any) is Any)
@@ -173,11 +182,11 @@ def _field_defaults(
     factories: dict[str, Callable[[], Any]] = {}
     for name, parameter in parameters.items():
         values = [parameter.default, *split(hints.get(name))[1]]
-        if values[0] is not NOT_GIVEN and not is_field(values[0]):
+        if values[0] is not NO_DEFAULT and not is_field(values[0]):
             continue
-        makers = (field_default(each) for each in values if is_field(each))
-        if (make := next((each for each in makers if each is not None), None)) is not None:
-            factories[name] = make
+        default_makers = (field_default(each) for each in values if is_field(each))
+        if (make_default := next((each for each in default_makers if each is not None), None)) is not None:
+            factories[name] = make_default
     return factories
 
 
@@ -191,11 +200,11 @@ def _field(
     applies the one in `Field(...)`.
     """
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-        raise RegistrationError(f"parameter {parameter} cannot be given by name; {INSTEAD}", location)
+        raise RegistrationError(f"parameter {parameter} cannot be given by name; {HANDLER_HINT}", location)
     hint = hints.get(parameter.name, Any)
     if is_field(parameter.default):
         hint = Annotated[hint, parameter.default]
-        parameter = parameter.replace(default=None if has_field_default else NOT_GIVEN)
+        parameter = parameter.replace(default=None if has_field_default else NO_DEFAULT)
     elif has_field_default:
         parameter = parameter.replace(default=None)
     elif hint is Any and type(parameter.default) in (str, int, float, bool):
@@ -217,16 +226,16 @@ def _input_schema(
     try:
         schema = schema_of(converter)
     except HintError as error:
-        raise RegistrationError(f"{_culprit(fields, error)}; {INSTEAD}", location) from error
+        raise RegistrationError(f"{_schema_problem(fields, error)}; {HANDLER_HINT}", location) from error
     properties: dict[str, Any] = schema.get("properties", {})
     for name, parameter in parameters.items():
         properties[name].pop("default", None)
-        if parameter.default is not NOT_GIVEN and parameter.default is not None:
+        if parameter.default is not NO_DEFAULT and parameter.default is not None:
             properties[name] |= _default(parameter.default)
     return schema
 
 
-def _culprit(fields: Mapping[str, Any], error: HintError) -> str:
+def _schema_problem(fields: Mapping[str, Any], error: HintError) -> str:
     for name, hint in fields.items():
         try:
             schema_of(hint)

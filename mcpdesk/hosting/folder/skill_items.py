@@ -28,11 +28,11 @@ MAX_NAMED_SKILLS = 50
 MAX_DESCRIPTION_LENGTH = 200
 """Maximum length in characters of a skill's description in the description of InvokeSkill."""
 
-Found = list[tuple[Path, os.stat_result]]
+SkillFiles = list[tuple[Path, os.stat_result]]
 """Files of one skill with their status. SKILL.md is first."""
 
 
-class SkillShelf(Struct, frozen=True):
+class SkillSet(Struct, frozen=True):
     """Skills found in some folders. All except `broken` can be invoked. Clients can list `entries`."""
 
     resources: dict[str, tuple[Resource, ...]]
@@ -45,7 +45,7 @@ class SkillShelf(Struct, frozen=True):
     unpublished: tuple[Unavailable, ...]
     """Skills that can be invoked but not listed, with reasons."""
 
-    def described(self, tool: Tool) -> Tool:
+    def with_names(self, tool: Tool) -> Tool:
         """Return the tool InvokeSkill with the names of the skills in its description."""
         names = sorted(self.descriptions)
         lines = [_line(name, self.descriptions[name]) for name in names[:MAX_NAMED_SKILLS]]
@@ -65,13 +65,13 @@ class SkillShelf(Struct, frozen=True):
         return [resource for entry in self.entries for resource in self.resources[entry.name]]
 
 
-def read_skills(bases: Sequence[Path]) -> SkillShelf:
+def read_skills(bases: Sequence[Path]) -> SkillSet:
     """Read the skills in some folders. If two have the same name, the one in the earlier folder is used."""
     folders: dict[str, Path] = {}
     for base in bases:
         for folder in skills_below(base):
             folders.setdefault(folder.name, folder)
-    shelf = SkillShelf({}, {}, {}, (), ())
+    skills = SkillSet({}, {}, {}, (), ())
     entries: list[SkillEntry] = []
     unpublished: list[Unavailable] = []
     for name, folder in folders.items():
@@ -80,21 +80,21 @@ def read_skills(bases: Sequence[Path]) -> SkillShelf:
             files = list(files_of(folder))
             resources = _resources(folder, files)
         except RegistrationError as error:
-            shelf.broken[name] = Unavailable(f"skill {name}", error.message, error.source or source)
+            skills.broken[name] = Unavailable(f"skill {name}", error.message, error.source or source)
             continue
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
-            shelf.broken[name] = Unavailable(f"skill {name}", reason, source)
+            skills.broken[name] = Unavailable(f"skill {name}", reason, source)
             continue
-        shelf.resources[name] = resources
-        shelf.descriptions[name] = resources[0].description
+        skills.resources[name] = resources
+        skills.descriptions[name] = resources[0].description
         try:
             entries.append(_entry(folder, files, source))
         except RegistrationError as error:
             unpublished.append(Unavailable(name, error.message, error.source or source))
         except OSError as error:
             unpublished.append(Unavailable(name, f"cannot be read: {error.strerror}", source))
-    return replace(shelf, entries=tuple(entries), unpublished=tuple(unpublished))
+    return replace(skills, entries=tuple(entries), unpublished=tuple(unpublished))
 
 
 def _line(name: str, description: str) -> str:
@@ -105,7 +105,7 @@ def _line(name: str, description: str) -> str:
     return f"- {name}: {cut_text}" if cut_text else f"- {name}"
 
 
-def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
+def _entry(folder: Path, files: SkillFiles, source: str) -> SkillEntry:
     """Return the list entry of a skill.
 
     Raises: RegistrationError if the skill cannot be published; OSError.
@@ -123,7 +123,7 @@ def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
         raise RegistrationError("it must be UTF-8 text", source) from None
     if fault := skill_entries.header_fault(folder.name, fields):
         raise RegistrationError(fault, f"{source}:1")
-    listed = tuple(
+    listed_files = tuple(
         ListedFile(
             uri_of(folder.name, path.relative_to(folder).as_posix()),
             _digest_of(path, status.st_size, status.st_mtime_ns),
@@ -133,11 +133,11 @@ def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
     )
     description: str = fields["description"]
     return SkillEntry(
-        uri=listed[0].uri,
+        uri=listed_files[0].uri,
         name=folder.name,
         description=description,
         frontmatter=fields,
-        files=listed,
+        files=listed_files,
         source=f"{source}:1",
     )
 
@@ -148,7 +148,7 @@ def _digest_of(path: Path, _size: int, _mtime_ns: int) -> str:
     return skill_entries.digest_of(path.read_bytes())
 
 
-def _resources(folder: Path, files: Found) -> tuple[Resource, ...]:
+def _resources(folder: Path, files: SkillFiles) -> tuple[Resource, ...]:
     root = folder.resolve()
     return tuple(_resource(path, status, folder, root) for path, status in files)
 
@@ -156,7 +156,7 @@ def _resources(folder: Path, files: Found) -> tuple[Resource, ...]:
 def _resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> Resource:
     location = path.relative_to(folder).as_posix()
     source = f"skills/{folder.name}/{location}"
-    head = _head(path, source) if location == SKILL and status.st_size <= SKILL_BYTES else {}
+    head = _header_fields(path, source) if location == SKILL and status.st_size <= SKILL_BYTES else {}
     mime_type = mime_type_of(path)
     stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
     return Resource(
@@ -173,18 +173,18 @@ def _resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> R
 
 
 def _reader(path: Path, root: Path, mime_type: str) -> Reader:
-    def contents() -> str | bytes:
+    def read_content() -> str | bytes:
         if not path.resolve().is_relative_to(root):
             raise PermissionError(f"{path.name} leaves the folder of its skill")
-        return _exact(path.read_bytes(), mime_type)
+        return _lossless_content(path.read_bytes(), mime_type)
 
     async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes:
-        return await asyncio.to_thread(contents)
+        return await asyncio.to_thread(read_content)
 
     return read
 
 
-def _exact(data: bytes, mime_type: str) -> str | bytes:
+def _lossless_content(data: bytes, mime_type: str) -> str | bytes:
     """Return a file as text if encoding the text restores the same bytes, else as bytes.
 
     Clients check a digest of the bytes.
@@ -197,7 +197,7 @@ def _exact(data: bytes, mime_type: str) -> str | bytes:
         return data
 
 
-def _head(path: Path, location: str) -> dict[str, str]:
+def _header_fields(path: Path, location: str) -> dict[str, str]:
     """Return title and description of a skill.
 
     Raises: RegistrationError for invalid front matter; OSError.

@@ -22,7 +22,7 @@ from mcpdesk.jobs.schedule import SerialQueue, call_soon_safely
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.pipe import stop_accepting
 
-WROTE = b"w"
+WRITE_SIGNAL = b"w"
 """Byte that a process sends after it has changed the state files."""
 MAX_UNREAD_BYTES = 4_096
 """Maximum number of unread bytes for each peer. More bytes are not sent, because one unread byte already
@@ -75,7 +75,7 @@ class StatePeers:
         """Notify the other processes that this process has changed the files."""
         for peer in self._peers:
             if peer.transport.get_write_buffer_size() < MAX_UNREAD_BYTES:
-                peer.write(WROTE)
+                peer.write(WRITE_SIGNAL)
 
     async def close(self) -> None:
         """Disconnect from the other processes."""
@@ -147,7 +147,7 @@ class FolderPeers:
         self._state = state
         self._peers: dict[str, StatePeers] = {}
         self._reload_queue = SerialQueue(HostedFolder.reload_state)
-        self._is_over = False
+        self._is_closed = False
 
     def pids(self, name: str) -> set[int]:
         """Return the ids of the other processes that use the state files of a server."""
@@ -180,12 +180,12 @@ class FolderPeers:
 
     async def close(self) -> None:
         """Disconnect from all processes, and stop reading."""
-        self._is_over = True
+        self._is_closed = True
         await self._reload_queue.close()
         await asyncio.gather(*map(self.leave, list(self._peers)))
 
     def _on_presence(self, name: str, folder: Path, pid: int, is_present: bool) -> None:
-        if self._is_over:
+        if self._is_closed:
             return
         if not is_present:
             message = f"process {pid} no longer uses the state files of {folder}"

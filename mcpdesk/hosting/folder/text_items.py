@@ -101,7 +101,7 @@ def _annotations(fields: dict[str, Any], location: str) -> dict[str, Any]:
 
 
 def _reader(path: Path, folder: Path, mime_type: str) -> Callable[..., Any]:
-    def contents() -> str | bytes | None:
+    def read_content() -> str | bytes | None:
         """Return the content, or None if the file was deleted or now leads out of the folder."""
         if reason := why_unreadable(path, folder):
             _log.warning("%s %s", path.name, reason)
@@ -110,7 +110,7 @@ def _reader(path: Path, folder: Path, mime_type: str) -> Callable[..., Any]:
         return content if isinstance(content, bytes) else _document(path, content, path.name).body
 
     async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes | None:
-        return await asyncio.to_thread(contents)
+        return await asyncio.to_thread(read_content)
 
     return read
 
@@ -122,19 +122,19 @@ def _document(path: Path, text: str, location: str) -> TextDocument:
 def _prompt(document: TextDocument, name: str, location: str, remarks: list[str]) -> Prompt:
     fields = document.fields
     name = text_of(fields, "name", location) or name
-    used = list(dict.fromkeys(PLACEHOLDER.findall(document.body)))
+    placeholders = list(dict.fromkeys(PLACEHOLDER.findall(document.body)))
     if "arguments" in fields:
         arguments = tuple(_arguments(fields["arguments"], location))
     else:
-        arguments = tuple(PromptArgument(each, required=True) for each in used)
-    _remark(document, name, location, used, arguments, remarks)
+        arguments = tuple(PromptArgument(each, required=True) for each in placeholders)
+    _add_remarks(document, name, location, placeholders, arguments, remarks)
 
-    async def render(given: dict[str, str], _context: Context) -> str:
-        check_arguments(name, arguments, given)
-        values = {each.name: "" for each in arguments} | given
+    async def render(argument_values: dict[str, str], _context: Context) -> str:
+        check_arguments(name, arguments, argument_values)
+        values = {each.name: "" for each in arguments} | argument_values
         return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), document.body).strip()
 
-    mark = digest(document.body.encode())
+    fingerprint = digest(document.body.encode())
     return Prompt(
         name=name,
         renderer=render,
@@ -143,7 +143,7 @@ def _prompt(document: TextDocument, name: str, location: str, remarks: list[str]
         arguments=arguments,
         completers=_choices(fields.get("arguments", ()), location),
         source=f"{location}:1",
-        fingerprint=mark,
+        fingerprint=fingerprint,
     )
 
 
@@ -178,36 +178,36 @@ def _argument(value: Any, location: str) -> PromptArgument:
 
 def _choices(value: Any, location: str) -> dict[str, Completer]:
     """Return a completer for each argument for which the front matter lists the values."""
-    chosen: dict[str, Completer] = {}
+    completers: dict[str, Completer] = {}
     for argument in value:
         choices = argument.get("choices") if isinstance(argument, dict) else None
         if choices is None:
             continue
         if not isinstance(choices, list) or not all(isinstance(each, str) for each in choices):
             raise RegistrationError("choices of an argument must be a list of texts", f"{location}:1")
-        chosen[text_of(argument, "name", location)] = choice_completer(choices)
-    return chosen
+        completers[text_of(argument, "name", location)] = choice_completer(choices)
+    return completers
 
 
-def _remark(
+def _add_remarks(
     document: TextDocument,
     name: str,
     location: str,
-    used: list[str],
+    placeholders: list[str],
     arguments: tuple[PromptArgument, ...],
     remarks: list[str],
 ) -> None:
     """Add remarks about unknown arguments and misspelt keys."""
     import difflib
 
-    declared = [each.name for each in arguments]
-    for each in used:
-        if each not in declared:
-            remarks.append(f"{location}: {{{{{each}}}}} is not an argument of {name} and stays unchanged")
+    declared_names = [item.name for item in arguments]
+    for item in placeholders:
+        if item not in declared_names:
+            remarks.append(f"{location}: {{{{{item}}}}} is not an argument of {name} and stays unchanged")
     for key in document.fields:
-        near = difflib.get_close_matches(key, PROMPT_KEYS, n=1) if key not in PROMPT_KEYS else []
-        if near:
-            remarks.append(f"{location}: unknown key {key!r} in the front matter; did you mean {near[0]}?")
+        matches = difflib.get_close_matches(key, PROMPT_KEYS, n=1) if key not in PROMPT_KEYS else []
+        if matches:
+            remarks.append(f"{location}: unknown key {key!r} in the front matter; did you mean {matches[0]}?")
 
 
 def _uri(name: str) -> str:
@@ -218,9 +218,9 @@ def mime_type_of(path: Path, data: bytes = b"", text: str | None = None) -> str:
     """Guess the media type of a file from its name, or else from its content."""
     import mimetypes
 
-    known = MIME_TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
-    if known:
-        return known
+    mime_type = MIME_TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
+    if mime_type:
+        return mime_type
     return "text/plain" if text is not None or not data else "application/octet-stream"
 
 

@@ -43,7 +43,7 @@ class StoredJobs:
             self._journal.notify(f"{name}: {error}", Severity.ERROR, "logs")
 
     def start(self) -> None:
-        """Begin regular work when the core serves clients. Jobs in a file need none."""
+        """Begin regular work when the core serves clients. Jobs in a file need no such work."""
 
     async def forget(self, name: str) -> None:
         """Close the job records of a server that is removed."""

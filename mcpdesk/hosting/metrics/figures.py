@@ -39,25 +39,25 @@ Labels = dict[str, str]
 def traffic_figures(
     index: Index, endpoints: Sequence[HostedEndpoint], upstreams: Mapping[str, Upstream]
 ) -> list[Figure]:
-    """Return metrics per tool. Calls of tools that are not offered now are counted together.
+    """Return metrics per tool. Calls of tools that are not offered now are core_figures together.
 
-    Counts frames that were not counted yet. Call it on a worker thread.
+    Counts frames that were not core_figures yet. Call it on a worker thread.
     """
-    offered = {(one.name, tool) for one in endpoints for tool in one.server.tools.items}
+    offered_tools = {(endpoint.name, tool) for endpoint in endpoints for tool in endpoint.server.tools.items}
     for server, upstream in upstreams.items():
-        offered |= {(server, offer.name) for offer in upstream.status.offers if offer.kind == "tool"}
-    until = monotonic() + MAX_COUNT_S
-    while index.catch_up(SLICE_S) and monotonic() < until:
+        offered_tools |= {(server, offer.name) for offer in upstream.status.offers if offer.kind == "tool"}
+    deadline = monotonic() + MAX_COUNT_S
+    while index.catch_up(SLICE_S) and monotonic() < deadline:
         sleep(SLICE_PAUSE_S)
     statistics = index.statistics
     tools: dict[tuple[str, str], CallTally] = {}
     for (server, name), tally in statistics.sums(Subject.TOOL).items():
         if name in CALLS:
             continue
-        key = (server, name if (server, name) in offered else OTHER)
+        key = (server, name if (server, name) in offered_tools else OTHER)
         tools.setdefault(key, CallTally(statistics.times)).join(tally)
     labelled = [({"server": server, "tool": name}, tally) for (server, name), tally in tools.items()]
-    definitions = {key: tokens for key, tokens in statistics.definitions().items() if key in offered}
+    definitions = {key: tokens for key, tokens in statistics.definitions().items() if key in offered_tools}
     calls = [(key, tally) for key, tally in statistics.sums(Subject.METHOD).items() if key[1] in CALLS]
     figures: tuple[tuple[str, FigureKind, str, Iterable[Sample]], ...] = (
         (
@@ -109,7 +109,7 @@ def traffic_figures(
         (
             "uncounted_frames_total",
             "counter",
-            "Frames that were deleted before metrics such as calls_total counted them.",
+            "Frames that were deleted before metrics such as calls_total core_figures them.",
             [Sample(index.missing_frames)],
         ),
     )
@@ -141,26 +141,28 @@ LATEST_PEERS = 256
 
 
 def with_traffic(
-    known: Sequence[Figure],
+    core_figures: Sequence[Figure],
     index: Index,
     endpoints: Sequence[HostedEndpoint],
     upstreams: Mapping[str, Upstream],
 ) -> list[Figure]:
-    """Return the metrics of `known` and of the traffic. Metrics of the listeners are not included.
+    """Return the metrics of `core_figures` and of the traffic. Metrics of the listeners are not included.
 
     Counting takes time, so call it on a worker thread.
     """
     traffic = traffic_figures(index, endpoints, upstreams)
-    return joined([*known, *traffic], upstream_figures(index.statistics, upstreams) if upstreams else [])
+    return joined(
+        [*core_figures, *traffic], upstream_figures(index.statistics, upstreams) if upstreams else []
+    )
 
 
-def counted(
+def core_figures(
     recording: Recording, services: Services, endpoints: Sequence[HostedEndpoint], uptime_s: float
 ) -> list[Figure]:
     """Return the metrics that are available without counting frames. Call it on the core's loop."""
-    own = (question for question in services.inbox.questions() if not question.core)
-    waiting = sum(question.state is QuestionState.WAITING for question in own)
-    single: list[tuple[str, str, float]] = [
+    own_questions = (question for question in services.inbox.questions() if not question.core)
+    waiting_count = sum(question.state is QuestionState.WAITING for question in own_questions)
+    values: list[tuple[str, str, float]] = [
         ("uptime_seconds", "Seconds since the start of the process.", uptime_s),
         ("frames_total", "Recorded frames.", recording.frames),
         ("frame_bytes_total", "Bytes of recorded frames.", recording.encoded_bytes),
@@ -184,7 +186,7 @@ def counted(
             "Bytes of capture files that were removed because of the limits for captures.",
             recording.removed_bytes,
         ),
-        ("questions_waiting", "Questions that wait for a person.", waiting),
+        ("questions_waiting", "Questions that wait for a person.", waiting_count),
         (
             "answered_rounds_dropped_total",
             "Answered rounds (revision 2026-07-28) and their results that were deleted to limit memory.",
@@ -200,7 +202,7 @@ def counted(
         ),
         *(
             Figure(name, "counter" if name.endswith("_total") else "gauge", help, [Sample(value)])
-            for name, help, value in single
+            for name, help, value in values
         ),
         *(
             Figure(name, kind, help, [each for endpoint in endpoints for each in samples(endpoint)])
@@ -211,9 +213,9 @@ def counted(
 
 
 def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
-    tasks = Counter(map(_state, services.jobs.snapshot()))
-    states = (one.server.hosted for one in endpoints)
-    programs = Counter(
+    job_counts = Counter(map(_state, services.jobs.snapshot()))
+    states = (endpoint.server.hosted for endpoint in endpoints)
+    program_counts = Counter(
         program.state
         for state in states
         if state is not None and state.has_created("programs")
@@ -224,8 +226,11 @@ def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
         "gauge",
         "Calls that run after their request ended (kind call), and background programs (kind program).",
         [
-            *(Sample(tasks[state], {"kind": "call", "state": state}) for state in (QUEUED, *TaskStatus)),
-            *(Sample(programs[state], {"kind": "program", "state": state.value}) for state in ProgramState),
+            *(Sample(job_counts[state], {"kind": "call", "state": state}) for state in (QUEUED, *TaskStatus)),
+            *(
+                Sample(program_counts[state], {"kind": "program", "state": state.value})
+                for state in ProgramState
+            ),
         ],
     )
 
@@ -261,8 +266,8 @@ def _running(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 
 def _errors(endpoint: HostedEndpoint) -> Iterator[Sample]:
-    now = sum(each.conversation.errors for each in endpoint.dialogues.values())
-    yield Sample(endpoint.past_calls.errors + now, {"server": endpoint.name})
+    current_errors = sum(each.conversation.errors for each in endpoint.dialogues.values())
+    yield Sample(endpoint.past_calls.errors + current_errors, {"server": endpoint.name})
 
 
 def _outcomes(endpoint: HostedEndpoint) -> Iterator[Sample]:
@@ -282,21 +287,21 @@ def _tool_durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 
 def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
-    known = [each.conversation.latency for each in endpoint.dialogues.values()]
-    latencies = [latency for latency in known if latency is not None]
-    name = {"server": endpoint.name}
-    together = sorted(
+    optional_latencies = [each.conversation.latency for each in endpoint.dialogues.values()]
+    latencies = [latency for latency in optional_latencies if latency is not None]
+    labels = {"server": endpoint.name}
+    durations = sorted(
         [
             *endpoint.past_calls.latency,
-            *(one for each in islice(reversed(latencies), LATEST_PEERS) for one in each),
+            *(latency for each in islice(reversed(latencies), LATEST_PEERS) for latency in each),
         ]
     )
     for share in QUANTILES:
-        if (value := quantile(together, share)) is not None:
-            yield Sample(value, {**name, "quantile": str(share)})
+        if (value := quantile(durations, share)) is not None:
+            yield Sample(value, {**labels, "quantile": str(share)})
     totals = (endpoint.past_calls.latency, *latencies)
-    yield Sample(sum(each.total_s for each in totals), name, "_sum")
-    yield Sample(sum(each.count for each in totals), name, "_count")
+    yield Sample(sum(each.total_s for each in totals), labels, "_sum")
+    yield Sample(sum(each.count for each in totals), labels, "_count")
 
 
 _SERVER_METRICS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterator[Sample]]], ...] = (

@@ -50,34 +50,38 @@ def upstream_figures(statistics: CallStatistics, upstreams: Mapping[str, Upstrea
         ("items", "gauge", [each for upstream in upstreams.values() for each in _items(upstream)]),
         ("calls_in_flight", "gauge", [Sample(running[name], {"server": name}) for name in upstreams]),
         ("errors_total", "counter", [Sample(errors[name], {"server": name}) for name in upstreams]),
-        ("tool_calls_total", "counter", [each for key, it in tools.items() for each in _outcomes(key, it)]),
+        (
+            "tool_calls_total",
+            "counter",
+            [each for key, tally in tools.items() for each in _outcomes(key, tally)],
+        ),
         (
             "tool_call_duration_seconds",
             "histogram",
-            [each for key, it in tools.items() for each in _histogram(key, it)],
+            [each for key, tally in tools.items() for each in _histogram(key, tally)],
         ),
         (
             "call_duration_seconds",
             "summary",
-            [each for name, it in servers.items() for each in _summary(name, it)],
+            [each for name, tally in servers.items() for each in _summary(name, tally)],
         ),
     )
     return [Figure(name, kind, "", samples) for name, kind, samples in figures]
 
 
-def joined(known: list[Figure], more: list[Figure]) -> list[Figure]:
+def joined(figures: list[Figure], added_figures: list[Figure]) -> list[Figure]:
     """Combine two lists of metrics.
 
     If both have a metric, its samples are joined under the first help text.
     """
-    added = {figure.name: figure for figure in more}
-    tallies = [
-        Figure(each.name, each.kind, each.help, [*each.samples, *added.pop(each.name).samples])
-        if each.name in added
+    added_by_name = {figure.name: figure for figure in added_figures}
+    merged_figures = [
+        Figure(each.name, each.kind, each.help, [*each.samples, *added_by_name.pop(each.name).samples])
+        if each.name in added_by_name
         else each
-        for each in known
+        for each in figures
     ]
-    return [*tallies, *added.values()]
+    return [*merged_figures, *added_by_name.values()]
 
 
 def _items(upstream: Upstream) -> Iterator[Sample]:
