@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from mcpdesk.auth.operator import Operator
+    from mcpdesk.client.targets import Target
     from mcpdesk.client.transport import ClientTransport
     from mcpdesk.hosting.folder.file_items import FileItems
     from mcpdesk.hosting.folder.manifest import Manifest
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.relay import RelayTraffic
     from mcpdesk.tui.action import Action
     from mcpdesk.tui.widgets.part_line import LinePart
+    from mcpdesk.upstream.target_transport import Reach
 
 
 class FeatureCommand(Struct, frozen=True):
@@ -120,6 +122,10 @@ class OpenConnection(NamedTuple):
     """Folder that the process hosts, or None for any other server."""
     transport: Callable[[], ClientTransport]
     """Function that returns a transport to the server for one client. Not for a folder. Raises: DeskUserError
+    if the process has ended.
+    """
+    opened: Callable[[], tuple[Target, Reach]]
+    """Function that returns the server, and the options for a second connection to it. Raises: DeskUserError
     if the process has ended.
     """
 
@@ -368,11 +374,13 @@ class Feature:
         """
         return None
 
-    def open_connection(self, target: str, *, has_options: bool) -> OpenConnection | None:
+    def open_connection(
+        self, target: str, *, has_options: bool, is_name: bool = False
+    ) -> OpenConnection | None:
         """Return the open connection that a command uses for a target, or None.
 
-        `target` is its name or the same server. `has_options` is True if the command has options for a new
-        connection. Raises: DeskUserError if the connection cannot be used.
+        `target` is its name or the same server; with `is_name`, only its name. `has_options` is True if the
+        command has options for a new connection. Raises: DeskUserError if the connection cannot be used.
         """
         return None
 

@@ -23,9 +23,8 @@ from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, print_message
 from mcpdesk.cli.reach import (
     ProgramLines,
     RemarkLines,
-    agreement,
-    ask_input,
     can_ask,
+    find_server,
     kept_transport,
     needless_token,
     open_connection,
@@ -35,7 +34,7 @@ from mcpdesk.cli.reach import (
 )
 from mcpdesk.client.flows import CallObserver
 from mcpdesk.client.hints import hint
-from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_target
+from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget
 from mcpdesk.connect import blocking, connect
 from mcpdesk.connect.connecting import open_within
 from mcpdesk.errors import (
@@ -116,7 +115,7 @@ def client(
         settings = effective_settings({}, os.environ, kept.folder).settings
         transport, reach = kept_transport(kept, reach)
         return _connected(transport, reach, settings, watches, connect_s, lists, kept.folder)
-    located = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
+    located = find_server(target, reach)
     if not isinstance(located, FolderTarget):
         from mcpdesk.settings import resolve
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 from msgspec.structs import replace
 
-from mcpdesk.cli.reach import ask_input, reach_options, server_folder
+from mcpdesk.cli.reach import ask_input, find_server, reach_options, server_folder
 from mcpdesk.client.configs.client_places import is_client_server
 from mcpdesk.client.configs.program_names import plain_name, program_name
 from mcpdesk.client.oauth.login_options import NO_OPTIONS
@@ -25,7 +25,6 @@ from mcpdesk.client.targets import (
     UrlTarget,
     command_text,
     configured_targets,
-    find_target,
 )
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import Settings
@@ -209,7 +208,7 @@ def _named(
     if is_config_file(text):
         yield from configured_targets(Path(text).expanduser(), os.environ, ask, agree)
         return
-    target = find_target(text, os.environ, ask, agree, reach.packages)
+    target = find_server(text, reach, ask, agree)
     if isinstance(target, FolderTarget):
         target = FolderTarget(server_folder(text))
     name = server_name(text, target)

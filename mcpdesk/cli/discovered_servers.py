@@ -73,7 +73,7 @@ def server_facts(entry: FoundServer, is_trusted: bool) -> dict[str, Any]:
         "client": entry.client,
         "name": entry.server.name,
         "scope": entry.scope,
-        "file": str(entry.path),
+        "file": "" if entry.connection else str(entry.path),
         "project": entry.server.project,
         "transport": entry.transport,
         "address": "" if entry.server.problem else entry.address,

@@ -12,10 +12,8 @@ import click
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.printing import CANNOT_CONNECT, print_message, print_text
-from mcpdesk.cli.reach import account_name, agreement, ask_input, given_login, login_flags
-from mcpdesk.client.config_files import is_config_file
-from mcpdesk.client.configs.client_places import is_client_server
-from mcpdesk.client.targets import UrlTarget, client_hint, find_target, split_target
+from mcpdesk.cli.reach import account_name, find_server, given_login, login_flags, named_connection
+from mcpdesk.client.targets import FolderTarget, UrlTarget
 from mcpdesk.errors import AuthorizationError, CallError, DeskUserError
 from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach, login_options
@@ -127,20 +125,16 @@ def logout_command(target: str, account: str, trust: bool) -> None:
 
 
 def server_at(target: str, reach: Reach) -> UrlTarget:
-    """Return the URL that a target names, with the options of its entry. Raises: DeskUserError for any other
-    server, because only a URL has a login.
+    """Return the URL that a target names, with the options of its entry, or of its open connection.
+
+    Raises: DeskUserError for any other server, because only a URL has a login.
     """
-    if "://" not in target and not is_client_server(target) and not _is_in_file(target):
-        hint = client_hint(target) or "Name a URL, or a server of a client such as cursor:github."
-        raise DeskUserError(f"{target[:200]!r} is not a URL.", hint)
-    resolved = find_target(target, os.environ, ask_input, agreement(reach))
-    if not isinstance(resolved, UrlTarget):
-        raise DeskUserError(f"{target} is a program, which needs no login.", "Name a server with a URL.")
-    return resolved
-
-
-def _is_in_file(target: str) -> bool:
-    return is_config_file(str(split_target(target)[0]))
+    kept = named_connection(target, Reach())  # the options of a login also apply to its server
+    resolved = find_server(target, reach) if kept is None else kept.opened()[0]
+    if isinstance(resolved, UrlTarget):
+        return resolved
+    kind = "server folder" if isinstance(resolved, FolderTarget) else "program"
+    raise DeskUserError(f"{target} is a {kind}, which needs no login.", "Name a server with a URL.")
 
 
 def token_store(account: str) -> StoredGrants:

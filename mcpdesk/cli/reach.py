@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from mcpdesk.client.child_process import ProgramEnded
     from mcpdesk.client.config_files import ConfigFile
     from mcpdesk.client.configs.servers import InputVariable
+    from mcpdesk.client.targets import CommandTarget, Target
     from mcpdesk.client.transport import ClientTransport
     from mcpdesk.client.trust import Agree
     from mcpdesk.client.untrusted_file import UntrustedFile
@@ -343,26 +345,86 @@ class ProgramLines:
                 print_message(line)
 
 
-def open_connection(target: str, reach: Reach) -> OpenConnection | None:
-    """Return the open connection that has this name or this server, or None.
+def open_connection(target: str, reach: Reach, *, is_name: bool = False) -> OpenConnection | None:
+    """Return the open connection that has this name or this server, or None. With `is_name`, only the name is
+    looked up.
 
     Raises: DeskUserError if the options cannot be used with it.
     """
     is_folder = os.path.isdir(target)  # each client of a folder has a mode and a token of its own
     has_options = reach.is_remote or (not is_folder and (bool(reach.mode) or reach.token is not None))
-    found = (
-        feature.open_connection(target, has_options=has_options)
+    connections = (
+        feature.open_connection(target, has_options=has_options, is_name=is_name)
         for feature in features_with("open_connection")
     )
-    return next((each for each in found if each is not None), None)
+    return next((each for each in connections if each is not None), None)
 
 
 def named_connection(name: str, reach: Reach) -> OpenConnection | None:
     """Return the open connection with this name, or None. Raises: DeskUserError."""
     if "://" in name or os.path.exists(name) or " " in name:
         return None
-    kept = open_connection(name, reach)
-    return kept if kept is not None and kept.name == name else None
+    return open_connection(name, reach, is_name=True)
+
+
+def find_server(
+    text: str,
+    reach: Reach,
+    ask: Callable[[InputVariable], str] | None = None,
+    agree: Agree | None = None,
+) -> Target:
+    """Resolve the target of a command. `ask` and `agree` are those of `find_target`. Default: the person at
+    the terminal.
+
+    Raises: DeskUserError. For an unknown target, its hint names similar servers.
+    """
+    from mcpdesk.client.targets import UnknownTarget, find_target
+
+    try:
+        return find_target(text, os.environ, ask or ask_input, agree or agreement(reach), reach.packages)
+    except UnknownTarget as error:
+        raise UnknownTarget(str(error), similar_servers(text) or error.hint) from None
+
+
+def similar_servers(text: str) -> str:
+    """Return a hint with the open connections and the servers of clients whose names are similar to a text.
+    Otherwise empty.
+    """
+    from difflib import get_close_matches
+
+    if "/" in text or ":" in text:
+        return ""
+    from mcpdesk.client.discovery import discover
+
+    names = [name for each in features_with("open_connection_names") for name in each.open_connection_names()]
+    near = [name for name in get_close_matches(text, names, n=3) if name != text]
+    servers = [each for each in discover().servers if not each.is_shadowed]
+    known = {each.server.name for each in servers}
+    wanted = [text] if text in known else get_close_matches(text, known, n=3)
+    near += [each.target for name in wanted for each in servers if each.server.name == name]
+    shown = [shlex.quote(name) for name in dict.fromkeys(near) if name.isprintable()]
+    return f"Did you mean {' or '.join(shown[:3])}?" if shown else ""
+
+
+def server_to_reach(text: str, reach: Reach) -> tuple[Target, Reach]:
+    """Resolve the target of a command that makes a connection of its own. The name of an open connection
+    means its server.
+
+    Return the target with the options for the connection. Raises: DeskUserError.
+    """
+    kept = named_connection(text, reach)
+    return (find_server(text, reach), reach) if kept is None else kept.opened()
+
+
+def folder_program(folder: Path, title: str, mode: str = "") -> CommandTarget:
+    """Return the program that hosts a server folder in a process of its own, because the code of the folder
+    may print on stdout.
+    """
+    from mcpdesk.client.targets import CommandTarget
+
+    options = ("--mode", mode) if mode else ()
+    command = (sys.executable, "-P", "-m", "mcpdesk", "stdio", "--alone", *options, str(folder))
+    return CommandTarget(command, title=title)
 
 
 def kept_transport(kept: OpenConnection, reach: Reach) -> tuple[ClientTransport, Reach]:

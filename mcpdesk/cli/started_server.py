@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mcpdesk.cli.reach import (
-    agreement,
-    ask_input,
+    find_server,
     kept_transport,
     named_connection,
     server_folder,
     with_hint,
 )
-from mcpdesk.client.targets import find_target
 from mcpdesk.errors import CallError, DeskUserError
 from mcpdesk.runtime.core_process import capture_output
 from mcpdesk.upstream.target_transport import Reach
@@ -65,7 +62,7 @@ def run_with_server(
     elif (kept := named_connection(target, reach)) is not None:
         opening = connected(*kept_transport(kept, reach))
     else:
-        found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
+        found = find_server(target, reach)
         opening = connected(found, reach)
 
     async def run() -> None:

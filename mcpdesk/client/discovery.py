@@ -43,10 +43,14 @@ class FoundServer(Struct, frozen=True):
     """`project`, `user` or `system`."""
     is_shadowed: bool = False
     """True if an earlier file of the same client has a server with this name."""
+    connection: str = ""
+    """Name of the open connection that the server is known by, if it is in no file. `path` is then unused."""
 
     @property
     def target(self) -> str:
         """Text that every command accepts as a target."""
+        if self.connection:
+            return self.connection
         needs_path = self.is_shadowed or not self.client
         return f"{self.path}:{self.server.name}" if needs_path else f"{self.client}:{self.server.name}"
 

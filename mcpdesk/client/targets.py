@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COMMAND = "$ "
 """Prefix of a target that is a command, with its words quoted as in a shell."""
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HOST_AND_PATH = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,24}(:\d{1,5})?/(mcp|sse)/?", re.ASCII)
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 
 
@@ -77,6 +78,10 @@ RemoteTarget = UrlTarget | CommandTarget | BrokenTarget
 Target = FolderTarget | UrlTarget | CommandTarget
 
 
+class UnknownTarget(DeskUserError):
+    """A text names no server, folder or file."""
+
+
 def command_text(argv: Sequence[str]) -> str:
     """Return a command in the form of a target."""
     return COMMAND + shlex.join(argv)
@@ -124,7 +129,7 @@ def find_target(
         return CommandTarget(command, title=title, sources=module_files(module, Path.cwd()))
     if not path.exists():
         hint = "A server is a folder, a URL, a configuration or Python file, or `-- COMMAND ARGS`."
-        raise DeskUserError(f"No folder or file {text!r}.", client_hint(text) or hint)
+        raise UnknownTarget(f"No folder or file {text!r}.", client_hint(text) or hint)
     if path.suffix == ".py":
         command = file_command(path.resolve(), name, packages)
         return CommandTarget(command, title=f"{path.resolve()}:{name}" if name else str(path.resolve()))
@@ -264,9 +269,13 @@ def _check_program(server: ConfiguredServer, folder: Path | None) -> None:
 
 
 def client_hint(text: str) -> str:
-    """Return a hint if a text looks like `client:server` with a misspelled client. Otherwise empty."""
+    """Return a hint if a text looks like a URL without its scheme, or like `client:server` with a misspelled
+    client. Otherwise empty.
+    """
     from difflib import get_close_matches
 
+    if _HOST_AND_PATH.fullmatch(text):
+        return f"Did you mean https://{text}?"
     client, colon, name = text.partition(":")
     similar_clients = get_close_matches(client, CLIENTS, n=1) if colon and name else []
     return f"Did you mean {similar_clients[0]}:{name[:80]}?" if similar_clients else ""

@@ -92,9 +92,11 @@ async def test_server_of_a_client_is_logged_in_by_its_name(
     ("target", "words"),
     [
         ("cursor:program", "is a program, which needs no login"),
-        ("cursor:remot", "No configuration of cursor has a server 'remot'"),
+        ("cursor:remot", "Did you mean cursor:remote?"),
         ("cursr:remote", "Did you mean cursor:remote?"),
-        ("example.com/mcp", "'example.com/mcp' is not a URL"),
+        ("example.com/mcp", "Did you mean https://example.com/mcp?"),
+        ("remote", "Did you mean cursor:remote?"),
+        ("nothing", "No folder or file 'nothing'"),
     ],
 )
 @pytest.mark.parametrize("command", ["login", "logout"])
@@ -109,7 +111,7 @@ def test_target_without_a_url_has_no_login(
     for name in ("HOME", "MCPDESK_STATE_DIR"):
         monkeypatch.setenv(name, str(tmp_path))
     (tmp_path / ".cursor").mkdir()
-    entries = {"mcpServers": {"program": {"command": "server"}}}
+    entries = {"mcpServers": {"program": {"command": "server"}, "remote": {"url": "https://a.test"}}}
     (tmp_path / ".cursor" / "mcp.json").write_text(json.dumps(entries))
     assert run([command, target, "--trust"]) == 2
     assert words in capfd.readouterr().err

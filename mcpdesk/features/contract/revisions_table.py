@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 
 from mcpdesk.cli.printing import CANNOT_CONNECT, OK, TIMED_OUT, aligned, exit_code, print_json, print_text
-from mcpdesk.cli.reach import agreement, ask_input
-from mcpdesk.client.targets import CommandTarget, FolderTarget, Target, find_target
+from mcpdesk.cli.reach import folder_program, server_to_reach
+from mcpdesk.client.targets import FolderTarget, Target
 from mcpdesk.connect import blocking, connect
 from mcpdesk.errors import CallError
 from mcpdesk.plain_text import clean
@@ -60,14 +58,14 @@ class _Reading(Struct, frozen=True):
 
 
 def print_eras(target: str, reach: Reach, timeout_s: float, as_json: bool) -> int:
-    """Connect once for each revision, and print the answers. Return the exit code.
+    """Connect once for each revision, and print the answers. Return the exit code. An open connection is not
+    used, because its revision is agreed.
 
     Raises: DeskUserError for an invalid target.
     """
-    located = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
-    if isinstance(located, FolderTarget):  # in a process of its own, because its code may print on stdout
-        command = (sys.executable, "-P", "-m", "mcpdesk", "stdio", "--alone", str(located.path))
-        located = CommandTarget(command, title=target)
+    located, reach = server_to_reach(target, reach)
+    if isinstance(located, FolderTarget):
+        located, reach = folder_program(located.path, target, reach.mode), reach._replace(mode="")
     readings = [_reading(located, reach, each.name, timeout_s) for each in REVISIONS]
     answers = compared(readings)
     if as_json:

@@ -9,7 +9,7 @@ import logging
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.features import features_with
 from mcpdesk.features.doctor.comparison import ComparedEntry, duplicates
 from mcpdesk.features.doctor.entry_secrets import Secrets, secrets_of, unsafe_settings
-from mcpdesk.features.doctor.examination import Examination, examine, with_handshake
+from mcpdesk.features.doctor.examination import NO_OPTIONS, Examination, examine, with_handshake
 from mcpdesk.features.doctor.report import (
     VERSION,
     BrokenFile,
@@ -45,6 +45,7 @@ from mcpdesk.features.doctor.report import (
 from mcpdesk.hosting.folder.manifest import LOCK_NAME
 from mcpdesk.protocol.catalogue.contract import Definitions, contract_changes
 from mcpdesk.recorder.masking import mask_text
+from mcpdesk.upstream.target_transport import Reach
 
 MAX_AT_ONCE = 8
 """Maximum number of servers that are examined at the same time."""
@@ -81,6 +82,8 @@ class CheckupPlan(Struct, frozen=True):
     """Function that is called with a function that ends the check-up early. Any thread may call the latter.
     `check_up` then raises CancelledError.
     """
+    opened: Mapping[str, tuple[UrlTarget | CommandTarget, Reach]] = {}
+    """Servers of open connections by the name of the connection, each with the options to connect to it."""
 
 
 class _Subject(Struct, frozen=True):
@@ -92,6 +95,7 @@ class _Subject(Struct, frozen=True):
     """Target with expanded variables. None if the file is not trusted."""
     refusal: DeskUserError | None = None
     """Reason why the file is not trusted, or can no longer be read."""
+    reach: Reach = NO_OPTIONS
 
 
 def check_up(discovery: FoundServers, plan: CheckupPlan) -> Report:
@@ -114,7 +118,7 @@ def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subjec
             inputs.append(value)
         return value
 
-    used = [each for each in servers if not each.server.is_disabled]
+    used = [each for each in servers if not each.server.is_disabled and not each.connection]
     for path in dict.fromkeys(each.path for each in used):
         names = {each.server.name for each in used if each.path == path}
         try:
@@ -125,6 +129,10 @@ def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subjec
     for each in servers:
         if each.server.is_disabled:
             subjects.append(_Subject(each, secrets_of(each.server)))
+            continue
+        if each.connection:
+            opened, reach = plan.opened[each.connection]
+            subjects.append(_Subject(each, secrets_of(each.server, opened), opened, reach=reach))
             continue
         known = targets[each.path]
         if isinstance(known, DeskUserError):
@@ -165,10 +173,10 @@ async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict
         name, secrets = subject.found.target, subject.secrets
         try:
             async with slot, limit:
-                result = await examine(target, shlex.quote(name), secrets, plan.timeout_s)
+                result = await examine(target, shlex.quote(name), secrets, plan.timeout_s, subject.reach)
             if result.era == "stateless":  # waits for a slot again, after the first connection to all servers
                 async with slot, limit:
-                    result = await with_handshake(result, target, secrets, plan.timeout_s)
+                    result = await with_handshake(result, target, secrets, plan.timeout_s, subject.reach)
         except Exception:  # a server must not end the check-up of the others
             _LOG.exception("a server could not be examined")
             result = Examination("mcpdesk has a bug that this server triggers")
@@ -291,7 +299,9 @@ def _is_file(path: Path) -> bool:
 def _lock_files(server: FoundServer, target: RemoteTarget, plan: CheckupPlan) -> list[Path]:
     """Return the files that may have the lock of a server: in the folder that it serves, and by its name."""
     name = f"{plain_name(server.server.name)}.lock.json"
-    folders = [plan.lock_folder] if plan.lock_folder is not None else [Path.cwd(), server.path.parent]
+    folders = [plan.lock_folder] if plan.lock_folder is not None else [Path.cwd()]
+    if plan.lock_folder is None and not server.connection:
+        folders.append(server.path.parent)
     return [*_served_locks(target), *(folder / name for folder in folders)]
 
 
@@ -329,16 +339,15 @@ def _summary(
     entries = [
         ComparedEntry(
             subject.found.target,
-            str(subject.found.path),
+            "" if subject.found.connection else str(subject.found.path),
             subject.found.server,
             subject.secrets,
             server.server_version,
         )
         for subject, server in zip(subjects, servers, strict=True)
     ]
-    budgets = [
-        _budget(client, servers) for client in dict.fromkeys(each.client or each.file for each in servers)
-    ]
+    clients = dict.fromkeys(each.client or each.file for each in servers)
+    budgets = [_budget(client, servers) for client in clients if client]
     over = [
         each.client for each in budgets if plan.max_tokens is not None and each.tools.tokens > plan.max_tokens
     ]

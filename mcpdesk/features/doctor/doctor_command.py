@@ -12,11 +12,20 @@ import msgspec
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.printing import OK, TOOL_ERROR, USAGE, print_json, print_message, print_text
-from mcpdesk.cli.reach import account_name, agreement, ask_input, given_login, login_flags
+from mcpdesk.cli.reach import (
+    account_name,
+    agreement,
+    ask_input,
+    folder_program,
+    given_login,
+    login_flags,
+    named_connection,
+)
+from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget
 from mcpdesk.features.doctor.checkup import TIMEOUT_S, CheckupPlan, check_up
 from mcpdesk.features.doctor.report import CheckState, Report
 from mcpdesk.features.doctor.report_text import report_lines
-from mcpdesk.features.doctor.selection import no_input, only_trusted, selected
+from mcpdesk.features.doctor.selection import no_input, only_trusted, with_connections
 from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach, login_options
 
@@ -95,8 +104,9 @@ def doctor_command(
     The report also names unsafe settings, servers that several clients have, and their different versions,
     arguments and variables. Each failure has the last lines of stderr and advice.
 
-    A TARGET limits the check: a client such as `cursor:`, a server such as `cursor:github`, or a
-    configuration file, alone or as FILE:NAME.
+    A TARGET limits the check: a client such as `cursor:`, a server such as `cursor:github`, a configuration
+    file, alone or as FILE:NAME, or the name of a connection of `mcpdesk up`. The check of a connection starts
+    or connects to its server a second time.
 
     Servers of a file that you have not trusted are listed, but not started. If you name a TARGET in a
     terminal, the command asks whether you trust its file.
@@ -117,7 +127,8 @@ def doctor_command(
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
-    discovery = selected(targets)
+    opened = {each: kept for each in targets if (kept := _opened(each)) is not None}
+    discovery = with_connections([each for each in targets if each not in opened], opened)
     reach = Reach(trusts_files=trust)
     plan = CheckupPlan(
         settings.state_dir,
@@ -126,6 +137,7 @@ def doctor_command(
         timeout_s,
         locks,
         max_tokens,
+        opened=opened,
     )
     if is_terminal() and discovery.servers:
         print_message(f"Checking {len(discovery.servers)} servers, at most {timeout_s:g} s each ...")
@@ -137,6 +149,19 @@ def doctor_command(
     if not report.ok:
         return TOOL_ERROR
     return USAGE if targets and _is_refused(report) else OK
+
+
+def _opened(name: str) -> tuple[UrlTarget | CommandTarget, Reach] | None:
+    """Return the server of the open connection with this name, and the options for a second connection to it.
+    Return None if no connection has this name.
+    """
+    kept = named_connection(name, Reach())
+    if kept is None:
+        return None
+    target, reach = kept.opened()
+    if isinstance(target, FolderTarget):
+        return folder_program(target.path, name, reach.mode), Reach()
+    return target, reach
 
 
 def _check_login(

@@ -42,6 +42,7 @@ SETTING = "MCPDESK_CONNECT_TIMEOUT_S"
 BUSY_LOAD = 3.0
 """Number of running processes for each core above which a time limit may have expired because of them."""
 Era = Literal["handshake", "stateless"]
+NO_OPTIONS = Reach()
 
 
 class Examination(Struct, frozen=True):
@@ -101,7 +102,11 @@ class _Output:
 
 
 async def examine(
-    target: UrlTarget | CommandTarget, target_name: str, secrets: Secrets, timeout_s: float
+    target: UrlTarget | CommandTarget,
+    target_name: str,
+    secrets: Secrets,
+    timeout_s: float,
+    reach: Reach = NO_OPTIONS,
 ) -> Examination:
     """Connect to a server and read its lists. A failure becomes part of the result.
 
@@ -112,9 +117,7 @@ async def examine(
     result = Examination()
     began = time.perf_counter()
     try:
-        async with connect(
-            target, IDENTITY, reach=Reach(), answers=_questions, on_log=output.events
-        ) as server:
+        async with connect(target, IDENTITY, reach=reach, answers=_questions, on_log=output.events) as server:
             await open_within(server, timeout_s)
             result = replace(result, start_s=round(time.perf_counter() - began, 3))
             left_s = max(1.0, began + timeout_s - time.perf_counter())
@@ -130,10 +133,14 @@ async def examine(
 
 
 async def with_handshake(
-    result: Examination, target: UrlTarget | CommandTarget, secrets: Secrets, timeout_s: float
+    result: Examination,
+    target: UrlTarget | CommandTarget,
+    secrets: Secrets,
+    timeout_s: float,
+    reach: Reach = NO_OPTIONS,
 ) -> Examination:
     """Connect to a stateless server once more, and add its answer to `initialize`."""
-    answer = await _handshake(target, timeout_s)
+    answer = await _handshake(target, timeout_s, reach)
     return replace(result, other_era=replace(answer, answer=secrets.masked(answer.answer, MAX_LINE_LENGTH)))
 
 
@@ -188,9 +195,9 @@ def _stateless(outcome: ServerReply | CallError | None, secrets: Secrets) -> Oth
     return OtherEra("stateless", False, secrets.masked(answer, MAX_LINE_LENGTH))
 
 
-async def _handshake(target: UrlTarget | CommandTarget, timeout_s: float) -> OtherEra:
+async def _handshake(target: UrlTarget | CommandTarget, timeout_s: float, reach: Reach) -> OtherEra:
     """Return the answer of a stateless server to `initialize`, on a separate connection."""
-    reach = Reach(revision=ERAS["handshake"])
+    reach = reach._replace(revision=ERAS["handshake"])
     try:
         async with connect(target, IDENTITY, reach=reach, answers=_questions) as server:
             await open_within(server, timeout_s)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from mcpdesk.cli.reach import similar_servers
 from mcpdesk.client.config_files import ConfigFile, is_config_file, read_config
 from mcpdesk.client.configs.client_places import CLIENTS, is_client_server
-from mcpdesk.client.configs.servers import InputVariable
+from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.client.discovery import FoundServer, FoundServers, discover, discovered
-from mcpdesk.client.targets import client_hint, split_target
+from mcpdesk.client.targets import CommandTarget, UrlTarget, client_hint, split_target
 from mcpdesk.client.trust import Agree, TrustStore, UntrustedFileError, describe_untrusted
 from mcpdesk.errors import DeskUserError
 
@@ -55,6 +58,27 @@ def selected(targets: Sequence[str]) -> FoundServers:
     )
 
 
+def with_connections(
+    targets: Sequence[str], opened: Mapping[str, tuple[UrlTarget | CommandTarget, object]]
+) -> FoundServers:
+    """Return the servers that the targets name, and those of open connections by name.
+
+    Without both, return all servers of clients. Raises: DeskUserError for a target that names no server.
+    """
+    found = selected(targets) if targets or not opened else FoundServers((), (), 0)
+    servers = tuple(_opened_server(name, target) for name, (target, _) in opened.items())
+    return msgspec.structs.replace(found, servers=(*found.servers, *servers))
+
+
+def _opened_server(name: str, target: UrlTarget | CommandTarget) -> FoundServer:
+    """Return the server of an open connection. It is in no file."""
+    if isinstance(target, UrlTarget):
+        server = ConfiguredServer(name, url=target.url, kind=target.kind, headers=target.headers)
+    else:
+        server = ConfiguredServer(name, target.argv, target.environment, str(target.folder or ""))
+    return FoundServer("", server, Path(), "", "connection", connection=name)
+
+
 def _selected(target: str) -> FoundServers:
     if target.removesuffix(":") in CLIENTS and not Path(target).exists():
         discovery = discover(clients=(target.removesuffix(":"),))
@@ -70,8 +94,10 @@ def _selected(target: str) -> FoundServers:
     if not is_config_file(str(path)):
         kinds = "A target is a client (`cursor:`), a server (`cursor:github`) or a configuration file."
         raise DeskUserError(
-            f"{target[:200]!r} is no client and no configuration file.",
-            client_hint(target) or f"{kinds} `mcpdesk check TARGET` checks any other server.",
+            f"{target[:200]!r} is no client, no open connection and no configuration file.",
+            client_hint(target)
+            or similar_servers(target)
+            or f"{kinds} `mcpdesk check TARGET` checks any other server.",
         )
     return _of_file(path.expanduser(), name)
 

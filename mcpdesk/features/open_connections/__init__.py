@@ -23,11 +23,13 @@ class OpenConnections(Feature):
         "down": FeatureCommand(_MODULE, _GROUP, "login"),
     }
 
-    def open_connection(self, target: str, *, has_options: bool) -> OpenConnection | None:
+    def open_connection(
+        self, target: str, *, has_options: bool, is_name: bool = False
+    ) -> OpenConnection | None:
         """Return the open connection with the name `target`, or to the same server."""
         from mcpdesk.features.open_connections.lookup import connection_for
 
-        return connection_for(target, has_options=has_options)
+        return connection_for(target, has_options=has_options, is_name=is_name)
 
     def open_connection_names(self) -> Sequence[str]:
         """Return the names of the open connections."""

@@ -152,7 +152,7 @@ class _Connection:
 
         with StopRequests(stop, grace_s=GRACE_S):
             try:
-                with Door(place, self._described, take), AttachPoint(host, "up"):
+                with Door(place, self._described, take, encoded(self._plan)), AttachPoint(host, "up"):
                     await host.start()
                     if self._relay is not None:
                         await self._connected(self._relay, ended)

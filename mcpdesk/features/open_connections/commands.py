@@ -16,8 +16,8 @@ from click.shell_completion import CompletionItem
 from mcpdesk.cli import completion
 from mcpdesk.cli.desk_targets import server_name
 from mcpdesk.cli.printing import OK, aligned, print_json, print_message, print_text
-from mcpdesk.cli.reach import agreement, ask_input, reach_options, server_folder
-from mcpdesk.client.targets import COMMAND, FolderTarget, Target, find_target
+from mcpdesk.cli.reach import find_server, reach_options, server_folder
+from mcpdesk.client.targets import COMMAND, FolderTarget, Target
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.open_connections.lookup import same_server, target_key
 from mcpdesk.features.open_connections.plan import plan_of
@@ -107,14 +107,14 @@ def up_command(target: str, name: str, keep_open_s: int | None, as_json: bool, r
         name = same.report.name
     if name and (same := description_of(name)) is not None:
         _end_if_down(same, target)
-    located = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
+    located = find_server(target, reach)
     _check_options(target, located, reach)
     if not name:
         name = _name(target, located)
         if (same := description_of(name)) is not None:
             _end_if_down(same, target)
-    text = mask_text(target.removeprefix(COMMAND))
-    plan = plan_of(name, text, target_key(target), keep_open_s or settings.keep_open_s, located, reach)
+    text, limit_s = mask_text(target.removeprefix(COMMAND)), keep_open_s or settings.keep_open_s
+    plan = plan_of(name, text, target_key(target), limit_s, located, reach, settings.api_key_header)
     outcome = start(plan)
     if outcome.report is None:
         for line in outcome.log:

@@ -41,13 +41,15 @@ class Door:
         place: rendezvous.MeetingSocket,
         describe: Callable[[], Described],
         relay: Callable[[socket], None],
+        plan: bytes,
     ) -> None:
         """`describe` describes the connection, and `relay` takes the socket of a command. Both are called on
-        threads of the door.
+        threads of the door. `plan` is the encoded plan of the connection.
         """
         self._place = place
         self._describe = describe
         self._relay = relay
+        self._plan = plan
         self._visitors = threading.BoundedSemaphore(MAX_VISITORS)
         self._leaving = list[socket]()
         """Visitors that wait for the end of this process, which closes these sockets."""
@@ -91,8 +93,10 @@ class Door:
             visitor.settimeout(ANSWER_S)
             request = Request(read_line(visitor, LONGEST_REQUEST).decode().strip())
             visitor.sendall(msgspec.json.encode(self._describe()) + b"\n")
+            if request is Request.PLAN:
+                visitor.sendall(self._plan)
             visitor.settimeout(None)
-            is_kept = request is not Request.DESCRIBE
+            is_kept = request in (Request.RELAY, Request.END)
             if request is Request.RELAY:
                 self._relay(visitor)
             elif request is Request.END:

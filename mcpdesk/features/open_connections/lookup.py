@@ -15,18 +15,28 @@ from mcpdesk.client.targets import COMMAND, split_target
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import OpenConnection
 from mcpdesk.features.open_connections.report import Described
-from mcpdesk.features.open_connections.sockets import Request, described, description_of, exists, visit
+from mcpdesk.features.open_connections.sockets import (
+    Request,
+    described,
+    description_of,
+    exists,
+    plan_of_connection,
+    visit,
+)
 from mcpdesk.recorder.masking import mask_text
 
 if TYPE_CHECKING:
+    from mcpdesk.client.targets import Target
     from mcpdesk.client.transport import ClientTransport
+    from mcpdesk.upstream.target_transport import Reach
 
 MAX_CONFIG_BYTES = 4 << 20
 """Maximum size of a file whose content is compared."""
 
 
-def connection_for(target: str, *, has_options: bool) -> OpenConnection | None:
-    """Return the open connection with the name `target`, or to the same server, or None.
+def connection_for(target: str, *, has_options: bool, is_name: bool = False) -> OpenConnection | None:
+    """Return the open connection with the name `target`, or to the same server, or None. With `is_name`, only
+    the name is looked up.
 
     A command with options for a new connection uses no open connection to the same server. Raises:
     DeskUserError for a name with such options, and if several connections have the same server.
@@ -42,13 +52,14 @@ def connection_for(target: str, *, has_options: bool) -> OpenConnection | None:
             f"{target} is an open connection, which cannot get other options.",
             "Give the options to `mcpdesk up`, or use the server itself as TARGET.",
         )
-    if found is None and not has_options:
+    if found is None and not has_options and not is_name:
         found = same_server(target)
     if found is None:
         return None
     report = found.report
     folder = Path(report.folder) if report.folder else None
-    return OpenConnection(report.name, folder, partial(_transport, report.name))
+    name = report.name
+    return OpenConnection(name, folder, partial(_transport, name), partial(_opened, name))
 
 
 def same_server(target: str) -> Described | None:
@@ -93,11 +104,24 @@ def _content_mark(path: Path) -> str:
     return f" {hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
+def _opened(name: str) -> tuple[Target, Reach]:
+    from mcpdesk.features.open_connections.plan import decoded_plan
+
+    data = plan_of_connection(name)
+    if data is None:
+        raise _ended(name)
+    return decoded_plan(data).opened
+
+
+def _ended(name: str) -> DeskUserError:
+    message = f"The open connection {name!r} has just ended."
+    return DeskUserError(message, "`mcpdesk ps` lists the others.", next_command="mcpdesk ps")
+
+
 def _transport(name: str) -> ClientTransport:
     from mcpdesk.features.open_connections.relay_client import RelayClient
 
     visited = visit(name, Request.RELAY)
     if visited is None:
-        message = f"The open connection {name!r} has just ended."
-        raise DeskUserError(message, "`mcpdesk ps` lists the others.", next_command="mcpdesk ps")
+        raise _ended(name)
     return RelayClient(visited[0], name)

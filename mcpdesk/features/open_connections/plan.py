@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from mcpdesk.client.credentials import credential_headers
 from mcpdesk.client.targets import CommandTarget, FolderTarget, Target, UrlTarget
 from mcpdesk.features.open_connections.report import ConnectionReport, TransportKind
-from mcpdesk.upstream.target_transport import Reach
+from mcpdesk.upstream.target_transport import Reach, login_options
 
+API_KEY_HEADER = "X-API-Key"
 KINDS: dict[str, TransportKind] = {"http": "http", "sse": "sse", "ws": "ws"}
 
 
@@ -32,6 +34,27 @@ class ConnectionPlan(Struct, frozen=True):
     folder: FolderTarget | None = None
     url: UrlTarget | None = None
     command: CommandTarget | None = None
+    key_header: str = API_KEY_HEADER
+    """HTTP header for the key in `reach`."""
+
+    @property
+    def opened(self) -> tuple[Target, Reach]:
+        """Server, and the options for a second connection to it. The login, headers, token and key of a URL
+        are in the target.
+        """
+        target = self.folder or self.url or self.command
+        assert target is not None
+        if not isinstance(target, UrlTarget):
+            return target, self.reach
+        reach = self.reach
+        headers = dict(target.headers) | dict(reach.headers)
+        target = msgspec.structs.replace(
+            target,
+            headers=credential_headers(reach.token, reach.key, self.key_header, headers),
+            account=target.account or reach.account,
+            login=login_options(target, reach),
+        )
+        return target, Reach(reach.mode, revision=reach.revision)
 
     @property
     def transport(self) -> TransportKind:
@@ -54,9 +77,17 @@ class Outcome(Struct, frozen=True):
     """True if another process has a connection of this name."""
 
 
-def plan_of(name: str, text: str, key: str, keep_open_s: int, target: Target, reach: Reach) -> ConnectionPlan:
+def plan_of(
+    name: str,
+    text: str,
+    key: str,
+    keep_open_s: int,
+    target: Target,
+    reach: Reach,
+    key_header: str = API_KEY_HEADER,
+) -> ConnectionPlan:
     """Return the plan for a resolved target."""
-    plan = ConnectionPlan(name, text, key, keep_open_s, reach)
+    plan = ConnectionPlan(name, text, key, keep_open_s, reach, key_header=key_header)
     replace = msgspec.structs.replace
     if isinstance(target, FolderTarget):
         return replace(plan, folder=target)

@@ -1,8 +1,8 @@
 """Sockets on which the processes of open connections are found.
 
 The socket of a connection is in the runtime folder of the user, and its name is a digest of the connection's
-name. A visitor sends one line with a `Request`. The process answers with one line. After `RELAY`, lines in
-both directions are MCP messages.
+name. A visitor sends one line with a `Request`. The process answers with one line, which describes the
+connection. After `RELAY`, lines in both directions are MCP messages. After `PLAN`, a second line is the plan.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ANSWER_S = 2.0
 """Seconds within which a process must answer a request."""
 LONGEST_ANSWER = 1 << 20
 LONGEST_REQUEST = 100
+LONGEST_PLAN = 8 << 20
 
 
 class Request(StrEnum):
@@ -35,6 +36,8 @@ class Request(StrEnum):
     """Asks for a description of the connection."""
     RELAY = "relay"
     """Asks for a description of the connection. MCP messages follow it."""
+    PLAN = "plan"
+    """Asks for a description of the connection, and for its plan, which has secrets."""
     END = "end"
     """Asks the process to end. The socket closes when it has ended."""
 
@@ -119,6 +122,28 @@ def visit(name: str, request: Request) -> tuple[socket.socket, Described] | None
             f"End it: kill -9 {pid}" if pid is not None else "",
             CANNOT_CONNECT,
         ) from None
+
+
+def plan_of_connection(name: str) -> bytes | None:
+    """Return the encoded plan of a connection, or None if no process has a connection of this name.
+
+    Raises: DeskUserError if the process does not answer.
+    """
+    visited = visit(name, Request.PLAN)
+    if visited is None:
+        return None
+    connection = visited[0]
+    try:
+        connection.settimeout(ANSWER_S)
+        return read_line(connection, LONGEST_PLAN)
+    except (OSError, EOFError):
+        raise DeskUserError(
+            f"The open connection {name!r} does not say which server it uses.",
+            f"Open it again: mcpdesk down {name}",
+            CANNOT_CONNECT,
+        ) from None
+    finally:
+        connection.close()
 
 
 def exists() -> bool:

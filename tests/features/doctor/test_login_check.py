@@ -341,7 +341,7 @@ async def test_server_that_does_not_answer_is_reported_in_time(tmp_path: Path) -
         (["cursor:", "--login", "https://a.test"], "cannot be combined"),
         (["--renew"], "need --login"),
         (["--client-id", "me"], "need --login"),
-        (["--login", "nothing"], "is not a URL"),
+        (["--login", "nothing"], "No folder or file 'nothing'"),
     ],
 )
 def test_wrong_options_are_refused(

@@ -57,6 +57,7 @@ def test_a_broken_file_of_a_client_does_not_hide_other_targets(servers: Home) ->
     [
         ("cursor:gitub", "Did you mean cursor:github"),
         ("cursr:github", "Did you mean cursor:github"),
+        ("gitub", "Did you mean cursor:github or claude-code:github?"),
         ("zed:", "No configuration of zed has a server"),
         ("https://example.com/mcp", "mcpdesk check TARGET"),
         (".cursor/mcp.json:none", "has no server 'none'"),

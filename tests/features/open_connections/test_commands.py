@@ -269,6 +269,56 @@ def test_questions_of_a_server_at_a_url_are_asked_in_both_eras(shell: Shell, rev
         serving.stderr.close()
 
 
+def test_checks_of_a_connection_start_its_server_a_second_time(shell: Shell) -> None:
+    shell.succeed("up", "--name", "tea", *SERVER)
+    assert shell.succeed("call", "tea", "inc") == "1"
+    report = json.loads(shell.succeed("doctor", "tea", "--json"))
+    jsonschema.validate(report, json.loads((ROOT / "docs" / "doctor.schema.json").read_text()))
+    (server,) = report["servers"]
+    known = {"target": "tea", "state": "ok", "scope": "connection", "file": "", "client": "", "login": None}
+    assert server.items() >= known.items() and server["tools"]["count"] == 7
+    assert report["clients"] == []
+    revisions = json.loads(shell.succeed("check", "tea", "--eras", "--json"))["revisions"]
+    assert {each["answered"] for each in revisions if each["answered"]} >= {"2025-06-18"}
+    assert shell.succeed("call", "tea", "inc") == "2", "the open connection was not used"
+    for command in (["login", "tea"], ["doctor", "--login", "tea"]):
+        refused = shell.run(*command)
+        assert refused.returncode == 2 and "tea is a program, which needs no login" in refused.stderr
+    for command in (
+        ["call", "tee", "inc"], ["check", "tee", "--eras"], ["login", "tee"], ["doctor", "tee"],
+        ["doctor", "--login", "tee"], ["up", "tee"],
+    ):  # fmt: skip
+        unknown = shell.run(*command)
+        assert unknown.returncode == 2 and "Did you mean tea?" in unknown.stderr, command
+
+
+def test_the_login_of_a_connection_is_that_of_its_url(shell: Shell) -> None:
+    folder = str(write(shell.folder / "pot", FOLDER))
+    serving = subprocess.Popen(
+        [sys.executable, "-P", "-m", "mcpdesk", "serve", folder, "--port", "0"],
+        cwd=shell.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        env=shell.environ
+        | {"MCPDESK_STATE_DIR": str(shell.folder / "served"), "MCPDESK_API_KEY": "s3cret-key"},
+    )  # fmt: skip
+    try:
+        assert serving.stderr is not None
+        url = next(word for line in serving.stderr for word in line.split() if word.startswith("http://"))
+        opened = shell.run("up", url, "--name", "remote", "--key-env", "KEY", KEY="s3cret-key")
+        assert opened.returncode == 0, opened
+        report = json.loads(shell.succeed("doctor", "remote", "--json"))
+        assert report["servers"][0]["state"] == "ok", "the key of `up` is used"
+        assert "s3cret-key" not in json.dumps(report)
+        login = json.loads(shell.run("doctor", "--login", "remote", "--json").stdout)
+        assert login["url"] == url
+        listed = json.loads(shell.succeed("check", "remote", "--eras", "--json"))["revisions"]
+        assert any(each["answered"] for each in listed)
+    finally:
+        serving.terminate()
+        serving.wait()
+        assert serving.stderr is not None
+        serving.stderr.close()
+
+
 def test_trust_is_asked_in_the_terminal_and_a_refusal_starts_nothing(shell: Shell) -> None:
     (shell.folder / ".cursor").mkdir()
     entry = {"command": sys.executable, "args": [TEA]}

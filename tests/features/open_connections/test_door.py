@@ -43,5 +43,5 @@ class Place:
 
 def test_too_many_open_files_close_the_door_only_for_a_moment() -> None:
     place: Any = Place()
-    with Door(place, lambda: None, lambda visitor: None):  # type: ignore[arg-type, return-value]
+    with Door(place, lambda: None, lambda visitor: None, b""):  # type: ignore[arg-type, return-value]
         assert place.listener.accepted.wait(WITHIN_S)

@@ -109,6 +109,18 @@ def test_a_plan_arrives_with_its_secrets_and_paths() -> None:
         assert decoded_plan(encoded(plan)) == plan
 
 
+def test_a_second_connection_has_the_options_of_the_first() -> None:
+    login = LoginOptions("id", Secret("secret"))
+    reach = Reach("review", "t", "k", (("A", "b"),), "2025-06-18", account="work", login=login)
+    target = UrlTarget("https://a/mcp", {"X": "y", "A": "c"})
+    opened, options = plan_of("tea", "text", "key", 60, target, reach, "X-Key").opened
+    headers = {"X": "y", "A": "b", "X-Key": "k", "Authorization": "Bearer t"}
+    assert opened == UrlTarget("https://a/mcp", headers, account="work", login=login)
+    assert options == Reach("review", revision="2025-06-18")
+    program = CommandTarget(("a",))
+    assert plan_of("tea", "text", "key", 60, program, Reach()).opened == (program, Reach())
+
+
 def test_durations_are_short() -> None:
     assert [duration(each) for each in (0.4, 59, 1800, 7500, 86_400)] == [
         "0 s", "59 s", "30 min", "2 h 5 min", "24 h",
