@@ -9,7 +9,7 @@ INTERRUPTED = 130
 LEFTOVERS_S = 1.0
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcpdesk.transports.pump import Moved
+    from mcpdesk.transports.pump import MovedToDesk
     from mcpdesk.transports.relay import RelayTraffic
     from mcpdesk.transports.replay import ClientState
 
@@ -113,7 +113,7 @@ def record_relay(argv: list[str], traffic: RelayTraffic) -> None:
         feature.record_relay(argv, traffic)
 
 
-def serve_alone(folder: str, mode: str, client_state: ClientState) -> int | Moved:
+def serve_alone(folder: str, mode: str, client_state: ClientState) -> int | MovedToDesk:
     """Run a core for one client. Return the exit code, or the desk that took over the client."""
     import gc
 

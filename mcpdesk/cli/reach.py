@@ -463,7 +463,7 @@ def running_core(folder: Path, reach: Reach) -> socket | None:
         if manifest.auth.jwt is None:
             raise needless_token(manifest.name)
     folder_name = str(folder)
-    greeting = pump.greeting_line(folder_name, reach.mode, "mcpdesk", environment, leaves=False)
+    greeting = pump.greeting_line(folder_name, reach.mode, "mcpdesk", environment, understands_leave=False)
     try:
         return pump.connect_and_greet(folder_name, reach.mode, greeting)
     except pump.RefusedByDesk as refused:

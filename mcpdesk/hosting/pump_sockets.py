@@ -158,14 +158,14 @@ class PumpSockets:
         from mcpdesk.transports.unix import UnixListener
 
         try:
-            meeting_socket = await self._occupy(folder)
-            if meeting_socket is None:
+            listening_socket = await self._occupy(folder)
+            if listening_socket is None:
                 return False
-            listener = UnixListener(meeting_socket, self._open_pipe, name)
+            listener = UnixListener(listening_socket, self._open_pipe, name)
             try:
                 await listener.start()
             except BaseException:
-                await asyncio.to_thread(meeting_socket.leave)
+                await asyncio.to_thread(listening_socket.leave)
                 raise
             self._listeners[name] = listener
             await asyncio.to_thread(rendezvous.announce_desk, folder, self._state)
@@ -175,12 +175,14 @@ class PumpSockets:
             )
         return True
 
-    async def _occupy(self, folder: Path) -> rendezvous.MeetingSocket | None:
+    async def _occupy(self, folder: Path) -> rendezvous.ListeningSocket | None:
         """Occupy the socket of a folder, on a worker thread.
 
         Return None if another process has it. Raises: OSError.
         """
-        occupying = asyncio.ensure_future(asyncio.to_thread(rendezvous.occupy, folder, self._state))
+        occupying = asyncio.ensure_future(
+            asyncio.to_thread(rendezvous.listen_for_folder, folder, self._state)
+        )
         try:
             return await asyncio.shield(occupying)
         except asyncio.CancelledError:
@@ -201,7 +203,11 @@ class PumpSockets:
                         writer.close()
 
 
-def _leave(occupying: asyncio.Future[rendezvous.MeetingSocket | None]) -> None:
+def _leave(occupying: asyncio.Future[rendezvous.ListeningSocket | None]) -> None:
     """Release a folder socket that was occupied after the wait for it was cancelled."""
-    if not occupying.cancelled() and occupying.exception() is None and (meeting_socket := occupying.result()):
-        meeting_socket.leave()
+    if (
+        not occupying.cancelled()
+        and occupying.exception() is None
+        and (listening_socket := occupying.result())
+    ):
+        listening_socket.leave()

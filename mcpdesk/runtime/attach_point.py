@@ -29,7 +29,7 @@ class AttachPoint:
         self._host = host
         self._kind = kind
         self._since = time.time()
-        self._socket: rendezvous.MeetingSocket | None = None
+        self._socket: rendezvous.ListeningSocket | None = None
         self._screens: set[socket] = set()
         self._is_over = False
         self._lock = threading.Lock()
@@ -49,30 +49,30 @@ class AttachPoint:
         self._published.close()
         with self._lock:
             self._is_over = True
-            meeting_socket, screens = self._socket, list(self._screens)
-        if meeting_socket is not None:
-            meeting_socket.withdraw()
-        for each in [*screens, *([meeting_socket.listener] if meeting_socket else [])]:
+            listening_socket, screens = self._socket, list(self._screens)
+        if listening_socket is not None:
+            listening_socket.withdraw()
+        for each in [*screens, *([listening_socket.listener] if listening_socket else [])]:
             with suppress(OSError):
                 each.shutdown(SHUT_RDWR)  # wakes the thread that waits for this socket
-        if meeting_socket is not None:
-            meeting_socket.listener.close()
+        if listening_socket is not None:
+            listening_socket.listener.close()
 
     def _listen(self) -> None:
         try:
             rendezvous.sweep(rendezvous.private_folder())
-            meeting_socket = rendezvous.listen(rendezvous.attach_point(self._host.chosen_state))
+            listening_socket = rendezvous.listen(rendezvous.attach_point(self._host.chosen_state))
         except OSError as error:
             return self._host.journal.log("warning", "server", f"screens cannot attach: {error}")
-        if meeting_socket is None:
+        if listening_socket is None:
             return
         with self._lock:
             if self._is_over:
-                return meeting_socket.leave()
-            self._socket = meeting_socket
+                return listening_socket.leave()
+            self._socket = listening_socket
         with suppress(OSError):  # the socket is closed
             while True:
-                visitor, _ = meeting_socket.listener.accept()
+                visitor, _ = listening_socket.listener.accept()
                 if rendezvous.peer_credentials(visitor)[1] not in (None, os.getuid()):
                     visitor.close()
                     continue

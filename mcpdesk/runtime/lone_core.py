@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mcpdesk.hosting.host import Host
     from mcpdesk.transports.descriptors import ClaimedDescriptors
-    from mcpdesk.transports.pump import Moved
+    from mcpdesk.transports.pump import MovedToDesk
     from mcpdesk.transports.replay import ClientState
     from mcpdesk.transports.stdio import StdioTransport
 
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 def run(
     folder: Path, mode: str, client_state: ClientState | None = None, *, is_alone: bool = False
-) -> int | Moved:
+) -> int | MovedToDesk:
     """Serve `folder` on stdin and stdout until the client disconnects, or a desk takes over.
 
     Return the exit code, or the desk that took over. `client_state` is the client's state from an earlier
@@ -71,7 +71,7 @@ class _LoneCore:
         self._desk: socket | None = None
         """Socket of a desk that is ready to take over the client."""
 
-    async def serve(self, client_state: ClientState | None, printer: JournalPrinter) -> Moved | None:
+    async def serve(self, client_state: ClientState | None, printer: JournalPrinter) -> MovedToDesk | None:
         """Serve until the client has left or moved."""
         host, loop = self._host, asyncio.get_running_loop()
         background: list[asyncio.Task[None]] = []
@@ -100,7 +100,7 @@ class _LoneCore:
                     self._desk.close()
                 await host.stop()
 
-    async def _converse(self, client_state: ClientState | None) -> Moved | None:
+    async def _converse(self, client_state: ClientState | None) -> MovedToDesk | None:
         from mcpdesk.transports.stdio import StdioTransport
 
         claimed, host = self._claimed, self._host
@@ -118,7 +118,7 @@ class _LoneCore:
             if self._desk is not None:
                 transport.hand_over()
             await transport.serve()
-            client_state, desk, self._desk = transport.left, self._desk, None
+            client_state, desk, self._desk = transport.next_client_state, self._desk, None
             if client_state is None:
                 if desk is not None:
                     desk.close()
@@ -131,7 +131,7 @@ class _LoneCore:
                 host.journal.log("warning", "server", f"the desk did not take over: {problem}")
             else:
                 host.journal.log("info", "server", "a desk has begun to host the folder and takes over")
-                return pump.Moved(desk, client_state)
+                return pump.MovedToDesk(desk, client_state)
 
     async def _open(self) -> None:
         """Watch the folder, accept screens, and listen for desks, until cancelled."""

@@ -65,7 +65,7 @@ class PassThrough(Protocol):
     offered: Callable[[], Mapping[str, int]]
     """Function that returns the number of items that the server listed, by kind."""
     dropped: int
-    """Number of messages that were dropped because no client read them."""
+    """Number of messages that were discarded because no client read them."""
 
     @property
     def accepts_pieces(self) -> bool:
@@ -92,7 +92,7 @@ class PassThrough(Protocol):
         """
 
 
-def leading(servers: Mapping[str, PassThrough]) -> PassThrough | None:
+def first_pass_through(servers: Mapping[str, PassThrough]) -> PassThrough | None:
     """Return the first server if it is a pass-through server, or None if a hosted server comes before it."""
     return next((server for server in servers.values() if server.leads), None)
 

@@ -57,15 +57,15 @@ def guard() -> None:
 
     sys.stderr.flush()
     terminal = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, FIRST_PRIVATE_FD)
-    exit_end, entrance = os.pipe()
+    read_end, write_end = os.pipe()
     if os.fork() == 0:
         try:
-            _relay(exit_end, terminal)
+            _copy_to_terminal(read_end, terminal)
         finally:
             os._exit(0)
-    os.dup2(entrance, 2)
-    os.close(exit_end)
-    os.close(entrance)
+    os.dup2(write_end, 2)
+    os.close(read_end)
+    os.close(write_end)
     sys.stderr = CleanStream(terminal)
 
 
@@ -89,8 +89,8 @@ def settle() -> None:
         sys.stdout.flush()
         os.dup2(2, 1)
         sys.stdout = sys.stderr
-    end = time.monotonic() + MAX_WAIT_S
-    while any(fcntl.ioctl(2, termios.FIONREAD, b"\0" * 4)) and time.monotonic() < end:
+    deadline = time.monotonic() + MAX_WAIT_S
+    while any(fcntl.ioctl(2, termios.FIONREAD, b"\0" * 4)) and time.monotonic() < deadline:
         time.sleep(POLL_S)
 
 
@@ -108,20 +108,20 @@ def cleaned(pieces: Iterator[bytes]) -> Iterator[str]:
     """Yield the bytes as safe text. A character or a line end may be split between two pieces."""
     import codecs
 
-    decoder, held = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    decoder, carriage_return = codecs.getincrementaldecoder("utf-8")("replace"), ""
     for piece in pieces:
-        text = held + decoder.decode(piece)
-        held = "\r" if text.endswith("\r") else ""
+        text = carriage_return + decoder.decode(piece)
+        carriage_return = "\r" if text.endswith("\r") else ""
         yield harmless(text.removesuffix("\r"))
-    yield harmless(held + decoder.decode(b"", final=True))
+    yield harmless(carriage_return + decoder.decode(b"", final=True))
 
 
-def _relay(source: int, terminal: int) -> None:
+def _copy_to_terminal(source: int, terminal: int) -> None:
     """Copy data to the terminal until no process has the other end of the pipe open."""
     os.setsid()  # without this, ctrl+c and ctrl+z would end this process
     descriptors = sorted((source, terminal))
-    for before, after in zip((-1, *descriptors), (*descriptors, os.sysconf("SC_OPEN_MAX")), strict=True):
-        os.closerange(before + 1, after)
+    for lower, upper in zip((-1, *descriptors), (*descriptors, os.sysconf("SC_OPEN_MAX")), strict=True):
+        os.closerange(lower + 1, upper)
     for text in cleaned(iter(lambda: os.read(source, READ_BYTES), b"")):
         _write(terminal, text)
 

@@ -7,9 +7,12 @@ stream and, if known, its source line.
 On Windows only `sys.stdin` and `sys.stdout` are claimed. Child processes and extension modules still reach
 the standard streams there.
 
-mode fd 0 fd 1 fd 2 private wire /dev/null lines unchanged stdin and stdout are the client's pipes serve
-/dev/null lines unchanged as for `wire`; nothing is written there screen /dev/null lines lines
-`sys.__stdin__`, `__stdout__`, `__stderr__` are the terminal's
+Targets of the descriptors in each mode:
+
+    mode    fd 0       fd 1   fd 2       private copies
+    wire    /dev/null  lines  unchanged  of stdin and stdout: the client's pipes
+    serve   /dev/null  lines  unchanged  as for `wire`, but nothing is written to them
+    screen  /dev/null  lines  lines      `sys.__stdin__`, `__stdout__` and `__stderr__`: the terminal
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ PIPE_SIZE = 1 << 20
 large.
 """
 FRAMES_SEARCHED = 64
-HAS_CLAIMS = hasattr(os, "fork")
+CAN_CLAIM_DESCRIPTORS = hasattr(os, "fork")
 """False on Windows, where `select` does not wait for pipes."""
 
 
@@ -68,18 +71,18 @@ class PrintedLines(io.TextIOBase):
         self._source = source
         self._on_line = on_line
         self._folders = folders
-        self._started: dict[int, str] = {}
+        self._unfinished_lines: dict[int, str] = {}
         self.buffer = io.FileIO(fd, "wb", closefd=False)
 
     def write(self, text: str, /) -> int:
         """Add text, and report the lines that it completes. Each thread has its own unfinished line."""
         thread = threading.get_ident()
-        text_so_far = self._started.pop(thread, "") + text
-        *lines, rest = text_so_far.split("\n")
-        if len(rest) > LINE_LIMIT:
-            lines, rest = [*lines, rest], ""
-        if rest:
-            self._started[thread] = rest
+        buffered_text = self._unfinished_lines.pop(thread, "") + text
+        *lines, unfinished_line = buffered_text.split("\n")
+        if len(unfinished_line) > LINE_LIMIT:
+            lines, unfinished_line = [*lines, unfinished_line], ""
+        if unfinished_line:
+            self._unfinished_lines[thread] = unfinished_line
         if lines:
             where = nearest_location(inspect.currentframe(), self._folders())
             for line in lines:
@@ -88,8 +91,8 @@ class PrintedLines(io.TextIOBase):
 
     def finish(self) -> None:
         """Report the unfinished lines."""
-        started, self._started = self._started, {}
-        for line in started.values():
+        unfinished_lines, self._unfinished_lines = self._unfinished_lines, {}
+        for line in unfinished_lines.values():
             self._on_line(StrayLine(self._source, line))
 
     def writable(self) -> bool:
@@ -124,8 +127,8 @@ class StrayOutputReader:
     def __init__(self, on_line: OnLine) -> None:
         self._on_line = on_line
         self._names: dict[int, StraySource] = {}
-        self._rests: dict[int, bytes] = {}
-        self._waker, self._wake = os.pipe()
+        self._partial_lines: dict[int, bytes] = {}
+        self._wake_read_fd, self._wake_write_fd = os.pipe()
         self._thread = threading.Thread(target=self._run, name="stray-output", daemon=True)
 
     def open(self, name: StraySource) -> int:
@@ -134,28 +137,28 @@ class StrayOutputReader:
         """
         import fcntl
 
-        exit_end, entrance = os.pipe()
-        os.set_blocking(exit_end, False)
+        read_end, write_end = os.pipe()
+        os.set_blocking(read_end, False)
         if hasattr(fcntl, "F_SETPIPE_SZ"):
-            fcntl.fcntl(entrance, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
-        self._names[exit_end] = name
-        self._rests[exit_end] = b""
-        return entrance
+            fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        self._names[read_end] = name
+        self._partial_lines[read_end] = b""
+        return write_end
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
         """Report the data written so far, and end. Does not wait for children that keep a pipe open."""
-        os.close(self._wake)
+        os.close(self._wake_write_fd)
         self._thread.join()
-        os.close(self._waker)
+        os.close(self._wake_read_fd)
 
     def _run(self) -> None:
-        stopping = False
-        while not stopping:
-            ready, _, _ = select.select([self._waker, *self._names], [], [])
-            stopping = self._waker in ready
+        is_stopping = False
+        while not is_stopping:
+            ready, _, _ = select.select([self._wake_read_fd, *self._names], [], [])
+            is_stopping = self._wake_read_fd in ready
             for fd in list(self._names):
                 self._drain(fd)
         for fd in list(self._names):
@@ -176,17 +179,17 @@ class StrayOutputReader:
             self._split(fd, data)
 
     def _split(self, fd: int, data: bytes) -> None:
-        *lines, rest = (self._rests[fd] + data).split(b"\n")
-        if len(rest) > LINE_LIMIT:
-            lines, rest = [*lines, rest], b""
-        self._rests[fd] = rest
+        *lines, partial_line = (self._partial_lines[fd] + data).split(b"\n")
+        if len(partial_line) > LINE_LIMIT:
+            lines, partial_line = [*lines, partial_line], b""
+        self._partial_lines[fd] = partial_line
         for line in lines:
             self._deliver(fd, line)
 
     def _end(self, fd: int) -> None:
-        if self._rests[fd]:
-            self._deliver(fd, self._rests[fd])
-        del self._names[fd], self._rests[fd]
+        if self._partial_lines[fd]:
+            self._deliver(fd, self._partial_lines[fd])
+        del self._names[fd], self._partial_lines[fd]
         os.close(fd)
 
     def _deliver(self, fd: int, line: bytes) -> None:
@@ -202,10 +205,10 @@ class ClaimedDescriptors:
     """Claimed standard descriptors. The fields are private copies of them, or -1."""
 
     def __init__(self, mode: Mode, on_line: OnLine, folders: Folders) -> None:
-        self.stdin_fd, self.stdout_fd, self.stderr_fd = _private(0), _private(1), -1
-        self._undo = ExitStack()
+        self.stdin_fd, self.stdout_fd, self.stderr_fd = _private_copy(0), _private_copy(1), -1
+        self._restore_stack = ExitStack()
         self._printers: dict[str, PrintedLines] = {}
-        if not HAS_CLAIMS:
+        if not CAN_CLAIM_DESCRIPTORS:
             self._reader = None
             self._claim_streams(on_line, folders)
             return
@@ -213,9 +216,9 @@ class ClaimedDescriptors:
         self._claim_input()
         self._claim_output("stdout", 1, on_line, folders)
         if mode == "screen":
-            self.stderr_fd = _private(2)
+            self.stderr_fd = _private_copy(2)
             self._claim_output("stderr", 2, on_line, folders)
-            self._give_terminal_to_screen()
+            self._connect_screen_streams()
         self._reader.start()
 
     def redirect_prints(self) -> None:
@@ -231,7 +234,7 @@ class ClaimedDescriptors:
             return
         for prints in self._printers.values():
             prints.finish()
-        self._undo.close()
+        self._restore_stack.close()
         if self._reader is not None:
             self._reader.stop()
         self._printers = {}
@@ -242,45 +245,45 @@ class ClaimedDescriptors:
 
     def _claim_streams(self, on_line: OnLine, folders: Folders) -> None:
         """Replace `sys.stdin` and `sys.stdout` on systems where descriptors cannot be claimed."""
-        self._set("stdin", io.StringIO())
+        self._replace_stream("stdin", io.StringIO())
         if sys.stdout is not None:
             sys.stdout.flush()
         prints = PrintedLines(2, "print", on_line, folders)
         self._printers["stdout"] = prints
-        self._set("stdout", prints)
+        self._replace_stream("stdout", prints)
 
     def _claim_input(self) -> None:
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        self._swap(0, nothing, self.stdin_fd)
-        os.close(nothing)
-        self._set("stdin", _stream(0, "r"))
+        null = os.open(os.devnull, os.O_RDONLY)
+        self._replace_descriptor(0, null, self.stdin_fd)
+        os.close(null)
+        self._replace_stream("stdin", _open_stream(0, "r"))
 
     def _claim_output(self, name: StraySource, fd: int, on_line: OnLine, folders: Folders) -> None:
         assert self._reader is not None
-        entrance = self._reader.open(name)
+        write_end = self._reader.open(name)
         stream: TextIO | None = getattr(sys, name)
         if stream is not None:
             stream.flush()
-        self._swap(fd, entrance, self.stdout_fd if fd == 1 else self.stderr_fd)
-        os.close(entrance)
+        self._replace_descriptor(fd, write_end, self.stdout_fd if fd == 1 else self.stderr_fd)
+        os.close(write_end)
         prints = PrintedLines(fd, "print" if fd == 1 else name, on_line, folders)
         self._printers[name] = prints
-        self._set(name, prints)
+        self._replace_stream(name, prints)
 
-    def _give_terminal_to_screen(self) -> None:
+    def _connect_screen_streams(self) -> None:
         """Connect `sys.__stdin__`, `__stdout__` and `__stderr__` to the private copies, because the screen
         uses them.
         """
-        self._set("__stdin__", _stream(self.stdin_fd, "r"))
-        self._set("__stdout__", _stream(self.stdout_fd, "w"))
-        self._set("__stderr__", _stream(self.stderr_fd, "w"))
+        self._replace_stream("__stdin__", _open_stream(self.stdin_fd, "r"))
+        self._replace_stream("__stdout__", _open_stream(self.stdout_fd, "w"))
+        self._replace_stream("__stderr__", _open_stream(self.stderr_fd, "w"))
 
-    def _swap(self, fd: int, replacement: int, private: int) -> None:
+    def _replace_descriptor(self, fd: int, replacement: int, private: int) -> None:
         os.dup2(replacement, fd)
-        self._undo.callback(os.dup2, private, fd)
+        self._restore_stack.callback(os.dup2, private, fd)
 
-    def _set(self, name: str, stream: io.TextIOBase | TextIO) -> None:
-        self._undo.callback(setattr, sys, name, getattr(sys, name))
+    def _replace_stream(self, name: str, stream: io.TextIOBase | TextIO) -> None:
+        self._restore_stack.callback(setattr, sys, name, getattr(sys, name))
         setattr(sys, name, stream)
 
 
@@ -293,14 +296,14 @@ def claim(mode: Mode, on_line: OnLine, folders: Folders = tuple) -> ClaimedDescr
     return ClaimedDescriptors(mode, on_line, folders)
 
 
-def _stream(fd: int, mode: str) -> TextIO:
+def _open_stream(fd: int, mode: str) -> TextIO:
     """Open a text stream on a descriptor. Closing the stream leaves the descriptor open."""
     return cast(TextIO, open(fd, mode, encoding="utf-8", errors="replace", closefd=False))
 
 
-def _private(fd: int) -> int:
+def _private_copy(fd: int) -> int:
     try:
-        if not HAS_CLAIMS:
+        if not CAN_CLAIM_DESCRIPTORS:
             return os.dup(fd)
         import fcntl
 

@@ -69,13 +69,13 @@ async def finish_calls(pipe: Pipe, grace_s: float = GRACE_S) -> None:
         pipe.close()
 
 
-async def start_accepting(creating: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:
-    """Return the server that a coroutine of the loop creates. If this is cancelled, close the server.
+async def start_accepting(start_coroutine: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:
+    """Return the server that a coroutine of the loop creates. If the call is cancelled, close the server.
 
     The loop begins to listen before its coroutine ends. If a plain `await` were cancelled then, the server
     would stay open.
     """
-    task = asyncio.get_running_loop().create_task(creating)
+    task = asyncio.get_running_loop().create_task(start_coroutine)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

@@ -29,11 +29,11 @@ MAX_LINE_BYTES = 256 << 20
 REFUSAL = b"mcpdesk: "
 """Beginning of the line that a desk sends if it cannot serve this client."""
 LEAVE = b'{"mcpdesk":"leave"}\n'
-"""Line of a desk that is ending. The pump then waits for running calls and connects to another server."""
-TAKEN = b'{"mcpdesk":"taken"}\n'
-"""Line of a desk that accepts this client. It comes before any frame."""
+"""Line that a desk sends before it ends. The pump waits for running calls, then uses another server."""
+ACCEPTED = b'{"mcpdesk":"taken"}\n'
+"""Line that a desk sends, before any frame, if it accepts this client."""
 ALONE = b'{"mcpdesk":"alone"} '
-"""Beginning of the line of a desk whose environment differs from the client's. The reason follows it."""
+"""Beginning of a desk's line if its environment differs from the client's. The reason follows it."""
 FOLLOW_MS = 20
 """Milliseconds without data after which the pump parses the copied lines."""
 MAX_UNREAD_BYTES = 1 << 20
@@ -44,9 +44,9 @@ REPLAY_S = 2.0
 SESSION = os.urandom(8).hex()
 """Id of this client's session. Servers use it to find the state of the session."""
 
-_said: set[str] = set()
-"""Reasons that were already written to stderr. A core that serves one client searches for desks again and
-again.
+_reported_reasons: set[str] = set()
+"""Reasons that were already written to stderr, because a core that serves one client searches for desks
+repeatedly.
 """
 
 EXIT_DONE = 0
@@ -58,7 +58,7 @@ class RefusedByDesk(Exception):
     """The desk does not serve this client. The message is the reason."""
 
 
-class Moved:
+class MovedToDesk:
     """Result of a core whose client now continues with a desk, which already has the client's state."""
 
     def __init__(self, desk: socket.socket, client_state: ClientState) -> None:
@@ -66,21 +66,21 @@ class Moved:
         self.client_state = client_state
 
 
-def serve(folder: str, mode: str, alone: Callable[[ClientState], int | Moved]) -> int:
+def serve(folder: str, mode: str, serve_alone: Callable[[ClientState], int | MovedToDesk]) -> int:
     """Serve stdin and stdout until the client disconnects. Return the exit code.
 
-    While a desk hosts `folder`, the desk serves the client. Otherwise `alone` serves the client until a desk
-    starts.
+    While a desk hosts `folder`, the desk serves the client. Otherwise `serve_alone` serves the client until a
+    desk starts.
     """
     client_state, desk = ClientState(), None
     while True:
         code = run(folder, mode, client_state, desk)
         if code is not None:
             return code
-        ended = alone(client_state)
-        if isinstance(ended, int):
-            return ended
-        client_state, desk = ended.client_state, ended.desk
+        outcome = serve_alone(client_state)
+        if isinstance(outcome, int):
+            return outcome
+        client_state, desk = outcome.client_state, outcome.desk
 
 
 def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket | None = None) -> int | None:
@@ -93,14 +93,14 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
         while desk is not None or (desk := _connect_to_desk(folder, mode, client_state)) is not None:
             with desk:
                 pump = Pump(desk, client_state)
-                code = pump.carry()
+                code = pump.copy_until_end()
             if code is not None or not pump.has_received:
                 return code  # a desk that accepted the client but sent nothing would do the same again
             desk = None
-    except RefusedByDesk as refused:
+    except RefusedByDesk as error:
         from mcpdesk.plain_text import clean  # rarely needed
 
-        sys.stderr.write(f"{clean(str(refused))}\n")
+        sys.stderr.write(f"{clean(str(error))}\n")
         return EXIT_REFUSED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -115,7 +115,7 @@ def _connect_to_desk(folder: str, mode: str, client_state: ClientState) -> socke
         desk = connect_and_greet(folder, mode)
     except OSError:
         return None
-    if desk is None or not (client_state.opening or client_state.in_flight or client_state.asked_of_client):
+    if desk is None or not (client_state.opening or client_state.in_flight or client_state.server_requests):
         return desk
     try:
         replay(desk, client_state)
@@ -148,7 +148,7 @@ def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.s
     except OSError:  # the desk has just ended
         desk.close()
         return None
-    if line == TAKEN:
+    if line == ACCEPTED:
         return desk
     desk.close()
     if line.startswith(REFUSAL):
@@ -162,8 +162,8 @@ def _report_alone(reason: str) -> None:
     """Write the reason why no desk serves the client to stderr. Each reason is written once."""
     from mcpdesk.plain_text import clean
 
-    if reason not in _said:
-        _said.add(reason)
+    if reason not in _reported_reasons:
+        _reported_reasons.add(reason)
         sys.stderr.write(f"mcpdesk: served by a separate process: {clean(reason)}\n")
 
 
@@ -172,25 +172,25 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
 
     Raises: OSError or RefusedByDesk, after the connection was closed.
     """
-    tracked, rest = Replay(client_state), b""
+    session_replay, partial_line = Replay(client_state), b""
     try:
         desk.settimeout(REPLAY_S)
         while True:
-            if tracked.failure:
-                raise RefusedByDesk(tracked.failure)
-            if tracked.is_done:
+            if session_replay.failure:
+                raise RefusedByDesk(session_replay.failure)
+            if session_replay.is_done:
                 # These lines come first, because the client must get them even if this desk ends now.
-                client_state.unwritten += b"".join(line + b"\n" for line in tracked.to_client)
-            lines, tracked.to_server = tracked.to_server, []
+                client_state.unwritten += b"".join(line + b"\n" for line in session_replay.to_client)
+            lines, session_replay.to_server = session_replay.to_server, []
             desk.sendall(b"".join(line + b"\n" for line in lines))
-            if tracked.is_done:
+            if session_replay.is_done:
                 break
             if not (data := desk.recv(READ_BYTES)):
                 raise RefusedByDesk("it ended")
-            *complete, rest = (rest + data).split(b"\n")
+            *complete, partial_line = (partial_line + data).split(b"\n")
             for line in complete:
-                tracked.receive(line)
-        client_state.unwritten += rest
+                session_replay.receive(line)
+        client_state.unwritten += partial_line
         desk.settimeout(None)
     except (OSError, RefusedByDesk):
         desk.close()
@@ -198,12 +198,16 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
 
 
 def greeting_line(
-    folder: str, mode: str, name: str = "", environment: Mapping[str, str] | None = None, leaves: bool = True
+    folder: str,
+    mode: str,
+    name: str = "",
+    environment: Mapping[str, str] | None = None,
+    understands_leave: bool = True,
 ) -> bytes:
     """Return the line that introduces the client to the desk, before the first frame.
 
     Without a `name`, the client is the parent process. Without an `environment`, the client has the
-    environment of this process. `leaves` is True if the client understands `LEAVE`.
+    environment of this process. `understands_leave` is True if the client understands `LEAVE`.
     """
     pid = os.getpid() if name else os.getppid()
     facts = {
@@ -217,7 +221,7 @@ def greeting_line(
         f"{quote(key)}:{quote(value)}"
         for key, value in (os.environ if environment is None else environment).items()
     )
-    flag = "true" if leaves else "false"
+    flag = "true" if understands_leave else "false"
     greeting = f'{{"mcpdesk":1,"pid":{pid},"leaves":{flag},{texts},"environment":{{{variables}}}}}'
     return f"{greeting}\n".encode("ascii")
 
@@ -227,9 +231,11 @@ def quote(text: str) -> str:
     long.
     """
     units = text.encode("utf-16-be", "replace")
-    codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
-    plain = (chr(code) if 32 <= code < 127 and code not in (34, 92) else f"\\u{code:04x}" for code in codes)
-    return f'"{"".join(plain)}"'
+    codes = (int.from_bytes(units[index : index + 2], "big") for index in range(0, len(units), 2))
+    characters = (
+        chr(code) if 32 <= code < 127 and code not in (34, 92) else f"\\u{code:04x}" for code in codes
+    )
+    return f'"{"".join(characters)}"'
 
 
 class Pump:
@@ -245,19 +251,19 @@ class Pump:
         self._to_desk = _WriteQueue(desk.send)
         self._to_client = _WriteQueue(lambda data: os.write(sink, data))
         self._from_client, self._from_desk = _LineSplitter(client_state.rest), _LineSplitter()
-        self._passed: list[tuple[Callable[[bytes], None], bytes]] = []
+        self._unparsed_lines: list[tuple[Callable[[bytes], None], bytes]] = []
         """Copied lines that are not parsed yet, each with the method that tracks them."""
-        self._unread = 0
-        """Size of `_passed` in bytes."""
-        self._client_is_done = False
+        self._unparsed_bytes = 0
+        """Size of `_unparsed_lines` in bytes."""
+        self._has_client_ended = False
         """True after the client has closed its input."""
-        self._desk_is_deaf = self._desk_is_gone = False
-        """`_desk_is_deaf` is True if the desk no longer reads, `_desk_is_gone` if it no longer sends."""
+        self._has_desk_stopped_reading = self._has_desk_ended = False
+        """`_has_desk_ended` is True if the desk no longer sends."""
         self._is_asked_to_leave = False
-        self._watched: dict[int, int] = {}
+        self._polled_events: dict[int, int] = {}
         self._poll = select.poll()
 
-    def carry(self) -> int | None:
+    def copy_until_end(self) -> int | None:
         """Copy in both directions until the client disconnects. Return the exit code.
 
         Return None if the desk has ended. Raises: RefusedByDesk, KeyboardInterrupt.
@@ -268,57 +274,57 @@ class Pump:
         try:
             with _SignalWakeup() as self._wakeup:
                 self._poll.register(self._wakeup, select.POLLIN)
-                self._begin()
-                while not self._must_end():
-                    self._turn()
-            return self._end()
+                self._send_leftovers()
+                while not self._should_end():
+                    self._copy_once()
+            return self._finish()
         finally:
             os.set_blocking(self._sink, was_blocking)
 
-    def _begin(self) -> None:
+    def _send_leftovers(self) -> None:
         """Send the data that was left when the last server ended."""
         client_state = self._client_state
         self._pass_to_client(self._from_desk.feed(client_state.unwritten))
         self._pass_to_desk(client_state.unsent)
         client_state.unwritten = client_state.unsent = client_state.rest = b""
 
-    def _must_end(self) -> bool:
+    def _should_end(self) -> bool:
         if self._to_client.is_closed:
             return True
-        if self._client_is_done and self._to_client.size:
+        if self._has_client_ended and self._to_client.size:
             return False
-        if self._desk_is_gone:
+        if self._has_desk_ended:
             return True
         if not self._is_asked_to_leave or self._to_desk.size:
             return False
-        self._follow_passed()
+        self._parse_copied_lines()
         return not self._client_state.is_busy
 
-    def _end(self) -> int | None:
-        """Keep undelivered data for the next server. Return the result of `carry`."""
-        self._follow_passed()
-        if self._to_client.is_closed or self._client_is_done:
+    def _finish(self) -> int | None:
+        """Store undelivered data for the next server. Return the result of `copy_until_end`."""
+        self._parse_copied_lines()
+        if self._to_client.is_closed or self._has_client_ended:
             return EXIT_DONE
         client_state = self._client_state
         if self._from_desk.is_long:
-            self._to_client.put(b"\n")  # no more of that line will arrive
-        client_state.unwritten = self._to_client.left()
-        client_state.unsent = self._to_desk.left_lines() + client_state.unsent
-        client_state.rest = self._from_client.left()
+            self._to_client.put(b"\n")  # the rest of that line will not arrive
+        client_state.unwritten = self._to_client.unwritten()
+        client_state.unsent = self._to_desk.unwritten_lines() + client_state.unsent
+        client_state.rest = self._from_client.take_unfinished()
         return None
 
-    def _turn(self) -> None:
+    def _copy_once(self) -> None:
         """Wait until a descriptor is ready, and copy its data."""
-        reads_client = not self._client_is_done and self._to_desk.size < HIGH_WATER
-        reads_desk = not self._desk_is_gone and self._to_client.size < HIGH_WATER
-        writes_desk = not self._desk_is_deaf and self._to_desk.size > 0
+        reads_client = not self._has_client_ended and self._to_desk.size < HIGH_WATER
+        reads_desk = not self._has_desk_ended and self._to_client.size < HIGH_WATER
+        writes_desk = not self._has_desk_stopped_reading and self._to_desk.size > 0
         desk = self._desk.fileno()
-        self._watch(self._source, select.POLLIN if reads_client else 0)
-        self._watch(desk, select.POLLIN * reads_desk | select.POLLOUT * writes_desk)
-        self._watch(self._sink, select.POLLOUT * bool(self._to_client.size))
-        events = self._poll.poll(FOLLOW_MS if self._passed else None)
-        if not events or self._unread > MAX_UNREAD_BYTES:
-            self._follow_passed()
+        self._set_polled_events(self._source, select.POLLIN if reads_client else 0)
+        self._set_polled_events(desk, select.POLLIN * reads_desk | select.POLLOUT * writes_desk)
+        self._set_polled_events(self._sink, select.POLLOUT * bool(self._to_client.size))
+        events = self._poll.poll(FOLLOW_MS if self._unparsed_lines else None)
+        if not events or self._unparsed_bytes > MAX_UNREAD_BYTES:
+            self._parse_copied_lines()
         for fd, _ in events:
             if fd == desk:
                 if reads_desk:
@@ -331,10 +337,10 @@ class Pump:
             elif fd == self._wakeup:
                 os.read(fd, READ_BYTES)
 
-    def _watch(self, fd: int, events: int) -> None:
-        if self._watched.get(fd, 0) == events:
+    def _set_polled_events(self, fd: int, events: int) -> None:
+        if self._polled_events.get(fd, 0) == events:
             return
-        self._watched[fd] = events
+        self._polled_events[fd] = events
         if events:
             self._poll.register(fd, events)
         else:
@@ -351,8 +357,8 @@ class Pump:
         if data:
             self._pass_to_desk(self._from_client.feed(data))
             return
-        self._client_is_done = True
-        if rest := self._from_client.left():
+        self._has_client_ended = True
+        if rest := self._from_client.take_unfinished():
             self._pass_to_desk(rest + b"\n")
         self._send()
 
@@ -365,11 +371,11 @@ class Pump:
 
     def _send(self) -> None:
         """Write as much as the desk accepts. If the desk has ended, first read its remaining output."""
-        for lines in () if self._desk_is_deaf else self._to_desk.flush():
-            self._pass(self._client_state.client_sent, lines)
-        self._desk_is_deaf = self._desk_is_deaf or self._to_desk.is_closed
-        if self._client_is_done and not self._to_desk.size and not self._desk_is_deaf:
-            self._desk_is_deaf = True
+        for lines in () if self._has_desk_stopped_reading else self._to_desk.flush():
+            self._queue_for_parsing(self._client_state.client_sent, lines)
+        self._has_desk_stopped_reading = self._has_desk_stopped_reading or self._to_desk.is_closed
+        if self._has_client_ended and not self._to_desk.size and not self._has_desk_stopped_reading:
+            self._has_desk_stopped_reading = True
             _end_output(self._desk)
 
     def _read_desk(self) -> None:
@@ -382,7 +388,7 @@ class Pump:
         if not self.has_received and data.startswith(REFUSAL):
             raise RefusedByDesk(data.decode("utf-8", "replace").strip())
         self.has_received = self.has_received or bool(data)
-        self._desk_is_gone = not data
+        self._has_desk_ended = not data
         self._pass_to_client(self._from_desk.feed(data))
 
     def _pass_to_client(self, lines: bytes) -> None:
@@ -395,35 +401,35 @@ class Pump:
             lines = self._without_ended_listeners(lines)
         self._to_client.put(lines)
         self._to_client.flush()
-        self._pass(self._client_state.server_sent, lines)
+        self._queue_for_parsing(self._client_state.server_sent, lines)
 
     def _without_requests(self, lines: bytes) -> bytes:
         """Return the lines without requests. The requests are kept for the next server."""
-        client_state, passed = self._client_state, []
+        client_state, other_lines = self._client_state, []
         for line in lines.splitlines(keepends=True):
             if is_request(line):
                 client_state.unsent += line
             else:
-                passed.append(line)
-        return b"".join(passed)
+                other_lines.append(line)
+        return b"".join(other_lines)
 
     def _without_ended_listeners(self, lines: bytes) -> bytes:
         """Return the lines without those that end a listener. Listeners continue with the next server."""
-        self._follow_passed()
-        ended = self._client_state.closes_listener
-        return b"".join(line for line in lines.splitlines(keepends=True) if not ended(line))
+        self._parse_copied_lines()
+        closes_listener = self._client_state.closes_listener
+        return b"".join(line for line in lines.splitlines(keepends=True) if not closes_listener(line))
 
-    def _pass(self, note: Callable[[bytes], None], lines: bytes) -> None:
-        self._passed.append((note, lines))
-        self._unread += len(lines)
+    def _queue_for_parsing(self, track: Callable[[bytes], None], lines: bytes) -> None:
+        self._unparsed_lines.append((track, lines))
+        self._unparsed_bytes += len(lines)
 
-    def _follow_passed(self) -> None:
+    def _parse_copied_lines(self) -> None:
         """Parse the copied lines."""
-        passed, self._passed, self._unread = self._passed, [], 0
-        for note, lines in passed:
+        queued_lines, self._unparsed_lines, self._unparsed_bytes = self._unparsed_lines, [], 0
+        for track, lines in queued_lines:
             for line in lines.split(b"\n"):
                 if line:
-                    note(line)
+                    track(line)
 
 
 def _end_output(desk: socket.socket) -> None:
@@ -451,17 +457,17 @@ class _LineSplitter:
             if self._size <= MAX_LINE_BYTES and not self.is_long:
                 return b""
             self.is_long = True
-            return self.left()
-        joined = self.left() + data[:end] if self._size else data[:end]
+            return self.take_unfinished()
+        joined = self.take_unfinished() + data[:end] if self._size else data[:end]
         self.is_long = False
         self._pieces, self._size = [data[end:]], len(data) - end
         return joined
 
-    def left(self) -> bytes:
+    def take_unfinished(self) -> bytes:
         """Remove and return the beginning of an unfinished line."""
-        left = b"".join(self._pieces)
+        unfinished_line = b"".join(self._pieces)
         self._pieces, self._size = [], 0
-        return left
+        return unfinished_line
 
 
 class _WriteQueue:
@@ -473,7 +479,7 @@ class _WriteQueue:
         """True if the other end is closed."""
         self._write = write
         self._blocks: list[bytes] = []
-        self._taken = 0
+        self._written_bytes = 0
         """Number of bytes of the first block that were already written."""
 
     def put(self, block: bytes) -> None:
@@ -483,31 +489,31 @@ class _WriteQueue:
 
     def flush(self) -> list[bytes]:
         """Write as much as is accepted now. Return the lines that are written completely."""
-        done = []
+        written_lines = []
         try:
             while self._blocks:
-                block, before = self._blocks[0], self._taken
-                written = self._write(memoryview(block)[before:])
+                block, written_before = self._blocks[0], self._written_bytes
+                written = self._write(memoryview(block)[written_before:])
                 self.size -= written
-                self._taken = before + written
-                end = block.rfind(b"\n", before, self._taken) + 1
-                if self._taken == len(block):
-                    done.append(self._blocks.pop(0))
-                    self._taken = 0
+                self._written_bytes = written_before + written
+                end = block.rfind(b"\n", written_before, self._written_bytes) + 1
+                if self._written_bytes == len(block):
+                    written_lines.append(self._blocks.pop(0))
+                    self._written_bytes = 0
                 elif end:
-                    done.append(block[:end])
-                    self._blocks[0], self._taken = block[end:], self._taken - end
+                    written_lines.append(block[:end])
+                    self._blocks[0], self._written_bytes = block[end:], self._written_bytes - end
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
             self.is_closed = True
-        return done
+        return written_lines
 
-    def left(self) -> bytes:
+    def unwritten(self) -> bytes:
         """Return the data that is not written."""
-        return b"".join(self._blocks)[self._taken :]
+        return b"".join(self._blocks)[self._written_bytes :]
 
-    def left_lines(self) -> bytes:
+    def unwritten_lines(self) -> bytes:
         """Return the lines that are not written completely."""
         return b"".join(self._blocks)
 
@@ -518,10 +524,10 @@ class _SignalWakeup:
     def __enter__(self) -> int:
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
-        self._before = signal.set_wakeup_fd(self._write)
+        self._old_wakeup_fd = signal.set_wakeup_fd(self._write)
         return self._read
 
     def __exit__(self, *_: object) -> None:
-        signal.set_wakeup_fd(self._before)
+        signal.set_wakeup_fd(self._old_wakeup_fd)
         os.close(self._read)
         os.close(self._write)

@@ -83,13 +83,13 @@ class Copies:
         """
         if self._is_cut_off:
             return
-        rest, waiting = data, sum(self._added_bytes.values()) - self._sent_bytes
-        if waiting >= MAX_COPIES_BYTES:
-            last = data.rfind(b"\n")
-            rest = data[last:] if last >= 0 and waiting < 2 * MAX_COPIES_BYTES else b""
+        copy, queued_bytes = data, sum(self._added_bytes.values()) - self._sent_bytes
+        if queued_bytes >= MAX_COPIES_BYTES:
+            newline = data.rfind(b"\n")
+            copy = data[newline:] if newline >= 0 and queued_bytes < 2 * MAX_COPIES_BYTES else b""
             self._is_cut_off = len(self._queue) > MAX_COPIES
-        self._added_bytes[is_from_client] += len(rest)
-        self._queue.append((time.time(), is_from_client, len(data), rest))
+        self._added_bytes[is_from_client] += len(copy)
+        self._queue.append((time.time(), is_from_client, len(data), copy))
         if not self._has_copies.is_set():
             self._has_copies.set()
 
@@ -102,7 +102,7 @@ class Copies:
                 if not self._has_ended:
                     time.sleep(GATHER_S)
                 self._has_copies.clear()
-                while pieces := self._next():
+                while pieces := self._next_pieces():
                     _write(recorder.pipe, b"".join(pieces))
             _write(recorder.pipe, _COPY_HEADER.pack(0, False, 0, 0))
         except OSError:
@@ -111,18 +111,18 @@ class Copies:
         os.close(recorder.pipe)
         os.waitpid(recorder.pid, 0)
 
-    def _next(self) -> list[bytes]:
+    def _next_pieces(self) -> list[bytes]:
         """Return the copies for one write. Few large writes disturb the copying threads less than many."""
         pieces, size = list[bytes](), 0
         while self._queue and size < READ_BYTES:
-            at, is_from_client, total, rest = self._queue.popleft()
-            pieces += (_COPY_HEADER.pack(at, is_from_client, total, len(rest)), rest)
-            size += len(rest)
+            at, is_from_client, total, kept_data = self._queue.popleft()
+            pieces += (_COPY_HEADER.pack(at, is_from_client, total, len(kept_data)), kept_data)
+            size += len(kept_data)
         self._sent_bytes += size
         return pieces
 
     def end(self) -> None:
-        """Note that the traffic has ended."""
+        """End the copies, because the traffic has ended."""
         self._has_ended = True
         self._has_copies.set()
 
@@ -182,7 +182,7 @@ class GateSide:
         self.diverted = -1
         """Descriptor of the real source while `source` is replaced, else -1."""
         self.diverted_event = threading.Event()
-        """Set when the copying thread has noticed that the source was replaced."""
+        """Set when the copying thread has left the replaced source."""
         self.is_holding = False
         """True if lines are reported and held."""
         self.last_chunk = b"\n"
@@ -314,9 +314,9 @@ class Gate:
                 self._execute(command, number, commands.read(size))
         self._end()
 
-    def _wait(self, side: GateSide, most: int) -> None:
-        """Wait until at most `most` bytes of one direction are held, or the client has disconnected."""
-        while side.held_bytes > most and not _is_closed(1):
+    def _wait(self, side: GateSide, max_bytes: int) -> None:
+        """Wait until at most `max_bytes` bytes of one direction are held, or the client has disconnected."""
+        while side.held_bytes > max_bytes and not _is_closed(1):
             time.sleep(GATHER_S)
 
     def _execute(self, command: int, number: int, data: bytes) -> None:
@@ -390,19 +390,19 @@ class Gate:
             _write(side.sink, side.last_chunk)
             while side.insertions and not side.is_within_line:
                 self._write_held(side, side.insertions.pop(0))
-        *ends, begun = data.split(b"\n")
+        *ends, line_start = data.split(b"\n")
         for end_of_line in ends:
             pieces, side.line_start = side.line_start, []
             yield b"".join((*pieces, end_of_line, b"\n"))
-        if begun:
-            side.line_start.append(begun)
+        if line_start:
+            side.line_start.append(line_start)
 
     def _hold(self, side: GateSide, line: bytes) -> None:
         side.number = number = side.number + 2
         side.held_lines[number] = line
         side.held_bytes += len(line)
-        shown = line if len(line) <= MAX_REPORTED_LINE else b""
-        if not self._report(REPORT_HEADER.pack(side.is_from_client, number, len(shown)) + shown):
+        content = line if len(line) <= MAX_REPORTED_LINE else b""
+        if not self._report(REPORT_HEADER.pack(side.is_from_client, number, len(content)) + content):
             self._write_held(side, self._remove(side, number))  # the recorder has ended
 
     def _report(self, data: bytes) -> bool:
@@ -457,11 +457,11 @@ class RelayTraffic:
     def __iter__(self) -> Iterator[CopiedChunk]:
         """Yield the chunks in order."""
         while not self._is_over and len(head := self._pipe.read(_COPY_HEADER.size)) == _COPY_HEADER.size:
-            at, is_from_client, size, rest = _COPY_HEADER.unpack(head)
-            data = self._pipe.read(rest)
+            at, is_from_client, size, copy_size = _COPY_HEADER.unpack(head)
+            data = self._pipe.read(copy_size)
             if not size:
                 self._is_over = True
-            elif len(data) == rest:
+            elif len(data) == copy_size:
                 yield CopiedChunk(at, is_from_client, size, data)
         if not self._is_over:
             _signal_group(self._group, signal.SIGTERM)
@@ -484,11 +484,11 @@ def run(argv: Sequence[str], write_capture: Callable[[RelayTraffic], None]) -> i
     # before the wait. Threads inherit the mask. macOS discards SIGCHLD unless it has a handler.
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(WAKE_SIGNAL, lambda *_: None)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED_SIGNALS)
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED_SIGNALS)
     try:
-        program = _start(argv, before)
+        program = _start(argv, old_mask)
     except BaseException:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
         raise
     recorder = _start_recorder(program.pid, write_capture)
     copies = Copies(recorder)
@@ -514,27 +514,27 @@ class _Program:
 
 def _wait_for_exit(program: _Program) -> int:
     """Wait until a program ends, and forward signals to it. Return its exit code, or -N after signal N."""
-    while not (ended := os.waitpid(program.pid, os.WNOHANG))[0]:
+    while not (exit_status := os.waitpid(program.pid, os.WNOHANG))[0]:
         if (number := signal.sigwait(AWAITED_SIGNALS)) != signal.SIGCHLD:
             _signal_group(program.pid, number)
-    return os.waitstatus_to_exitcode(ended[1])
+    return os.waitstatus_to_exitcode(exit_status[1])
 
 
 def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
     """Start the command in a process group of its own, with this stderr. Raises: OSError, ValueError."""
-    their_input, stdin = os.pipe()
-    stdout, their_output = os.pipe()
+    child_stdin, stdin = os.pipe()
+    stdout, child_stdout = os.pipe()
     pid = os.posix_spawnp(
         argv[0],
         list(argv),
         os.environ,
-        file_actions=((os.POSIX_SPAWN_DUP2, their_input, 0), (os.POSIX_SPAWN_DUP2, their_output, 1)),
+        file_actions=((os.POSIX_SPAWN_DUP2, child_stdin, 0), (os.POSIX_SPAWN_DUP2, child_stdout, 1)),
         setpgroup=0,
         setsigmask=mask,
         setsigdef=RESET_SIGNALS,
     )
-    os.close(their_input)
-    os.close(their_output)
+    os.close(child_stdin)
+    os.close(child_stdout)
     return _Program(pid, stdin, stdout)
 
 
@@ -558,8 +558,8 @@ def _start_recorder(group: int, write_capture: Callable[[RelayTraffic], None]) -
         os.nice(NICE)
         _redirect_to_null(0)
         _redirect_to_null(1)
-        for before, after in zip((2, *descriptors), (*descriptors, os.sysconf("SC_OPEN_MAX")), strict=True):
-            os.closerange(before + 1, after)
+        for lower, upper in zip((2, *descriptors), (*descriptors, os.sysconf("SC_OPEN_MAX")), strict=True):
+            os.closerange(lower + 1, upper)
         traffic = RelayTraffic(read_end, relay, client, group, started, reports, command_end)
         try:
             write_capture(traffic)
@@ -600,9 +600,9 @@ class _Copier:
         """Copy the remaining output of a program that has ended. Then kill its process group."""
         side = self._gate.output
         while self._output.is_alive():
-            reads = side.read_count
+            earlier_read_count = side.read_count
             self._output.join(LINGER_S)
-            if side.is_reading and side.read_count == reads:
+            if side.is_reading and side.read_count == earlier_read_count:
                 break
         _signal_group(self._program.pid, signal.SIGKILL)
         self._output.join(LINGER_S)
@@ -629,7 +629,7 @@ class _Copier:
             self._gate.copy(False, self._copy_plain_output)
         except OSError:
             self._gate.output.is_reading = False
-        # The other side notices this: a client by the end of the output, a program by a broken pipe.
+        # The client then reads an end of file, and the program gets a broken pipe.
         os.close(self._program.stdout)
         _redirect_to_null(1)
 
@@ -663,7 +663,7 @@ def _read(source: int) -> bytes:
         try:
             return os.read(source, READ_BYTES)
         except BlockingIOError:
-            _wait(source, select.POLLIN)  # another process made this pipe non-blocking
+            _wait_for_event(source, select.POLLIN)  # another process made this pipe non-blocking
 
 
 def _write(sink: int, data: bytes) -> None:
@@ -673,7 +673,7 @@ def _write(sink: int, data: bytes) -> None:
         try:
             written = os.write(sink, rest)
         except BlockingIOError:
-            _wait(sink, select.POLLOUT)
+            _wait_for_event(sink, select.POLLOUT)
             continue
         if written == len(rest):
             return
@@ -681,13 +681,13 @@ def _write(sink: int, data: bytes) -> None:
 
 
 def _is_closed(descriptor: int) -> bool:
-    """True if the reader has closed the other end."""
+    """Return True if the reader has closed the other end."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return bool(poll.poll(0))
 
 
-def _wait(descriptor: int, event: int) -> None:
+def _wait_for_event(descriptor: int, event: int) -> None:
     ready = select.poll()
     ready.register(descriptor, event)
     ready.poll()

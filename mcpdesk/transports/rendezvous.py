@@ -2,10 +2,10 @@
 
 The path of the socket depends on the user, on the identity of the folder on disk, and on the state folder if
 the user chose one. It cannot depend on the environment, the working directory or the spelling of the path,
-because clients differ in these. There are two more kinds of sockets. On a waiting point, a core that serves
-only one client is notified when a desk starts. On a state point, a core is notified by other cores that use
-the same state files. Because a client waits until the socket is found, this module imports only a few modules
-of the standard library.
+because clients differ in these. There are two more kinds of sockets. A waiting point is the socket on which a
+core that serves only one client is notified when a desk starts. A state point is the socket on which a core
+is notified by other cores that use the same state files. Because a client waits until the socket is found,
+this module imports only a few modules of the standard library.
 """
 
 from __future__ import annotations
@@ -89,16 +89,16 @@ def state_points(folder: AnyPath, state: str) -> dict[int, str]:
 
     Raises: UntrustedFolder; OSError.
     """
-    start = os.path.basename(folder_socket(folder, state)).removesuffix("sock")
+    prefix = os.path.basename(folder_socket(folder, state)).removesuffix("sock")
     runtime = runtime_folder()
     if not os.path.lexists(runtime):
         return {}
     check_private(runtime)
     pids: dict[int, str] = {}
     for name in os.listdir(runtime):
-        number = name.removeprefix(start).removesuffix(".state")
-        is_ours = f"{start}{number}.state" == name and number.isdigit()
-        if is_ours and int(number) != os.getpid() and not is_stale(f"{runtime}/{name}"):
+        number = name.removeprefix(prefix).removesuffix(".state")
+        is_state_point = f"{prefix}{number}.state" == name and number.isdigit()
+        if is_state_point and int(number) != os.getpid() and not is_stale(f"{runtime}/{name}"):
             pids[int(number)] = f"{runtime}/{name}"
     return pids
 
@@ -127,10 +127,10 @@ def announce_desk(folder: AnyPath, state: str | None = None) -> int:
     number.
     """
     point = folder_socket(folder, state)
-    start = os.path.basename(point).removesuffix("sock")
+    prefix = os.path.basename(point).removesuffix("sock")
     runtime = os.path.dirname(point)
-    waiting = [name for name in os.listdir(runtime) if name.startswith(start) and name.endswith(".lone")]
-    return sum(not is_stale(f"{runtime}/{name}") for name in waiting)
+    points = [name for name in os.listdir(runtime) if name.startswith(prefix) and name.endswith(".lone")]
+    return sum(not is_stale(f"{runtime}/{name}") for name in points)
 
 
 def private_folder() -> str:
@@ -186,7 +186,7 @@ def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None
     return connect(point)
 
 
-class MeetingSocket:
+class ListeningSocket:
     """Unix socket on which this process listens. `listener` is the socket, `path` its file."""
 
     def __init__(self, path: str, listener: socket.socket) -> None:
@@ -208,7 +208,7 @@ class MeetingSocket:
         self.listener.close()
 
 
-def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
+def listen_for_folder(folder: AnyPath, state: str | None = None) -> ListeningSocket | None:
     """Listen on the socket of `folder`. Return the listener, or None if a running core already listens
     there.
 
@@ -221,14 +221,14 @@ def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
 
 def sweep(runtime: str) -> None:
     """Delete the sockets of cores that were killed."""
-    with _Locked(runtime):
+    with _FolderLock(runtime):
         for name in os.listdir(runtime)[:MAX_CHECKED_FILES]:
             point = f"{runtime}/{name}"
-            if _is_point(name) and is_stale(point):
-                _clear(point)
+            if _is_socket_name(name) and is_stale(point):
+                _delete_socket(point)
 
 
-def listen(point: str) -> MeetingSocket | None:
+def listen(point: str) -> ListeningSocket | None:
     """Listen on a Unix socket that only this user can use. Return the listener, or None if a process already
     listens there.
 
@@ -236,11 +236,11 @@ def listen(point: str) -> MeetingSocket | None:
     that start at the same time can therefore not delete each other's socket. Raises: OSError; FileExistsError
     if `point` is not a socket.
     """
-    with _Locked(os.path.dirname(point) or "."):
+    with _FolderLock(os.path.dirname(point) or "."):
         return _bind(point)
 
 
-class _Locked:
+class _FolderLock:
     """Lock of a folder between processes."""
 
     def __init__(self, folder: str) -> None:
@@ -256,12 +256,12 @@ class _Locked:
         os.close(self._handle)
 
 
-def _is_point(name: str) -> bool:
+def _is_socket_name(name: str) -> bool:
     stem, _, kind = name.partition(".")
     numbers = stem.split("-")
-    is_ours = kind in ("sock", "attach", "tap", "open") or kind.endswith((".lone", ".state"))
+    has_known_kind = kind in ("sock", "attach", "tap", "open") or kind.endswith((".lone", ".state"))
     lengths = (1, 2) if kind in ("attach", "tap", "open") else (2, 3)
-    return is_ours and len(numbers) in lengths and not set("".join(numbers)) - set("0123456789abcdef")
+    return has_known_kind and len(numbers) in lengths and not set("".join(numbers)) - set("0123456789abcdef")
 
 
 def is_stale(point: str) -> bool:
@@ -282,26 +282,26 @@ def is_stale(point: str) -> bool:
     return False
 
 
-def _bind(point: str) -> MeetingSocket | None:
-    if (living := connect(point)) is not None:
-        living.close()
+def _bind(point: str) -> ListeningSocket | None:
+    if (existing := connect(point)) is not None:
+        existing.close()
         return None
-    _clear(point)
+    _delete_socket(point)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        before = os.umask(0o177)
+        old_umask = os.umask(0o177)
         try:
             listener.bind(point)
         finally:
-            os.umask(before)
+            os.umask(old_umask)
         listener.listen(LISTEN_BACKLOG)
     except OSError:
         listener.close()
         raise
-    return MeetingSocket(point, listener)
+    return ListeningSocket(point, listener)
 
 
-def _clear(point: str) -> None:
+def _delete_socket(point: str) -> None:
     try:
         info = os.lstat(point)
     except FileNotFoundError:
@@ -333,14 +333,14 @@ def connect(point: str) -> socket.socket | None:
 
 
 def peer_credentials(connection: socket.socket) -> tuple[int | None, int | None]:
-    """Return process id and user id of the peer, from the kernel. A value is None if the system cannot
+    """Return process id and user id of the peer, from the kernel. A value is None if the system does not
     provide it.
     """
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None, None
     credentials = connection.getsockopt(socket.SOL_SOCKET, option, 12)
-    pid, uid = (int.from_bytes(credentials[at : at + 4], sys.byteorder) for at in (0, 4))
+    pid, uid = (int.from_bytes(credentials[offset : offset + 4], sys.byteorder) for offset in (0, 4))
     return pid, uid
 
 

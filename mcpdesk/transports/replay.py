@@ -25,7 +25,7 @@ SESSION_METHODS = frozenset(
     {"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 )
 """Requests that set state of the session in a server."""
-CHANGES = {
+LIST_CHANGES = {
     "tools": ("toolsListChanged", "notifications/tools/list_changed"),
     "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
     "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
@@ -60,7 +60,7 @@ class PendingRequest:
 
     def params(self) -> Message:
         """Return the parameters of the request, or an empty dict without parameters."""
-        params = (self.message or _read(self.line) or {}).get("params")
+        params = (self.message or _parse_message(self.line) or {}).get("params")
         return params if isinstance(params, dict) else {}
 
 
@@ -79,7 +79,7 @@ class ClientState:
         self.subscriptions: dict[str, None] = {}
         self.in_flight: dict[Any, PendingRequest] = {}
         """Requests of the client that a server has received but not answered, by id."""
-        self.asked_of_client: dict[Any, None] = {}
+        self.server_requests: dict[Any, None] = {}
         """Ids of requests of servers that the client has not answered."""
         self.unsent = b""
         """Complete lines that no server has received."""
@@ -98,11 +98,11 @@ class ClientState:
 
     def client_sent(self, line: bytes) -> None:
         """Track a line that a server has received from the client."""
-        for message, own in _members(line):
+        for message, message_line in _messages_in(line):
             if "method" not in message:
-                self.asked_of_client.pop(_id(message), None)
+                self.server_requests.pop(_id(message), None)
             elif (identifier := _id(message)) is not None:
-                self.in_flight[identifier] = PendingRequest(message, own)
+                self.in_flight[identifier] = PendingRequest(message, message_line)
             elif message["method"] == "notifications/initialized":
                 self.is_ready = True
             elif message["method"] == "notifications/cancelled":
@@ -112,42 +112,42 @@ class ClientState:
         """Track a line that a server has sent to the client."""
         if line.startswith(NOTIFICATION):
             return
-        if line.startswith(RESPONSE) and (short := _beginning(line)) is not None:
-            identifier, kind = short
-            if kind == "method":
-                self.asked_of_client[identifier] = None
+        if line.startswith(RESPONSE) and (id_and_key := _id_and_key(line)) is not None:
+            identifier, key = id_and_key
+            if key == "method":
+                self.server_requests[identifier] = None
             else:
-                self._answered(identifier, kind == "result", line)
+                self._handle_answer(identifier, key == "result", line)
             return
-        for message, _ in _members(line):
+        for message, _ in _messages_in(line):
             identifier = _id(message)
             if identifier is None:
                 continue
             if "method" in message:
-                self.asked_of_client[identifier] = None
+                self.server_requests[identifier] = None
             else:
-                self._answered(identifier, "result" in message, line)
+                self._handle_answer(identifier, "result" in message, line)
 
     def closes_listener(self, line: bytes) -> bool:
         """Return True if a server that is ending closes a listener of the client with this line."""
-        message = _read(line) or {}
-        ended = _params(message).get("requestId") if "method" in message else message.get("id")
+        message = _parse_message(line) or {}
+        listener_id = _params(message).get("requestId") if "method" in message else message.get("id")
         is_end = message.get("method", "notifications/cancelled") == "notifications/cancelled"
-        sent = self.in_flight.get(_hashable(ended)) if is_end else None
-        return sent is not None and sent.method == LISTEN
+        request = self.in_flight.get(_hashable(listener_id)) if is_end else None
+        return request is not None and request.method == LISTEN
 
-    def _answered(self, identifier: object, is_success: bool, line: bytes) -> None:
-        sent = self.in_flight.pop(identifier, None)
-        if sent is None or sent.message is None or not is_success:
+    def _handle_answer(self, identifier: object, is_success: bool, line: bytes) -> None:
+        request = self.in_flight.pop(identifier, None)
+        if request is None or request.message is None or not is_success:
             return
-        params = sent.params()
-        if sent.method == "initialize":
+        params = request.params()
+        if request.method == "initialize":
             self.opening, self.revision = params, _revision(line)
-        elif sent.method == "logging/setLevel":
+        elif request.method == "logging/setLevel":
             self.level = params.get("level") or ""
-        elif sent.method == "resources/subscribe":
+        elif request.method == "resources/subscribe":
             self.subscriptions[params.get("uri", "")] = None
-        elif sent.method == "resources/unsubscribe":
+        elif request.method == "resources/unsubscribe":
             self.subscriptions.pop(params.get("uri", ""), None)
 
 
@@ -166,7 +166,7 @@ class Replay:
         self._client_state = client_state
         self._awaited: dict[Any, str] = {}
         """Methods of the replayed requests, by id."""
-        self._listening: dict[Any, None] = {}
+        self._unacknowledged_listeners: dict[Any, None] = {}
         """Listeners that the new server has not acknowledged yet."""
         self._number = 0
         self._capabilities: Message = {}
@@ -175,37 +175,37 @@ class Replay:
         if client_state.opening is not None:
             self._ask("initialize", client_state.opening)
         else:
-            self._report_unanswered()
+            self._replay_session()
 
     def receive(self, line: bytes) -> None:
         """Handle a line of the new server."""
-        message = _read(line)
+        message = _parse_message(line)
         if message is None:
             self.failure = line.decode("utf-8", "replace")
-        elif "method" not in message and (why := self._awaited.pop(_id(message), None)):
-            self._answered(why, message)
-        elif message.get("method") == ACKNOWLEDGED and _listener(message) in self._listening:
-            self._listening.pop(_listener(message))
-            self._acknowledged(_listener(message), _params(message).get("notifications"))
+        elif "method" not in message and (method := self._awaited.pop(_id(message), None)):
+            self._handle_answer(method, message)
+        elif message.get("method") == ACKNOWLEDGED and _listener(message) in self._unacknowledged_listeners:
+            self._unacknowledged_listeners.pop(_listener(message))
+            self._handle_acknowledgement(_listener(message), _params(message).get("notifications"))
         else:
-            self._listening.pop(_id(message), None)  # the server rejected a listener
+            self._unacknowledged_listeners.pop(_id(message), None)  # the server rejected a listener
             self._client_state.server_sent(line)
             self.to_client.append(line)
         self._finish_if_answered()
 
-    def _answered(self, why: str, message: Message) -> None:
+    def _handle_answer(self, method: str, message: Message) -> None:
         result = message.get("result")
-        if why == "initialize":
+        if method == "initialize":
             if not isinstance(result, dict) or result.get("protocolVersion") != self._client_state.revision:
                 self.failure = f"it does not use {self._client_state.revision} with this client"
                 return
             capabilities = result.get("capabilities")
             self._capabilities = capabilities if isinstance(capabilities, dict) else {}
-            self._report_unanswered()
-        elif why == "tools/list" and isinstance(result, dict):
-            self._learn(result)
+            self._replay_session()
+        elif method == "tools/list" and isinstance(result, dict):
+            self._add_repeatable_tools(result)
 
-    def _report_unanswered(self) -> None:
+    def _replay_session(self) -> None:
         client_state = self._client_state
         if client_state.opening is not None:
             if client_state.is_ready:
@@ -214,15 +214,15 @@ class Replay:
                 self._ask("logging/setLevel", {"level": client_state.level})
             for uri in client_state.subscriptions:
                 self._ask("resources/subscribe", {"uri": uri})
-        for identifier, sent in client_state.in_flight.items():
-            if sent.method == LISTEN:
-                self._listening[identifier] = None
-                self.to_server.append(sent.line)
-        if any(sent.tool for sent in client_state.in_flight.values()):
-            self._ask("tools/list", self._metadata())
+        for identifier, request in client_state.in_flight.items():
+            if request.method == LISTEN:
+                self._unacknowledged_listeners[identifier] = None
+                self.to_server.append(request.line)
+        if any(request.tool for request in client_state.in_flight.values()):
+            self._ask("tools/list", self._stateless_metadata())
         self._finish_if_answered()
 
-    def _learn(self, result: Message) -> None:
+    def _add_repeatable_tools(self, result: Message) -> None:
         """Read from a page of the tool list which tools may be called twice."""
         for tool in result.get("tools") or ():
             hints = tool.get("annotations") or {}
@@ -231,45 +231,49 @@ class Replay:
         if (cursor := result.get("nextCursor")) and self._number < MAX_PAGES + len(
             self._client_state.subscriptions
         ):
-            self._ask("tools/list", {"cursor": cursor, **self._metadata()})
+            self._ask("tools/list", {"cursor": cursor, **self._stateless_metadata()})
 
-    def _metadata(self) -> Message:
+    def _stateless_metadata(self) -> Message:
         """Return the `_meta` for requests in a stateless revision, copied from requests of the client."""
-        for sent in self._client_state.in_flight.values():
-            meta = sent.params().get("_meta") if sent.tool else None
+        for request in self._client_state.in_flight.values():
+            meta = request.params().get("_meta") if request.tool else None
             if isinstance(meta, dict) and VERSION_KEY in meta:
                 return {"_meta": {key: meta[key] for key in (VERSION_KEY, *CLIENT_KEYS) if key in meta}}
         return {}
 
-    def _acknowledged(self, listener: object, wanted: object) -> None:
+    def _handle_acknowledgement(self, listener: object, filters: object) -> None:
         """Notify the client of lists that may have changed while it had no server."""
-        about = {"_meta": {SUBSCRIPTION_KEY: listener}}
-        for key, method in CHANGES.values():
-            if isinstance(wanted, dict) and wanted.get(key):
-                self.to_client.append(_line({"method": method, "params": about}))
+        params = {"_meta": {SUBSCRIPTION_KEY: listener}}
+        for key, method in LIST_CHANGES.values():
+            if isinstance(filters, dict) and filters.get(key):
+                self.to_client.append(_line({"method": method, "params": params}))
 
     def _finish_if_answered(self) -> None:
         """When all replayed requests are answered, resolve the requests that the last server left
         unanswered.
         """
-        if self.is_done or self.failure or self._awaited or self._listening:
+        if self.is_done or self.failure or self._awaited or self._unacknowledged_listeners:
             return
         self.is_done = True
         client_state = self._client_state
-        for identifier in client_state.asked_of_client:
+        for identifier in client_state.server_requests:
             params = {"requestId": identifier, "reason": CALLER_ENDED}
             self.to_client.append(_line({"method": "notifications/cancelled", "params": params}))
-        client_state.asked_of_client.clear()
-        for identifier, sent in list(client_state.in_flight.items()):
-            if sent.tool is not None and sent.tool not in self._repeatable:
+        client_state.server_requests.clear()
+        for identifier, request in list(client_state.in_flight.items()):
+            if request.tool is not None and request.tool not in self._repeatable:
                 del client_state.in_flight[identifier]
                 error = {"code": INTERNAL_ERROR, "message": UNCERTAIN}
                 self.to_client.append(_line({"id": identifier, "error": error}))
-            elif sent.method != LISTEN:
-                self.to_server.append(sent.line)
-        for capability, (_, method) in CHANGES.items():
-            offered = self._capabilities.get(capability)
-            if client_state.is_ready and isinstance(offered, dict) and offered.get("listChanged"):
+            elif request.method != LISTEN:
+                self.to_server.append(request.line)
+        for capability, (_, method) in LIST_CHANGES.items():
+            capability_value = self._capabilities.get(capability)
+            if (
+                client_state.is_ready
+                and isinstance(capability_value, dict)
+                and capability_value.get("listChanged")
+            ):
                 self.to_client.append(_line({"method": method}))
 
     def _ask(self, method: str, params: Message) -> None:
@@ -286,7 +290,7 @@ class Replay:
 
 def is_request(line: bytes) -> bool:
     """Return True if a line is a request, or contains one."""
-    return any("method" in message and _id(message) is not None for message, _ in _members(line))
+    return any("method" in message and _id(message) is not None for message, _ in _messages_in(line))
 
 
 def pending_listener(identifier: object, params: Message) -> PendingRequest:
@@ -301,7 +305,7 @@ def _line(message: Message) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode("ascii")
 
 
-def _read(line: bytes) -> Message | None:
+def _parse_message(line: bytes) -> Message | None:
     """Parse a line with one message. None for any other line."""
     import json
 
@@ -312,7 +316,7 @@ def _read(line: bytes) -> Message | None:
     return message if isinstance(message, dict) else None
 
 
-def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
+def _messages_in(line: bytes) -> Iterable[tuple[Message, bytes]]:
     """Return the messages in a line, each as a line of its own. The line may be a batch."""
     import json
 
@@ -325,7 +329,7 @@ def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
     return [(message, line)] if isinstance(message, dict) else ()
 
 
-def _beginning(line: bytes) -> tuple[object, str] | None:
+def _id_and_key(line: bytes) -> tuple[object, str] | None:
     """Return the id in a line of our own servers, and the key after it, or None if the line must be
     parsed.
     """
@@ -336,13 +340,13 @@ def _beginning(line: bytes) -> tuple[object, str] | None:
         identifier, end = json.JSONDecoder().raw_decode(text)
     except ValueError:
         return None
-    kind = text[end : end + 9].strip(',":')
-    known = next((each for each in ("result", "error", "method") if kind.startswith(each)), None)
-    return None if known is None or identifier is None else (_hashable(identifier), known)
+    key_text = text[end : end + 9].strip(',":')
+    key = next((each for each in ("result", "error", "method") if key_text.startswith(each)), None)
+    return None if key is None or identifier is None else (_hashable(identifier), key)
 
 
 def _revision(line: bytes) -> str:
-    result = (_read(line) or {}).get("result")
+    result = (_parse_message(line) or {}).get("result")
     revision = result.get("protocolVersion") if isinstance(result, dict) else None
     return revision if isinstance(revision, str) else ""
 

@@ -55,23 +55,23 @@ class StdioTransport:
         self._mode = mode
         self._session = session
         self._client_state = client_state
-        self.left: ClientState | None = None
+        self.next_client_state: ClientState | None = None
         """State for the client's next server, or None until another server may continue."""
-        self._is_wanted_elsewhere = False
+        self._is_handing_over = False
         self._pipe: Pipe
-        self._is_begun = False
+        self._has_begun = False
         self._unwritten: deque[memoryview] = deque()
         """Data that the operating system has not accepted yet."""
-        self._waiting = 0
+        self._unwritten_bytes = 0
         """Size of `_unwritten` in bytes."""
-        self._ended = asyncio.Event()
-        self._written = asyncio.Event()
-        self._may_read = asyncio.Event()
+        self._end_event = asyncio.Event()
+        self._flushed_event = asyncio.Event()
+        self._can_read_event = asyncio.Event()
         self._is_backed_up = False
         """True while the client reads too slowly."""
         self._identify_task: asyncio.Task[None] | None = None
-        self._lost = False
-        self._replayed: asyncio.Queue[bytes] = asyncio.Queue()
+        self._is_lost = False
+        self._replay_answers: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def serve(self) -> None:
         """Serve until the client closes its end or `stop` is called. Then wait for running calls.
@@ -79,42 +79,42 @@ class StdioTransport:
         Raises: DeskError if the pipe cannot be opened.
         """
         self._loop = asyncio.get_running_loop()
-        self._written.set()
-        self._may_read.set()
+        self._flushed_event.set()
+        self._can_read_event.set()
         blocking = [os.get_blocking(fd) for fd in (self._source, self._sink)]
         os.set_blocking(self._source, False)
         os.set_blocking(self._sink, False)
         try:
-            await self._converse()
+            await self._serve_pipe()
         finally:
             self._loop.remove_reader(self._source)
             self._loop.remove_writer(self._sink)
-            for fd, was in zip((self._source, self._sink), blocking, strict=True):
-                os.set_blocking(fd, was)
+            for fd, was_blocking in zip((self._source, self._sink), blocking, strict=True):
+                os.set_blocking(fd, was_blocking)
 
     def stop(self) -> None:
         """End as if the client had closed its end. Call it on the loop."""
-        self._ended.set()
-        self._may_read.set()
+        self._end_event.set()
+        self._can_read_event.set()
 
     def hand_over(self) -> None:
         """End as soon as the client waits for no answer, so that another server can continue.
 
         Call it on the loop.
         """
-        self._is_wanted_elsewhere = True
-        asyncio.get_running_loop().call_soon(self._leave)
+        self._is_handing_over = True
+        asyncio.get_running_loop().call_soon(self._hand_over_if_idle)
 
-    def _leave(self) -> None:
-        if not self._is_begun or self._ended.is_set() or self._unwritten or self._identify_task:
+    def _hand_over_if_idle(self) -> None:
+        if not self._has_begun or self._end_event.is_set() or self._unwritten or self._identify_task:
             return
-        self.left = self._pipe.leave()
-        if self.left is not None:
+        self.next_client_state = self._pipe.leave()
+        if self.next_client_state is not None:
             self._loop.remove_reader(self._source)  # the callback may already be scheduled
-            self._ended.set()
-            self._may_read.set()
+            self._end_event.set()
+            self._can_read_event.set()
 
-    async def _converse(self) -> None:
+    async def _serve_pipe(self) -> None:
         send = self._write if self._client_state is None else self._queue_replayed
         request = PipeRequest(self._server, "stdio", self._peer, self._mode, self._session)
         self._pipe = self._open_pipe(request, send)
@@ -123,15 +123,15 @@ class StdioTransport:
             await self._pipe.identify()
             if self._client_state is not None:
                 await self._replay(self._client_state)
-            self._is_begun = True
-            if self._is_wanted_elsewhere:
-                self._leave()
+            self._has_begun = True
+            if self._is_handing_over:
+                self._hand_over_if_idle()
             await self._read_all()
-            while self._identify_task is not None and not self._lost:
+            while self._identify_task is not None and not self._is_lost:
                 await self._identify_task
-            if not self._lost and self.left is None:
+            if not self._is_lost and self.next_client_state is None:
                 await finish_calls(self._pipe)
-                await self._flushed()
+                await self._wait_until_flushed()
         finally:
             UNREAD.remove(self)
             if self._identify_task is not None:
@@ -147,23 +147,23 @@ class StdioTransport:
 
         if client_state.unwritten:
             self._write(client_state.unwritten)
-        tracked, answers = Replay(client_state), self._replayed
-        while not tracked.is_done:
-            lines, tracked.to_server = tracked.to_server, []
+        replay, answers = Replay(client_state), self._replay_answers
+        while not replay.is_done:
+            lines, replay.to_server = replay.to_server, []
             for line in lines:
                 await self._feed(line + b"\n")
             for line in (await answers.get()).split(b"\n"):
                 if line:
-                    tracked.receive(line)
-            if tracked.failure:
-                raise TransportError(f"The client cannot continue here: {tracked.failure}")
+                    replay.receive(line)
+            if replay.failure:
+                raise TransportError(f"The client cannot continue here: {replay.failure}")
         while not answers.empty():
-            tracked.to_client.append(answers.get_nowait().rstrip(b"\n"))
+            replay.to_client.append(answers.get_nowait().rstrip(b"\n"))
         # From here on all output is for the client, including the answers of running calls.
         self._pipe.send_bytes = self._write
-        if tracked.to_client:
-            self._write(b"".join(line + b"\n" for line in tracked.to_client))
-        for line in tracked.to_server:
+        if replay.to_client:
+            self._write(b"".join(line + b"\n" for line in replay.to_client))
+        for line in replay.to_server:
             await self._feed(line + b"\n")
         for rest in (client_state.unsent, client_state.rest):
             if rest:
@@ -172,30 +172,30 @@ class StdioTransport:
     def _queue_replayed(self, data: bytes) -> None:
         """Queue an answer to a replayed request."""
         if data != b"\n":  # otherwise this is the newline after a large line
-            self._replayed.put_nowait(data)
+            self._replay_answers.put_nowait(data)
 
     async def _read_all(self) -> None:
-        if self._ended.is_set():
+        if self._end_event.is_set():
             return
         try:
-            self._loop.add_reader(self._source, self._readable)
+            self._loop.add_reader(self._source, self._on_readable)
         except PermissionError:  # a regular file or /dev/null, which cannot be watched
             await self._read_file()
         else:
-            self._choose_reading()
-            self._readable()  # answer the waiting requests first
-            await self._ended.wait()
+            self._update_reading()
+            self._on_readable()  # answer the waiting requests first
+            await self._end_event.wait()
             self._loop.remove_reader(self._source)
 
     async def _read_file(self) -> None:
-        while not self._ended.is_set():
-            self._readable()
+        while not self._end_event.is_set():
+            self._on_readable()
             await asyncio.sleep(0)
-            if not self._ended.is_set():
-                await self._may_read.wait()
+            if not self._end_event.is_set():
+                await self._can_read_event.wait()
 
-    def _readable(self) -> None:
-        if self._ended.is_set() or not self._may_read.is_set():
+    def _on_readable(self) -> None:
+        if self._end_event.is_set() or not self._can_read_event.is_set():
             return
         try:
             data = os.read(self._source, READ_BYTES)
@@ -205,7 +205,7 @@ class StdioTransport:
             log.debug("stdin ended: %s", error)
             data = b""
         if not data:
-            self._ended.set()
+            self._end_event.set()
         else:
             self._handle(data)
 
@@ -213,16 +213,16 @@ class StdioTransport:
         """Pass bytes to the pipe. Stop reading while the client's token is being checked."""
         if not self._pipe.feed(data):
             self._identify_task = self._loop.create_task(self._identify(data))
-            self._choose_reading()
+            self._update_reading()
 
     async def _identify(self, data: bytes) -> None:
         """Identify the client again. Then handle the bytes received before, and resume reading."""
         await self._pipe.identify()
         self._identify_task = None
-        self._choose_reading()  # before the answers, which may pause reading again
+        self._update_reading()  # before the answers, which may pause reading again
         self._handle(data)
-        if self._is_wanted_elsewhere:
-            self._leave()
+        if self._is_handing_over:
+            self._hand_over_if_idle()
 
     async def _feed(self, data: bytes) -> None:
         """Pass bytes to the pipe. Wait while the client's token is being checked."""
@@ -230,30 +230,30 @@ class StdioTransport:
             await self._pipe.identify()
 
     def _write(self, data: bytes) -> None:
-        if self._lost:
+        if self._is_lost:
             return
         sent = 0 if self._unwritten else self._write_now(data)
-        if self._is_wanted_elsewhere:
-            self._loop.call_soon(self._leave)
+        if self._is_handing_over:
+            self._loop.call_soon(self._hand_over_if_idle)
         if sent == len(data):
             return
         if not self._unwritten:
-            self._written.clear()
-            self._loop.add_writer(self._sink, self._writable)
+            self._flushed_event.clear()
+            self._loop.add_writer(self._sink, self._on_writable)
         self._unwritten.append(memoryview(data)[sent:])
-        self._waiting += len(data) - sent
-        if self._waiting > HIGH_WATER:
+        self._unwritten_bytes += len(data) - sent
+        if self._unwritten_bytes > HIGH_WATER:
             UNREAD.check()
         self._check_backlog()
 
-    def _writable(self) -> None:
+    def _on_writable(self) -> None:
         unwritten = self._unwritten
         while unwritten:
             piece = unwritten[0]
             sent = self._write_now(piece)
-            if self._lost:
+            if self._is_lost:
                 break
-            self._waiting -= sent
+            self._unwritten_bytes -= sent
             if sent < len(piece):
                 unwritten[0] = piece[sent:]
                 break
@@ -261,9 +261,9 @@ class StdioTransport:
         self._check_backlog()
         if not unwritten:
             self._loop.remove_writer(self._sink)
-            self._written.set()
-            if self._is_wanted_elsewhere:
-                self._loop.call_soon(self._leave)
+            self._flushed_event.set()
+            if self._is_handing_over:
+                self._loop.call_soon(self._hand_over_if_idle)
 
     def _write_now(self, data: bytes | memoryview) -> int:
         """Write as much as the system accepts now. Return the number of bytes.
@@ -275,56 +275,56 @@ class StdioTransport:
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as error:
-            self._lose(f"the client stopped reading: {error}")
+            self._disconnect(f"the client stopped reading: {error}")
             return len(data)
 
     def _check_backlog(self) -> None:
         """Read requests only while the client reads its answers."""
-        waiting = self._waiting
-        if waiting > WRITE_LIMIT:
-            self._lose(f"the client left {waiting} bytes of answers unread")
-        elif waiting > HIGH_WATER and not self._is_backed_up:
+        unwritten_bytes = self._unwritten_bytes
+        if unwritten_bytes > WRITE_LIMIT:
+            self._disconnect(f"the client left {unwritten_bytes} bytes of answers unread")
+        elif unwritten_bytes > HIGH_WATER and not self._is_backed_up:
             self._is_backed_up = True
-            self._choose_reading()
+            self._update_reading()
             self._pipe.pause()
-        elif waiting < LOW_WATER and self._is_backed_up:
+        elif unwritten_bytes < LOW_WATER and self._is_backed_up:
             self._is_backed_up = False
             self._pipe.resume()
-            self._choose_reading()
+            self._update_reading()
 
-    def _choose_reading(self) -> None:
+    def _update_reading(self) -> None:
         """Read, unless too many answers are unread or the client is being identified."""
         if self._is_backed_up or self._identify_task is not None:
-            self._may_read.clear()
+            self._can_read_event.clear()
             self._loop.remove_reader(self._source)
             return
-        self._may_read.set()
-        if not self._ended.is_set():
+        self._can_read_event.set()
+        if not self._end_event.is_set():
             with suppress(PermissionError):  # a plain file has its own loop
-                self._loop.add_reader(self._source, self._readable)
+                self._loop.add_reader(self._source, self._on_readable)
 
     @property
     def unread(self) -> int:
         """Number of bytes that the operating system has not accepted yet."""
-        return self._waiting
+        return self._unwritten_bytes
 
     def give_up(self) -> None:
         """Stop writing, and end."""
-        self._lose("the client reads too slowly")
+        self._disconnect("the client reads too slowly")
 
-    def _lose(self, why: str) -> None:
-        log.info("%s", why)
-        self._lost = True
+    def _disconnect(self, reason: str) -> None:
+        log.info("%s", reason)
+        self._is_lost = True
         self._unwritten.clear()
-        self._waiting = 0
-        self._may_read.set()
-        self._ended.set()
-        self._written.set()
+        self._unwritten_bytes = 0
+        self._can_read_event.set()
+        self._end_event.set()
+        self._flushed_event.set()
 
-    async def _flushed(self) -> None:
+    async def _wait_until_flushed(self) -> None:
         """Wait until the client has read everything, at most `GRACE_S` seconds."""
         try:
             async with asyncio.timeout(GRACE_S):
-                await self._written.wait()
+                await self._flushed_event.wait()
         except TimeoutError:
-            log.warning("the client left %d bytes of answers unread", self._waiting)
+            log.warning("the client left %d bytes of answers unread", self._unwritten_bytes)

@@ -22,7 +22,7 @@ from mcpdesk.transports.pipe import (
     start_accepting,
     stop_accepting,
 )
-from mcpdesk.transports.pump import ALONE, LEAVE, REFUSAL, TAKEN
+from mcpdesk.transports.pump import ACCEPTED, ALONE, LEAVE, REFUSAL
 from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PREFIX = b'{"mcpdesk":'
-SESSION_MARK = re.compile("[0-9a-f]{16,64}")
+GREETING_PREFIX = b'{"mcpdesk":'
+SESSION_ID_PATTERN = re.compile("[0-9a-f]{16,64}")
 MAX_GREETING_BYTES = 8 << 20
 """Maximum size of a greeting in bytes."""
 
@@ -68,7 +68,7 @@ class GreetingReader:
         Raises: ValueError for a malformed greeting.
         """
         self._start += data
-        if not self._start.startswith(PREFIX[: len(self._start)]):
+        if not self._start.startswith(GREETING_PREFIX[: len(self._start)]):
             return None, self._start
         line, newline, rest = self._start.partition(b"\n")
         if newline:
@@ -91,7 +91,7 @@ def parse_greeting(line: bytes) -> PumpGreeting:
     match facts:
         case {"mcpdesk": 1, "folder": str(folder), "mode": str(mode), "pid": int(pid), "name": str(name)}:
             session = facts.get("session")
-            if not isinstance(session, str) or SESSION_MARK.fullmatch(session) is None:
+            if not isinstance(session, str) or SESSION_ID_PATTERN.fullmatch(session) is None:
                 session = ""
             variables = facts.get("environment")
             environment = None
@@ -112,9 +112,9 @@ class UnixListener:
     """
 
     def __init__(
-        self, meeting_socket: rendezvous.MeetingSocket, open_pipe: OpenPipe, server: str | None = None
+        self, listening_socket: rendezvous.ListeningSocket, open_pipe: OpenPipe, server: str | None = None
     ) -> None:
-        self.place = meeting_socket
+        self.listening_socket = listening_socket
         self._open_pipe = open_pipe
         self._server_name = server
         self._server: asyncio.Server | None = None
@@ -123,27 +123,27 @@ class UnixListener:
     async def start(self) -> None:
         """Begin to accept connections, on the running loop."""
         loop = asyncio.get_running_loop()
-        creating = loop.create_unix_server(self._connection, sock=self.place.listener)
-        self._server = await start_accepting(creating)
+        start_coroutine = loop.create_unix_server(self._connection, sock=self.listening_socket.listener)
+        self._server = await start_accepting(start_coroutine)
 
     async def close(self) -> None:
         """Delete the socket's file, accept no more connections, and close all open ones."""
-        await asyncio.to_thread(self.place.withdraw)
+        await asyncio.to_thread(self.listening_socket.withdraw)
         if self._server is not None:
             await stop_accepting(self._server)
-        self.place.listener.close()
+        self.listening_socket.listener.close()
         connections = tuple(self._connections)
         for connection in connections:
             connection.end()
         if connections:
-            await asyncio.wait([one.gone for one in connections])
+            await asyncio.wait([connection.closed_future for connection in connections])
 
     async def send_away(self, within_s: float) -> None:
         """Delete the socket's file, and ask each pump to use another server after its calls have ended."""
-        await asyncio.to_thread(self.place.withdraw)
-        leaving = [each.gone for each in self._connections if each.send_away()]
-        if leaving:
-            await asyncio.wait(leaving, timeout=within_s)
+        await asyncio.to_thread(self.listening_socket.withdraw)
+        closed_futures = [each.closed_future for each in self._connections if each.send_away()]
+        if closed_futures:
+            await asyncio.wait(closed_futures, timeout=within_s)
 
     def disconnect(self, connection: int) -> bool:
         """Close one connection. Return False if the number is unknown."""
@@ -159,16 +159,16 @@ class UnixListener:
 class _Connection(asyncio.Protocol):
     """One accepted connection: a greeting, then frames in both directions."""
 
-    def __init__(self, open_pipe: OpenPipe, server: str | None, open_ones: set[_Connection]) -> None:
-        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def __init__(self, open_pipe: OpenPipe, server: str | None, open_connections: set[_Connection]) -> None:
+        self.closed_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open_pipe = open_pipe
         self._server = server
-        self._open_ones = open_ones
+        self._open_connections = open_connections
         self._greeting = GreetingReader()
         self._pipe: Pipe | None = None
         self._finish_task: asyncio.Task[None] | None = None
         self._identify_task: asyncio.Task[None] | None = None
-        self._may_leave = False
+        self._understands_leave = False
         self._is_backed_up = False
         """True while the peer reads too slowly."""
 
@@ -180,7 +180,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Transports of other loops have the methods, but another base class.
         self._transport = cast(asyncio.Transport, transport)
-        self._open_ones.add(self)
+        self._open_connections.add(self)
         UNREAD.add(self)
         self._transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
         self._pid, uid = rendezvous.peer_credentials(transport.get_extra_info("socket"))
@@ -199,7 +199,7 @@ class _Connection(asyncio.Protocol):
         """Pass bytes to the pipe. Stop reading while the peer's token is being checked."""
         if not pipe.feed(data):
             self._identify_task = asyncio.get_running_loop().create_task(self._identify(pipe, data))
-            self._choose_reading()
+            self._update_reading()
 
     def eof_received(self) -> bool:
         if self._pipe is None:
@@ -211,17 +211,17 @@ class _Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._is_backed_up = True
-        self._choose_reading()
+        self._update_reading()
         if self._pipe is not None:
             self._pipe.pause()
 
     def resume_writing(self) -> None:
         self._is_backed_up = False
-        self._choose_reading()
+        self._update_reading()
         if self._pipe is not None:
             self._pipe.resume()
 
-    def _choose_reading(self) -> None:
+    def _update_reading(self) -> None:
         """Read, unless too many answers are unread or the peer is being identified."""
         if self._is_backed_up or self._identify_task is not None:
             self._transport.pause_reading()
@@ -244,15 +244,15 @@ class _Connection(asyncio.Protocol):
                 task.cancel()
         if self._pipe is not None:
             self._pipe.close()
-        self._open_ones.discard(self)
-        if not self.gone.done():
-            self.gone.set_result(None)
+        self._open_connections.discard(self)
+        if not self.closed_future.done():
+            self.closed_future.set_result(None)
 
     def send_away(self) -> bool:
         """Ask a pump to use another server. Return False if the peer does not support this."""
-        if self._may_leave:
+        if self._understands_leave:
             self._write(LEAVE)
-        return self._may_leave
+        return self._understands_leave
 
     def end(self) -> None:
         """Close when the answers so far are written, but at the latest after `CLOSE_S` seconds."""
@@ -262,22 +262,22 @@ class _Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_later(CLOSE_S, self._give_up)
 
     def _give_up(self) -> None:
-        if not self.gone.done():
+        if not self.closed_future.done():
             self._transport.abort()
 
     def _greet(self, data: bytes) -> bytes:
         """Open the pipe when the greeting is complete. Return the bytes after the greeting."""
         try:
-            started = self._greeting.feed(data)
+            parsed = self._greeting.feed(data)
         except ValueError as error:
             log.warning("refused a connection to the Unix socket: %s", error)
             self._transport.abort()
             return b""
-        if started is None:
+        if parsed is None:
             return b""
-        hello, rest = started
+        greeting, rest = parsed
         try:
-            self._pipe = self._opened(hello)
+            self._pipe = self._open_requested_pipe(greeting)
         except OtherEnvironmentError as error:
             self._write(ALONE + " ".join(str(error).split()).encode() + b"\n")
             self._transport.close()
@@ -286,22 +286,24 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
         return rest
 
-    def _opened(self, hello: PumpGreeting | None) -> Pipe:
-        if hello is None:
+    def _open_requested_pipe(self, greeting: PumpGreeting | None) -> Pipe:
+        if greeting is None:
             peer = rendezvous.process_name(self._pid or 0)
             return self._open_pipe(PipeRequest(self._server, "unix", peer), self._write)
-        self._may_leave = hello.leaves
-        request = PipeRequest(self._server, "stdio", hello.name, hello.mode, hello.session, hello.environment)
+        self._understands_leave = greeting.leaves
+        request = PipeRequest(
+            self._server, "stdio", greeting.name, greeting.mode, greeting.session, greeting.environment
+        )
         pipe = self._open_pipe(request, self._write)
-        if hello.environment is not None:
-            self._write(TAKEN)
+        if greeting.environment is not None:
+            self._write(ACCEPTED)
         return pipe
 
     async def _identify(self, pipe: Pipe, rest: bytes) -> None:
         """Identify the peer. Then handle the bytes received before, and resume reading."""
         await pipe.identify()
         self._identify_task = None
-        self._choose_reading()  # before the answers, which may pause reading again
+        self._update_reading()  # before the answers, which may pause reading again
         if rest and not self._transport.is_closing():
             self._handle(pipe, rest)
 
@@ -312,7 +314,7 @@ class _Connection(asyncio.Protocol):
         if self.unread > HIGH_WATER:
             UNREAD.check()
         if self.unread > WRITE_LIMIT:
-            UNREAD.note_cut("a connection", self.unread)
+            UNREAD.count_cut("a connection", self.unread)
             self._transport.abort()
 
     async def _finish(self, pipe: Pipe) -> None:

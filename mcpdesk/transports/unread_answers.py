@@ -52,9 +52,9 @@ class UnreadAnswers:
         """Number of answers that were refused because memory was short."""
         self.waiting_bytes = 0
         """Size in bytes of the answers that wait for memory."""
-        self._promised = 0
+        self._reserved_bytes = 0
         """Number of bytes reserved on pipes for answers that are not written yet."""
-        self._pressed_until = 0.0
+        self._pressure_end = 0.0
         self._senders: dict[Sender, tuple[int, float]] = {}
         """Number of unread bytes at the latest check, and time when the peer last read, by sender."""
         self._waiting: dict[asyncio.Future[None], tuple[int, Callable[[int], None]]] = {}
@@ -65,26 +65,24 @@ class UnreadAnswers:
     @property
     def held(self) -> int:
         """Number of bytes in use or reserved."""
-        return self._promised + sum(sender.unread for sender in self._senders)
+        return self._reserved_bytes + sum(sender.unread for sender in self._senders)
 
     @property
     def is_pressed(self) -> bool:
         """True if an answer waits for memory, or was refused within `PRESSURE_S` seconds."""
-        return bool(self._waiting) or time.monotonic() < self._pressed_until
+        return bool(self._waiting) or time.monotonic() < self._pressure_end
 
     def add(self, sender: Sender) -> None:
-        """Count a sender from now on. May be called twice."""
+        """Start counting a sender. A second call does nothing."""
         self._senders.setdefault(sender, (0, 0.0))
 
     def remove(self, sender: Sender) -> None:
-        """Stop counting a sender. May be called twice."""
+        """Stop counting a sender. A second call does nothing."""
         self._senders.pop(sender, None)
         self.wake()
 
     def progressed(self, sender: Sender) -> None:
-        """Note that the peer of a sender has read something, even if the number of unread bytes is
-        the same.
-        """
+        """Record that the peer of a sender has read data, even if the number of unread bytes is the same."""
         if sender in self._senders:
             self._senders[sender] = (sender.unread, time.monotonic())
 
@@ -92,75 +90,75 @@ class UnreadAnswers:
         """Return True if memory for `size` more bytes is available."""
         return self.held + size <= self.most
 
-    async def reserve(self, size: int, hold: Callable[[int], None]) -> None:
-        """Call `hold` with the size of an answer when memory is available.
+    async def reserve(self, size: int, add_reserved: Callable[[int], None]) -> None:
+        """Call `add_reserved` with the size of an answer when memory is available.
 
-        To release the memory, `hold` is called with the negative size. Raises: AnswerRefused if no memory
-        becomes available in time.
+        To release the memory, `add_reserved` is called with the negative size. Raises: AnswerRefused if no
+        memory becomes available in time.
         """
         if not self._waiting and self.has_room(size):
-            hold(size)
+            add_reserved(size)
             return
         if size > self.most or self.waiting_bytes + size > self.most // WAITING_SHARE:
             raise self._refusal(size)
-        room = asyncio.get_running_loop().create_future()
-        self._waiting[room] = (size, hold)
+        memory_future = asyncio.get_running_loop().create_future()
+        self._waiting[memory_future] = (size, add_reserved)
         self.waiting_bytes += size
         try:
-            await asyncio.wait({room}, timeout=WAIT_S)
+            await asyncio.wait({memory_future}, timeout=WAIT_S)
         except asyncio.CancelledError:
-            if room.done():
-                hold(-size)
+            if memory_future.done():
+                add_reserved(-size)
                 self.wake()
             raise
         finally:
-            if self._waiting.pop(room, None) is not None:
+            if self._waiting.pop(memory_future, None) is not None:
                 self.waiting_bytes -= size
-        if not room.done():
+        if not memory_future.done():
             raise self._refusal(size)
 
     def promise(self, size: int) -> None:
         """Count an answer that a pipe will write soon. A negative size removes an answer from the count."""
-        self._promised += size
+        self._reserved_bytes += size
 
     def wake(self) -> None:
         """Give available memory to the waiting answers, oldest first."""
         while self._waiting:
-            room, (size, hold) = next(iter(self._waiting.items()))
+            memory_future, (size, add_reserved) = next(iter(self._waiting.items()))
             if not self.has_room(size):
                 return
-            del self._waiting[room]
+            del self._waiting[memory_future]
             self.waiting_bytes -= size
-            hold(size)
-            room.set_result(None)
+            add_reserved(size)
+            memory_future.set_result(None)
 
     def check(self) -> None:
         """While the total is too large, disconnect the senders whose peers have read nothing for longest."""
-        now, total = time.monotonic(), self._promised
-        for sender, (before, since) in list(self._senders.items()):
+        now, total = time.monotonic(), self._reserved_bytes
+        for sender, (last_size, last_read) in list(self._senders.items()):
             size = sender.unread
             total += size
-            self._senders[sender] = size, since if before and size >= before else now
+            self._senders[sender] = size, last_read if last_size and size >= last_size else now
         while total > self.most:
             senders = [each for each in self._senders if self._senders[each][0]]
             if not senders:
                 break
-            slowest = min(senders, key=self._waits_since)
+            slowest = min(senders, key=self._slowness)
             size = self._senders[slowest][0]
-            self.note_cut("a connection", size, ": all clients together exceed the limit")
+            self.count_cut("a connection", size, ": all clients together exceed the limit")
             self._senders.pop(slowest)
             slowest.give_up()
             total -= size
         self.wake()
 
-    def note_cut(self, what: str, size: int, why: str = "") -> None:
+    def count_cut(self, what: str, size: int, why: str = "") -> None:
         """Count and log a connection that was closed because its client did not read."""
         self.cut += 1
         log.warning("ended %s that left %d bytes of answers unread%s", what, size, why)
 
     def _refusal(self, size: int) -> AnswerRefused:
         self.refused += 1
-        self._pressed_until = time.monotonic() + PRESSURE_S
+        self._pressure_end = time.monotonic() + PRESSURE_S
         reason = (
             f"an answer of {size} bytes is not sent: clients have not read {self.held} bytes of others, and "
             f"{self.most} are allowed (unread_answers_max_bytes). The request was carried out. hint: read "
@@ -169,9 +167,10 @@ class UnreadAnswers:
         log.warning("%s", reason)
         return AnswerRefused(ErrorCode.INTERNAL_ERROR, reason)
 
-    def _waits_since(self, sender: Sender) -> tuple[float, int]:
-        size, since = self._senders[sender]
-        return since, -size
+    def _slowness(self, sender: Sender) -> tuple[float, int]:
+        """Return a sort key: the sender whose peer has not read for longest comes first."""
+        size, last_read = self._senders[sender]
+        return last_read, -size
 
 
 UNREAD = UnreadAnswers()

@@ -172,7 +172,7 @@ def test_two_stdio_processes_notice_each_other_and_the_end(folder: Path, clients
 def test_a_process_that_does_not_answer_is_told_and_the_call_is_made_alone(
     mcpdesk: Run, folder: Path
 ) -> None:
-    place = rendezvous.occupy(folder)  # accepts connections into its backlog, and reads nothing
+    place = rendezvous.listen_for_folder(folder)  # accepts connections into its backlog, and reads nothing
     assert place is not None
     try:
         called = mcpdesk("call", str(folder), "who")

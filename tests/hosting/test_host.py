@@ -117,7 +117,7 @@ async def test_the_folder_socket_serves_the_folder(folder: Path) -> None:
         pumping.write(pump.greeting_line(str(folder), "") + ping)
         async with within():
             assert await reader.readline() == pong
-            assert [await greeted.readline() for _ in range(2)] == [pump.TAKEN, pong]
+            assert [await greeted.readline() for _ in range(2)] == [pump.ACCEPTED, pong]
             # A server that is removed sends its pumps to another process before it closes them.
             desk.remove_server("one")
             assert (await reader.read(), await greeted.read()) == (b"", pump.LEAVE)

@@ -188,7 +188,7 @@ async def test_a_core_that_ends_while_it_begins_to_listen_leaves_no_socket(
     has_begun, has_ended = asyncio.Event(), asyncio.Event()
     listen = rendezvous.listen
 
-    def late(point: str) -> rendezvous.MeetingSocket | None:
+    def late(point: str) -> rendezvous.ListeningSocket | None:
         loop.call_soon_threadsafe(has_begun.set)
         may_listen.wait(WITHIN_S)
         try:

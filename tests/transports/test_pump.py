@@ -30,16 +30,16 @@ STRIPPED = {"HOME": "/", "PATH": os.environ.get("PATH", "")}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[rendezvous.MeetingSocket]:
+def place(tmp_path: Path) -> Iterator[rendezvous.ListeningSocket]:
     """Socket of the test's folder, occupied."""
-    taken = rendezvous.occupy(tmp_path, "")
+    taken = rendezvous.listen_for_folder(tmp_path, "")
     assert taken is not None
     taken.listener.settimeout(WAIT_S)
     yield taken
     taken.leave()
 
 
-def accept(place: rendezvous.MeetingSocket) -> tuple[socket.socket, BinaryIO, bytes]:
+def accept(place: rendezvous.ListeningSocket) -> tuple[socket.socket, BinaryIO, bytes]:
     """Next connection that sends something; cores that start elsewhere only probe for a listener."""
     while True:
         desk, _ = place.listener.accept()
@@ -55,7 +55,7 @@ class Pumping:
     """A running pump and the desk's end of its connection, past the hello."""
 
     def __init__(
-        self, folder: Path, place: rendezvous.MeetingSocket, *options: str, answer: bytes = pump.TAKEN
+        self, folder: Path, place: rendezvous.ListeningSocket, *options: str, answer: bytes = pump.ACCEPTED
     ) -> None:
         self.process = subprocess.Popen(
             [*PROGRAM, "stdio", str(folder), *options],
@@ -87,7 +87,7 @@ class Pumping:
 
 
 @pytest.fixture
-def pumping(tmp_path: Path, place: rendezvous.MeetingSocket) -> Iterator[Pumping]:
+def pumping(tmp_path: Path, place: rendezvous.ListeningSocket) -> Iterator[Pumping]:
     running = Pumping(tmp_path, place, "--mode", "review")
     yield running
     running.stream.close()
@@ -180,7 +180,7 @@ def test_signal_ends_the_pump_and_the_desk_notices(pumping: Pumping, number: int
 
 
 @pytest.mark.process
-def test_pump_whose_client_is_killed_ends(tmp_path: Path, place: rendezvous.MeetingSocket) -> None:
+def test_pump_whose_client_is_killed_ends(tmp_path: Path, place: rendezvous.ListeningSocket) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", "import subprocess,sys; subprocess.run(sys.argv[1:], stdin=subprocess.PIPE)",
          *PROGRAM, "stdio", str(tmp_path)],

@@ -89,7 +89,7 @@ def test_nobody_is_found_where_nobody_listens(tmp_path: Path) -> None:
 
 
 def test_listener_is_found_and_gone_after_it_left(tmp_path: Path) -> None:
-    taken = rendezvous.occupy(tmp_path)
+    taken = rendezvous.listen_for_folder(tmp_path)
     assert taken is not None
     assert os.stat(taken.path).st_mode & 0o777 == 0o600
     connection = rendezvous.find_desk(tmp_path)
@@ -101,9 +101,9 @@ def test_listener_is_found_and_gone_after_it_left(tmp_path: Path) -> None:
 
 
 def test_place_of_a_living_core_is_not_taken(tmp_path: Path) -> None:
-    taken = rendezvous.occupy(tmp_path)
+    taken = rendezvous.listen_for_folder(tmp_path)
     assert taken is not None
-    assert rendezvous.occupy(tmp_path) is None
+    assert rendezvous.listen_for_folder(tmp_path) is None
     connection = rendezvous.find_desk(tmp_path)
     assert connection is not None
     connection.close()
@@ -132,7 +132,7 @@ def test_stale_entry_is_cleared(tmp_path: Path) -> None:
     dead.bind(rendezvous.folder_socket(tmp_path))
     dead.close()
     assert rendezvous.find_desk(tmp_path) is None
-    taken = rendezvous.occupy(tmp_path)
+    taken = rendezvous.listen_for_folder(tmp_path)
     assert taken is not None
     taken.leave()
 
@@ -144,7 +144,7 @@ def test_what_killed_cores_left_behind_is_swept_and_nothing_else(place: Path, tm
             dead.bind(str(place / name))
     (place / "fe00-2b.sock").write_text("no socket")
     (tmp_path / "other").mkdir()
-    living, taken = rendezvous.occupy(tmp_path / "other"), rendezvous.occupy(tmp_path)
+    living, taken = rendezvous.listen_for_folder(tmp_path / "other"), rendezvous.listen_for_folder(tmp_path)
     assert living is not None and taken is not None
     kept = {"http-desk.sock", "fe00-2b.sock", Path(living.path).name, Path(taken.path).name}
     assert {entry.name for entry in place.iterdir()} == kept
@@ -157,15 +157,15 @@ def test_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
     point = Path(rendezvous.folder_socket(tmp_path))
     point.write_text("mine")
     with pytest.raises(FileExistsError, match="not a socket"):
-        rendezvous.occupy(tmp_path)
+        rendezvous.listen_for_folder(tmp_path)
     assert point.read_text() == "mine"
 
 
 def test_entry_that_is_anothers_by_now_is_left_alone(tmp_path: Path) -> None:
-    taken = rendezvous.occupy(tmp_path)
+    taken = rendezvous.listen_for_folder(tmp_path)
     assert taken is not None
     os.unlink(taken.path)
-    second = rendezvous.occupy(tmp_path)
+    second = rendezvous.listen_for_folder(tmp_path)
     assert second is not None
     taken.leave()
     assert os.path.exists(second.path)

@@ -44,7 +44,7 @@ def test_answer_is_found_to_its_request_whatever_the_id(identifier: object, spac
     client_state.server_sent(
         json.dumps(answer, separators=None if spaced else (",", ":"), ensure_ascii=False).encode()
     )
-    assert not client_state.is_busy and not client_state.asked_of_client
+    assert not client_state.is_busy and not client_state.server_requests
 
 
 def test_requests_of_both_sides_are_told_apart_though_their_ids_are_the_same() -> None:
@@ -52,7 +52,7 @@ def test_requests_of_both_sides_are_told_apart_though_their_ids_are_the_same() -
     client_state.client_sent(line(id=1, method="ping"))
     client_state.server_sent(line(id=1, method="roots/list", params={}))
     client_state.client_sent(line(id=1, result={"roots": []}))
-    assert (list(client_state.in_flight), list(client_state.asked_of_client)) == ([1], [])
+    assert (list(client_state.in_flight), list(client_state.server_requests)) == ([1], [])
     client_state.server_sent(line(id=1, error={"code": 1, "message": ""}))
     assert not client_state.in_flight
 

@@ -185,7 +185,7 @@ async def test_only_a_wanted_client_leaves_and_reads_its_answers_before(client: 
         client.transport.hand_over()
         assert await client.read_exactly(len(large)) == large
         await serve_task
-    assert client.transport.left is not None
+    assert client.transport.next_client_state is not None
 
 
 async def test_frames_wait_while_the_client_is_identified_again(client: Client) -> None:

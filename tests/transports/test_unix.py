@@ -67,7 +67,7 @@ async def test_pump_is_a_stdio_peer_and_its_hello_is_no_frame(path: Path) -> Non
     core = EchoCore()
     async with listening(core, path), connected(path) as (reader, writer):
         writer.write(pump.greeting_line("/srv", "") + b"one\ntw")
-        assert await reader.readline() == pump.TAKEN
+        assert await reader.readline() == pump.ACCEPTED
         assert await reader.readline() == b"one\n"
         writer.write(b"o\n")
         assert await reader.readline() == b"two\n"
@@ -268,7 +268,7 @@ async def test_peer_that_does_not_read_when_it_is(
             assert listener.disconnect(pipe.connection)
         else:
             await listener.close()
-        await connection.gone
+        await connection.closed_future
 
 
 async def test_peer_reads_what_was_answered_before_the_listener_closed(

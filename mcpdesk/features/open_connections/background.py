@@ -31,7 +31,7 @@ from mcpdesk.upstream.upstream import UpstreamPlan, UpstreamState
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan
-    from mcpdesk.transports.rendezvous import MeetingSocket
+    from mcpdesk.transports.rendezvous import ListeningSocket
 
 GRACE_S = 10.0
 """Time limit of an orderly end, in seconds."""
@@ -138,7 +138,7 @@ class _Connection:
                 self._relay.attach(host.upstreams[self._plan.name])
             core_thread.run(self._keep(host, place), core_thread.loop_factory(host))
 
-    async def _keep(self, host: Host, place: MeetingSocket) -> None:
+    async def _keep(self, host: Host, place: ListeningSocket) -> None:
         from mcpdesk.runtime.attach_point import AttachPoint
         from mcpdesk.runtime.core_process import StopRequests
 

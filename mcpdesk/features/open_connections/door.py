@@ -38,7 +38,7 @@ class Door:
 
     def __init__(
         self,
-        place: rendezvous.MeetingSocket,
+        place: rendezvous.ListeningSocket,
         describe: Callable[[], Described],
         relay: Callable[[socket], None],
         plan: bytes,

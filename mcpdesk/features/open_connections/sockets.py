@@ -48,7 +48,7 @@ def socket_path(name: str) -> str:
     return f"{rendezvous.runtime_folder()}/{digest}{_state_mark()}{ENDING}"
 
 
-def occupy(name: str) -> rendezvous.MeetingSocket | None:
+def occupy(name: str) -> rendezvous.ListeningSocket | None:
     """Listen on the socket of a connection. Return None if another process has a connection of this name.
 
     Raises: OSError.

@@ -135,20 +135,20 @@ def _open_door(traffic: RelayTraffic, recording: Recording) -> Iterator[str]:
 
     Yield the path of the socket, or an empty text on failure.
     """
-    meeting_socket: rendezvous.MeetingSocket | None = None
+    listening_socket: rendezvous.ListeningSocket | None = None
     with suppress(OSError):
         runtime = rendezvous.private_folder()
         rendezvous.sweep(runtime)
-        meeting_socket = rendezvous.listen(f"{runtime}/{traffic.relay}{rendezvous.state_mark('')}.tap")
-    if meeting_socket is None:
+        listening_socket = rendezvous.listen(f"{runtime}/{traffic.relay}{rendezvous.state_mark('')}.tap")
+    if listening_socket is None:
         yield ""
         return
-    arguments = (meeting_socket.listener, recording, traffic.reports, traffic.commands)
+    arguments = (listening_socket.listener, recording, traffic.reports, traffic.commands)
     threading.Thread(target=_wait_for_screens, args=arguments, name="door", daemon=True).start()
     try:
-        yield meeting_socket.path
+        yield listening_socket.path
     finally:
-        meeting_socket.withdraw()
+        listening_socket.withdraw()
 
 
 def _wait_for_screens(listener: socket, recording: Recording, reports: int, words: int) -> None:

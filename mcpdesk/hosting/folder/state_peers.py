@@ -45,7 +45,7 @@ class StatePeers:
         self.on_peer_write: Callable[[], object] = lambda: None
         """Function that is called when another process has changed the files."""
         self._folder, self._state, self._on_presence = folder, str(state), on_presence
-        self._socket: rendezvous.MeetingSocket | None = None
+        self._socket: rendezvous.ListeningSocket | None = None
         self._server: asyncio.Server | None = None
         self._peers: dict[asyncio.StreamWriter, int] = {}
         """Connections, each with the process id of the peer."""
@@ -95,7 +95,7 @@ class StatePeers:
         if self._socket is not None:
             await asyncio.to_thread(self._socket.leave)
 
-    def _listen(self) -> rendezvous.MeetingSocket | None:
+    def _listen(self) -> rendezvous.ListeningSocket | None:
         rendezvous.private_folder()
         return rendezvous.listen(rendezvous.state_point(self._folder, self._state))
 

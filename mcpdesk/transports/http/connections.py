@@ -418,12 +418,12 @@ class HttpConnection(asyncio.Protocol):
         if not self._lowest_unread or unread < self._lowest_unread:
             self._lowest_unread, self._read_at = unread, now
         elif now - self._read_at > (min(UNREAD_S, PRESSED_UNREAD_S) if UNREAD.is_pressed else UNREAD_S):
-            UNREAD.note_cut("a connection", self.unread)
+            UNREAD.count_cut("a connection", self.unread)
             wire.abort()
         if self.reserved and UNREAD.is_pressed:
             timeout_s = UNREAD_S + self.reserved / BODY_BYTES_PER_S
             if now - self._reserved_at > timeout_s:
-                UNREAD.note_cut("a connection", self.unread, f": not read within {timeout_s:.0f} s")
+                UNREAD.count_cut("a connection", self.unread, f": not read within {timeout_s:.0f} s")
                 wire.abort()
 
     def _check_head(self, data: bytes) -> str:

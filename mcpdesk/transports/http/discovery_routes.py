@@ -16,7 +16,7 @@ from mcpdesk.errors import UnknownMode
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.catalogue.publication import CARD_TYPE, catalog_entry, server_card
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.transports.base import Rules, leading
+from mcpdesk.transports.base import Rules, first_pass_through
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.request_head import RequestHead
 from mcpdesk.transports.http.responses import json_answer, no_method, no_mode, no_service, plain_error
@@ -24,7 +24,7 @@ from mcpdesk.transports.http.responses import json_answer, no_method, no_mode, n
 if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint, Site
 
-CARD = "server-card"
+CARD_ROUTE = "server-card"
 CATALOGS = {
     "/.well-known/mcp/catalog.json": ("draft", "application/json"),
     "/.well-known/ai-catalog.json": ("1.0", "application/ai-catalog+json"),
@@ -38,7 +38,7 @@ def is_discovery(head: RequestHead) -> bool:
 
     `/mcp/server-card` is the card of the first server.
     """
-    return head.path in CATALOGS or head.route == CARD or (head.server, head.route) == (CARD, "")
+    return head.path in CATALOGS or head.route == CARD_ROUTE or (head.server, head.route) == (CARD_ROUTE, "")
 
 
 def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Response:
@@ -51,8 +51,8 @@ def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Res
         version, kind = CATALOGS[head.path]
         entries = list(_entries(site, request))
         return _cached_answer({"specVersion": version, "entries": entries}, kind)
-    name = head.server if head.route == CARD else ""
-    if not name and (first := leading(site.pass_throughs)) is not None:
+    name = head.server if head.route == CARD_ROUTE else ""
+    if not name and (first := first_pass_through(site.pass_throughs)) is not None:
         return plain_error(
             404, f"The first server, {first.name}, is a remote server: this machine has no card of it"
         )
@@ -76,7 +76,7 @@ def _entries(site: Site, request: web.BaseRequest) -> Iterator[JSONObject]:
     host, origin = _host(request), origin_of(request)
     for endpoint in site.endpoints():
         if not endpoint.refusal:
-            url = f"{origin}/mcp/{quote(endpoint.name)}/{CARD}"
+            url = f"{origin}/mcp/{quote(endpoint.name)}/{CARD_ROUTE}"
             yield catalog_entry(endpoint.publication, host, url)
 
 

@@ -162,7 +162,7 @@ class EventStream:
         self._abort()
 
     def _abort(self) -> None:
-        UNREAD.note_cut("a stream", self._queued)
+        UNREAD.count_cut("a stream", self._queued)
         self._is_broken = True
         self._pieces.clear()
         self._queued = 0

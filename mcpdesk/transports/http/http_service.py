@@ -21,7 +21,7 @@ from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.features import features_with
 from mcpdesk.recorder.former_clients import FormerClients
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.base import PassThrough, Rules, leading
+from mcpdesk.transports.base import PassThrough, Rules, first_pass_through
 from mcpdesk.transports.http.callers import CallerCheck, callers_of_site, is_caller_due
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.discovery_routes import discover as discover_server
@@ -278,7 +278,7 @@ class HttpService:
                 return self._refusals.log(request, refusal)
         verbs = self._verbs.get(head.route)
         is_first = head.route == "" and not head.server
-        passed = leading(self._site.pass_throughs) if is_first else None
+        passed = first_pass_through(self._site.pass_throughs) if is_first else None
         endpoint = None if verbs is None or passed is not None else self._site.endpoint(head.server)
         if endpoint is None and head.route == "":
             passed = passed or self._passed(head.server)

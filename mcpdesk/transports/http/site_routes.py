@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.access import WELL_KNOWN
 from mcpdesk.protocol import codec
-from mcpdesk.transports.base import leading
+from mcpdesk.transports.base import first_pass_through
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.request_head import split_path
 from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
@@ -272,7 +272,7 @@ def metadata(site: Site, request: web.BaseRequest, path: str) -> web.Response:
 
 
 def _endpoint(site: Site, resource: str) -> Endpoint | None:
-    if resource == "/mcp" and leading(site.pass_throughs) is not None:
+    if resource == "/mcp" and first_pass_through(site.pass_throughs) is not None:
         return None
     if resource in ("", "/mcp", "/v1/mcp"):
         return site.endpoint("")

@@ -263,7 +263,7 @@ class SocketWriter:
 
     def _hold_back(self) -> None:
         if self._queued > WRITE_LIMIT:
-            UNREAD.note_cut("a WebSocket", self._queued)
+            UNREAD.count_cut("a WebSocket", self._queued)
             self.give_up()
             return
         UNREAD.add(self)
