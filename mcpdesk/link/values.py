@@ -16,6 +16,7 @@ from mcpdesk.hosting.journal import Notice as Notice
 from mcpdesk.hosting.journal import Severity as Severity
 from mcpdesk.hosting.setting_views import SettingView as SettingView
 from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.recorder.masking import mask_text
 from mcpdesk.server.asks.approval_policies import Policy as Policy
 from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 from mcpdesk.server.schemas.validation import SchemaFailure as SchemaFailure
@@ -131,6 +132,17 @@ class UpstreamView(Struct, frozen=True):
     instructions: str = ""
     capabilities: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def shown_location(self) -> str:
+        """`location` with secrets masked."""
+        return mask_text(self.location)
+
+    @property
+    def scheme(self) -> str:
+        """Scheme of the URL, such as `https`. Empty for a program, which may have URLs in its arguments."""
+        scheme, separator, _ = self.location.partition("://")
+        return scheme if separator and scheme.isalnum() else ""
+
 
 class ShownCoreState(StrEnum):
     """State of a core."""
@@ -215,9 +227,14 @@ class ServerView(Struct, frozen=True):
         return self.folder if self.upstream is None else self.upstream.location
 
     @property
+    def shown_location(self) -> str:
+        """`location` with secrets masked. Commands and URLs may contain keys and passwords."""
+        return self.folder if self.upstream is None else self.upstream.shown_location
+
+    @property
     def is_started(self) -> bool:
         """True if clients can start the server as a program instead of using a URL."""
-        return self.upstream is None or "://" not in self.location
+        return self.upstream is None or not self.upstream.scheme
 
 
 QUIET_S = 60.0

@@ -366,7 +366,7 @@ class Upstream:
             came = f": {self.connection.unexpected_bytes}" if self.connection.unexpected_bytes else ""
             message = f"it did not answer within {limit_s:g} s (connect_timeout_s){came}"
             self.failure = ConnectTimeout(message, self.connection.target)
-            self._fail(message, RETRY_HINT)
+            self._fail(message, _hint(self.plan, self.failure, is_first))
             await self.connection.close()
             return
         except DeskError as error:

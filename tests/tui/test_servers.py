@@ -68,6 +68,22 @@ async def test_a_server_that_is_down_gives_its_reason_in_full_and_the_header_cou
         assert all(line in screen_text(app) for line in REASON.splitlines())
 
 
+async def test_secrets_in_the_command_of_a_program_are_masked_and_its_transport_is_stdio() -> None:
+    command = "postgres-mcp --api-key sk-live-4242abcdef postgresql://shop:hunter2@db.internal/shop"
+    link = link_to(upstream("shop", "failed", "it ended", location=command))
+    async with servers_of(link, (200, 40)) as (app, pilot, pane):
+        await pilot.press("end")
+        await until(lambda: "postgresql://shop:••••@db.internal/shop" in screen_text(app), pilot)
+        assert " stdio " in row_of(app, "shop      ✕ not connected")
+        await pilot.press("enter")
+        await until(lambda: app.server == "shop" and app.main.shown != "servers", pilot)
+        assert "postgresql://shop:••••@" in screen_text(app).splitlines()[0]
+        assert "hunter2" not in screen_text(app) and "sk-live" not in screen_text(app)
+        row = next(line for line in pane.listing.rows if line.name == "shop")
+        location = next(each for each in pane.copy_choices(row) if each.label == "location")
+        assert location.value == command and "hunter2" not in location.hint
+
+
 async def test_a_disabled_server_is_shown_with_the_reason_and_does_not_count_as_down() -> None:
     reason = "it is disabled in /home/ada/.cursor/mcp.json."
     async with servers_of(link_to(upstream("off", "disabled", reason))) as (app, _, _):

@@ -210,6 +210,14 @@ async def test_a_connection_that_fails_is_explained_and_the_desk_goes_on(
         assert (await asyncio.wrap_future(called.outcome)).result is not None
 
 
+@pytest.mark.process
+async def test_a_program_that_never_answers_is_a_failure_with_advice() -> None:
+    async with running_desk(upstreams=[odd("silent")], connect_timeout_s=1) as desk:
+        await until(lambda: upstream(desk).state == "failed")
+        assert "did not answer within 1 s" in view(desk).problems[0]
+        assert upstream(desk).hint.startswith("Check that it is an MCP server and does not wait for input.")
+
+
 async def test_each_step_of_the_search_for_a_transport_is_told() -> None:
     async def nothing(request: web.BaseRequest) -> web.Response:
         return web.Response(status=404)

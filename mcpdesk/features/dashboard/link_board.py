@@ -238,7 +238,7 @@ def questions_json(questions: tuple[Question, ...]) -> Json:
 def _server(server: ServerView, catalogue: Catalogue) -> Json:
     works = [item for item in catalogue.items if not item.problem or item.stale]
     return _fields(server, "name title version url wants_token mode problems") | {
-        "folder": server.location,
+        "folder": server.shown_location,
         "modes": [_mode(mode) for mode in server.modes],
         "counts": {kind.value: sum(item.kind is kind for item in works) for kind in ItemKind},
         "left_out": len(catalogue.items) - len(works),

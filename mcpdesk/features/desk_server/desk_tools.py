@@ -164,7 +164,7 @@ class DeskTools:
             "name": server.name,
             "title": server.title,
             "version": server.version,
-            "location": mask_text(server.location),
+            "location": server.shown_location,
             "state": "hosted" if upstream is None else upstream.state,
             "revision": "" if upstream is None else upstream.revision,
             "problems": [mask_text(each) for each in server.problems],

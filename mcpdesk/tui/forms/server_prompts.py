@@ -35,6 +35,7 @@ TARGET_EXAMPLES = """\
 https://example.com/mcp          a URL, and --header NAME=VALUE
 -- npx -y some-server            a program
 server.py                        a Python file of FastMCP or the SDK
+cursor:github                    a server of a client on this machine
 .mcp.json   or .mcp.json:NAME    the servers of a client's configuration"""
 
 

@@ -438,7 +438,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
     def _how_to_connect(self, view: CoreView, server: ServerView, width: int) -> Content:
         if not server.location:
             return Content("\n".join(map(clean, server.problems)))
-        target = server.location if server.upstream is None else f"-- {server.location}"
+        target = server.location if server.upstream is None else f"-- {server.shown_location}"
         lessons = [("Claude Code", self._configs.lines(view, server, "claude-code", width))]
         if server.is_started:
             command = shown_command(f"mcpdesk stdio {target}", view.api_key, width)

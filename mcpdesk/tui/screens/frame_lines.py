@@ -113,7 +113,7 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
         mode = f" · {one_line(server.mode, 16)}" if server.mode else ""
         text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if several else ''} ", "bold")
         short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
-        tip = f"{server.title or server.name} {server.version}\n{one_line(server.location, 200)}"
+        tip = f"{server.title or server.name} {server.version}\n{one_line(server.shown_location, 200)}"
         yield LinePart(text, "screen.servers", tip, short, rank=90)
     elif view.protection is not Protection.STARTING:
         add = f"Click, or {key_or_palette('main.add_server')}, to add one"
@@ -206,7 +206,7 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     word, style = upstream_state(upstream)
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
     yield _part(word + revision, style, ABOUT_SERVER, "Click for details", word, 90)
-    location = Content.styled(f"  {one_line(upstream.location, 60)} ", "$text-muted")
+    location = Content.styled(f"  {one_line(upstream.shown_location, 60)} ", "$text-muted")
     yield LinePart(location, ABOUT_SERVER, "Where it runs", Content(""), 30)
 
 

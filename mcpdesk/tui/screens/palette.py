@@ -372,7 +372,7 @@ def server_choices(app: DeskApp) -> Iterator[PaletteEntry]:
             partial(_use_server, app, server.name),
             line.hint,
             "on the screen" if is_shown else "",
-            line.help or f"Show the server {server.name}: {server.location}",
+            line.help or f"Show the server {server.name}: {server.shown_location}",
             "server switch show",
             "Servers",
             server.title if server.title != server.name else "",

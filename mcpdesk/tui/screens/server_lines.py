@@ -63,8 +63,8 @@ def transport_of(server: ServerView) -> str:
     """Return `folder`, `stdio`, `http`, `websocket` or another scheme."""
     if server.upstream is None:
         return "folder"
-    scheme, separator, _ = server.location.partition("://")
-    return _SCHEMES.get(scheme, scheme) if separator else "stdio"
+    scheme = server.upstream.scheme
+    return _SCHEMES.get(scheme, scheme) if scheme else "stdio"
 
 
 def reason_of(server: ServerView) -> str:

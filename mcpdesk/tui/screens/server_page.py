@@ -57,16 +57,19 @@ def server_choice(server: ServerView) -> Choice:
     """Return the line of a server in the palette: the location of a server, or the reason why it is down."""
     upstream, reason = server.upstream, " ".join("; ".join(server.problems).split())
     if upstream is None:
-        hint = f"✕ {reason}" if reason else server.url or server.location
+        hint = f"✕ {reason}" if reason else server.url or server.shown_location
         return Choice(server.name, server.name, hint, help=reason)
     if upstream.state == "ready":
-        return Choice(server.name, server.name, server.location)
+        return Choice(server.name, server.name, server.shown_location)
     word, _ = upstream_state(upstream)
     help_text = (
         f"{reason.rstrip('.')}. {upstream.hint}" if reason and upstream.hint else reason or upstream.hint
     )
     return Choice(
-        server.name, server.name, f"{word} · {reason or server.location}", help=help_text or server.location
+        server.name,
+        server.name,
+        f"{word} · {reason or server.shown_location}",
+        help=help_text or server.shown_location,
     )
 
 
@@ -84,7 +87,7 @@ def _where(server: ServerView) -> Iterator[Content]:
         state = Content.styled(word, style)
         other = (f" · {key_or_menu('main.speak_revision')}", "$text-muted")
         yield Content.assemble(state, f" · {upstream.revision}" if upstream.revision else "", other)
-    for text in (server.location, server.url, "" if upstream is None else upstream.login):
+    for text in (server.shown_location, server.url, "" if upstream is None else upstream.login):
         if text:
             yield Content.styled(clean(text), "$text-secondary")
 

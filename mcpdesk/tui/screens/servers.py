@@ -233,7 +233,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         location = "" if row.view is None else row.view.location
         choices = [
             Choice("name", row.name, row.name, "n"),
-            Choice("location", location, location, "l"),
+            Choice("location", location, "" if row.view is None else row.view.shown_location, "l"),
             Choice("reason", row.reason, one_line(row.reason), "r"),
             Choice("page", text.plain, "everything below", "p"),
         ]
