@@ -248,7 +248,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
     @property
     def unterminated_output(self) -> bytes:
         """Beginning of a line of output that has no newline yet."""
-        return self._output_framer.begun[:MAX_LOG_LINE_BYTES]
+        return self._output_framer.first_piece[:MAX_LOG_LINE_BYTES]
 
     async def write(self, line: bytes) -> None:
         """Write a line, then wait until the pipe has room again."""

@@ -527,7 +527,7 @@ class Pipe(FrameChannel):
         client_state.rest = unfinished_line
         if session.opening is not None:
             client_state.opening, client_state.revision = session.opening, session.terms.revision.name
-            client_state.is_ready, client_state.level = session.phase is Phase.READY, session.chosen_level
+            client_state.is_ready, client_state.level = session.phase is Phase.READY, session.requested_level
             client_state.subscriptions = dict.fromkeys(session.subscriptions)
         for call in calls:
             client_state.in_flight[call.id] = pending_listener(call.id, call.params)

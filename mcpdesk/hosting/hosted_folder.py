@@ -198,12 +198,12 @@ class HostedFolder:
                 self._journal.log("error", "server", f"{each.name}: {each.reason}", each.source, name)
         summary = changes.summary()
         if summary:
-            from mcpdesk.protocol.catalogue.contract import contract_changes, locked
+            from mcpdesk.protocol.catalogue.contract import contract_changes, contract_part
 
             if self._state.folder_loops is not None:
                 self._state.folder_loops.return_to_core_loop()
             took_ms = (time.perf_counter() - began) * 1000
-            new_offer = {key: locked(each) for key, each in definitions(self.server).items()}
+            new_offer = {key: contract_part(each) for key, each in definitions(self.server).items()}
             differences = contract_changes(old_offer if agreed_offer is None else agreed_offer, new_offer)
             breaking = [change for change in differences if change.is_breaking]
             message = f"{name} reloaded in {took_ms:.0f} ms: {summary}"

@@ -28,7 +28,9 @@ class Terms(Struct, frozen=True):
     log_level: int | None = None
     """Index into `LOG_LEVELS` of the lowest requested level, or None for no log messages."""
     unknown_level: Any = None
-    """Invalid log level. mcpdesk first checks that the method exists, and then rejects the request."""
+    """Log level that the request has, if it is invalid. The request is rejected after its method was
+    checked.
+    """
 
 
 def display_name(implementation: object) -> str:
@@ -45,7 +47,7 @@ SAMPLING: JSONObject = {"sampling": {}}
 SAMPLING_TOOLS: JSONObject = {"sampling": {"tools": {}}}
 SAMPLING_CONTEXT: JSONObject = {"sampling": {"context": {}}}
 ROOTS: JSONObject = {"roots": {}}
-"""Capabilities that the questions need (`FORM` to `ROOTS`), in the form of `requiredCapabilities`."""
+"""`FORM` to `ROOTS` are the capabilities that questions need, in the form of `requiredCapabilities`."""
 
 TASKS = "io.modelcontextprotocol/tasks"
 """Name of the tasks extension of 2026-07-28."""
@@ -75,26 +77,25 @@ def declares_tasks(terms: Terms) -> bool:
 
 
 def declares(terms: Terms, needed: JSONObject) -> bool:
-    """Return True if the client declared the capability `needed` by a question, and the
-    revision supports it."""
-    return all(_declares(terms, name, frozenset(parts)) for name, parts in needed.items())
+    """Return True if the client declared the capability `needed`, and the revision supports it."""
+    return all(_declares_capability(terms, name, frozenset(parts)) for name, parts in needed.items())
 
 
-def _declares(terms: Terms, name: str, parts: frozenset[str]) -> bool:
+def _declares_capability(terms: Terms, name: str, parts: frozenset[str]) -> bool:
     declared = terms.capabilities.get(name)
     if not isinstance(declared, dict):
         return False
-    has = frozenset(declared)
+    declared_parts = frozenset(declared)
     if name == "elicitation":
         if not terms.revision.has_elicitation:
             return False
         # An empty `elicitation` means forms. In revisions without modes, its members have no meaning.
-        has = has & _MODES if terms.revision.has_elicitation_modes else frozenset()
-        return parts <= (has or frozenset({"form"}))
+        declared_parts = declared_parts & _MODES if terms.revision.has_elicitation_modes else frozenset()
+        return parts <= (declared_parts or frozenset({"form"}))
     if name == "sampling" and parts and not terms.revision.has_sampling_tools:
         # In these revisions, `context` may be requested, although no capability for it exists.
         return "tools" not in parts
-    return parts <= has
+    return parts <= declared_parts
 
 
 _NAMING_KEYWORDS = frozenset({"type", "title", "description", "default"})
@@ -106,30 +107,30 @@ _SUPPORTED_KEYWORDS: dict[str, frozenset[str]] = {
     "array": _NAMING_KEYWORDS | {"minItems", "maxItems", "items"},
 }
 """Schema keywords that clients support, by type of a field. Other keywords are removed."""
-_WORDS: dict[str, Callable[[Any], str]] = {
+_CONSTRAINT_SENTENCES: dict[str, Callable[[Any], str]] = {
     "pattern": lambda pattern: f"Must match the pattern {pattern}.",
     "exclusiveMinimum": lambda bound: f"Must be more than {bound}.",
     "exclusiveMaximum": lambda bound: f"Must be less than {bound}.",
     "multipleOf": lambda step: f"Must be a multiple of {step}.",
     "uniqueItems": lambda _: "Must have no item twice.",
 }
-"""For each keyword that forms lack: a function that returns a sentence for the description of a field."""
+"""Functions that return a sentence for the description of a field, by keyword that forms do not support."""
 _NUMERIC = frozenset({"exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
-_HIDDEN: dict[str, tuple[frozenset[str], Callable[[Any], bool]]] = {
+_UNSUPPORTED_CONSTRAINTS: dict[str, tuple[frozenset[str], Callable[[Any], bool]]] = {
     "string": (frozenset({"pattern"}), lambda value: isinstance(value, str)),
     "number": (_NUMERIC, lambda value: _is_number(value)),
     "integer": (frozenset({"multipleOf"}), lambda value: _is_number(value)),
     "array": (frozenset({"uniqueItems"}), lambda value: value is True),
 }
 """Constraints that forms cannot express, by type of a field: keywords, and a check of a keyword's value."""
-_INCLUSIVE: dict[str, tuple[str, Callable[[float], int], Callable[[list[float]], float]]] = {
+_INCLUSIVE_BOUNDS: dict[str, tuple[str, Callable[[float], int], Callable[[list[float]], float]]] = {
     "exclusiveMinimum": ("minimum", lambda bound: math.floor(bound) + 1, max),
     "exclusiveMaximum": ("maximum", lambda bound: math.ceil(bound) - 1, min),
 }
 """For each exclusive bound of an integer: the inclusive keyword that replaces it, the function that converts
 the bound, and the function that returns the stricter of several bounds."""
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
-_WORD = re.compile(r"(?<=[a-z])([A-Z])")
+_WORD_START = re.compile(r"(?<=[a-z])([A-Z])")
 _SECRET = LatePattern(
     r"\b(pass ?words?|passwd|pass ?phrases?|credentials?|api ?keys?|(private|secret|access|signing) keys?"
     r"|(access|auth|bearer|refresh|session) tokens?|card number|cvv|cvc)\b|\bsecret$"
@@ -139,9 +140,9 @@ _SECRET = LatePattern(
 def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
     """Return the schema of a form as a revision expresses it.
 
-    References into `$defs` are replaced. Constraints that forms cannot express are added to the descriptions
-    of the fields; `strict_schema` returns them as a schema. Raises: ValueError with the name of a field that
-    is not a primitive, asks for a secret, or cannot be expressed in the revision.
+    References into `$defs` are replaced. Constraints that forms cannot express are added as text to the
+    descriptions of the fields; `strict_schema` returns them as keywords. Raises: ValueError with the name of
+    a field that is not a primitive, asks for a secret, or cannot be expressed in the revision.
     """
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, Mapping):
@@ -156,29 +157,31 @@ def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
 def strict_schema(flat: JSONObject, schema: Mapping[str, Any]) -> JSONObject:
     """Return the form schema `flat` with more constraints: those of `schema` that forms cannot express."""
     definitions = schema.get("$defs") or {}
-    wires = schema["properties"]
+    definitions_of_fields = schema["properties"]
     fields = {
-        name: field | _hidden(_resolved(wires[name], definitions))
+        name: field | _unsupported_constraints(_resolved(definitions_of_fields[name], definitions))
         for name, field in flat["properties"].items()
     }
     return flat | {"properties": fields}
 
 
-def _resolved(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:
-    return _typed(_field_definition(_present(_field_definition(wire, definitions)), definitions))
+def _resolved(field: Any, definitions: Mapping[str, Any]) -> JSONObject:
+    return _normalized_field(
+        _field_definition(_without_null(_field_definition(field, definitions)), definitions)
+    )
 
 
-def _hidden(field: JSONObject) -> JSONObject:
+def _unsupported_constraints(field: JSONObject) -> JSONObject:
     """Return the constraints of a field that forms cannot express."""
-    if field["type"] not in _HIDDEN:
+    if field["type"] not in _UNSUPPORTED_CONSTRAINTS:
         return {}
-    keywords, is_valid = _HIDDEN[field["type"]]
+    keywords, is_valid = _UNSUPPORTED_CONSTRAINTS[field["type"]]
     return {keyword: value for keyword, value in field.items() if keyword in keywords and is_valid(value)}
 
 
-def _described(field: JSONObject, hidden: JSONObject) -> JSONObject:
+def _with_constraint_text(field: JSONObject, constraints: JSONObject) -> JSONObject:
     """Return a field whose description ends with the constraints that forms cannot express."""
-    sentences = [_WORDS[keyword](value) for keyword, value in hidden.items()]
+    sentences = [_CONSTRAINT_SENTENCES[keyword](value) for keyword, value in constraints.items()]
     if not sentences:
         return field
     text = str(field.get("description") or "").rstrip()
@@ -187,57 +190,57 @@ def _described(field: JSONObject, hidden: JSONObject) -> JSONObject:
     return field | {"description": " ".join([text, *sentences] if text else sentences)}
 
 
-def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revision) -> JSONObject:
-    field = _resolved(wire, definitions)
-    kind = field.get("type")
-    if kind == "array":
+def _field(name: str, definition: Any, definitions: Mapping[str, Any], revision: Revision) -> JSONObject:
+    field = _resolved(definition, definitions)
+    field_type = field.get("type")
+    if field_type == "array":
         field["items"] = _items(name, _field_definition(field.get("items"), definitions))
-    if not isinstance(kind, str) or kind not in _SUPPORTED_KEYWORDS:
+    if not isinstance(field_type, str) or field_type not in _SUPPORTED_KEYWORDS:
         raise ValueError(
             f"{name}: a form holds texts, numbers, booleans and choices among texts, nothing nested"
         )
-    if kind == "string" and (_is_secret(name) or _is_secret(field.get("title"))):
+    if field_type == "string" and (_is_secret(name) or _is_secret(field.get("title"))):
         raise ValueError(f"{name}: a form must not ask for secrets; open a page for it with ctx.elicit_url")
-    result = {key: value for key, value in field.items() if key in _SUPPORTED_KEYWORDS[kind]}
+    result = {key: value for key, value in field.items() if key in _SUPPORTED_KEYWORDS[field_type]}
     if result.get("format") not in _FORMATS:
         result.pop("format", None)
     if result.get("default", ...) is None:
         del result["default"]
-    result = _described(result, _hidden(field))
-    return result if revision.has_elicitation_modes else _plain(name, result, revision)
+    result = _with_constraint_text(result, _unsupported_constraints(field))
+    return result if revision.has_elicitation_modes else _without_modes(name, result, revision)
 
 
-def _is_secret(called: object) -> bool:
+def _is_secret(label: object) -> bool:
     """Return True if a name or title denotes a password, a key or a card."""
-    if not isinstance(called, str):
+    if not isinstance(label, str):
         return False
-    words = _WORD.sub(r" \1", called).replace("_", " ").replace("-", " ").lower()
+    words = _WORD_START.sub(r" \1", label).replace("_", " ").replace("-", " ").lower()
     return _SECRET.regex.search(words) is not None
 
 
-def _field_definition(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:
+def _field_definition(field: Any, definitions: Mapping[str, Any]) -> JSONObject:
     """Return a field with its reference replaced by the definition."""
-    if not isinstance(wire, Mapping):
+    if not isinstance(field, Mapping):
         return {}
-    reference = wire.get("$ref")
+    reference = field.get("$ref")
     if not isinstance(reference, str):
-        return dict(wire)
+        return dict(field)
     target = definitions.get(reference.removeprefix("#/$defs/"))
-    own = {key: value for key, value in wire.items() if key != "$ref"}
-    return {**target, **own} if isinstance(target, Mapping) else own
+    own_members = {key: value for key, value in field.items() if key != "$ref"}
+    return {**target, **own_members} if isinstance(target, Mapping) else own_members
 
 
-def _present(field: JSONObject) -> JSONObject:
+def _without_null(field: JSONObject) -> JSONObject:
     """Return a nullable field as an optional field."""
     choices = field.get("anyOf")
     if not isinstance(choices, list):
         return field
-    present = [each for each in choices if each != {"type": "null"}]
+    non_null = [each for each in choices if each != {"type": "null"}]
     other_rules = {key: value for key, value in field.items() if key != "anyOf"}
-    return {**present[0], **other_rules} if len(present) == 1 else field
+    return {**non_null[0], **other_rules} if len(non_null) == 1 else field
 
 
-def _typed(field: JSONObject) -> JSONObject:
+def _normalized_field(field: JSONObject) -> JSONObject:
     """Return a field with two changes.
 
     An enum of texts gets the type `string`. Exclusive bounds of an integer become inclusive.
@@ -245,10 +248,13 @@ def _typed(field: JSONObject) -> JSONObject:
     if "const" in field:
         field = {**field, "enum": [field["const"]]}
     if field.get("type") == "integer":
-        for beyond, (bound, rounded, stricter) in _INCLUSIVE.items():
-            if _is_number(field.get(beyond)):
-                limits = [rounded(field[beyond]), *([field[bound]] if _is_number(field.get(bound)) else [])]
-                field = {**field, bound: stricter(limits)}
+        for exclusive_keyword, (keyword, round_bound, stricter_of) in _INCLUSIVE_BOUNDS.items():
+            if _is_number(field.get(exclusive_keyword)):
+                limits = [
+                    round_bound(field[exclusive_keyword]),
+                    *([field[keyword]] if _is_number(field.get(keyword)) else []),
+                ]
+                field = {**field, keyword: stricter_of(limits)}
     texts = field.get("enum")
     if "type" not in field and isinstance(texts, list) and all(isinstance(each, str) for each in texts):
         return {"type": "string"} | field
@@ -267,37 +273,37 @@ def _items(name: str, items: JSONObject) -> JSONObject:
     raise ValueError(f"{name}: a list in a form is a choice among given texts")
 
 
-def _plain(name: str, field: JSONObject, revision: Revision) -> JSONObject:
+def _without_modes(name: str, field: JSONObject, revision: Revision) -> JSONObject:
     """Return the field as the first revision with forms expresses it."""
     if field["type"] == "array":
         raise ValueError(f"{name}: revision {revision} has no choice of several")
     if field["type"] != "boolean":
         field.pop("default", None)
-    titled = field.pop("oneOf", None)
-    if titled is not None:
-        field["enum"] = [each["const"] for each in titled]
-        field["enumNames"] = [each.get("title", each["const"]) for each in titled]
+    titled_choices = field.pop("oneOf", None)
+    if titled_choices is not None:
+        field["enum"] = [each["const"] for each in titled_choices]
+        field["enumNames"] = [each.get("title", each["const"]) for each in titled_choices]
     return field
 
 
 ACTIONS = ("accept", "decline", "cancel")
 
 
-def read_answer(result: Any, unfit: Callable[[Any], str] | None, fields: frozenset[str]) -> Any:
-    """Return the action and the content of a client's answer. Fields that were not requested are left out.
+def read_answer(result: Any, find_fault: Callable[[Any], str] | None, fields: frozenset[str]) -> Any:
+    """Return the action and the content of a client's answer. Fields that were not requested are omitted.
 
-    `unfit` is a function that returns the reason why the content does not match the schema, or an empty
-    string. `unfit` is None if no content is expected. Raises: ValueError for an invalid answer.
+    `find_fault` is a function that returns the reason why the content does not match the schema, or an empty
+    string. `find_fault` is None if no content is expected. Raises: ValueError for an invalid answer.
     """
     if not isinstance(result, dict) or result.get("action") not in ACTIONS:
         raise ValueError(f"an answer needs an action: {', '.join(ACTIONS)}")
-    if result["action"] != "accept" or unfit is None:
+    if result["action"] != "accept" or find_fault is None:
         return result["action"], None
     content = result.get("content", {})
     if not isinstance(content, dict):
         raise ValueError("the content of an answer is an object")
     values = {name: value for name, value in content.items() if name in fields}
-    if fault := unfit(values):
+    if fault := find_fault(values):
         raise ValueError(f"the content does not fit the schema that was sent: {fault}")
     return result["action"], values
 
@@ -307,19 +313,19 @@ def check_turns(messages: Sequence[JSONObject]) -> None:
 
     Raises: ValueError with the number of the message, counted from 1.
     """
-    awaited: frozenset[object] = frozenset()
+    awaited_ids: frozenset[object] = frozenset()
     for number, message in enumerate(messages, 1):
         blocks = blocks_of(message)
         results = _ids(blocks, "tool_result", "toolUseId")
         if results and (message.get("role") != "user" or len(results) != len(blocks)):
             raise ValueError(f"message {number}: tool results must be in a separate message of the user")
-        if frozenset(results) != awaited:
-            raise ValueError(f"message {number}: {_disagreement(awaited, results)}")
+        if frozenset(results) != awaited_ids:
+            raise ValueError(f"message {number}: {_result_mismatch(awaited_ids, results)}")
         uses = _ids(blocks, "tool_use", "id")
         if uses and message.get("role") != "assistant":
             raise ValueError(f"message {number}: only the assistant uses tools")
-        awaited = frozenset(uses)
-    if awaited:
+        awaited_ids = frozenset(uses)
+    if awaited_ids:
         raise ValueError(f"message {len(messages)}: no message with the results of its tool uses follows")
 
 
@@ -334,9 +340,9 @@ def _ids(blocks: Iterable[JSONObject], kind: str, key: str) -> list[object]:
     return [block.get(key) for block in blocks if block.get("type") == kind]
 
 
-def _disagreement(awaited: frozenset[object], results: Iterable[object]) -> str:
-    missing = sorted(str(each)[:40] for each in awaited.difference(results))
+def _result_mismatch(awaited_ids: frozenset[object], results: Iterable[object]) -> str:
+    missing = sorted(str(each)[:40] for each in awaited_ids.difference(results))
     if missing:
         return f"it must contain the results of the tool uses {', '.join(missing)}"
-    strange = sorted(str(each)[:40] for each in frozenset(results) - awaited)
-    return f"no earlier tool use has the id {', '.join(strange)}"
+    unknown_ids = sorted(str(each)[:40] for each in frozenset(results) - awaited_ids)
+    return f"no earlier tool use has the id {', '.join(unknown_ids)}"

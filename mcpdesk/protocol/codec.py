@@ -23,11 +23,11 @@ def decode(data: bytes | memoryview) -> Any:
     except orjson.JSONDecodeError as error:
         raise RemoteProtocolError(ErrorCode.PARSE_ERROR, f"Parse error: {error}") from None
     try:
-        plain = orjson.dumps(message)
+        encoded_again = orjson.dumps(message)
     except TypeError:  # the value is nested more deeply than the encoder allows
-        plain = None
+        encoded_again = None
     # Most clients write JSON as our encoder does. An equal encoding cannot contain a repeated key.
-    if plain != data and _may_repeat_keys(data, message, plain):
+    if encoded_again != data and _may_repeat_keys(data, message, encoded_again):
         _check_keys(data)
     return message
 
@@ -41,14 +41,14 @@ def repeats_key(data: bytes) -> bool:
     return False
 
 
-def _may_repeat_keys(data: bytes | memoryview, message: Any, plain: bytes | None) -> bool:
+def _may_repeat_keys(data: bytes | memoryview, message: Any, encoded_again: bytes | None) -> bool:
     """Return False if a frame certainly repeats no key.
 
-    A frame without repeated keys has as many colons as there are keys plus colons in texts. Our own encoding
-    `plain` of the message always has this number of colons.
+    A frame without repeated keys has one colon for each key, and the colons in texts. `encoded_again`, our
+    encoding of the message, always has this number of colons.
     """
     raw = bytes(data)
-    colons = _count_colons(message) if plain is None else plain.count(b":")
+    colons = _count_colons(message) if encoded_again is None else encoded_again.count(b":")
     return raw.count(b":") != colons or has_escaped_colon(raw)
 
 
@@ -78,17 +78,17 @@ def _check_keys(data: bytes | memoryview) -> None:
     from json import loads
 
     try:
-        loads(bytes(data), object_pairs_hook=_distinct, parse_int=len, parse_float=len)
+        loads(bytes(data), object_pairs_hook=_check_distinct_keys, parse_int=len, parse_float=len)
     except RecursionError:
         text = "a message nested this deeply must be written without spaces and escapes"
         raise invalid(text) from None
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> None:
+def _check_distinct_keys(pairs: list[tuple[str, Any]]) -> None:
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        twice = next(name for index, name in enumerate(names) if name in names[:index])
-        raise invalid(f"the key {sendable(twice[:80])!r} is given more than once in one object")
+        repeated_key = next(name for index, name in enumerate(names) if name in names[:index])
+        raise invalid(f"the key {sendable(repeated_key[:80])!r} is given more than once in one object")
 
 
 def encode(message: Any) -> bytes:

@@ -44,7 +44,7 @@ def contents(uri: str, value: str | bytes, mime_type: str = "") -> Block:
 
 
 def is_block(value: object) -> TypeGuard[Block]:
-    """Return True if a value looks like a content block rather than like data."""
+    """Return True if a value has the required members of a content block."""
     if not isinstance(value, dict) or not _REQUIRED.get(str(value.get("type")), _UNMET) <= value.keys():
         return False
     return value["type"] != "text" or isinstance(value["text"], str)

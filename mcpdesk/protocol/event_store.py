@@ -1,9 +1,9 @@
 """Resumable streams: numbered events that are kept for a time and sent again after a reconnect.
 
 An event id is `<stream>:<number>`. Streams are numbered within their session. If several processes serve a
-session, an id has a third part, the mark. With the mark, each of these processes can continue the stream. If
-the stream answers a call, the mark is the encoded request id of the call. Otherwise it is the client's
-position on the event bus. Source: MCP basic/transports of 2025-11-25.
+session, an id has a third part, the mark, with which each of these processes can continue the stream. The
+mark of a stream that answers a call is the encoded request id of the call. The mark of any other stream is
+the client's position on the event bus. Source: MCP basic/transports of 2025-11-25.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def marked_call(mark: str) -> Id | None:
         return None
 
 
-def numbered(stream: int, number: int, mark: str | None, message: bytes) -> bytes:
+def numbered_event(stream: int, number: int, mark: str | None, message: bytes) -> bytes:
     """Return a message as an event with its id. An empty message gives an event with only an id."""
     piece = event(message) if message else b"data: \n\n"
     if mark is None:
@@ -109,7 +109,7 @@ def numbered(stream: int, number: int, mark: str | None, message: bytes) -> byte
 
 
 class Carrier(Protocol):
-    """Connection that carries a stream."""
+    """Connection that sends the events of a stream."""
 
     @property
     def is_broken(self) -> bool:
@@ -126,21 +126,21 @@ T = TypeVar("T", bound=Carrier, contravariant=True)
 class Resumable(Protocol[T]):
     """Stream that a client can resume, wherever its events are stored."""
 
-    def attach(self, live: T, disconnect: Callable[[], object], after: int | None) -> None:
+    def attach(self, connection: T, disconnect: Callable[[], object], after: int | None) -> None:
         """Send events on this connection from now on, beginning after event `after`.
 
         `disconnect` is called when the connection should end, because the stream is complete, closed for now,
-        or carried by another connection.
+        or continued on another connection.
         """
 
-    def detach(self, live: T) -> None:
+    def detach(self, connection: T) -> None:
         """Handle the end of a connection. Do nothing if another connection has already replaced it."""
 
 
 class ResumableStream(Generic[C]):
-    """One stream of a session. `live` is the connection that carries it, or None.
+    """One stream of a session. `live` is its connection, or None.
 
-    Thousands of finished streams are kept, so they must be small.
+    Thousands of finished streams are kept, so a stream must be small.
     """
 
     __slots__ = (
@@ -168,7 +168,7 @@ class ResumableStream(Generic[C]):
         self.events: list[tuple[int, bytes]] = []
         self._store = store
         self._disconnect: Callable[[], object] | None = None
-        """Function that ends the stream's connection, or None if no connection carries the stream."""
+        """Function that ends the stream's connection, or None if the stream has no connection."""
         self._mark = mark
         self._sent = 0
 
@@ -199,35 +199,35 @@ class ResumableStream(Generic[C]):
             self.archive()
 
     def attach(
-        self, live: C, disconnect: Callable[[], object] = lambda: None, after: int | None = None
+        self, connection: C, disconnect: Callable[[], object] = lambda: None, after: int | None = None
     ) -> None:
         """Send events on this connection, beginning after event `after`.
 
         If `after` is None, begin with events that were never sent. `disconnect` is called when the connection
-        should end, because the stream is complete, closed for now, or carried by another connection.
+        should end, because the stream is complete, closed for now, or continued on another connection.
         """
         self.release()
         start = self._sent if after is None else after
         if self._store.sends_priming_event:
-            live.put(self._numbered(start, b""))
+            connection.put(self._numbered(start, b""))
         for number, piece in self.events:
             if number > start:
-                live.put(piece)
+                connection.put(piece)
         self._sent = self.last
         if self.is_over:
             disconnect()
         else:
-            self.live, self._disconnect = live, disconnect
+            self.live, self._disconnect = connection, disconnect
 
     def _numbered(self, number: int, message: bytes) -> bytes:
         mark = self._mark
         if mark is None and (position := self._store.bus_position()) is not None:
             mark = position.mark
-        return numbered(self.number, number, mark, message)
+        return numbered_event(self.number, number, mark, message)
 
-    def detach(self, live: C) -> None:
+    def detach(self, connection: C) -> None:
         """Handle the end of a connection. Do nothing if another connection has already replaced it."""
-        if self.live is live:
+        if self.live is connection:
             self.live = self._disconnect = None
             self.archive()
 
@@ -248,15 +248,15 @@ class ResumableStream(Generic[C]):
         if self.archived >= 0 or self._store.is_leaving or not self.is_connected:
             self.archive()
         self.release()
-        self._store.tidy(self)
+        self._store.remove_if_done(self)
 
 
 class SharedEventBudget:
     """Limit of the bytes that all sessions keep. The store that was idle longest is trimmed first."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.size = 0
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._stores: OrderedDict[EventStore[Any], None] = OrderedDict()
 
     def put(self, store: EventStore[Any], size: int) -> None:
@@ -267,7 +267,7 @@ class SharedEventBudget:
         self.size += size
         self._stores[store] = None
         self._stores.move_to_end(store)
-        while self.size > self._most_bytes:
+        while self.size > self._max_bytes:
             oldest = next(iter(self._stores))
             if oldest is store:
                 return
@@ -288,9 +288,11 @@ class EventStore(Generic[C]):
     """
 
     def __init__(
-        self, most_bytes: int, most_events: int, event_budget: SharedEventBudget, first: int = 0
+        self, max_bytes: int, max_events: int, event_budget: SharedEventBudget, first_number: int = 0
     ) -> None:
-        """`first` is the number of the first stream. Lower numbers belong to processes that have ended."""
+        """`first_number` is the number of the first stream. Lower numbers belong to processes that have
+        ended.
+        """
         self.sends_priming_event = False
         self.archive: Callable[[ResumableStream[C]], object] | None = None
         """Function that schedules a write of a stream's events for other processes, or None if no other
@@ -306,26 +308,26 @@ class EventStore(Generic[C]):
         self._is_closed = False
         self._event_budget = event_budget
         self.size = 0
-        self._most_bytes = most_bytes
-        self._most_events = most_events
-        self._order: deque[ResumableStream[C]] = deque()
+        self._max_bytes = max_bytes
+        self._max_events = max_events
+        self._streams_of_events: deque[ResumableStream[C]] = deque()
         self._streams: dict[int, ResumableStream[C]] = {}
-        self._first = self._opened = first
+        self._first = self._next_number = first_number
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self._streams_of_events)
 
     @property
     def connected_streams(self) -> int:
         """Number of streams with a connected client."""
-        # Also read by other threads.
+        # The list is a copy, because other threads also read this property.
         return sum(stream.is_connected for stream in list(self._streams.values()))
 
     def open(self, mark: str | None = None) -> ResumableStream[C]:
         """Open a new stream. `mark` identifies the call that the stream answers."""
-        stream = ResumableStream[C](self, self._opened, mark)
-        self._streams[self._opened] = stream
-        self._opened += 1
+        stream = ResumableStream[C](self, self._next_number, mark)
+        self._streams[self._next_number] = stream
+        self._next_number += 1
         return stream
 
     def find(self, last_event_id: str) -> tuple[ResumableStream[C], int] | None:
@@ -358,23 +360,25 @@ class EventStore(Generic[C]):
         if self._is_closed:
             return
         stream.events.append((number, piece))
-        self._order.append(stream)
+        self._streams_of_events.append(stream)
         self.size += len(piece)
         self._event_budget.put(self, len(piece))
-        while len(self._order) > 1 and (self.size > self._most_bytes or len(self._order) > self._most_events):
+        while len(self._streams_of_events) > 1 and (
+            self.size > self._max_bytes or len(self._streams_of_events) > self._max_events
+        ):
             self.drop()
 
     def drop(self) -> None:
         """Drop the oldest event."""
-        oldest = self._order.popleft()
-        size = len(oldest.events.pop(0)[1])
+        stream = self._streams_of_events.popleft()
+        size = len(stream.events.pop(0)[1])
         self.size -= size
         self._event_budget.release(self, size)
-        if oldest.archived >= 0:
-            oldest.archive()
-        self.tidy(oldest)
+        if stream.archived >= 0:
+            stream.archive()
+        self.remove_if_done(stream)
 
-    def tidy(self, stream: ResumableStream[C]) -> None:
+    def remove_if_done(self, stream: ResumableStream[C]) -> None:
         """Remove a stream that is complete and has no kept events."""
         if stream.is_over and not stream.events:
             self._streams.pop(stream.number, None)
@@ -385,6 +389,6 @@ class EventStore(Generic[C]):
         for stream in list(self._streams.values()):
             stream.release()
         self._streams.clear()
-        self._order.clear()
+        self._streams_of_events.clear()
         size, self.size = self.size, 0
         self._event_budget.release(self, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 DEFAULT_LIMIT = 16 << 20
+"""Maximum size in bytes of a frame or an event."""
 
 
 class LineFramer:
@@ -20,7 +21,7 @@ class LineFramer:
         self.dropped = 0
         """Number of oversized lines that were skipped."""
         self._pieces: list[bytes] = []
-        self._held_bytes = 0
+        self._line_bytes = 0
         self._is_skipping = False
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -30,20 +31,20 @@ class LineFramer:
         """
         end = data.find(b"\n")
         if end < 0:
-            self._hold(data)
+            self._add_piece(data)
             return []
         if not (self._pieces or self._is_skipping) and len(data) <= self.limit:
             if end == len(data) - 1:
                 line = self._strip(data)
                 return [line] if line else []
             complete = data.split(b"\n")
-            if left := complete.pop():
-                self._hold(left)
+            if remainder := complete.pop():
+                self._add_piece(remainder)
             return [stripped for line in complete if (stripped := self._strip(line))]
         first, *rest = data.split(b"\n")
-        self._hold(first)
+        self._add_piece(first)
         lines = [self._join(), *rest[:-1]]
-        self._hold(rest[-1])
+        self._add_piece(rest[-1])
         return [frame for line in lines if (frame := self._finish(line)) is not None]
 
     def unfinished_line(self) -> bytes | None:
@@ -52,14 +53,14 @@ class LineFramer:
 
     def close(self) -> bytes:
         """Return the unfinished last line at the end of the stream, or empty bytes."""
-        left = self._join()
-        return self._strip(left) if left is not None else b""
+        last_line = self._join()
+        return self._strip(last_line) if last_line is not None else b""
 
-    def _hold(self, piece: bytes) -> None:
+    def _add_piece(self, piece: bytes) -> None:
         if not piece or self._is_skipping:
             return
-        self._held_bytes += len(piece)
-        if self._held_bytes > self.limit:
+        self._line_bytes += len(piece)
+        if self._line_bytes > self.limit:
             self._pieces.clear()
             self._is_skipping = True
             return
@@ -68,7 +69,7 @@ class LineFramer:
     def _join(self) -> bytes | None:
         joined = None if self._is_skipping else b"".join(self._pieces)
         self._pieces.clear()
-        self._held_bytes = 0
+        self._line_bytes = 0
         self._is_skipping = False
         return joined
 
@@ -132,7 +133,7 @@ class EventFramer:
             data = data.removeprefix(b"\n")
         # If a piece ends with `\r`, a `\n` at the start of the next piece belongs to the same line break.
         self._skips_newline = data.endswith(b"\r")
-        *lines, rest = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        *lines, unfinished = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         events = []
         for line in lines:
             event = self._add_line(b"".join([*self._pieces, line]))
@@ -140,19 +141,19 @@ class EventFramer:
             self._line_size = 0
             if event is not None:
                 events.append(event)
-        if rest:
-            self._pieces.append(rest)
-            self._line_size += len(rest)
+        if unfinished:
+            self._pieces.append(unfinished)
+            self._line_size += len(unfinished)
             # The field name of a data line does not count.
             self._check(self._data_size + self._line_size - len(_DATA))
         return events
 
     def unfinished(self) -> bytes:
         """Return the data of an unfinished event, or empty bytes."""
-        rest = b"".join(self._pieces)
-        field, _, value = rest.partition(b":")
-        more = [value.removeprefix(b" ")] if field == b"data" else []
-        return b"\n".join([*self._data, *more])
+        unfinished_line = b"".join(self._pieces)
+        field, _, value = unfinished_line.partition(b":")
+        last_value = [value.removeprefix(b" ")] if field == b"data" else []
+        return b"\n".join([*self._data, *last_value])
 
     def _add_line(self, line: bytes) -> Event | None:
         if self._is_first:

@@ -40,7 +40,7 @@ class SessionState(Struct, frozen=True, omit_defaults=True):
     """Key with which the storage finds state of the session, such as its plan."""
 
 
-def joined(base: SessionState, own_state: SessionState, stored_state: SessionState) -> SessionState:
+def merged_state(base: SessionState, own_state: SessionState, stored_state: SessionState) -> SessionState:
     """Merge the changes that two processes made to a session. `base` is the state before both changes."""
     added = set(own_state.subscriptions) - set(base.subscriptions)
     removed = set(base.subscriptions) - set(own_state.subscriptions)
@@ -97,7 +97,7 @@ class Session:
             self.phase = Phase.READY
 
     @property
-    def chosen_level(self) -> str:
+    def requested_level(self) -> str:
         """Log level that the client requested, or "" if it requested none."""
         level = self.terms.log_level
         return "" if level is None or level == DEFAULT_LOG_LEVEL else LOG_LEVELS[level]
@@ -107,7 +107,7 @@ class Session:
         """Present state of an open session."""
         opening = {key: value for key, value in (self.opening or {}).items() if key in _STORED_FIELDS}
         is_ready, subscribed = self.phase is Phase.READY, tuple(sorted(self.subscriptions))
-        return SessionState(opening, is_ready, self.chosen_level, subscribed)
+        return SessionState(opening, is_ready, self.requested_level, subscribed)
 
     def restore(self, state: SessionState) -> None:
         """Continue a session of another process.
@@ -123,7 +123,7 @@ class Session:
 
     def catch_up(self, state: SessionState) -> None:
         """Apply the changes in a newer state of the same session."""
-        if state.level and state.level != self.chosen_level:
+        if state.level and state.level != self.requested_level:
             self.set_level(state.level)
         self.subscriptions.intersection_update(state.subscriptions)
         self.subscriptions.update(state.subscriptions)
@@ -139,8 +139,8 @@ class Session:
 
     def set_level(self, level: str) -> None:
         """Apply `logging/setLevel`. Raises: RemoteProtocolError (-32602) for an unknown level."""
-        old = self.terms
-        self.terms = Terms(old.revision, old.capabilities, old.client, log_level(level))
+        terms = self.terms
+        self.terms = Terms(terms.revision, terms.capabilities, terms.client, log_level(level))
 
 
 def log_level(level: object) -> int:
@@ -149,6 +149,6 @@ def log_level(level: object) -> int:
     Raises: RemoteProtocolError (-32602) with the valid names.
     """
     if not isinstance(level, str) or level not in LOG_LEVELS:
-        shown = repr(level[:80]) if isinstance(level, str) else "(no text)"
-        raise invalid_params(f"Unknown log level {shown}; known: {', '.join(LOG_LEVELS)}")
+        given_level = repr(level[:80]) if isinstance(level, str) else "(no text)"
+        raise invalid_params(f"Unknown log level {given_level}; known: {', '.join(LOG_LEVELS)}")
     return LOG_LEVELS.index(level)

@@ -27,11 +27,13 @@ ROUTING_HEADERS = ("mcp-protocol-version", "mcp-method", "mcp-name")
 
 
 def encode_value(value: str) -> str:
-    """Encode a header value. A plain value is unchanged. Any other value becomes Base64 between sentinels."""
-    plain = all(" " <= char <= "~" for char in value)
-    padded = value != value.strip(" \t")
-    lookalike = value.startswith(_BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX)
-    if plain and not padded and not lookalike:
+    """Encode a header value. A plain value is unchanged. Any other value becomes Base64 text in
+    `=?base64?...?=`.
+    """
+    is_plain = all(" " <= char <= "~" for char in value)
+    is_padded = value != value.strip(" \t")
+    looks_encoded = value.startswith(_BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX)
+    if is_plain and not is_padded and not looks_encoded:
         return value
     return _BASE64_PREFIX + base64.b64encode(value.encode()).decode("ascii") + _BASE64_SUFFIX
 
@@ -39,8 +41,8 @@ def encode_value(value: str) -> str:
 def decode_value(value: str) -> str:
     """Decode a value that `encode_value` encoded.
 
-    Raises: ValueError for characters that are invalid in headers, and for sentinels around text that is not
-    canonical Base64 of UTF-8.
+    Raises: ValueError for characters that are invalid in headers, and for `=?base64?...?=` around text that
+    is not canonical Base64 of UTF-8.
     """
     if not all(" " <= char <= "~" or char == "\t" for char in value):
         raise ValueError("it has characters other than visible ASCII and blanks")
@@ -70,25 +72,27 @@ def check_routing(headers: Mapping[str, str], version: str, method: str, params:
     """
     header_version = headers.get("mcp-protocol-version")
     if header_version != version:
-        raise mismatch(f"MCP-Protocol-Version is {_shown(header_version)}, but the body has {version[:80]!r}")
-    named = headers.get("mcp-method")
-    if named != method:
-        raise mismatch(f"Mcp-Method is {_shown(named)}, but the body has {method[:80]!r}")
-    known = METHODS.get(method)
-    if known is not None and known.routing_field:
-        check_name(headers.get("mcp-name"), params.get(known.routing_field))
+        raise mismatch(
+            f"MCP-Protocol-Version is {_quoted(header_version)}, but the body has {version[:80]!r}"
+        )
+    header_method = headers.get("mcp-method")
+    if header_method != method:
+        raise mismatch(f"Mcp-Method is {_quoted(header_method)}, but the body has {method[:80]!r}")
+    row = METHODS.get(method)
+    if row is not None and row.routing_field:
+        check_name(headers.get("mcp-name"), params.get(row.routing_field))
 
 
-def routed(message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, str]:
+def adapted_headers(message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, str]:
     """Return `headers` (names in lower case), adapted to a request whose method or name was changed."""
-    fitting = {name.lower(): value for name, value in headers.items()}
-    if "mcp-method" in fitting:
-        fitting["mcp-method"] = message["method"]
-    known = METHODS.get(message["method"])
-    name = message.get("params", {}).get(known.routing_field if known else "")
-    if "mcp-name" in fitting and isinstance(name, str):
-        fitting["mcp-name"] = encode_value(name)
-    return fitting
+    new_headers = {name.lower(): value for name, value in headers.items()}
+    if "mcp-method" in new_headers:
+        new_headers["mcp-method"] = message["method"]
+    row = METHODS.get(message["method"])
+    name = message.get("params", {}).get(row.routing_field if row else "")
+    if "mcp-name" in new_headers and isinstance(name, str):
+        new_headers["mcp-name"] = encode_value(name)
+    return new_headers
 
 
 def check_name(header: str | None, expected: object) -> None:
@@ -109,7 +113,7 @@ def check_name(header: str | None, expected: object) -> None:
         raise mismatch(f"Mcp-Name is {decoded[:80]!r}, but the body has {str(expected)[:80]!r}")
 
 
-def _shown(value: str | None) -> str:
+def _quoted(value: str | None) -> str:
     return "missing" if value is None else repr(value[:80])
 
 
@@ -119,7 +123,7 @@ HEADER_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 MIRRORED_TYPES = ("string", "integer", "boolean")
 _NUMBER = r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?"
 
-_VALUES = frozenset({"enum", "const", "default", "examples"})
+_VALUE_KEYWORDS = frozenset({"enum", "const", "default", "examples"})
 """Keywords that contain values, not schemas."""
 _SCHEMA_MAP_KEYWORDS = frozenset({"$defs", "definitions", "patternProperties", "dependentSchemas"})
 """Keywords that contain schemas by name. Headers cannot mirror these schemas."""
@@ -137,7 +141,7 @@ def mirrored(schema: Mapping[str, Any]) -> tuple[MirroredArgument, ...]:
 
     Raises: ValueError for the first invalid annotation.
     """
-    parameters = tuple(_annotated(schema, (), True))
+    parameters = tuple(_annotated_arguments(schema, (), True))
     headers = [each.header for each in parameters]
     for each in parameters:
         if headers.count(each.header) > 1:
@@ -146,7 +150,7 @@ def mirrored(schema: Mapping[str, Any]) -> tuple[MirroredArgument, ...]:
 
 
 def check_parameters(
-    annotated: Iterable[MirroredArgument], arguments: Mapping[str, Any], headers: Mapping[str, str]
+    mirrored_arguments: Iterable[MirroredArgument], arguments: Mapping[str, Any], headers: Mapping[str, str]
 ) -> None:
     """Compare the `Mcp-Param-*` headers with the arguments that they repeat. Other headers are ignored.
 
@@ -155,7 +159,7 @@ def check_parameters(
     values_by_name: dict[str, list[str]] = {}
     for name, value in headers.items():
         values_by_name.setdefault(name.lower(), []).append(value)
-    for each in annotated:
+    for each in mirrored_arguments:
         _check_parameter(each.header, values_by_name.get(each.header, []), value_at(each.path, arguments))
 
 
@@ -168,36 +172,38 @@ def value_at(path: tuple[str, ...], arguments: Any) -> Any:
     return arguments
 
 
-def _annotated(
+def _annotated_arguments(
     schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool
 ) -> Iterator[MirroredArgument]:
     if SCHEMA_KEY in schema:
-        yield _mirrored(schema, path, is_reachable)
+        yield _mirrored_argument(schema, path, is_reachable)
     for keyword, value in schema.items():
-        if keyword in _VALUES:
+        if keyword in _VALUE_KEYWORDS:
             continue
         if keyword == "properties" and isinstance(value, Mapping):
             for name, each in value.items():
-                yield from _below(each, (*path, name), is_reachable)
+                yield from _arguments_below(each, (*path, name), is_reachable)
         elif keyword in _SCHEMA_MAP_KEYWORDS and isinstance(value, Mapping):
-            yield from _below(list(value.values()), path, False)
+            yield from _arguments_below(list(value.values()), path, False)
         elif keyword != SCHEMA_KEY:
-            yield from _below(value, path, False)
+            yield from _arguments_below(value, path, False)
 
 
-def _below(value: object, path: tuple[str, ...], is_reachable: bool) -> Iterator[MirroredArgument]:
+def _arguments_below(value: object, path: tuple[str, ...], is_reachable: bool) -> Iterator[MirroredArgument]:
     if isinstance(value, Mapping):
-        yield from _annotated(value, path, is_reachable)
+        yield from _annotated_arguments(value, path, is_reachable)
     elif isinstance(value, list):
         for each in value:
-            yield from _below(each, path, False)
+            yield from _arguments_below(each, path, False)
 
 
-def _mirrored(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool) -> MirroredArgument:
+def _mirrored_argument(
+    schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool
+) -> MirroredArgument:
     name = schema[SCHEMA_KEY]
     if not isinstance(name, str) or not re.fullmatch(HEADER_TOKEN, name):
-        where = ".".join(path) or "the schema"
-        raise ValueError(f"{SCHEMA_KEY} of {where} is not a header name: {str(name)[:80]!r}")
+        location = ".".join(path) or "the schema"
+        raise ValueError(f"{SCHEMA_KEY} of {location} is not a header name: {str(name)[:80]!r}")
     if not path or not is_reachable:
         raise ValueError(
             f"{SCHEMA_KEY} {name!r} is not at a single argument: only properties can be mirrored"

@@ -55,11 +55,11 @@ def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProto
     stdout, stderr, exit_code = outputs(body, structured)
     is_from_program = is_program(structured)
     stage, _, command = tool.partition("-")
-    names_itself = is_from_program and "stage" in structured
+    has_stage = is_from_program and "stage" in structured
     data: JSONObject = {
         "exit_code": exit_code,
-        "stage": (_text(structured.get("stage")) if names_itself else "") or stage,
-        "command": _text(structured.get("command")) if names_itself else command,
+        "stage": (_text(structured.get("stage")) if has_stage else "") or stage,
+        "command": _text(structured.get("command")) if has_stage else command,
     }
     data |= {"stderr": stderr} if stderr else {}
     data |= {"stdout": stdout} if stdout else {}
@@ -67,13 +67,13 @@ def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProto
         data |= {} if structured is None else {"structuredContent": structured}
         if any(each.get("type") != "text" for each in body["content"]):
             data["content"] = body["content"]
-        first = stderr.strip().partition("\n")[0][:MAX_MESSAGE_LENGTH]
-        return RemoteProtocolError(EXECUTION_FAILED, first or f"{tool} failed", data)
+        first_line = stderr.strip().partition("\n")[0][:MAX_MESSAGE_LENGTH]
+        return RemoteProtocolError(EXECUTION_FAILED, first_line or f"{tool} failed", data)
     ending = "timed out and ended with" if structured.get("timed_out") is True else "failed with"
     return RemoteProtocolError(EXECUTION_FAILED, f"{tool} {ending} exit code {exit_code}", data)
 
 
-def places(identifier: str) -> JSONObject:
+def job_urls(identifier: str) -> JSONObject:
     """Return the URLs of a job."""
     path = f"/jobs/{identifier}"
     return {

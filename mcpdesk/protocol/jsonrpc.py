@@ -127,9 +127,9 @@ def meta_of(message: JSONObject) -> JSONObject:
     return meta if isinstance(meta, dict) else {}
 
 
-def progress_token(tagged: Mapping[str, Any]) -> Id | None:
-    """Return the progress token in the `_meta` of a request, or in the parameters of a notification about its
-    progress, or None if it is missing or invalid.
+def progress_token(container: Mapping[str, Any]) -> Id | None:
+    """Return the progress token in `container`, or None if it is missing or invalid. `container` is the
+    `_meta` of a request, or the parameters of a progress notification.
     """
-    token = tagged.get("progressToken")
+    token = container.get("progressToken")
     return token if is_id(token) else None

@@ -1,7 +1,7 @@
 """Unguessable ids of objects such as jobs. An id contains the mark of the process that holds the object.
 
-The mark is in the middle, so that ids differ at both ends. Some objects have numbers instead of ids. The
-first digits of such a number are a hash of the mark.
+The mark is in the middle of the id, so that ids differ at both ends. Some objects have numbers instead of
+ids. The first digits of such a number are a hash of the mark.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ MARK_LENGTH = 8
 NUMBERS_PER_PROCESS = 100_000
 """Number of numbers reserved for one process.
 
-If a process assigns more, they look like numbers of another process.
+If a process assigns more numbers, they look like those of another process.
 """
 MAX_BLOCKS = 900_000
+"""Number of blocks of numbers. The hash of a mark selects the block of a process."""
 
 
 def marked(token: str, mark: str) -> str:

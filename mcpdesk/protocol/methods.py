@@ -132,11 +132,11 @@ MAX_URI_LENGTH = 8192
 """Maximum number of characters in a URI."""
 
 
-def check_uri(uri: str, where: str) -> None:
-    """Check the length of a URI. `where` names the member that contains it.
+def check_uri(uri: str, member: str) -> None:
+    """Check the length of a URI. `member` names the member that contains it.
 
     Raises: RemoteProtocolError (-32602) with the limit.
     """
     if len(uri) > MAX_URI_LENGTH:
         text = f"a URI of {len(uri)} characters is too long; the limit is {MAX_URI_LENGTH}"
-        raise invalid_params(f"{where}: {text}")
+        raise invalid_params(f"{member}: {text}")

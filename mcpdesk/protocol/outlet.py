@@ -66,14 +66,14 @@ class NullOutlet:
         """Return at once, because no answers are held for a peer."""
 
     def keep_alive(self) -> None:
-        """Do nothing, because there is no connection."""
+        """Do nothing, because a null outlet has no connection."""
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """Return False, because there is no stream."""
+        """Return False, because a null outlet has no stream."""
         return False
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Return False, because there is no connection."""
+        """Return False, because a null outlet has no connection."""
         return False
 
 

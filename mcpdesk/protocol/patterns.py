@@ -41,7 +41,7 @@ class Tier(NamedTuple):
 
     pattern_bytes: int
     """Maximum bytes of the compiled pattern."""
-    longest: int
+    max_length: int
     """Maximum characters of a text."""
     cost: Callable[[int], int]
     """Function that returns the cost of a text from its number of characters."""
@@ -49,7 +49,7 @@ class Tier(NamedTuple):
 
 TINY = Tier(1_344, 1 << 62, lambda length: 0)
 """Patterns whose automaton remains small for every text."""
-LINEAR = (
+LINEAR_TIERS = (
     TINY,
     Tier(8 << 10, 250_000, lambda length: 4 * length),
     Tier(64 << 10, 100_000, lambda length: 10 * length),
@@ -80,16 +80,20 @@ class Pattern(Struct, frozen=True):
 
     def verdict(self, text: str) -> PatternMatch:
         """Match a text. The pattern may match anywhere in it."""
-        if len(text) > self.tier.longest:
+        if len(text) > self.tier.max_length:
             return PatternMatch.TOO_LONG
         if self.validator.is_valid(text):
             return PatternMatch.MATCHES
-        # `is_valid` is also False if the step limit was reached. The kind of the error shows which case it
-        # is.
-        facts = (
+        # `is_valid` is also False if the step limit was reached. The kind of the error distinguishes
+        # the two cases.
+        error_details = (
             [] if self.tier is TINY else [each.kind.as_dict() for each in self.validator.iter_errors(text)]
         )
-        return PatternMatch.DIFFERS if all("pattern" in each for each in facts) else PatternMatch.TOO_SLOW
+        return (
+            PatternMatch.DIFFERS
+            if all("pattern" in each for each in error_details)
+            else PatternMatch.TOO_SLOW
+        )
 
 
 def tiny_engine() -> jsonschema_rs.RegexOptions:
@@ -118,7 +122,7 @@ def compiled(source: str) -> Pattern | None:
     import jsonschema_rs
 
     engines: list[tuple[Tier, jsonschema_rs.PatternOptionsType]] = [
-        (tier, _linear_engine(tier)) for tier in LINEAR
+        (tier, _linear_engine(tier)) for tier in LINEAR_TIERS
     ]
     if len(source) <= MAX_BACKTRACKING_PATTERN:
         engines.append((BACKTRACKING, backtracking_engine()))

@@ -1,4 +1,4 @@
-"""`requestState`: signed state that a client carries from one round of an operation to the next.
+"""`requestState`: signed state that a client returns in the next round of an operation.
 
 Clients can read it but not change it. It contains the answers so far, the questions, the operation and
 principal, and an expiry time. Source: MCP basic/patterns/mrtr.
@@ -46,8 +46,8 @@ def digest(value: Any) -> str:
 
 def binding(server: str, method: str, params: Mapping[str, Any], principal: str) -> str:
     """Return the digest that binds a token to one operation: principal, server, method and parameters."""
-    own = {key: value for key, value in params.items() if key not in ROUND_MEMBERS}
-    return digest([server, principal, method, own])
+    constant_params = {key: value for key, value in params.items() if key not in ROUND_MEMBERS}
+    return digest([server, principal, method, constant_params])
 
 
 def seal(state: RequestState, secret: bytes) -> str:
@@ -56,25 +56,26 @@ def seal(state: RequestState, secret: bytes) -> str:
     return f"{text}.{_signature(text, secret)}"
 
 
-def unseal(token: object, secrets: Sequence[bytes], bound: str, now: float) -> RequestState:
+def unseal(token: object, secrets: Sequence[bytes], expected_binding: str, now: float) -> RequestState:
     """Return the state in a token.
 
-    The token must have been sealed with one of the secrets and for the operation `bound`, and must not have
-    expired at the time `now`. Raises: RemoteProtocolError (-32602) with the same message for every fault.
+    The token must have been sealed with one of the secrets and for the operation with the binding
+    `expected_binding`, and must not have expired at the time `now`. Raises: RemoteProtocolError (-32602) with
+    the same message for every fault.
     """
     import hmac
 
-    refused = invalid_params("requestState is not valid for this request")
+    error = invalid_params("requestState is not valid for this request")
     if not isinstance(token, str) or not token.isascii():
-        raise refused
+        raise error
     text, _, signature = token.rpartition(".")
-    version, _, packed = text.partition(".")
-    is_ours = any(hmac.compare_digest(_signature(text, secret), signature) for secret in secrets)
-    if not is_ours or version != VERSION:
-        raise refused
-    state = msgspec.json.decode(urlsafe_b64decode(packed), type=RequestState)
-    if state.binding != bound or state.expires <= now:
-        raise refused
+    version, _, payload = text.partition(".")
+    is_signed = any(hmac.compare_digest(_signature(text, secret), signature) for secret in secrets)
+    if not is_signed or version != VERSION:
+        raise error
+    state = msgspec.json.decode(urlsafe_b64decode(payload), type=RequestState)
+    if state.binding != expected_binding or state.expires <= now:
+        raise error
     return state
 
 
@@ -83,9 +84,9 @@ def round_of(token: object) -> str:
 
     Empty for an invalid token.
     """
-    packed = token.split(".")[1:2] if isinstance(token, str) else []
+    payload = token.split(".")[1:2] if isinstance(token, str) else []
     try:
-        return msgspec.json.decode(urlsafe_b64decode(packed[0]), type=RequestState).round if packed else ""
+        return msgspec.json.decode(urlsafe_b64decode(payload[0]), type=RequestState).round if payload else ""
     except (ValueError, msgspec.MsgspecError):
         return ""
 

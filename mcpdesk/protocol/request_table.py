@@ -16,8 +16,8 @@ class RequestTable(Generic[K, V]):
     removed.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_requests: int) -> None:
+        self._max_requests = max_requests
         self._values: dict[K, V] = {}
 
     def __len__(self) -> int:
@@ -34,7 +34,7 @@ class RequestTable(Generic[K, V]):
         """
         removed = self._values.pop(key, None)
         self._values[key] = value
-        if len(self._values) > self._most:
+        if len(self._values) > self._max_requests:
             removed = self._values.pop(next(iter(self._values)))
         return removed
 

@@ -146,7 +146,7 @@ SESSIONLESS_DEFAULT = replace(V2025_03_26, structured="object")
 """Revision for an HTTP peer that names neither a version nor a session (a plain `curl`).
 
 Such a peer also gets structured content, because scripts look for it. The revision allows this, because
-results may have any additional members.
+results may have additional members.
 """
 
 
@@ -161,5 +161,5 @@ def negotiate(offered: str) -> Revision:
 
 def with_era(name: str) -> str:
     """Return the name of a revision for people, with its era if it is a published revision."""
-    known = BY_NAME.get(name)
-    return f"{name} {known.era.value}" if known else name
+    revision = BY_NAME.get(name)
+    return f"{name} {revision.era.value}" if revision else name

@@ -14,7 +14,7 @@ from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SERVER_KEY
 
-WRAPPED = "result"
+WRAPPER_MEMBER = "result"
 """Member that wraps a tool's output if the output is not an object. The SDKs use the same name."""
 LIST_TTL_MS = 0
 """Lifetime of a cached list. Zero, because a list may change whenever a file is saved."""
@@ -53,12 +53,12 @@ def tool_result(body: JSONObject, revision: Revision, schema: JSONObject | None 
     """
     shaped = dict(body)
     blocks = shaped["content"] = []
-    for each in body.get("content", ()):  # absent from results of some servers
-        is_text = len(each) == 2 and each.get("type") == "text"
-        blocks.append(each if is_text else block(each, revision))
+    for content_block in body.get("content", ()):  # results of some servers lack it
+        is_text = len(content_block) == 2 and content_block.get("type") == "text"
+        blocks.append(content_block if is_text else block(content_block, revision))
     if "structuredContent" in shaped:
         if _is_wrapped(schema, revision) and not body.get("isError"):
-            shaped["structuredContent"] = {WRAPPED: shaped["structuredContent"]}
+            shaped["structuredContent"] = {WRAPPER_MEMBER: shaped["structuredContent"]}
         if not _allows_structured(shaped["structuredContent"], revision):
             del shaped["structuredContent"]
     return shaped
@@ -81,13 +81,13 @@ def block(content: JSONObject, revision: Revision) -> JSONObject:
         return shaped if revision.has_content_meta else _without_meta(_without_embedded_meta(shaped))
     if kind == "resource_link":
         return {"type": "text", "text": f"{content.get('name')}: {content.get('uri')}"}
-    described = f"({kind} content of type {content.get('mimeType')}, not part of {revision})"
-    return {"type": "text", "text": described}
+    placeholder = f"({kind} content of type {content.get('mimeType')}, not part of {revision})"
+    return {"type": "text", "text": placeholder}
 
 
 def _without_embedded_meta(content: JSONObject) -> JSONObject:
-    inner = content.get("resource")
-    return content | {"resource": _without_meta(inner)} if isinstance(inner, dict) else content
+    resource = content.get("resource")
+    return content | {"resource": _without_meta(resource)} if isinstance(resource, dict) else content
 
 
 def contents(entry: JSONObject, revision: Revision) -> JSONObject:
@@ -109,7 +109,7 @@ def _tool(internal: JSONObject, revision: Revision) -> JSONObject:
     shaped = _pick(internal, revision.tool_fields)
     schema = shaped.get("outputSchema")
     if schema is not None and _is_wrapped(schema, revision):
-        shaped["outputSchema"] = _wrapped(schema)
+        shaped["outputSchema"] = _wrapped_schema(schema)
     if not revision.has_boolean_schemas:
         for key in shaped.keys() & _SCHEMAS:
             shaped[key] = _without_boolean_schemas(shaped[key])
@@ -120,28 +120,35 @@ def _is_wrapped(schema: JSONObject | None, revision: Revision) -> bool:
     return schema is not None and revision.structured == "object" and schema.get("type") != "object"
 
 
-def _wrapped(schema: JSONObject) -> JSONObject:
+def _wrapped_schema(schema: JSONObject) -> JSONObject:
     """Return the schema of an object whose member `result` has the given schema.
 
     Definitions stay at the top level.
     """
-    inner = {key: _moved(value) for key, value in schema.items() if key not in _TOP_LEVEL_KEYWORDS}
-    outer = {key: _moved(value) for key, value in schema.items() if key in _TOP_LEVEL_KEYWORDS}
-    return {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED], **outer}
+    inner = {
+        key: _with_moved_references(value) for key, value in schema.items() if key not in _TOP_LEVEL_KEYWORDS
+    }
+    outer = {
+        key: _with_moved_references(value) for key, value in schema.items() if key in _TOP_LEVEL_KEYWORDS
+    }
+    return {"type": "object", "properties": {WRAPPER_MEMBER: inner}, "required": [WRAPPER_MEMBER], **outer}
 
 
-def _moved(value: Any) -> Any:
+def _with_moved_references(value: Any) -> Any:
     """Return a part of a schema that was moved below `properties`, with its references (`#/...`) changed."""
     if isinstance(value, dict):
-        return {key: _moved_reference(each) if key == "$ref" else _moved(each) for key, each in value.items()}
-    return [_moved(each) for each in value] if isinstance(value, list) else value
+        return {
+            key: _moved_reference(each) if key == "$ref" else _with_moved_references(each)
+            for key, each in value.items()
+        }
+    return [_with_moved_references(each) for each in value] if isinstance(value, list) else value
 
 
 def _moved_reference(reference: Any) -> Any:
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-        return _moved(reference)
+        return _with_moved_references(reference)
     is_top_level = reference.split("/")[1:2] and reference.split("/")[1] in _TOP_LEVEL_KEYWORDS
-    return reference if is_top_level else f"#/properties/{WRAPPED}{reference[1:]}"
+    return reference if is_top_level else f"#/properties/{WRAPPER_MEMBER}{reference[1:]}"
 
 
 def _without_boolean_schemas(schema: JSONObject) -> JSONObject:
@@ -149,11 +156,11 @@ def _without_boolean_schemas(schema: JSONObject) -> JSONObject:
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not any(isinstance(each, bool) for each in properties.values()):
         return schema
-    replaced = {
+    new_properties = {
         name: ({} if each else {"not": {}}) if isinstance(each, bool) else each
         for name, each in properties.items()
     }
-    return schema | {"properties": replaced}
+    return schema | {"properties": new_properties}
 
 
 def _prompt(internal: JSONObject, revision: Revision) -> JSONObject:

@@ -26,8 +26,8 @@ def is_stateless(message: object, version: str = "") -> bool:
 
     The metadata of an `initialize` request is ignored. Source: MCP basic/versioning.
     """
-    named = BY_NAME.get(version)
-    if named is not None and named.is_stateless:
+    header_revision = BY_NAME.get(version)
+    if header_revision is not None and header_revision.is_stateless:
         return True
     if not isinstance(message, dict) or not isinstance(params := message.get("params"), dict):
         return False

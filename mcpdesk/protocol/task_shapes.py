@@ -43,17 +43,17 @@ class TaskStatus(StrEnum):
     @property
     def is_final(self) -> bool:
         """True if the status is final."""
-        return not _FOLLOWING[self]
+        return not _NEXT_STATUSES[self]
 
     def may_become(self, other: TaskStatus) -> bool:
         """Return True if the transition is allowed."""
-        return other in _FOLLOWING[self]
+        return other in _NEXT_STATUSES[self]
 
 
-_ENDS = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED})
-_FOLLOWING: dict[TaskStatus, frozenset[TaskStatus]] = {
-    TaskStatus.WORKING: _ENDS | {TaskStatus.INPUT_REQUIRED},
-    TaskStatus.INPUT_REQUIRED: _ENDS | {TaskStatus.WORKING},
+_FINAL_STATUSES = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+_NEXT_STATUSES: dict[TaskStatus, frozenset[TaskStatus]] = {
+    TaskStatus.WORKING: _FINAL_STATUSES | {TaskStatus.INPUT_REQUIRED},
+    TaskStatus.INPUT_REQUIRED: _FINAL_STATUSES | {TaskStatus.WORKING},
     TaskStatus.COMPLETED: frozenset(),
     TaskStatus.FAILED: frozenset(),
     TaskStatus.CANCELLED: frozenset(),
@@ -94,8 +94,8 @@ def detailed(view: TaskView, result: bytes, error: ProtocolError | None, request
         case TaskStatus.FAILED if error is not None:
             body["error"] = codec.error_object(error)
         case TaskStatus.COMPLETED | TaskStatus.FAILED:
-            # A tool that fails (`isError`) still has a result, so its task is completed here. In the core
-            # design the same task is failed.
+            # A tool that fails (`isError`) still has a result, so its task is `completed` here. In the
+            # core design, the same task is `failed`.
             body |= {"status": TaskStatus.COMPLETED.value, "result": orjson.Fragment(result)}
         case TaskStatus.INPUT_REQUIRED:
             body["inputRequests"] = requests
@@ -114,13 +114,15 @@ def related(identifier: str) -> JSONObject:
     return {RELATED_KEY: {"taskId": identifier}}
 
 
-def missing_extension(what: str) -> RemoteProtocolError:
+def missing_extension(subject: str) -> RemoteProtocolError:
     """Return the error for a request that needs the extension and does not declare it."""
     data = {"requiredCapabilities": {"extensions": EXTENSION_CAPABILITY}}
-    return RemoteProtocolError(ErrorCode.MISSING_CAPABILITY, f"{what} needs the extension {EXTENSION}", data)
+    return RemoteProtocolError(
+        ErrorCode.MISSING_CAPABILITY, f"{subject} needs the extension {EXTENSION}", data
+    )
 
 
-def asked_ttl_s(params: Mapping[str, Any]) -> float | None:
+def requested_ttl_s(params: Mapping[str, Any]) -> float | None:
     """Return the lifetime that a client of the core design requests. Raises: RemoteProtocolError (-32602)."""
     task = params["task"]
     if not isinstance(task, dict):

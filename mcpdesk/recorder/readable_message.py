@@ -30,8 +30,8 @@ from mcpdesk.protocol.reading.message import (
     batch_remark,
     id_remark,
     read_frame,
+    repeated_answer_remark,
     same_id,
-    second_answer,
     unknown_id_remark,
 )
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
@@ -141,7 +141,7 @@ def _unexpected(index: Index, exchange: Exchange) -> Remark:
     for row in range(number - 1, max(table.base, number - MAX_SEARCHED_EXCHANGES) - 1, -1):
         is_same = table.connection[row] == exchange.connection and table.id[row] == exchange.id
         if is_same and table.request[row] != NO_FRAME:
-            return second_answer(exchange.id)
+            return repeated_answer_remark(exchange.id)
     return unknown_id_remark(exchange.id)
 
 

@@ -14,7 +14,7 @@ from mcpdesk.client.oauth.values import Fetch, FetchResult
 from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply, SessionGone, excerpt
 from mcpdesk.errors import AnswerCut, CallError, HttpError, SessionLost
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.headers import routed
+from mcpdesk.protocol.headers import adapted_headers
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id, meta_of, params_of, progress_token
 from mcpdesk.protocol.reading.message import is_answer, same_id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
@@ -185,7 +185,7 @@ class RecordedTransport(ClientTransport):
         if mock_answer is not None:
             return ServerReply(mock_answer, codec.encode(mock_answer))
         if sent is not None:
-            fitting = headers if sent is request else routed(sent, headers)
+            fitting = headers if sent is request else adapted_headers(sent, headers)
             reply = await self._exchange_in_line(sent, fitting, receive)
             if not isinstance(reply.message, dict):
                 return reply

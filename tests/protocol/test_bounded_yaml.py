@@ -70,7 +70,7 @@ def test_a_bomb_is_refused_with_its_file_and_line(
     ("text", "told", "line"),
     [
         (ALIASES, f"more than {MAX_ALIASED_VALUES:,} values", 6),
-        ("a: 1\nb: &b\n- *b\n", r"\*b is inside the value", 3),
+        ("a: 1\nb: &b\n- *b\n", r"\*b refers to a value", 3),
         ("b: 1\na: " + "[" * 200 + "]" * 200, f"more than {MAX_DEPTH} levels", 2),
         ("a: b\nc: 1" + ":1" * MAX_DIGITS, f"{MAX_DIGITS:,} are allowed", 2),
         ("a: " + "b" * 100, "are allowed", 1),

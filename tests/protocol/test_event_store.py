@@ -27,9 +27,9 @@ Written = list[tuple[int, bool, list[int]]]
 
 
 def new_store(
-    most_bytes: int = 1000, most_events: int = 100, budget: SharedEventBudget | None = None
+    max_bytes: int = 1000, max_events: int = 100, budget: SharedEventBudget | None = None
 ) -> EventStore[Connection]:
-    return EventStore(most_bytes, most_events, budget or SharedEventBudget(1 << 20))
+    return EventStore(max_bytes, max_events, budget or SharedEventBudget(1 << 20))
 
 
 def archiving(store: EventStore[Connection]) -> Written:
@@ -103,7 +103,7 @@ def test_everything_is_archived_when_the_process_ends() -> None:
 
 
 def test_an_archived_stream_is_written_again_without_the_events_that_are_dropped() -> None:
-    store = new_store(most_events=2)
+    store = new_store(max_events=2)
     written = archiving(store)
     archived, other = store.open(), store.open()
     archived.put(b"1")
@@ -116,7 +116,7 @@ def test_an_archived_stream_is_written_again_without_the_events_that_are_dropped
 
 
 def test_bytes_and_events_of_a_session_are_limited_and_its_newest_event_stays() -> None:
-    store = new_store(most_bytes=130, most_events=3)
+    store = new_store(max_bytes=130, max_events=3)
     stream = store.open()
     for number in range(5):
         stream.put(b"%d" % number)
@@ -150,7 +150,7 @@ def test_the_session_that_was_idle_longest_gives_way_when_all_keep_too_much() ->
 
 
 def test_a_complete_stream_is_known_until_its_last_event_is_dropped() -> None:
-    store = new_store(most_events=2)
+    store = new_store(max_events=2)
     first, second = store.open(), store.open()
     first.put(b"1")
     first.end()
@@ -164,7 +164,7 @@ def test_a_complete_stream_is_known_until_its_last_event_is_dropped() -> None:
 
 
 def test_streams_of_processes_that_ended_are_recognized() -> None:
-    store: EventStore[Connection] = EventStore(100, 10, SharedEventBudget(1000), first=3)
+    store: EventStore[Connection] = EventStore(100, 10, SharedEventBudget(1000), first_number=3)
     assert store.open().number == 3
     assert store.is_earlier("2:1") and not store.is_earlier("3:1") and not store.is_earlier("none")
 

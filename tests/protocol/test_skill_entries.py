@@ -15,8 +15,8 @@ MAIN = "skill://a/SKILL.md"
         ("name: a\nversion: 1", ""),
         ("name: a\nversion: '1'", "its front matter says version: '1', and its entry version: '1'"),
         ("name: a\nversion: true", "its front matter says version: 'True', and its entry version: '1'"),
-        ("name: a", "its front matter says nothing of version, and its entry version: '1'"),
-        ("name: a\nversion: 1\nhooks: x", "its front matter says hooks: 'x', and its entry nothing of hooks"),
+        ("name: a", "its front matter says no version, and its entry version: '1'"),
+        ("name: a\nversion: 1\nhooks: x", "its front matter says hooks: 'x', and its entry no hooks"),
         ("name: &a a\nversion: 1", "the front matter cannot be read: it uses a YAML alias (& or *)"),
     ],
 )

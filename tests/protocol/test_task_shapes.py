@@ -81,11 +81,11 @@ def test_what_is_missing_is_named_as_capabilities_name_it() -> None:
     [({}, None), ({"ttl": None}, None), ({"ttl": 1500}, 1.5), ({"ttl": 1500.0}, 1.5), ({"ttl": 1}, 0.001)],
 )
 def test_a_lifetime_may_be_asked_for(task: dict[str, Any], seconds: float | None) -> None:
-    assert task_shapes.asked_ttl_s({"task": task}) == seconds
+    assert task_shapes.requested_ttl_s({"task": task}) == seconds
 
 
 def test_a_lifetime_beyond_all_measure_can_still_be_told() -> None:
-    ttl_s = task_shapes.asked_ttl_s({"task": {"ttl": 2**64 - 1}})
+    ttl_s = task_shapes.requested_ttl_s({"task": {"ttl": 2**64 - 1}})
     told = task_shapes.core(TaskView("t", TaskStatus.WORKING, 0.0, 0.0, ttl_s))
     assert orjson.loads(orjson.dumps(told))["ttl"] == pytest.approx(2**53)
 
@@ -95,7 +95,7 @@ def test_a_lifetime_beyond_all_measure_can_still_be_told() -> None:
 )
 def test_other_lifetimes_are_refused(task: Any) -> None:
     with pytest.raises(RemoteProtocolError, match="task"):
-        task_shapes.asked_ttl_s({"task": task})
+        task_shapes.requested_ttl_s({"task": task})
 
 
 def test_each_design_has_its_own_methods() -> None:

@@ -25,8 +25,8 @@ from mcpdesk.protocol.reading.message import (
     id_remark,
     is_answer,
     read_frame,
+    repeated_answer_remark,
     same_id,
-    second_answer,
     unknown_id_remark,
 )
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
@@ -107,7 +107,7 @@ class PendingReplies:
             return
         if isinstance(identifier, int) and 0 < identifier <= self._latest_id:
             if identifier in self._answered:
-                remarks = (*remarks, second_answer(identifier))
+                remarks = (*remarks, repeated_answer_remark(identifier))
             receive(Incoming(message, frame, remarks, identifier))
             return
         remarks = (*remarks, unknown_id_remark(identifier))

@@ -14,7 +14,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.features.contract.lock_file import Lock, lock_text, read_lock
 from mcpdesk.features.contract.reports import Remark
 from mcpdesk.hosting.folder.manifest import LOCK_NAME
-from mcpdesk.protocol.catalogue.contract import Definitions, contract_changes, locked
+from mcpdesk.protocol.catalogue.contract import Definitions, contract_changes, contract_part
 
 if TYPE_CHECKING:
     from mcpdesk.link.values import CatalogueItem
@@ -43,7 +43,7 @@ def contract_of(server: str, items: Sequence[CatalogueItem]) -> Contract:
     """Return the contract of a server's items."""
     return Contract(
         server,
-        {(item.kind.value, item.name): locked(item.definition) for item in items if item.definition},
+        {(item.kind.value, item.name): contract_part(item.definition) for item in items if item.definition},
         {(item.kind.value, item.name): item.source for item in items},
     )
 

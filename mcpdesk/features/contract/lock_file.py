@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.protocol.catalogue.contract import Definitions, locked
+from mcpdesk.protocol.catalogue.contract import Definitions, contract_part
 
 LOCK_VERSION = 1
 
@@ -25,7 +25,7 @@ def lock_text(definitions: Definitions, server: str) -> str:
     """Return the text of a lock file, which does not depend on the order of the definitions."""
     content: dict[str, Any] = {"version": LOCK_VERSION} | ({"server": server} if server else {})
     for (kind, name), definition in definitions.items():
-        content.setdefault(kind, {})[name] = locked(definition)
+        content.setdefault(kind, {})[name] = contract_part(definition)
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -23,7 +23,7 @@ from mcpdesk.connect.connecting import open_within
 from mcpdesk.errors import CallError, ConnectTimeout, DeskError, ProtocolError, RpcError
 from mcpdesk.features.doctor.entry_secrets import Secrets
 from mcpdesk.features.doctor.report import OtherEra, Totals
-from mcpdesk.protocol.catalogue.contract import Definitions, locked
+from mcpdesk.protocol.catalogue.contract import Definitions, contract_part
 from mcpdesk.protocol.catalogue.token_cost import definition_cost
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.revisions import ERAS, Revision
@@ -163,7 +163,7 @@ async def _read(server: ServerConnection, result: Examination, secrets: Secrets)
         tools=totals(each for each in offers if each.kind == "tool"),
         total=totals(offers),
         remarks=tuple(secrets.masked(each, MAX_LINE_LENGTH) for each in problems[:MAX_REMARKS]),
-        definitions={(each.kind, each.name): locked(each.definition) for each in offers},
+        definitions={(each.kind, each.name): contract_part(each.definition) for each in offers},
     )
 
 

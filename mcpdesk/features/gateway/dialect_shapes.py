@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mcpdesk.protocol.job_shapes import outputs, places
+from mcpdesk.protocol.job_shapes import job_urls, outputs
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.revisions import BY_NAME, V2025_06_18
 
@@ -81,14 +81,14 @@ def dialect_result(body: JSONObject, structured: Any) -> JSONObject:
 
 def stored_output(identifier: str) -> JSONObject:
     """Return the additional members of a result or an error whose output is truncated."""
-    return {"truncated": True, "download": places(identifier)["download"]}
+    return {"truncated": True, "download": job_urls(identifier)["download"]}
 
 
 def accepted(identifier: str) -> JSONObject:
     """Return the result of a call that continues as a job."""
     text = f"Accepted: the call runs as job {identifier}; GET /jobs/{identifier} returns its state."
     body = {"content": [{"type": "text", "text": text}], "isError": False}
-    return {"status": "accepted"} | places(identifier) | body
+    return {"status": "accepted"} | job_urls(identifier) | body
 
 
 def _initialize(params: JSONObject) -> JSONObject:

@@ -40,7 +40,7 @@ from mcpdesk.features.holding.held_message import (
 )
 from mcpdesk.features.holding.held_outlet import HeldLine, HeldOutlet
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.headers import routed
+from mcpdesk.protocol.headers import adapted_headers
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, is_id
 from mcpdesk.protocol.outlet import ACCEPTED, NULL_OUTLET, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
@@ -394,7 +394,7 @@ class Holds(Interceptor):
         if request is None:
             return await self._lose(connection, headers)
         if request is not message and headers is not None:
-            headers = routed(request, headers)
+            headers = adapted_headers(request, headers)
 
         async def answered(response: JSONObject) -> None:
             plain(response, NULL_OUTLET, headers, principal)

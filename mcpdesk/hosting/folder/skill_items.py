@@ -121,7 +121,7 @@ def _entry(folder: Path, files: SkillFiles, source: str) -> SkillEntry:
         fields = verbatim_fields(files[0][0].read_bytes().decode(), source)
     except UnicodeDecodeError:
         raise RegistrationError("it must be UTF-8 text", source) from None
-    if fault := skill_entries.header_fault(folder.name, fields):
+    if fault := skill_entries.front_matter_fault(folder.name, fields):
         raise RegistrationError(fault, f"{source}:1")
     listed_files = tuple(
         ListedFile(

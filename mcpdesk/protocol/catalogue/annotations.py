@@ -15,34 +15,34 @@ AUDIENCE = ("user", "assistant")
 
 
 def check_hints(hints: Mapping[str, Any]) -> None:
-    """Check the annotations of a tool. Raises: ValueError for the first invalid one."""
+    """Check the annotations of a tool. Raises: ValueError for the first invalid annotation."""
     for name in HINTS:
         if not isinstance(hints.get(name, True), bool):
-            raise _unfit(name, "true or false", hints[name])
+            raise _invalid_annotation(name, "true or false", hints[name])
     if not isinstance(hints.get("title", ""), str):
-        raise _unfit("title", "a text", hints["title"])
+        raise _invalid_annotation("title", "a text", hints["title"])
 
 
 def check_annotations(value: Any) -> None:
     """Check the annotations of a resource or of content. Raises: ValueError with the fault."""
     if not isinstance(value, Mapping):
-        raise ValueError(f"annotations are an object, not {_shown(value)}")
+        raise ValueError(f"annotations are an object, not {_quoted(value)}")
     audience = value.get("audience", [])
     if not isinstance(audience, list | tuple) or not all(each in AUDIENCE for each in audience):
-        raise _unfit("audience", f"a list of {' and '.join(AUDIENCE)}", audience)
+        raise _invalid_annotation("audience", f"a list of {' and '.join(AUDIENCE)}", audience)
     priority = value.get("priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int | float) or not 0 <= priority <= 1:
-        raise _unfit("priority", "a number from 0 to 1", priority)
+        raise _invalid_annotation("priority", "a number from 0 to 1", priority)
     modified = value.get("lastModified", "")
     if not isinstance(modified, str) and not hasattr(modified, "isoformat"):
-        raise _unfit("lastModified", "a date and time", modified)
+        raise _invalid_annotation("lastModified", "a date and time", modified)
 
 
-def _unfit(name: str, allowed: str, value: object) -> ValueError:
-    return ValueError(f"annotations: {name} is {allowed}, not {_shown(value)}")
+def _invalid_annotation(name: str, allowed: str, value: object) -> ValueError:
+    return ValueError(f"annotations: {name} is {allowed}, not {_quoted(value)}")
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     return repr(value)[:80]
 
 
@@ -79,11 +79,11 @@ def check_meta_keys(keys: Iterable[str]) -> None:
     Raises: ValueError for the first key that is malformed or reserved for the protocol.
     """
     for key in keys:
-        match, shown = re.fullmatch(_META_KEY, key), repr(key[:_MAX_QUOTED_LENGTH])
+        match, quoted_key = re.fullmatch(_META_KEY, key), repr(key[:_MAX_QUOTED_LENGTH])
         if match is None or not key:
-            raise ValueError(f"_meta: {shown} is not a valid name; write one like 'example.org/colour'")
+            raise ValueError(f"_meta: {quoted_key} is not a valid name; write one like 'example.org/colour'")
         if key in _PROTOCOL_KEYS or _is_reserved(match["prefix"]):
-            raise ValueError(f"_meta: {shown} belongs to the protocol")
+            raise ValueError(f"_meta: {quoted_key} belongs to the protocol")
 
 
 def _is_reserved(prefix: str | None) -> bool:

@@ -1,7 +1,7 @@
-"""Loads untrusted YAML with limits on its size, its depth and the expansion of its aliases.
+"""Loading of untrusted YAML, with limits on its size, its depth and the expansion of its aliases.
 
 A few hundred bytes of aliases can expand to billions of values. The events of the document are counted before
-any value is constructed, so rejecting a document costs no more than reading it once.
+any value is constructed, so a document that expands too far is rejected early.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class YamlFault(ValueError):
         self.line = line
 
 
-def load_yaml(text: str, loader: Any, most: int, *, aliases: bool = True) -> Any:
+def load_yaml(text: str, loader: Any, max_chars: int, *, aliases: bool = True) -> Any:
     """Load one document with a safe loader class of PyYAML.
 
-    `most` is the maximum number of characters. If `aliases` is False, aliases and anchors are rejected.
+    `max_chars` is the maximum number of characters. If `aliases` is False, aliases and anchors are rejected.
     Raises: YamlFault.
     """
     import yaml
 
-    if len(text) > most:
-        raise YamlFault(f"the document has {len(text):,} characters; {most:,} are allowed", 1)
+    if len(text) > max_chars:
+        raise YamlFault(f"the document has {len(text):,} characters; {max_chars:,} are allowed", 1)
     try:
         _check(yaml.parse(text, loader), aliases)
         return yaml.load(text, loader)
@@ -64,7 +64,7 @@ def _check(events: Any, may_alias: bool) -> None:
     reached.
     """
     open_nodes: list[tuple[str | None, int]] = []
-    count = aliased = 0
+    count = aliased_count = 0
     for event in events:
         line = event.start_mark.line + 1
         anchor = getattr(event, "anchor", None)
@@ -74,11 +74,11 @@ def _check(events: Any, may_alias: bool) -> None:
             case yaml.AliasEvent():
                 size = sizes.get(event.anchor, 0)
                 if size is None:
-                    raise YamlFault(f"the alias *{anchor} is inside the value it stands for", line)
+                    raise YamlFault(f"the alias *{anchor} refers to a value that contains it", line)
                 count += size
-                aliased += size
-                if aliased > MAX_ALIASED_VALUES:
-                    raise YamlFault(f"its aliases stand for more than {MAX_ALIASED_VALUES:,} values", line)
+                aliased_count += size
+                if aliased_count > MAX_ALIASED_VALUES:
+                    raise YamlFault(f"its aliases expand to more than {MAX_ALIASED_VALUES:,} values", line)
             case yaml.CollectionStartEvent():
                 open_nodes.append((anchor, count))
                 count += 1
@@ -87,9 +87,9 @@ def _check(events: Any, may_alias: bool) -> None:
                 if len(open_nodes) > MAX_DEPTH:
                     raise YamlFault(f"it is nested more than {MAX_DEPTH} levels deep", line)
             case yaml.CollectionEndEvent():
-                anchor, before = open_nodes.pop()
+                anchor, count_at_start = open_nodes.pop()
                 if anchor is not None:
-                    sizes[anchor] = count - before
+                    sizes[anchor] = count - count_at_start
             case yaml.ScalarEvent():
                 count += 1
                 if anchor is not None:

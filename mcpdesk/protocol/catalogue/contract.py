@@ -1,4 +1,4 @@
-"""Compares two versions of a server's definitions, and decides which changes may break clients."""
+"""Comparison of two versions of a server's definitions. It decides which changes may break clients."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ContractChange(Struct, frozen=True):
         return f"{self.name}: {self.description}"
 
 
-def locked(definition: Mapping[str, Any]) -> dict[str, Any]:
+def contract_part(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a definition that belongs to the contract."""
     return {key: value for key, value in definition.items() if key not in _IGNORED_MEMBERS}
 
@@ -74,16 +74,18 @@ def contract_changes(before: Definitions, after: Definitions) -> list[ContractCh
     changes = [
         ContractChange(*key, subject, verdict, *texts)
         for key in dict.fromkeys([*before, *after])
-        for subject, verdict, *texts in dict.fromkeys(_item(key[0], before.get(key), after.get(key)))
+        for subject, verdict, *texts in dict.fromkeys(
+            _item_differences(key[0], before.get(key), after.get(key))
+        )
     ]
     return sorted(changes, key=lambda change: list(ContractVerdict).index(change.verdict))
 
 
-Told = Iterator[tuple[str, ContractVerdict] | tuple[str, ContractVerdict, str, str]]
+Differences = Iterator[tuple[str, ContractVerdict] | tuple[str, ContractVerdict, str, str]]
 """Description and verdict of each difference. For a changed text, also the earlier and the new text."""
 
 
-def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Told:
+def _item_differences(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Differences:
     if old is None or new is None:
         yield (
             ("is new", ContractVerdict.COMPATIBLE)
@@ -98,14 +100,14 @@ def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | Non
     if old.get("mimeType") != new.get("mimeType"):
         yield f"its type is {new.get('mimeType')} now, was {old.get('mimeType')}", ContractVerdict.BREAKING
     if kind == "prompt":
-        yield from _Comparison(_of_prompt(old), _of_prompt(new)).run()
+        yield from _Comparison(_prompt_schema(old), _prompt_schema(new)).run()
     if kind == "tool":
         yield from _Comparison(old.get("inputSchema") or {}, new.get("inputSchema") or {}).run()
-        yield from _results(old.get("outputSchema"), new.get("outputSchema"))
+        yield from _result_differences(old.get("outputSchema"), new.get("outputSchema"))
         was, now = ((one.get("execution") or {}).get("taskSupport") for one in (old, new))
         if was != now:
             is_breaking = "required" in (was, now)
-            yield f"a call {_TASKS.get(str(now), 'cannot be a task')} now", _verdict(is_breaking)
+            yield f"a call {_TASK_PHRASES.get(str(now), 'cannot be a task')} now", _verdict(is_breaking)
 
 
 def _texts(old: Mapping[str, Any], new: Mapping[str, Any], member: str) -> tuple[str, str]:
@@ -114,17 +116,17 @@ def _texts(old: Mapping[str, Any], new: Mapping[str, Any], member: str) -> tuple
     return ("", "") if was == now else (was, now)
 
 
-def _annotations(old: Mapping[str, Any], new: Mapping[str, Any]) -> Told:
+def _annotations(old: Mapping[str, Any], new: Mapping[str, Any]) -> Differences:
     for name in dict.fromkeys([*old, *new]):
         if old.get(name) != new.get(name):
             change = f"{name} is {json.dumps(new[name])} now" if name in new else f"{name} was removed"
             yield change, ContractVerdict.WORDING if name == "title" else ContractVerdict.COMPATIBLE
 
 
-_TASKS = {"optional": "may be a task", "required": "must be a task"}
+_TASK_PHRASES = {"optional": "may be a task", "required": "must be a task"}
 
 
-def _results(old: Any, new: Any) -> Told:
+def _result_differences(old: Any, new: Any) -> Differences:
     if old and new:
         yield from _Comparison(old, new, is_result=True).run()
     elif old or new:
@@ -136,7 +138,7 @@ def _verdict(is_breaking: bool) -> ContractVerdict:
     return ContractVerdict.BREAKING if is_breaking else ContractVerdict.COMPATIBLE
 
 
-def _of_prompt(definition: Mapping[str, Any]) -> dict[str, Any]:
+def _prompt_schema(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a prompt as a schema."""
     arguments = [one for one in definition.get("arguments") or () if isinstance(one, dict) and "name" in one]
     return {
@@ -150,98 +152,115 @@ class _Comparison:
 
     def __init__(self, old: Mapping[str, Any], new: Mapping[str, Any], is_result: bool = False) -> None:
         self._old, self._new, self._is_result = old, new, is_result
-        self._followed: set[tuple[Any, Any]] = set()
+        self._compared_references: set[tuple[Any, Any]] = set()
         """Pairs of references that were followed. Each pair of targets is compared once."""
 
-    def run(self) -> Told:
+    def run(self) -> Differences:
         """Yield all differences."""
         if self._old != self._new:
-            yield from self._differ(self._old, self._new, "", 0)
+            yield from self._schema_differences(self._old, self._new, "", 0)
 
-    def _differ(self, old: Any, new: Any, path: str, depth: int) -> Told:
+    def _schema_differences(self, old: Any, new: Any, path: str, depth: int) -> Differences:
         references = tuple(one.get("$ref") if isinstance(one, Mapping) else None for one in (old, new))
-        if references in self._followed:
+        if references in self._compared_references:
             return
         if references != (None, None):
-            self._followed.add((references[0], references[1]))
+            self._compared_references.add((references[0], references[1]))
         old, new = _resolved(self._old, old), _resolved(self._new, new)
         if not isinstance(old, Mapping) or not isinstance(new, Mapping) or depth > MAX_DEPTH:
             if old != new:
-                yield f"{self._named(path)} has a different schema", ContractVerdict.BREAKING
+                yield f"{self._subject(path)} has a different schema", ContractVerdict.BREAKING
             return
-        if any(old.get(word) != new.get(word) for word in _TEXT_KEYWORDS):
-            change = f"{self._named(path)} has a different description"
+        if any(old.get(keyword) != new.get(keyword) for keyword in _TEXT_KEYWORDS):
+            change = f"{self._subject(path)} has a different description"
             yield change, ContractVerdict.WORDING, *_texts(old, new, "description")
         if ANY_OF in old or ANY_OF in new:
             was, now = _choices(self._old, old), _choices(self._new, new)
             is_wider, is_narrower = all(one in now for one in was), all(one in was for one in now)
             if is_wider or is_narrower:
-                yield from self._choice(was, now, path)
-                old, new = _besides_choices(old, new)
-        yield from self._types(old, new, path)
-        yield from self._limits(old, new, path)
-        yield from self._members(old, new, path, depth)
+                yield from self._choice_differences(was, now, path)
+                old, new = _compared_besides_choices(old, new)
+        yield from self._type_differences(old, new, path)
+        yield from self._limit_differences(old, new, path)
+        yield from self._member_differences(old, new, path, depth)
         if "items" in old or "items" in new:
-            yield from self._differ(old.get("items", {}), new.get("items", {}), f"{path}[]", depth + 1)
+            yield from self._schema_differences(
+                old.get("items", {}), new.get("items", {}), f"{path}[]", depth + 1
+            )
 
-    def _choice(self, was: list[Any], now: list[Any], path: str) -> Told:
+    def _choice_differences(self, was: list[Any], now: list[Any], path: str) -> Differences:
         """Yield a change for the added alternatives, and another one for the removed alternatives."""
-        for template, some, others in (("may also be {} now", now, was), ("may no longer be {}", was, now)):
-            if different := [str(one.get("type", "something else")) for one in some if one not in others]:
-                is_narrower = some is was
-                named = " or ".join(dict.fromkeys(different))
+        for template, candidates, others in (
+            ("may also be {} now", now, was),
+            ("may no longer be {}", was, now),
+        ):
+            if different := [
+                str(one.get("type", "something else")) for one in candidates if one not in others
+            ]:
+                is_narrower = candidates is was
+                type_names = " or ".join(dict.fromkeys(different))
                 yield (
-                    f"{self._named(path)} {template.format(named)}",
-                    self._judged(is_narrower, not is_narrower),
+                    f"{self._subject(path)} {template.format(type_names)}",
+                    self._direction_verdict(is_narrower, not is_narrower),
                 )
 
-    def _types(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Told:
-        for word, verb in (("type", "is"), ("enum", "is one of")):
-            was, now = _as_list(old.get(word)), _as_list(new.get(word))
+    def _type_differences(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Differences:
+        for keyword, verb in (("type", "is"), ("enum", "is one of")):
+            was, now = _as_list(old.get(keyword)), _as_list(new.get(keyword))
             if was == now or (was and now and sorted(map(repr, was)) == sorted(map(repr, now))):
                 continue
-            is_wider = now is None or (was is not None and all(_holds(now, one) for one in was))
-            is_narrower = was is None or (now is not None and all(_holds(was, one) for one in now))
-            named = "anything" if now is None else " or ".join(map(str, now))
-            yield f"{self._named(path)} {verb} {named} now", self._judged(is_narrower, is_wider)
+            is_wider = now is None or (was is not None and all(_includes(now, one) for one in was))
+            is_narrower = was is None or (now is not None and all(_includes(was, one) for one in now))
+            allowed = "anything" if now is None else " or ".join(map(str, now))
+            yield (
+                f"{self._subject(path)} {verb} {allowed} now",
+                self._direction_verdict(is_narrower, is_wider),
+            )
         if old.get("default") != new.get("default"):
             is_now = f"is {new['default']} by default now" if "default" in new else "has no default now"
-            yield f"{self._named(path)} {is_now}", ContractVerdict.COMPATIBLE
+            yield f"{self._subject(path)} {is_now}", ContractVerdict.COMPATIBLE
 
-    def _limits(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Told:
-        for word in sorted(old.keys() | new.keys()):
-            was, now = old.get(word), new.get(word)
-            if was == now or (word in _COMPARED_KEYWORDS and word not in _LOWER_LIMITS + _UPPER_LIMITS):
+    def _limit_differences(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Differences:
+        for keyword in sorted(old.keys() | new.keys()):
+            was, now = old.get(keyword), new.get(keyword)
+            if was == now or (keyword in _COMPARED_KEYWORDS and keyword not in _LOWER_LIMITS + _UPPER_LIMITS):
                 continue
             is_narrower = was is None
             if was is not None and now is not None and _is_number(was) and _is_number(now):
-                is_narrower = now > was if word in _LOWER_LIMITS else now < was
-                is_wider = word in _LOWER_LIMITS + _UPPER_LIMITS and not is_narrower
+                is_narrower = now > was if keyword in _LOWER_LIMITS else now < was
+                is_wider = keyword in _LOWER_LIMITS + _UPPER_LIMITS and not is_narrower
             else:
                 is_wider = now is None
-            change = f"{word} is {now} now" if now is not None else f"{word} {was} was removed"
+            change = f"{keyword} is {now} now" if now is not None else f"{keyword} {was} was removed"
             if not _is_plain(was) or not _is_plain(now):
-                change = f"{word} changed"
-            yield f"{self._named(path)}: {change}", self._judged(is_narrower, is_wider)
+                change = f"{keyword} changed"
+            yield f"{self._subject(path)}: {change}", self._direction_verdict(is_narrower, is_wider)
 
-    def _members(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str, depth: int) -> Told:
-        had, has = (_mapping(one.get("properties")) for one in (old, new))
-        needed, needs = (set(map(str, one.get("required") or ())) for one in (old, new))
-        for name in dict.fromkeys([*had, *has]):
-            inner = f"{path}.{name}" if path else name
-            if name not in has:
-                yield f"{self._named(inner)} was removed", ContractVerdict.BREAKING
-            elif name not in had:
-                change = "is new and required" if name in needs else "is new"
-                is_breaking = name in needs and not self._is_result
-                yield f"{self._named(inner)} {change}", _verdict(is_breaking)
+    def _member_differences(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], path: str, depth: int
+    ) -> Differences:
+        old_members, new_members = (_mapping(one.get("properties")) for one in (old, new))
+        old_required, new_required = (set(map(str, one.get("required") or ())) for one in (old, new))
+        for name in dict.fromkeys([*old_members, *new_members]):
+            member_path = f"{path}.{name}" if path else name
+            if name not in new_members:
+                yield f"{self._subject(member_path)} was removed", ContractVerdict.BREAKING
+            elif name not in old_members:
+                change = "is new and required" if name in new_required else "is new"
+                is_breaking = name in new_required and not self._is_result
+                yield f"{self._subject(member_path)} {change}", _verdict(is_breaking)
             else:
-                yield from self._differ(had[name], has[name], inner, depth + 1)
-        for name in sorted((needed ^ needs) - (had.keys() ^ has.keys())):
-            inner = f"{path}.{name}" if path else name
-            is_needed = name in needs
-            change = "is required now" if is_needed else "is optional now"
-            yield f"{self._named(inner)} {change}", self._judged(is_needed, not is_needed)
+                yield from self._schema_differences(
+                    old_members[name], new_members[name], member_path, depth + 1
+                )
+        for name in sorted((old_required ^ new_required) - (old_members.keys() ^ new_members.keys())):
+            member_path = f"{path}.{name}" if path else name
+            is_required = name in new_required
+            change = "is required now" if is_required else "is optional now"
+            yield (
+                f"{self._subject(member_path)} {change}",
+                self._direction_verdict(is_required, not is_required),
+            )
         was, now = old.get("additionalProperties", True), new.get("additionalProperties", True)
         if was != now:
             change = (
@@ -251,16 +270,16 @@ class _Comparison:
                 if was is False
                 else "different other members"
             )
-            yield f"{self._named(path)}: {change} now", self._judged(now is False, was is False)
+            yield f"{self._subject(path)}: {change} now", self._direction_verdict(now is False, was is False)
 
-    def _judged(self, is_narrower: bool, is_wider: bool) -> ContractVerdict:
+    def _direction_verdict(self, is_narrower: bool, is_wider: bool) -> ContractVerdict:
         """Return the verdict on a change.
 
-        A change that is both narrower and wider, or neither, may break clients.
+        A change may break clients if it is both narrower and wider, or neither.
         """
         return _verdict(not (is_narrower if self._is_result else is_wider) or is_narrower == is_wider)
 
-    def _named(self, path: str) -> str:
+    def _subject(self, path: str) -> str:
         if self._is_result:
             return f'"{path}" of the result' if path else "the result"
         return f'"{path}"' if path else "the arguments"
@@ -272,11 +291,11 @@ def _resolved(root: Mapping[str, Any], schema: Any) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return schema
     value: Any = root
-    for word in reference[2:].split("/"):
-        value = value.get(word) if isinstance(value, Mapping) else None
+    for key_of_path in reference[2:].split("/"):
+        value = value.get(key_of_path) if isinstance(value, Mapping) else None
     if not isinstance(value, Mapping):
         return schema
-    return {**value, **{key: each for key, each in schema.items() if key != "$ref"}}
+    return {**value, **{key: member for key, member in schema.items() if key != "$ref"}}
 
 
 def _choices(root: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:
@@ -285,16 +304,16 @@ def _choices(root: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:
     An alternative with several types is split by type.
     """
     alternatives = schema.get(ANY_OF)
-    each = [_resolved(root, one) for one in alternatives] if isinstance(alternatives, list) else [schema]
-    bare = [_without(one, (*_TEXT_KEYWORDS, "default")) for one in each if isinstance(one, Mapping)]
-    return [one | {"type": kind} if "type" in one else one for one in bare for kind in _kinds(one)]
+    schemas = [_resolved(root, one) for one in alternatives] if isinstance(alternatives, list) else [schema]
+    undescribed = [_without(one, (*_TEXT_KEYWORDS, "default")) for one in schemas if isinstance(one, Mapping)]
+    return [one | {"type": kind} if "type" in one else one for one in undescribed for kind in _kinds(one)]
 
 
 def _kinds(schema: Mapping[str, Any]) -> list[Any]:
     return _as_list(schema.get("type")) or [None]
 
 
-def _besides_choices(
+def _compared_besides_choices(
     old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return the parts of two schemas that must be compared in addition to their alternatives.
@@ -304,22 +323,22 @@ def _besides_choices(
     """
     if ANY_OF in old and ANY_OF in new:
         return _without(old, (ANY_OF,)), _without(new, (ANY_OF,))
-    return _only(old, ("default",)), _only(new, ("default",))
+    return _with_only(old, ("default",)), _with_only(new, ("default",))
 
 
-def _without(schema: Mapping[str, Any], words: Container[str]) -> dict[str, Any]:
-    return {key: each for key, each in schema.items() if key not in words}
+def _without(schema: Mapping[str, Any], keywords: Container[str]) -> dict[str, Any]:
+    return {key: each for key, each in schema.items() if key not in keywords}
 
 
-def _only(schema: Mapping[str, Any], words: Container[str]) -> dict[str, Any]:
-    return {key: each for key, each in schema.items() if key in words}
+def _with_only(schema: Mapping[str, Any], keywords: Container[str]) -> dict[str, Any]:
+    return {key: each for key, each in schema.items() if key in keywords}
 
 
 def _as_list(value: Any) -> list[Any] | None:
     return None if value is None else value if isinstance(value, list) else [value]
 
 
-def _holds(options: list[Any], one: Any) -> bool:
+def _includes(options: list[Any], one: Any) -> bool:
     """Return True if `one` is among the options. `integer` is included in `number`."""
     return one in options or (one == "integer" and "number" in options)
 

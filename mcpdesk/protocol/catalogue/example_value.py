@@ -1,4 +1,4 @@
-"""Returns a minimal value for a JSON Schema, as a starting point for an answer that a person writes."""
+"""Minimal values for JSON Schemas, as starting points for answers that a person writes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _FORMATS = {
 def example_value(schema: Any, root: Schema, depth: int = 0) -> Any:
     """Return a value with all required members, using the schema's default or example if it has one.
 
-    Patterns are ignored. None if the type is unknown.
+    Patterns are ignored. Return None if the type is unknown.
     """
     shape = resolve(schema, root)
-    for named in ("default", "const"):
-        if named in shape and is_fitting(shape[named], shape, root):
-            return shape[named]
-    for several in ("examples", "enum"):
-        value = shape.get(several)
+    for fixed_keyword in ("default", "const"):
+        if fixed_keyword in shape and is_fitting(shape[fixed_keyword], shape, root):
+            return shape[fixed_keyword]
+    for keyword in ("examples", "enum"):
+        value = shape.get(keyword)
         if isinstance(value, list) and value:
             return value[0]
     alternatives = [one for one in flat(shape, root) if one != shape]
@@ -55,22 +55,22 @@ def example_value(schema: Any, root: Schema, depth: int = 0) -> Any:
 
 
 def _object(shape: Schema, root: Schema, depth: int) -> dict[str, Any]:
-    members, needed = shape.get("properties"), shape.get("required")
-    if not isinstance(members, dict) or not isinstance(needed, list) or depth >= _MAX_DEPTH:
+    members, required = shape.get("properties"), shape.get("required")
+    if not isinstance(members, dict) or not isinstance(required, list) or depth >= _MAX_DEPTH:
         return {}
-    return {name: example_value(members.get(name, {}), root, depth + 1) for name in dict.fromkeys(needed)}
+    return {name: example_value(members.get(name, {}), root, depth + 1) for name in dict.fromkeys(required)}
 
 
 def _number(shape: Schema, kind: str) -> float | int:
     """Return zero, or the nearest value within the bounds."""
     step = 1 if kind == "integer" else 0.5
     lowest, highest = -math.inf, math.inf
-    for word, by in (("minimum", 0), ("exclusiveMinimum", step)):
-        if _is_number(bound := shape.get(word)):
-            lowest = max(lowest, bound + by)
-    for word, by in (("maximum", 0), ("exclusiveMaximum", step)):
-        if _is_number(bound := shape.get(word)):
-            highest = min(highest, bound - by)
+    for keyword, distance in (("minimum", 0), ("exclusiveMinimum", step)):
+        if _is_number(bound := shape.get(keyword)):
+            lowest = max(lowest, bound + distance)
+    for keyword, distance in (("maximum", 0), ("exclusiveMaximum", step)):
+        if _is_number(bound := shape.get(keyword)):
+            highest = min(highest, bound - distance)
     value = min(max(0, lowest), highest)
     if kind == "integer":
         return math.ceil(value) if value >= 0 else math.floor(value)
@@ -81,6 +81,6 @@ def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _bound(shape: Schema, word: str) -> int:
-    bound = shape.get(word)
+def _bound(shape: Schema, keyword: str) -> int:
+    bound = shape.get(keyword)
     return int(bound) if _is_number(bound) and bound > 0 else 0

@@ -19,7 +19,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 class TextDocument(Struct, frozen=True):
-    """Text without its front matter, and the front matter."""
+    """Text without its front matter, and the fields of the front matter."""
 
     body: str
     fields: dict[str, Any] = field(default_factory=dict)

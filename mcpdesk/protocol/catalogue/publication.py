@@ -55,19 +55,24 @@ def server_card(
 
     `headers` has the name and purpose of each secret header that the server needs.
     """
-    needed = [
-        {"name": name, "description": meaning, "isRequired": True, "isSecret": True}
-        for name, meaning in headers
+    secret_headers = [
+        {"name": name, "description": purpose, "isRequired": True, "isSecret": True}
+        for name, purpose in headers
     ]
     remote: JSONObject = {
         "type": "streamable-http",
         "url": url,
-        "headers": needed,
+        "headers": secret_headers,
         "supportedProtocolVersions": list(SERVED_NAMES),
     }
     icons = [dict(each) for each in server.icons]
-    card = {"$schema": CARD_SCHEMA, **_described(server, host), "icons": icons, "remotes": [_filled(remote)]}
-    return _filled(card)
+    card = {
+        "$schema": CARD_SCHEMA,
+        **_shared_members(server, host),
+        "icons": icons,
+        "remotes": [_without_empty_members(remote)],
+    }
+    return _without_empty_members(card)
 
 
 def catalog_entry(server: Publication, host: str, url: str) -> JSONObject:
@@ -96,17 +101,17 @@ def registry_entry(
         "fileSha256": digest,
         "transport": {"type": "stdio"},
         "environmentVariables": [
-            {"name": name, "description": meaning, "isSecret": True} for name, meaning in variables
+            {"name": name, "description": purpose, "isSecret": True} for name, purpose in variables
         ],
     }
     icons = [dict(each) for each in server.icons if _is_public_icon(each)]
     entry = {
         "$schema": ENTRY_SCHEMA,
-        **_described(server, ""),
+        **_shared_members(server, ""),
         "icons": icons,
-        "packages": [_filled(package)],
+        "packages": [_without_empty_members(package)],
     }
-    return _filled(entry)
+    return _without_empty_members(entry)
 
 
 def bundle_manifest(
@@ -128,20 +133,23 @@ def bundle_manifest(
     if variable_names:
         config = config | {"env": {name: f"${{user_config.{name.lower()}}}" for name, _ in variable_names}}
     repository = {"type": "git", "url": server.repository} if server.repository else {}
-    return _filled(
+    return _without_empty_members(
         {
             "$schema": BUNDLE_SCHEMA,
             "manifest_version": "0.4",
             "name": server.name,
             "display_name": server.title,
             "version": server.version,
-            "description": _cut(server.description or fallback(server)),
+            "description": _shortened(server.description or default_description(server)),
             "long_description": server.description if len(server.description) > MAX_TEXT_LENGTH else "",
             "author": {"name": author},
             "repository": repository,
-            "homepage": _web(server.website_url),
+            "homepage": _web_url(server.website_url),
             "server": start | {"mcp_config": config},
-            "tools": [_filled({"name": name, "description": described}) for name, described in tools],
+            "tools": [
+                _without_empty_members({"name": name, "description": description})
+                for name, description in tools
+            ],
             "prompts_generated": has_prompts,
             "license": license,
             "compatibility": {"platforms": ["darwin", "linux"], "runtimes": {"python": ">=3.11"}},
@@ -149,10 +157,10 @@ def bundle_manifest(
                 name.lower(): {
                     "type": "string",
                     "title": name,
-                    "description": meaning,
+                    "description": purpose,
                     "sensitive": True,
                 }
-                for name, meaning in variable_names
+                for name, purpose in variable_names
             },
         }
     )
@@ -161,26 +169,28 @@ def bundle_manifest(
 def download_url(server: Publication, file: str) -> str:
     """Return the URL of a file in a release on GitHub or GitLab. Empty for other repositories."""
     parts = urlsplit(server.repository.rstrip("/").removesuffix(".git"))
-    places = {"github.com": "/releases/download/v{}", "gitlab.com": "/-/releases/v{}/downloads"}
-    if parts.hostname not in places or parts.path.count("/") < 2:
+    download_paths = {"github.com": "/releases/download/v{}", "gitlab.com": "/-/releases/v{}/downloads"}
+    if parts.hostname not in download_paths or parts.path.count("/") < 2:
         return ""
-    return f"https://{parts.hostname}{parts.path}{places[parts.hostname].format(server.version)}/{file}"
+    return (
+        f"https://{parts.hostname}{parts.path}{download_paths[parts.hostname].format(server.version)}/{file}"
+    )
 
 
-def fallback(server: Publication) -> str:
+def default_description(server: Publication) -> str:
     """Return the default description of a server."""
     return f"The MCP server {server.title or server.name}"
 
 
-def _described(server: Publication, host: str) -> JSONObject:
+def _shared_members(server: Publication, host: str) -> JSONObject:
     """Return the members that a card and `server.json` share."""
     source = (urlsplit(server.repository).hostname or "").removeprefix("www.").partition(".")[0]
     return {
         "name": _public_name(server, host),
-        "title": _cut(server.title),
-        "description": _cut(server.description or fallback(server)),
+        "title": _shortened(server.title),
+        "description": _shortened(server.description or default_description(server)),
         "version": server.version,
-        "websiteUrl": _web(server.website_url),
+        "websiteUrl": _web_url(server.website_url),
         "repository": {"url": server.repository, "source": source} if server.repository else {},
     }
 
@@ -204,14 +214,14 @@ def _is_public_icon(icon: Mapping[str, Any]) -> bool:
     )
 
 
-def _web(url: str) -> str:
+def _web_url(url: str) -> str:
     return url if re.fullmatch(r"https?://[^\s]+", url) else ""
 
 
-def _cut(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= MAX_TEXT_LENGTH else f"{words[: MAX_TEXT_LENGTH - 1].rstrip()}…"
+def _shortened(text: str) -> str:
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= MAX_TEXT_LENGTH else f"{one_line[: MAX_TEXT_LENGTH - 1].rstrip()}…"
 
 
-def _filled(document: JSONObject) -> JSONObject:
+def _without_empty_members(document: JSONObject) -> JSONObject:
     return {key: value for key, value in document.items() if value not in ("", [], {}, False)}

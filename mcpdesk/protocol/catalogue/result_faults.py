@@ -14,7 +14,7 @@ from typing import Any
 MAX_FAULTS = 20
 """Maximum number of faults listed per result."""
 MAX_CHECKED_LENGTH = 16 << 20
-"""Maximum characters of base64 data that is checked by decoding it."""
+"""Maximum number of characters of base64 data. Longer data is not checked."""
 _BINARY_TYPES = ("image", "audio")
 _KNOWN_TYPES = ("text", "resource", "resource_link", *_BINARY_TYPES)
 _ROLES = ("user", "assistant")

@@ -1,4 +1,4 @@
-"""Functions that normalize JSON Schemas: follow references, merge `allOf`, separate null, list alternatives.
+"""Normalization of JSON Schemas: follow references, merge `allOf`, separate null, list alternatives.
 
 A normalized schema is called a shape. The form, the shell and `check` read schemas through these functions,
 so they agree on the meaning of a schema. Schemas are untrusted: bad references and cycles give an empty
@@ -33,7 +33,9 @@ MAX_SHAPES = 64
 
 
 def resolve(schema: Any, root: Schema) -> Schema:
-    """Return the schema with references followed and `allOf` merged. Empty if that is impossible."""
+    """Return the schema with references followed and `allOf` merged, or an empty shape if that is
+    impossible.
+    """
     return _resolved(schema, root, 0, iter(range(_MAX_PARTS)))
 
 
@@ -41,37 +43,41 @@ def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Sc
     """Resolve a part at a given depth while `steps` remain."""
     if not isinstance(schema, dict) or depth > _MAX_DEPTH or next(steps, None) is None:
         return {}
-    rules = ((word, _usable(word, rule)) for word, rule in schema.items() if word not in ("$ref", "allOf"))
-    shape = {word: rule for word, rule in rules if rule is not _UNUSABLE}
+    rules = (
+        (keyword, _usable_value(keyword, rule))
+        for keyword, rule in schema.items()
+        if keyword not in ("$ref", "allOf")
+    )
+    shape = {keyword: rule for keyword, rule in rules if rule is not _UNUSABLE}
     if "$ref" in schema:
-        shape = merge(_resolved(_target(schema["$ref"], root), root, depth + 1, steps), shape)
+        shape = merge(_resolved(_reference_target(schema["$ref"], root), root, depth + 1, steps), shape)
     for part in _parts(schema, "allOf"):
         shape = merge(shape, _resolved(part, root, depth + 1, steps))
     return shape
 
 
-def _usable(word: str, rule: Any) -> Any:
+def _usable_value(keyword: str, rule: Any) -> Any:
     """Remove parts of a wrong type from a keyword's value. Return `_UNUSABLE` if nothing remains."""
-    kinds = _KINDS.get(word)
+    kinds = _KINDS.get(keyword)
     if kinds is None:
         return rule
     if not isinstance(rule, kinds) or isinstance(rule, bool):
         return _UNUSABLE
-    if word in _NAMES and isinstance(rule, list):
+    if keyword in _NAMES and isinstance(rule, list):
         return [name for name in rule if isinstance(name, str)] or _UNUSABLE
     return rule
 
 
-def merge(base: Schema, more: Schema) -> Schema:
+def merge(base: Schema, other: Schema) -> Schema:
     """Return both schemas merged into one. Properties and required names are united.
 
-    For any other keyword that both have, `more` has precedence.
+    For any other keyword that both have, `other` has precedence.
     """
-    merged = base | more
-    members = base.get("properties"), more.get("properties")
+    merged = base | other
+    members = base.get("properties"), other.get("properties")
     if isinstance(members[0], dict) and isinstance(members[1], dict):
         merged["properties"] = members[0] | members[1]
-    if required := [*_parts(base, "required"), *_parts(more, "required")]:
+    if required := [*_parts(base, "required"), *_parts(other, "required")]:
         merged["required"] = required
     return merged
 
@@ -82,10 +88,10 @@ def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
     if isinstance(types, list) and "null" in types:
         other_types = [name for name in types if name != "null"]
         return {**shape, "type": other_types[0] if len(other_types) == 1 else other_types}, bool(other_types)
-    for word in _UNIONS:
-        others = [part for part in _parts(shape, word) if not _is_null(resolve(part, root))]
-        if others and len(others) < len(shape[word]):
-            return _with_alternatives(shape, word, others, root), True
+    for keyword in _UNIONS:
+        others = [part for part in _parts(shape, keyword) if not _is_null(resolve(part, root))]
+        if others and len(others) < len(shape[keyword]):
+            return _with_alternatives(shape, keyword, others, root), True
     if None in _parts(shape, "enum") and len(shape["enum"]) > 1:
         return {**shape, "enum": [value for value in shape["enum"] if value is not None]}, True
     return shape, shape.get("nullable") is True
@@ -98,23 +104,23 @@ def alternatives(shape: Schema, root: Schema) -> list[Schema]:
     types = shape.get("type")
     if isinstance(types, list) and len(types) > 1:
         return [{**shape, "type": name} for name in types]
-    for word in _UNIONS:
-        parts = _parts(shape, word)
+    for keyword in _UNIONS:
+        parts = _parts(shape, keyword)
         if any(set(resolve(part, root)) - {"required", "description", "not"} for part in parts):
-            rest = {
+            other_rules = {
                 key: rule
                 for key, rule in shape.items()
-                if key not in (word, "title", "description", "default")
+                if key not in (keyword, "title", "description", "default")
             }
-            return [merge(rest, resolve(part, root)) for part in parts]
+            return [merge(other_rules, resolve(part, root)) for part in parts]
     return []
 
 
-def _target(reference: Any, root: Schema) -> Any:
+def _reference_target(reference: Any, root: Schema) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return {}
     if reference != "#" and not reference.startswith("#/"):
-        return _anchored(unquote(reference[1:]), root)
+        return _anchor_target(unquote(reference[1:]), root)
     value: Any = root
     for part in unquote(reference[1:]).split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
@@ -127,10 +133,12 @@ def _target(reference: Any, root: Schema) -> Any:
     return value
 
 
-def _anchored(name: str, root: Schema) -> Any:
-    """Return the first schema of the definitions that has this anchor. Empty if there is none."""
-    for word in _DEFINITIONS:
-        parts = root.get(word)
+def _anchor_target(name: str, root: Schema) -> Any:
+    """Return the first schema of the definitions that has this anchor. Return an empty object if no schema
+    has it.
+    """
+    for keyword in _DEFINITIONS:
+        parts = root.get(keyword)
         for part in parts.values() if isinstance(parts, dict) else ():
             if isinstance(part, dict) and name in (part.get("$anchor"), part.get("$dynamicAnchor")):
                 return part
@@ -141,33 +149,33 @@ def _is_null(shape: Schema) -> bool:
     return shape.get("type") == "null" or ("const" in shape and shape["const"] is None)
 
 
-def _with_alternatives(shape: Schema, word: str, remaining: list[Any], root: Schema) -> Schema:
+def _with_alternatives(shape: Schema, keyword: str, remaining: list[Any], root: Schema) -> Schema:
     if len(remaining) > 1:
-        return {**shape, word: remaining}
-    other_rules = {key: rule for key, rule in shape.items() if key != word}
+        return {**shape, keyword: remaining}
+    other_rules = {key: rule for key, rule in shape.items() if key != keyword}
     return split_null(merge(resolve(remaining[0], root), other_rules), root)[0]
 
 
 def with_branches(shape: Schema, root: Schema) -> Schema:
     """Return the shape with the members of `then`, `else` and `dependentSchemas` as optional members."""
     parts = _branches(shape)
-    own = shape.get("properties")
+    own_members = shape.get("properties")
     members: Schema = {}
     for part in parts:
         properties = resolve(part, root).get("properties")
         members = (properties | members) if isinstance(properties, dict) else members
     if not members:
         return shape
-    described = own if isinstance(own, dict) else {}
+    declared = own_members if isinstance(own_members, dict) else {}
     return shape | {
-        "properties": described | {key: each for key, each in members.items() if key not in described}
+        "properties": declared | {key: each for key, each in members.items() if key not in declared}
     }
 
 
 def _branches(shape: Schema) -> list[Any]:
-    parts = [shape.get(word) for word in _BRANCHES]
-    for word in _DEPENDENT:
-        dependent = shape.get(word)
+    parts = [shape.get(keyword) for keyword in _BRANCHES]
+    for keyword in _DEPENDENT:
+        dependent = shape.get(keyword)
         parts += dependent.values() if isinstance(dependent, dict) else ()
     return parts
 
@@ -188,8 +196,8 @@ def _property_shapes(
         yield resolve(members[key], root)
     elif isinstance(shape.get("additionalProperties"), dict):
         yield resolve(shape["additionalProperties"], root)
-    for word in _UNIONS:
-        for part in _parts(shape, word):
+    for keyword in _UNIONS:
+        for part in _parts(shape, keyword):
             yield from _property_shapes(part, key, root, depth + 1, steps)
     for part in _branches(shape):
         if isinstance(part, dict):
@@ -199,45 +207,47 @@ def _property_shapes(
 def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
     """Yield one shape for each combination of alternatives. Shapes that allow null are included."""
     shape = resolve(shape, root)
-    unions = [] if depth > _MAX_DEPTH else [word for word in _UNIONS if _parts(shape, word)]
+    unions = [] if depth > _MAX_DEPTH else [keyword for keyword in _UNIONS if _parts(shape, keyword)]
     if not unions:
         yield shape
-    for word in unions:
-        other_rules = {key: rule for key, rule in shape.items() if key != word}
-        for part in _parts(shape, word):
+    for keyword in unions:
+        other_rules = {key: rule for key, rule in shape.items() if key != keyword}
+        for part in _parts(shape, keyword):
             yield from flat(merge(other_rules, resolve(part, root)), root, depth + 1)
 
 
 def named_types(shape: Schema) -> tuple[str, ...]:
     """Return the JSON types that a shape names, or an empty tuple if it names no type."""
-    named = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else ())
-    return (named,) if isinstance(named, str) else tuple(each for each in named if isinstance(each, str))
+    types = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else ())
+    return (types,) if isinstance(types, str) else tuple(each for each in types if isinstance(each, str))
 
 
 def is_fitting(value: Any, schema: Any, root: Schema) -> bool:
-    """Return False if a value violates type, constants or bounds. Patterns and formats are not checked."""
+    """Return False if a value violates the type, the constants or the bounds of a schema. Patterns and
+    formats are not checked.
+    """
     shapes = list(islice(flat(schema if isinstance(schema, dict) else {}, root), MAX_SHAPES + 1))
-    return len(shapes) > MAX_SHAPES or any(_is_fit(value, shape) for shape in shapes)
+    return len(shapes) > MAX_SHAPES or any(_matches(value, shape) for shape in shapes)
 
 
-def _is_fit(value: Any, shape: Schema) -> bool:
+def _matches(value: Any, shape: Schema) -> bool:
     types = named_types(shape)
     if "type" in shape and not any(is_of_type(value, name) for name in types if name in _TYPES):
         return not any(name in _TYPES for name in types)
     constants = [shape["const"]] if "const" in shape else shape.get("enum")
     if isinstance(constants, list) and not any(is_same(value, each) for each in constants):
         return False
-    return all(_holds(value, shape, word) for word in _RULES if word in shape)
+    return all(_is_within_bound(value, shape, keyword) for keyword in _RULES if keyword in shape)
 
 
-def _holds(value: Any, shape: Schema, word: str) -> bool:
-    kind, measure, holds = _RULES[word]
-    bound = shape[word]
-    if not isinstance(value, kind) or isinstance(value, bool):
+def _is_within_bound(value: Any, shape: Schema, keyword: str) -> bool:
+    value_type, measure, compare = _RULES[keyword]
+    bound = shape[keyword]
+    if not isinstance(value, value_type) or isinstance(value, bool):
         return True
     if isinstance(bound, bool) or not isinstance(bound, int | float):
         return True
-    return bool(holds(measure(value), bound))
+    return bool(compare(measure(value), bound))
 
 
 def is_of_type(value: Any, name: str) -> bool:
@@ -248,13 +258,13 @@ def is_of_type(value: Any, name: str) -> bool:
     return kind is not None and isinstance(value, kind) and (name == "boolean" or not isinstance(value, bool))
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(value: Any, other: Any) -> bool:
     """Return True if two JSON values are equal. `true` is not equal to 1."""
-    return one == other and isinstance(one, bool) is isinstance(other, bool)
+    return value == other and isinstance(value, bool) is isinstance(other, bool)
 
 
-def _parts(shape: Schema, word: str) -> list[Any]:
-    parts = shape.get(word)
+def _parts(shape: Schema, keyword: str) -> list[Any]:
+    parts = shape.get(keyword)
     return parts if isinstance(parts, list) else []
 
 
@@ -290,4 +300,6 @@ _RULES: dict[str, tuple[Any, Any, Any]] = {
     "minItems": (list, len, lambda value, bound: value >= bound),
     "maxItems": (list, len, lambda value, bound: value <= bound),
 }
-"""For each keyword: the type of the values that it limits, how to measure a value, and the comparison."""
+"""For each keyword: the type of the values that it limits, the function that measures a value, and the
+comparison.
+"""

@@ -17,7 +17,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 EXTENSION = "io.modelcontextprotocol/skills"
 CAPABILITY: JSONObject = {EXTENSION: {"directoryRead": True}}
 MAIN = "/SKILL.md"
-"""End of a skill's own URI."""
+"""End of the URI of every skill."""
 MAX_FILES = 512
 """Maximum number of files of a skill, including SKILL.md."""
 MAX_BYTES = 16 << 20
@@ -26,7 +26,7 @@ NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 NAMING = "1 to 64 small letters, digits and single hyphens between them"
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 DYNAMIC = "dynamic"
-"""Value of `resources`, instead of a list, for a skill whose files are generated and cannot be verified."""
+"""Value of `resources` instead of a list, for a skill whose files are generated and cannot be verified."""
 
 
 def digest_of(data: bytes) -> str:
@@ -34,7 +34,7 @@ def digest_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def header_fault(name: str, fields: JSONObject) -> str:
+def front_matter_fault(name: str, fields: JSONObject) -> str:
     """Return the reason why a skill named `name` cannot have this front matter, or "" if it can."""
     if NAME.fullmatch(name) is None:
         return f"the name of a skill is {NAMING}, not {name[:80]!r}"
@@ -55,7 +55,7 @@ def entry_fault(entry: JSONObject) -> str:
     if not isinstance(fields, dict):
         return "it has no frontmatter"
     root = uri.removesuffix(MAIN)
-    if fault := header_fault(root.rpartition("/")[2], fields):
+    if fault := front_matter_fault(root.rpartition("/")[2], fields):
         return fault
     files = entry.get("resources")
     if files == DYNAMIC:
@@ -66,25 +66,25 @@ def entry_fault(entry: JSONObject) -> str:
         return f"it has {len(files)} files; the limit is {MAX_FILES}"
     if fault := next((fault_text for each in files if (fault_text := _file_fault(each, root))), ""):
         return fault
-    listed = [each["uri"] for each in files]
-    if len(set(listed)) < len(listed):
+    file_uris = [each["uri"] for each in files]
+    if len(set(file_uris)) < len(file_uris):
         return "it lists a file twice"
-    if uri not in listed:
+    if uri not in file_uris:
         return "it does not list its own SKILL.md"
     total = sum(each["size"] for each in files)
     return f"its files have {total} bytes together; the limit is {MAX_BYTES}" if total > MAX_BYTES else ""
 
 
-def content_fault(data: bytes, listed: JSONObject, fields: JSONObject | None) -> str:
+def content_fault(data: bytes, file_entry: JSONObject, fields: JSONObject | None) -> str:
     """Return the difference between a file and its entry, or an empty string.
 
-    `listed` is the file's item in `resources`. `fields` is the entry's front matter, or None if the file is
-    not the SKILL.md.
+    `file_entry` is the file's item in `resources`. `fields` is the entry's front matter, or None if the file
+    is not the SKILL.md.
     """
-    if len(data) != listed["size"]:
-        return f"it has {len(data)} bytes and not {listed['size']}"
-    if (digest := digest_of(data)) != listed["digest"]:
-        return f"its digest is {digest} and not {listed['digest']}"
+    if len(data) != file_entry["size"]:
+        return f"it has {len(data)} bytes and not {file_entry['size']}"
+    if (digest := digest_of(data)) != file_entry["digest"]:
+        return f"its digest is {digest} and not {file_entry['digest']}"
     return "" if fields is None else fields_fault(data, fields)
 
 
@@ -98,34 +98,35 @@ def fields_fault(data: bytes, fields: JSONObject) -> str:
         return error.message
     for key in (*fields, *(each for each in front_matter if each not in fields)):
         if not _is_same(fields.get(key), front_matter.get(key)):
-            return f"its front matter says {_shown(key, front_matter)}, and its entry {_shown(key, fields)}"
+            own_text, entry_text = _member_text(key, front_matter), _member_text(key, fields)
+            return f"its front matter says {own_text}, and its entry {entry_text}"
     return ""
 
 
-def _file_fault(listed: Any, root: str) -> str:
-    if not isinstance(listed, dict) or not isinstance(uri := listed.get("uri"), str):
-        return "a file of it has no uri"
+def _file_fault(file_entry: Any, root: str) -> str:
+    if not isinstance(file_entry, dict) or not isinstance(uri := file_entry.get("uri"), str):
+        return "one of its files has no uri"
     file_path = unquote(uri.removeprefix(f"{root}/"))
     if not uri.startswith(f"{root}/") or not {"", ".", ".."}.isdisjoint(re.split(r"[/\\]", file_path)):
         return f"{uri[:200]} is not in its folder {root}"
-    if not isinstance(digest := listed.get("digest"), str) or DIGEST.fullmatch(digest) is None:
+    if not isinstance(digest := file_entry.get("digest"), str) or DIGEST.fullmatch(digest) is None:
         return f"the digest of {uri[:200]} is not sha256: and 64 small hexadecimal digits"
-    size = listed.get("size")
+    size = file_entry.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         return f"the size of {uri[:200]} is not a number of bytes"
     return ""
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(value: Any, other: Any) -> bool:
     """Return True if two JSON values are equal. 1 and 1.0 are equal, but 1 and true are not."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    return bool(one == other)
+    if isinstance(value, bool) or isinstance(other, bool):
+        return value is other
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(_is_same(value[key], other[key]) for key in value)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(_is_same, value, other))
+    return bool(value == other)
 
 
-def _shown(key: str, fields: JSONObject) -> str:
-    return f"{key}: {str(fields[key])[:80]!r}" if key in fields else f"nothing of {key}"
+def _member_text(key: str, fields: JSONObject) -> str:
+    return f"{key}: {str(fields[key])[:80]!r}" if key in fields else f"no {key}"

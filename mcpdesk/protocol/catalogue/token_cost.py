@@ -1,4 +1,4 @@
-"""Estimates the number of tokens of a definition or a result for a model."""
+"""Estimate of the number of tokens that a model needs for a definition or a result."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def definition_cost(definition: Any) -> Cost:
 
 def result_tokens(content: bytes) -> int:
     """Return the tokens of a tool result's encoded `content`. Images and files are not counted."""
-    left_out = _base64_characters(_decode(content)) if has_base64(content) else 0
+    base64_chars = _base64_characters(_decode(content)) if has_base64(content) else 0
     if content.isascii():
-        return round((len(content) - left_out) / CHARACTERS_A_TOKEN)
-    return cost_of(len(content.decode("utf-8", "replace")) - left_out, len(content) - left_out).tokens
+        return round((len(content) - base64_chars) / CHARACTERS_A_TOKEN)
+    return cost_of(len(content.decode("utf-8", "replace")) - base64_chars, len(content) - base64_chars).tokens
 
 
 def has_base64(content: bytes) -> bool:
@@ -47,6 +47,6 @@ def has_base64(content: bytes) -> bool:
 
 def _base64_characters(content: Any) -> int:
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    inner = [block["resource"] for block in blocks if isinstance(block.get("resource"), dict)]
-    texts = (block.get(name) for block in (*blocks, *inner) for name in _BASE64)
+    resources = [block["resource"] for block in blocks if isinstance(block.get("resource"), dict)]
+    texts = (block.get(name) for block in (*blocks, *resources) for name in _BASE64)
     return sum(len(text) for text in texts if isinstance(text, str))

@@ -1,9 +1,9 @@
 """Expansion of URI templates of levels 1 to 3, and matching of URIs against them. Source: RFC 6570.
 
-Matching inverts expansion for non-empty values. In a value, it also accepts characters that expansion would
-encode, unless they end the value. If there are several matches, earlier parts of the template match as many
-characters as possible. Parts are matched from the last to the first. Each part then examines a character at
-most once per variable.
+Matching is the inverse of expansion for non-empty values. A value may also contain characters that expansion
+would encode, except those that end the value. If there are several matches, earlier parts of the template
+match as many characters as possible. Parts are matched from the last to the first. Each part then examines a
+character at most once per variable.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TEMPLATE_PART = re.compile(r"\{([^{}]*)\}|([^{}]+)|[{}]")
 
 
 Ends: TypeAlias = list[int]
-"""For each position of a text: the end of the longest match of a part of the template that begins there.
+"""End of the longest match of a part of the template, for each position of a text at which the match begins.
 
 A match counts only if all later parts match after it.
 """
 NO_POSITION = -1
-"""Value for a position at which the part does not match."""
+"""End for a position at which the part does not match."""
 
 
 class Operator(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Expression(Struct, frozen=True):
 
 
 class UriTemplate:
-    """One template. `variables` are its names in order of appearance.
+    """One template. `variables` are the names of its variables in order of appearance.
 
     Raises: ValueError if the text is not a template of levels 1 to 3.
     """
@@ -94,30 +94,32 @@ class UriTemplate:
         tail = uri[len(self._head) :]
         values: dict[str, str] = {}
         position = 0
-        for part, ends in zip(self._tail, self._fitted(tail), strict=True):
+        for part, ends in zip(self._tail, self._part_ends(tail), strict=True):
             end = ends[position]
             if end == NO_POSITION:
                 return None
             if isinstance(part, Expression):
-                value = _read(part, tail[position:end])
+                value = _values_of(part, tail[position:end])
                 if value is None:
                     return None
                 values |= value
             position = end
         return values if position == len(tail) else None
 
-    def _fitted(self, tail: str) -> list[Ends]:
+    def _part_ends(self, tail: str) -> list[Ends]:
         """Return the `Ends` of each part after the literal text at the start."""
-        here = [NO_POSITION] * len(tail) + [len(tail)]
-        fitted: list[Ends] = []
+        end_positions = [NO_POSITION] * len(tail) + [len(tail)]
+        ends_of_parts: list[Ends] = []
         for part in reversed(self._tail):
             if isinstance(part, str):
-                ends = _behind(tail, part, here, [NO_POSITION] * len(here))
+                ends = _ends_after_text(tail, part, end_positions, [NO_POSITION] * len(end_positions))
             else:
-                ends = _expression_ends(tail, part, here)
-            fitted.append(ends)
-            here = [NO_POSITION if end == NO_POSITION else position for position, end in enumerate(ends)]
-        return fitted[::-1]
+                ends = _expression_ends(tail, part, end_positions)
+            ends_of_parts.append(ends)
+            end_positions = [
+                NO_POSITION if end == NO_POSITION else position for position, end in enumerate(ends)
+            ]
+        return ends_of_parts[::-1]
 
 
 @lru_cache(maxsize=512)
@@ -144,7 +146,7 @@ def _parse(text: str) -> Iterator[str | Expression]:
         if piece[2] is not None:
             yield piece[2]
         elif piece[1] is None:
-            raise ValueError(f"{text!r} has a brace without its partner")
+            raise ValueError(f"{text!r} has an unmatched brace")
         else:
             yield _expression(text, piece[1])
 
@@ -154,7 +156,7 @@ def _expression(text: str, body: str) -> Expression:
     names = tuple(body[len(sign) :].split(","))
     for name in names:
         if name.endswith("*") or ":" in name:
-            raise ValueError(f"{text!r}: {{{body}}} uses a modifier; only levels 1 to 3 are understood")
+            raise ValueError(f"{text!r}: {{{body}}} uses a modifier; only levels 1 to 3 are supported")
         if not NAME.fullmatch(name):
             raise ValueError(f"{text!r}: {{{body}}} is not a list of variable names")
     return Expression(OPERATORS[sign], names)
@@ -162,11 +164,11 @@ def _expression(text: str, body: str) -> Expression:
 
 def _expand(expression: Expression, values: Mapping[str, str]) -> str:
     operator = expression.operator
-    shown = [_written(operator, name, values[name]) for name in expression.names if name in values]
-    return operator.first + operator.separator.join(shown) if shown else ""
+    encoded_values = [_encoded(operator, name, values[name]) for name in expression.names if name in values]
+    return operator.first + operator.separator.join(encoded_values) if encoded_values else ""
 
 
-def _written(operator: Operator, name: str, value: str) -> str:
+def _encoded(operator: Operator, name: str, value: str) -> str:
     encoded = _keep_reserved(value) if operator.keeps_reserved else quote(value, safe="")
     if not operator.named:
         return encoded
@@ -178,24 +180,24 @@ def _keep_reserved(value: str) -> str:
     return "".join(piece if index % 2 else quote(piece, safe=RESERVED) for index, piece in enumerate(pieces))
 
 
-def _expression_ends(tail: str, expression: Expression, here: Ends) -> Ends:
+def _expression_ends(tail: str, expression: Expression, end_positions: Ends) -> Ends:
     """Return the `Ends` of an expression.
 
-    `here` has the positions where it may end, each mapped to itself.
+    `end_positions` has the positions where it may end, each mapped to itself.
     """
     operator, count = expression.operator, len(expression.names)
     if operator.named:
-        values = _run(tail, operator.stops.replace(operator.separator, ""), here)
-        values = [max(each) for each in zip(values, here, strict=True)]
+        values = _run_ends(tail, operator.stops.replace(operator.separator, ""), end_positions)
+        values = [max(each) for each in zip(values, end_positions, strict=True)]
     else:
         stops = operator.stops + (operator.separator if count > 1 else "")
-        values = _run(tail, stops, here)
+        values = _run_ends(tail, stops, end_positions)
         for _ in range(count - 1):
-            values = _run(tail, stops, _behind(tail, operator.separator, values, here))
-    return _behind(tail, operator.first, values, here) if operator.first else values
+            values = _run_ends(tail, stops, _ends_after_text(tail, operator.separator, values, end_positions))
+    return _ends_after_text(tail, operator.first, values, end_positions) if operator.first else values
 
 
-def _run(tail: str, stops: str, ends: Ends) -> Ends:
+def _run_ends(tail: str, stops: str, ends: Ends) -> Ends:
     """Return the `Ends` of one or more characters that are not in `stops`, followed by a part with `ends`."""
     positions = [NO_POSITION] * len(ends)
     end = NO_POSITION
@@ -209,12 +211,12 @@ def _run(tail: str, stops: str, ends: Ends) -> Ends:
     return positions
 
 
-def _behind(tail: str, text: str, ends: Ends, otherwise: Ends) -> Ends:
+def _ends_after_text(tail: str, text: str, ends: Ends, default_ends: Ends) -> Ends:
     """Return the `Ends` of `text` followed by a part with these `ends`.
 
-    At other positions, return the values of `otherwise`.
+    At other positions, return the values of `default_ends`.
     """
-    positions = otherwise.copy()
+    positions = default_ends.copy()
     position = tail.find(text)
     while position >= 0:
         end = ends[position + len(text)]
@@ -224,7 +226,7 @@ def _behind(tail: str, text: str, ends: Ends, otherwise: Ends) -> Ends:
     return positions
 
 
-def _read(expression: Expression, text: str) -> dict[str, str] | None:
+def _values_of(expression: Expression, text: str) -> dict[str, str] | None:
     """Return the values in the text of an expression, or None if the names of its variables do not match."""
     operator = expression.operator
     body = text[len(operator.first) :]

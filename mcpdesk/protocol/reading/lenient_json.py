@@ -1,4 +1,4 @@
-"""Lenient JSON parser: reads values whose meaning is clear, with a remark on each deviation."""
+"""Lenient JSON parser, which reads values whose meaning is clear and adds a remark on each deviation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_NO_NUMBERS = frozenset({"NaN", "nan", "Infinity", "-Infinity", "+Infinity", "inf", "-inf", "-nan"})
+_NON_FINITE_WORDS = frozenset({"NaN", "nan", "Infinity", "-Infinity", "+Infinity", "inf", "-inf", "-nan"})
 _CONSTANTS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
 _JSON_WORD = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _KEY_FOLLOWS = re.compile(r"\s*:")
@@ -56,7 +56,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]|[\t\n\r]")
 
 
 class NotJson(ValueError):
-    """The text is not JSON even when read leniently."""
+    """The text is not JSON, even for the lenient parser."""
 
     def __init__(self, reason: str, at: int, kind: RemarkKind = RemarkKind.UNREADABLE) -> None:
         super().__init__(reason)
@@ -76,13 +76,13 @@ class _Reader:
     """Decoder of the standard library. Records the deviations from JSON that this decoder accepts."""
 
     def __init__(self) -> None:
-        self.repeated: list[tuple[str, bool]] = []
+        self.repeated_keys: list[tuple[str, bool]] = []
         """Repeated keys, each with True if both values are equal."""
-        self.has_not_finite = False
+        self.has_non_finite = False
         self.decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
             strict=False,
             object_pairs_hook=self._object,
-            parse_constant=self._not_finite,
+            parse_constant=self._on_non_finite,
             parse_float=self._float,
             parse_int=self._int,
         ).raw_decode
@@ -90,21 +90,21 @@ class _Reader:
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
         if len(members) < len(pairs):
-            first: dict[str, Any] = {}
+            first_values: dict[str, Any] = {}
             for key, value in pairs:
-                if key in first:
-                    self.repeated.append((key, first[key] == value))
-                first.setdefault(key, value)
+                if key in first_values:
+                    self.repeated_keys.append((key, first_values[key] == value))
+                first_values.setdefault(key, value)
         return members
 
-    def _not_finite(self, word: str) -> None:
-        self.has_not_finite = True
+    def _on_non_finite(self, word: str) -> None:
+        self.has_non_finite = True
 
     def _float(self, text: str) -> float | None:
         value = float(text)
         if isfinite(value):
             return value
-        self.has_not_finite = True
+        self.has_non_finite = True
         return None
 
     def _int(self, text: str) -> int | float | None:
@@ -112,10 +112,12 @@ class _Reader:
         return int(text) if len(text) <= 4_000 else self._float(text)
 
 
-def _is_deeper(values: list[Any], most: int) -> bool:
-    """Return True if arrays and objects in one of the values are nested more than `most` levels deep."""
+def _is_deeper(values: list[Any], max_levels: int) -> bool:
+    """Return True if arrays and objects in one of the values are nested more than `max_levels` levels
+    deep.
+    """
     level = [each for each in values if isinstance(each, (dict, list))]
-    for _ in range(most):
+    for _ in range(max_levels):
         if not level:
             return False
         level = [
@@ -135,43 +137,45 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
     """
     reader, remarks = _Reader(), list[Remark]()
     try:
-        values, end = _in_a_row(reader, text, start)
-    except (json.JSONDecodeError, RecursionError, ValueError) as first:
-        if isinstance(first, RecursionError):
+        values, end = _consecutive_values(reader, text, start)
+    except (json.JSONDecodeError, RecursionError, ValueError) as strict_error:
+        if isinstance(strict_error, RecursionError):
             raise NotJson("it is nested too deeply", offset(start)) from None
         reader, repairs = _Reader(), _Repairs(offset)
         try:
-            repaired, back = _repaired(text, start, repairs)
-            values, end = _in_a_row(reader, repaired, 0)
+            repaired, position_in_source = _repaired_text(text, start, repairs)
+            values, end = _consecutive_values(reader, repaired, 0)
         except (RecursionError, ValueError):
-            at = first.pos if isinstance(first, json.JSONDecodeError) else start
-            reason = first.msg if isinstance(first, json.JSONDecodeError) else str(first)
+            at = strict_error.pos if isinstance(strict_error, json.JSONDecodeError) else start
+            reason = strict_error.msg if isinstance(strict_error, json.JSONDecodeError) else str(strict_error)
             raise NotJson(f"{reason} at byte {offset(at)}", offset(at)) from None
-        end = start + back(end)
+        end = start + position_in_source(end)
         remarks += repairs.remarks
     if _is_deeper(values, MAX_DEPTH):
         raise NotJson("it is nested too deeply", offset(start))
-    unclear = [each for each in reader.repeated if not each[1]]
-    for key, is_same in (unclear or reader.repeated)[:_MAX_REPEATED_KEYS]:
-        remarks.append(_repeated(key, is_same, text, start, offset))
-    if reader.has_not_finite and not any(each.kind is RemarkKind.NUMBER for each in remarks):
-        remarks += _numbers(text[start:end], start, offset)
+    conflicting = [each for each in reader.repeated_keys if not each[1]]
+    for key, is_same in (conflicting or reader.repeated_keys)[:_MAX_REPEATED_KEYS]:
+        remarks.append(_repeated_key_remark(key, is_same, text, start, offset))
+    if reader.has_non_finite and not any(each.kind is RemarkKind.NUMBER for each in remarks):
+        remarks += _number_remarks(text[start:end], start, offset)
     if ("\\u" in text and _SURROGATE_ESCAPE.search(text)) or _SURROGATE.search(text):
-        halves = _SurrogateReplacer()
+        replacer = _SurrogateReplacer()
         try:
-            values = [halves.joined(value) for value in values]
+            values = [replacer.with_joined_pairs(value) for value in values]
         except RecursionError:
             raise NotJson("it is nested too deeply", offset(start)) from None
-        if halves.count:
-            remarks.append(_surrogates(text, start, offset, halves.count))
-    if control := _control_in_string(text[start:end]):
-        at = offset(start + control.start())
-        remark = f"a control character (0x{ord(control[0]):02X}) is not escaped in a string at byte {at}"
+        if replacer.count:
+            remarks.append(_surrogate_remark(text, start, offset, replacer.count))
+    if control_character := _control_in_string(text[start:end]):
+        at = offset(start + control_character.start())
+        remark = (
+            f"a control character (0x{ord(control_character[0]):02X}) is not escaped in a string at byte {at}"
+        )
         remarks.append(Remark(RemarkKind.CONTROL, remark, at))
     return Values(values, remarks, end)
 
 
-def _in_a_row(reader: _Reader, text: str, start: int) -> tuple[list[Any], int]:
+def _consecutive_values(reader: _Reader, text: str, start: int) -> tuple[list[Any], int]:
     """Return the consecutive values, and the end of the last one. Raises: ValueError, RecursionError."""
     position = _after_blanks(text, start)
     value, end = reader.decode(text, position)
@@ -195,10 +199,12 @@ def _after_blanks(text: str, position: int) -> int:
     return position
 
 
-def _repeated(key: str, is_same: bool, text: str, start: int, offset: Callable[[int], int]) -> Remark:
+def _repeated_key_remark(
+    key: str, is_same: bool, text: str, start: int, offset: Callable[[int], int]
+) -> Remark:
     """Return the remark on a repeated key. Raises: NotJson if the values differ."""
-    places = re.finditer(f"{re.escape(json.dumps(key, ensure_ascii=False))}\\s*:", text[start:])
-    second = next(islice(places, 1, None), None)
+    matches = re.finditer(f"{re.escape(json.dumps(key, ensure_ascii=False))}\\s*:", text[start:])
+    second = next(islice(matches, 1, None), None)
     at = offset(start + (second.start() if second else 0))
     if is_same:
         remark = f"the key {_quoted(key)} is given twice in one object, with the same value, at byte {at}"
@@ -223,26 +229,26 @@ class _Repairs:
 
     def __init__(self, offset: Callable[[int], int]) -> None:
         self._offset = offset
-        self._sorts = set[str]()
+        self._reported_kinds = set[str]()
         self.remarks = list[Remark]()
 
-    def add_remark(self, sort: str, words: str, position: int) -> None:
-        """Add a remark on the first deviation of a sort. `{at}` in `words` is replaced by the offset."""
-        if sort not in self._sorts:
-            self._sorts.add(sort)
+    def add_remark(self, kind: str, template: str, position: int) -> None:
+        """Add a remark on the first deviation of a kind. `{at}` in `template` is replaced by the offset."""
+        if kind not in self._reported_kinds:
+            self._reported_kinds.add(kind)
             at = self._offset(position)
-            self.remarks.append(Remark(RemarkKind.SYNTAX, words.format(at=at), at))
+            self.remarks.append(Remark(RemarkKind.SYNTAX, template.format(at=at), at))
 
     def note_number(self, word: str, name: str, position: int) -> None:
         """Add a remark on a number that JSON does not have."""
         if sum(each.kind is RemarkKind.NUMBER for each in self.remarks) < _MAX_NUMBER_REMARKS:
-            self.remarks.append(_number(word, name, self._offset(position)))
+            self.remarks.append(_number_remark(word, name, self._offset(position)))
 
 
-def _repaired(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[int], int]]:
+def _repaired_text(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[int], int]]:
     """Return the text from `start` on as JSON, and a function that maps positions in the JSON to the text."""
-    pieces, marks = list[str](), list[tuple[int, int]]()
-    written, name, previous = 0, "", ""
+    pieces, position_pairs = list[str](), list[tuple[int, int]]()
+    length, name, previous = 0, "", ""
     for token in tokens(text, start):
         kind, piece = token.lastgroup, token[0]
         if kind == "single" and len(piece) > 1 and piece.endswith("'"):
@@ -263,27 +269,27 @@ def _repaired(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[
         elif piece in (",", "{", "["):
             name = ""
         pieces.append(piece)
-        written += len(piece)
-        marks.append((written, token.end() - start))
-    if marks and marks[-1][1] < len(text) - start:
+        length += len(piece)
+        position_pairs.append((length, token.end() - start))
+    if position_pairs and position_pairs[-1][1] < len(text) - start:
         raise ValueError("it is too long to be read leniently")
 
-    def back(position: int) -> int:
-        return next((at for end, at in marks if end >= position), len(text) - start)
+    def position_in_source(position: int) -> int:
+        return next((at for end, at in position_pairs if end >= position), len(text) - start)
 
-    return "".join(pieces), back
+    return "".join(pieces), position_in_source
 
 
 def _other_word(text: str, token: re.Match[str], name: str, repairs: _Repairs) -> str:
     """Return a bare word, or a number in another notation, as JSON if its meaning is clear."""
     word, at = token[0], token.start()
-    if word in _NO_NUMBERS:
+    if word in _NON_FINITE_WORDS:
         repairs.note_number(word, name, at)
         return "null"
     if word in _CONSTANTS:
-        written = _CONSTANTS[word]
-        repairs.add_remark(word, f"{word} at byte {{at}} is not JSON; it was read as {written}", at)
-        return written
+        constant = _CONSTANTS[word]
+        repairs.add_remark(word, f"{word} at byte {{at}} is not JSON; it was read as {constant}", at)
+        return constant
     if _KEY_FOLLOWS.match(text, token.end()) and word.isidentifier():
         repairs.add_remark("key", f"the key {word[:_MAX_NAME_LENGTH]} at byte {{at}} is not in quotes", at)
         return f'"{word}"'
@@ -309,13 +315,13 @@ def _double_quoted(piece: str) -> str:
     return f'"{_ESCAPE.sub(escaped, piece[1:-1])}"'
 
 
-def _numbers(text: str, start: int, offset: Callable[[int], int]) -> list[Remark]:
+def _number_remarks(text: str, start: int, offset: Callable[[int], int]) -> list[Remark]:
     """Return a remark for each of the first few numbers that JSON does not have."""
     remarks, name, previous = list[Remark](), "", ""
     for token in tokens(text, 0):
         kind, piece = token.lastgroup, token[0]
-        if kind == "word" and (piece in _NO_NUMBERS or _is_too_large(piece)):
-            remarks.append(_number(piece, name, offset(start + token.start())))
+        if kind == "word" and (piece in _NON_FINITE_WORDS or _is_too_large(piece)):
+            remarks.append(_number_remark(piece, name, offset(start + token.start())))
             if len(remarks) == _MAX_NUMBER_REMARKS:
                 break
         if piece == ":":
@@ -331,11 +337,13 @@ def _is_too_large(word: str) -> bool:
     return _JSON_WORD.fullmatch(word) is not None and word[-1].isdigit() and not isfinite(float(word))
 
 
-def _number(word: str, name: str, at: int) -> Remark:
+def _number_remark(word: str, name: str, at: int) -> Remark:
     subject = f"{sendable(name[: _MAX_NAME_LENGTH + 2])} is " if name else ""
-    why = "which JSON does not have" if word in _NO_NUMBERS else "which is out of range"
+    reason = "which JSON does not have" if word in _NON_FINITE_WORDS else "which is out of range"
     return Remark(
-        RemarkKind.NUMBER, f"{subject}{word[:_MAX_NAME_LENGTH]} at byte {at}, {why}; it was read as null", at
+        RemarkKind.NUMBER,
+        f"{subject}{word[:_MAX_NAME_LENGTH]} at byte {at}, {reason}; it was read as null",
+        at,
     )
 
 
@@ -345,7 +353,7 @@ class _SurrogateReplacer:
     def __init__(self) -> None:
         self.count = 0
 
-    def joined(self, value: Any) -> Any:
+    def with_joined_pairs(self, value: Any) -> Any:
         """Return the value with surrogate pairs joined and lone surrogates replaced."""
         if isinstance(value, str):
             if not _SURROGATE.search(value):
@@ -354,8 +362,8 @@ class _SurrogateReplacer:
             self.count += "\N{REPLACEMENT CHARACTER}" in repaired
             return repaired
         if isinstance(value, dict):
-            return {self.joined(key): self.joined(item) for key, item in value.items()}
-        return [self.joined(item) for item in value] if isinstance(value, list) else value
+            return {self.with_joined_pairs(key): self.with_joined_pairs(item) for key, item in value.items()}
+        return [self.with_joined_pairs(item) for item in value] if isinstance(value, list) else value
 
 
 _LONE_SURROGATE = re.compile(
@@ -364,12 +372,12 @@ _LONE_SURROGATE = re.compile(
 )
 
 
-def _surrogates(text: str, start: int, offset: Callable[[int], int], count: int) -> Remark:
+def _surrogate_remark(text: str, start: int, offset: Callable[[int], int], count: int) -> Remark:
     lone = _LONE_SURROGATE.search(text, start) or _SURROGATE.search(text, start)
     at = offset(lone.start()) if lone else None
-    which = f"{lone[0]} " if lone and lone[0].isascii() else ""
-    where = "" if at is None else f" at byte {at}"
-    remark = f"a lone surrogate {which}is half of a character{where}; it was replaced by U+FFFD"
+    escape = f"{lone[0]} " if lone and lone[0].isascii() else ""
+    location = "" if at is None else f" at byte {at}"
+    remark = f"a lone surrogate {escape}is half of a character{location}; it was replaced by U+FFFD"
     return Remark(RemarkKind.SURROGATE, remark, at)
 
 

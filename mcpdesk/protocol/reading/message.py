@@ -1,4 +1,4 @@
-"""Parses one frame of a server into messages, first strictly, and leniently if that fails."""
+"""Parsing of one frame of a server into messages, first strictly, and leniently if that fails."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ReadFrame(Struct, frozen=True):
     """Decoded message. A list if the frame has several messages, None if it has no message."""
     remarks: tuple[Remark, ...] = ()
     fault: Remark | None = None
-    """Reason why a message cannot be used, or None if it can be used, or if the frame was not meant as a
+    """Reason why a message cannot be used, or None if it can be used, or if the frame was not intended as a
     message.
     """
     id: Id | None = None
@@ -82,7 +82,7 @@ def read_strictly(data: bytes, *, is_line: bool = False) -> ReadFrame | None:
         message = _with_all_digits(data, message)
     if type(message) is dict and message.get("jsonrpc") == "2.0" and not (is_line and b"\n" in data):
         return ReadFrame(message)
-    return _checked(message, [_SEVERAL_LINES] if is_line and b"\n" in data else [])
+    return _frame_of(message, [_SEVERAL_LINES] if is_line and b"\n" in data else [])
 
 
 def is_answer(message: Any) -> bool:
@@ -111,12 +111,12 @@ def _as_number(value: str | int | float) -> int | float | None:
 
 def id_remark(answer_id: Any, identifier: Id) -> Remark:
     """Return the remark on a response id whose type differs from that of the request."""
-    answer_text, request_text = _shown(answer_id), _shown(identifier)
+    answer_text, request_text = _quoted_value(answer_id), _quoted_value(identifier)
     remark = f"the response has the id {answer_text}, the request {request_text}"
     return Remark(RemarkKind.ID_TYPE, remark)
 
 
-def second_answer(identifier: Any) -> Remark:
+def repeated_answer_remark(identifier: Any) -> Remark:
     """Return the remark on a further response to an answered request."""
     return Remark(RemarkKind.REPEATED_ANSWER, f"request {identifier!r} was answered before")
 
@@ -125,10 +125,12 @@ def unknown_id_remark(identifier: Any) -> Remark:
     """Return the remark on a response with an unknown id, or without an id."""
     if identifier is None:
         return Remark(RemarkKind.NO_ID, "a response has no id")
-    return Remark(RemarkKind.UNKNOWN_ID, f"a response has the id {_shown(identifier)}, which no request has")
+    return Remark(
+        RemarkKind.UNKNOWN_ID, f"a response has the id {_quoted_value(identifier)}, which no request has"
+    )
 
 
-def _shown(value: Any) -> str:
+def _quoted_value(value: Any) -> str:
     """Return the beginning of a value as JSON. For a list or an object, return only its type."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
@@ -184,46 +186,46 @@ def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
         if (match := _MESSAGE.search(text, start)) is None:
             return ReadFrame()
         begin = match.start()
-    before = text[start:begin].strip()
+    text_before = text[start:begin].strip()
     try:
         values = read_values(text, decoded.offset, begin)
     except NotJson as reason:
-        return _faulty(text, begin, reason, remarks) if not before else ReadFrame()
+        return _faulty_frame(text, begin, reason, remarks) if not text_before else ReadFrame()
     remarks += values.remarks
-    messages, after = values.values, text[values.end :].strip()
-    if before or after:
+    messages, text_after = values.values, text[values.end :].strip()
+    if text_before or text_after:
         # A line of a log may quote a request, so only responses are extracted from other text.
         if not all(is_answer(each) and "id" in each for each in messages):
             return ReadFrame()
-        quoted, side = (before, "before") if before else (after, "behind")
-        remark = f"there is other text {side} the message in its line: {quoted[:_MAX_QUOTED_LENGTH]!r}"
+        other_text, side = (text_before, "before") if text_before else (text_after, "behind")
+        remark = f"there is other text {side} the message in its line: {other_text[:_MAX_QUOTED_LENGTH]!r}"
         remarks.append(Remark(RemarkKind.TEXT_AROUND, remark))
     if len(messages) > 1:
         remark = f"{len(messages)} messages are in one line; each must be on a separate line"
         remarks.append(Remark(RemarkKind.SEVERAL_MESSAGES, remark))
-        return _checked(messages, remarks)
+        return _frame_of(messages, remarks)
     if is_line and "\n" in text[begin : values.end]:
         remarks.append(_SEVERAL_LINES)
-    return _checked(messages[0], remarks)
+    return _frame_of(messages[0], remarks)
 
 
 def _after_blanks(text: str, position: int) -> int:
     return len(text) - len(text[position:].lstrip())
 
 
-def _checked(value: Any, remarks: list[Remark]) -> ReadFrame:
+def _frame_of(value: Any, remarks: list[Remark]) -> ReadFrame:
     """Return the frame of a decoded value, with its envelope repaired if its meaning is clear."""
     by_member: dict[str, Remark] = {}
     if isinstance(value, list):
-        members = [_enveloped(each, by_member) for each in value]
+        members = [_with_envelope(each, by_member) for each in value]
         if not members or None in members:
             return ReadFrame()
         return ReadFrame(members, (*remarks, *by_member.values()))
-    message = _enveloped(value, by_member)
+    message = _with_envelope(value, by_member)
     return ReadFrame() if message is None else ReadFrame(message, (*remarks, *by_member.values()))
 
 
-def _enveloped(value: Any, remarks: dict[str, Remark]) -> JSONObject | None:
+def _with_envelope(value: Any, remarks: dict[str, Remark]) -> JSONObject | None:
     """Return a message with a correct member `jsonrpc`, or None if the value is not a message."""
     if not isinstance(value, dict):
         return None
@@ -235,22 +237,22 @@ def _enveloped(value: Any, remarks: dict[str, Remark]) -> JSONObject | None:
     if not ("jsonrpc" in value or is_call or (is_answer(value) and "id" in value)):
         return None
     is_missing = "jsonrpc" not in value
-    words = 'the member "jsonrpc" is missing' if is_missing else f'"jsonrpc" is {_shown(version)}'
-    remarks["jsonrpc"] = Remark(RemarkKind.JSONRPC, f'{words}; it must be "2.0"')
+    problem = 'the member "jsonrpc" is missing' if is_missing else f'"jsonrpc" is {_quoted_value(version)}'
+    remarks["jsonrpc"] = Remark(RemarkKind.JSONRPC, f'{problem}; it must be "2.0"')
     return {**value, "jsonrpc": "2.0"}
 
 
-def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> ReadFrame:
+def _faulty_frame(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> ReadFrame:
     """Return the frame of a message that cannot be parsed, with its apparent id.
 
-    The frame is empty if the text was not meant as a message.
+    The frame is empty if the text was not intended as a message.
     """
     is_batch = text.startswith("[", begin)
     members = _outer_members(text, max(begin, text.find("{", begin)) if is_batch else begin)
-    is_meant = "jsonrpc" in members or (
+    is_intended = "jsonrpc" in members or (
         "id" in members and not members.keys().isdisjoint(("result", "error"))
     )
-    if not is_meant:
+    if not is_intended:
         return ReadFrame()
     reason_text = "; ".join([f"a message cannot be read: {reason}", *(each.text for each in remarks)])
     fault = Remark(reason.kind, reason_text, reason.at, is_fault=True)

@@ -1,4 +1,4 @@
-"""Splits the output of a program into frames.
+"""Splitting of the output of a program into frames.
 
 A message that spans several lines, has a Content-Length header or is in UTF-16 becomes one frame with its
 original bytes. Any other line is a separate frame.
@@ -41,28 +41,28 @@ class _Balance:
     def __init__(self) -> None:
         self._depth = 0
         self._is_in_string = False
-        self._rest = b""
-        """Trailing backslash of a piece, inside a string."""
+        self._backslash = b""
+        """Backslash at the end of the last piece, inside a string. Otherwise empty."""
         self.has_begun = False
 
     def end(self, piece: bytes) -> int:
         """Add a piece. Return the position in the piece after the bracket that closes the value, or -1."""
-        data, before = self._rest + piece, len(self._rest)
-        self._rest = b""
+        data, added_length = self._backslash + piece, len(self._backslash)
+        self._backslash = b""
         position = 0
         if self._is_in_string and not (position := self._end_of_string(data, 0)):
             return -1
         while match := _SIGN.search(data, position):
             position = match.end()
-            sign = match[0]
-            if sign == b'"' and not (position := self._end_of_string(data, position)):
+            bracket = match[0]
+            if bracket == b'"' and not (position := self._end_of_string(data, position)):
                 return -1
-            if sign in (b"{", b"["):
+            if bracket in (b"{", b"["):
                 self._depth, self.has_begun = self._depth + 1, True
-            elif sign in (b"}", b"]"):
+            elif bracket in (b"}", b"]"):
                 self._depth -= 1
                 if self._depth <= 0 and self.has_begun:
-                    return position - before
+                    return position - added_length
         return -1
 
     def _end_of_string(self, data: bytes, position: int) -> int:
@@ -72,7 +72,7 @@ class _Balance:
         match = _STRING.match(data, position)
         assert match is not None
         self._is_in_string = not data.startswith(b'"', match.end())
-        self._rest = data[match.end() :] if self._is_in_string else b""
+        self._backslash = data[match.end() :] if self._is_in_string else b""
         return 0 if self._is_in_string else match.end() + 1
 
 
@@ -86,40 +86,44 @@ class MessageFramer:
         """Number of oversized frames that were skipped."""
         self._pieces: list[bytes] = []
         """Pieces of an unfinished line."""
-        self._held = 0
+        self._line_bytes = 0
         self._is_skipping = False
         self._lines: list[bytes] = []
         """Lines of a message that continues in the next line."""
         self._lines_size = 0
         self._balance = _Balance()
-        self._counted: bytearray | None = None
-        """Received part of a message with a header."""
+        self._headed_message: bytearray | None = None
+        """Received part of a message with a Content-Length header, or None outside of such a message."""
         self._is_first = True
         self._beginning = b""
         """First bytes of the output until they have determined the encoding, then empty."""
         self._encoding = ""
         """UTF-16 encoding of the output, or empty."""
-        self._half = b""
+        self._odd_byte = b""
         """First byte of a UTF-16 unit whose second byte is missing."""
 
     @property
     def is_within_message(self) -> bool:
         """True if a message has begun that continues in further lines."""
-        return bool(self._lines) or self._counted is not None
+        return bool(self._lines) or self._headed_message is not None
 
     @property
     def unread(self) -> int:
         """Number of bytes that are not part of a frame yet."""
-        counted = 0 if self._counted is None else len(self._counted)
-        return sum(map(len, self._pieces)) + self._lines_size + counted + len(self._beginning + self._half)
+        counted = 0 if self._headed_message is None else len(self._headed_message)
+        return (
+            sum(map(len, self._pieces)) + self._lines_size + counted + len(self._beginning + self._odd_byte)
+        )
 
     def drain_unread(self) -> bytes:
         """Remove and return the bytes that are not part of a frame yet."""
         newline = _NEWLINES.get(self._encoding, b"\n")
         lines = b"".join(line + newline for line in self._lines)
-        unread = b"".join((lines, self._counted or b"", *self._pieces, self._beginning, self._half))
-        self._lines, self._lines_size, self._counted, self._beginning = [], 0, None, b""
-        self._pieces, self._held, self._half = [], 0, b""
+        unread = b"".join(
+            (lines, self._headed_message or b"", *self._pieces, self._beginning, self._odd_byte)
+        )
+        self._lines, self._lines_size, self._headed_message, self._beginning = [], 0, None, b""
+        self._pieces, self._line_bytes, self._odd_byte = [], 0, b""
         return unread
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -134,30 +138,29 @@ class MessageFramer:
             data, self._beginning, self._is_first = self._beginning, b"", False
             self._encoding = utf16_encoding(data)
         if self._encoding:
-            return self._wide(data)
+            return self._feed_utf16(data)
         frames: list[bytes] = []
         while data:
-            if self._counted is not None:
-                data = self._count(data, frames)
+            if self._headed_message is not None:
+                data = self._add_to_headed_message(data, frames)
                 continue
             lines = data.split(b"\n")
-            if left := lines.pop():
-                pass
+            remainder = lines.pop()
             if not lines:
-                self._hold(left)
+                self._add_piece(remainder)
                 return frames
             if self._pieces or self._is_skipping:
-                lines[0] = self._joined(lines[0])
-            rest = self._process_lines(lines, left, frames)
-            if rest is None:
-                self._hold(left)
+                lines[0] = self._finished_line(lines[0])
+            unprocessed = self._process_lines(lines, remainder, frames)
+            if unprocessed is None:
+                self._add_piece(remainder)
                 return frames
-            data = rest
+            data = unprocessed
         return frames
 
     @property
-    def begun(self) -> bytes:
-        """First piece of a line that awaits a newline, or no bytes if there is none."""
+    def first_piece(self) -> bytes:
+        """First piece of a line that awaits a newline. Empty if no line has begun."""
         return self._pieces[0] if self._pieces else self._beginning
 
     @property
@@ -174,43 +177,43 @@ class MessageFramer:
         line = b"".join(self._pieces).strip(_BLANKS) if self.may_be_unterminated else b""
         if not line or not _is_readable(line):
             return b""
-        self._pieces, self._held = [], 0
+        self._pieces, self._line_bytes = [], 0
         return line
 
     def give_up(self) -> list[bytes]:
         """End the unfinished message. Return each of its lines as a separate frame."""
         lines, self._lines, self._lines_size = self._lines, [], 0
-        if self._counted is not None:
-            lines, self._counted = [*lines, bytes(self._counted)], None
+        if self._headed_message is not None:
+            lines, self._headed_message = [*lines, bytes(self._headed_message)], None
         return [stripped for line in lines if (stripped := line.strip())]
 
     def close(self) -> list[bytes]:
         """Return the remaining frames at the end of the stream."""
-        left = b"" if self._is_skipping else b"".join((*self._pieces, self._beginning, self._half))
-        self._beginning = self._half = b""
-        self._pieces, self._held, self._is_skipping = [], 0, False
+        remainder = b"" if self._is_skipping else b"".join((*self._pieces, self._beginning, self._odd_byte))
+        self._beginning = self._odd_byte = b""
+        self._pieces, self._line_bytes, self._is_skipping = [], 0, False
         frames: list[bytes] = []
-        if left.strip(b"\0\r\n\t "):
-            self._line(left, frames)
+        if remainder.strip(b"\0\r\n\t "):
+            self._add_line(remainder, frames)
         return frames + self.give_up()
 
-    def _hold(self, piece: bytes) -> None:
+    def _add_piece(self, piece: bytes) -> None:
         if not piece or self._is_skipping:
             return
-        self._held += len(piece)
-        if self._held > self.limit:
+        self._line_bytes += len(piece)
+        if self._line_bytes > self.limit:
             self._pieces.clear()
             self._is_skipping = True
             return
         self._pieces.append(piece)
 
-    def _joined(self, end: bytes) -> bytes:
+    def _finished_line(self, end: bytes) -> bytes:
         """Return the held pieces and `end` as one line, or `_TOO_LONG` if the line is too long."""
         line = _TOO_LONG if self._is_skipping else b"".join((*self._pieces, end))
-        self._pieces, self._held, self._is_skipping = [], 0, False
+        self._pieces, self._line_bytes, self._is_skipping = [], 0, False
         return line
 
-    def _process_lines(self, lines: list[bytes], left: bytes, frames: list[bytes]) -> bytes | None:
+    def _process_lines(self, lines: list[bytes], remainder: bytes, frames: list[bytes]) -> bytes | None:
         """Process complete lines.
 
         If a header begins a message, return the bytes from the header on. Otherwise return None.
@@ -224,15 +227,15 @@ class MessageFramer:
             if not self._lines and stripped.startswith(b"{") and stripped.endswith(b"}"):
                 frames.append(stripped)
             elif not self._lines and _HEADER.match(line):
-                self._counted, self._balance = bytearray(), _Balance()
-                return b"\n".join((*lines[index:], left))
+                self._headed_message, self._balance = bytearray(), _Balance()
+                return b"\n".join((*lines[index:], remainder))
             else:
-                self._line(line, frames)
+                self._add_line(line, frames)
         return None
 
-    def _line(self, line: bytes, frames: list[bytes]) -> None:
+    def _add_line(self, line: bytes, frames: list[bytes]) -> None:
         """Process a line that may be a part of a message."""
-        text = self._plain(line)
+        text = self._as_utf8(line)
         if not self._lines:
             stripped = line.strip()
             if not stripped.strip(b"\0"):
@@ -254,36 +257,36 @@ class MessageFramer:
         elif self._lines_size > self.limit or len(self._lines) > MAX_LINES:
             frames += self.give_up()
 
-    def _plain(self, line: bytes) -> bytes:
+    def _as_utf8(self, line: bytes) -> bytes:
         """Return a line as UTF-8."""
         if not self._encoding:
             return line.rstrip(b"\r")
         return line[: len(line) & ~1].decode(self._encoding, "replace").lstrip("\ufeff").rstrip("\r").encode()
 
-    def _count(self, data: bytes, frames: list[bytes]) -> bytes:
+    def _add_to_headed_message(self, data: bytes, frames: list[bytes]) -> bytes:
         """Add bytes to a message with a header. Return the bytes that follow the message.
 
         The message ends with its JSON value. The length in the header is not used, because many programs
         count characters instead of bytes.
         """
-        assert self._counted is not None
+        assert self._headed_message is not None
         end = self._balance.end(data)
         if end < 0:
-            self._counted += data
-            if len(self._counted) > self.limit:
-                self._counted = None
+            self._headed_message += data
+            if len(self._headed_message) > self.limit:
+                self._headed_message = None
                 self.dropped += 1
                 frames.append(b"")
             return b""
-        frames.append(bytes(self._counted + data[:end]).strip())
-        self._counted = None
+        frames.append(bytes(self._headed_message + data[:end]).strip())
+        self._headed_message = None
         return data[end:].removeprefix(b"\r\n").removeprefix(b"\n")
 
-    def _wide(self, data: bytes) -> list[bytes]:
+    def _feed_utf16(self, data: bytes) -> list[bytes]:
         """Return the frames that UTF-16 bytes complete."""
-        data = self._half + data
+        data = self._odd_byte + data
         stop = len(data) & ~1
-        data, self._half = data[:stop], data[stop:]
+        data, self._odd_byte = data[:stop], data[stop:]
         frames: list[bytes] = []
         newline = _NEWLINES[self._encoding]
         begin = position = 0
@@ -291,14 +294,14 @@ class MessageFramer:
             position = newline_at + 1
             if newline_at % 2:
                 continue
-            line = self._joined(data[begin:newline_at])
+            line = self._finished_line(data[begin:newline_at])
             if line is _TOO_LONG or len(line) > self.limit:
                 self.dropped += 1
                 frames += [*self.give_up(), b""]
             else:
-                self._line(line.removesuffix(newline.replace(b"\n", b"\r")), frames)
+                self._add_line(line.removesuffix(newline.replace(b"\n", b"\r")), frames)
             begin = position = newline_at + 2
-        self._hold(data[begin:])
+        self._add_piece(data[begin:])
         return frames
 
 
@@ -327,8 +330,8 @@ class MessageLines:
         text, stripped = line.rstrip(b"\r\n"), line.strip()
         given_up = self.give_up() if self._lines and (not line or _is_message(stripped)) else []
         if not self._lines:
-            is_whole = stripped.startswith(b"{") and stripped.endswith(b"}")
-            if is_whole or not stripped or not _BEGINS.match(text):
+            is_one_line = stripped.startswith(b"{") and stripped.endswith(b"}")
+            if is_one_line or not stripped or not _BEGINS.match(text):
                 return [*given_up, ((number,), line)]
             self._balance = _Balance()
         self._lines.append((number, line))
@@ -348,7 +351,9 @@ class MessageLines:
 
 
 _TOO_LONG = b"\n"
-"""Stands for a line that is too long. It differs from every line, because lines contain no newline."""
+"""Placeholder for a line that is too long. No line equals the placeholder, because lines contain no
+newline.
+"""
 
 
 def _is_readable(line: bytes) -> bool:

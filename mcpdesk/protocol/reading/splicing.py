@@ -1,4 +1,4 @@
-"""Replaces values of an encoded message and keeps all other bytes."""
+"""Replacement of values in an encoded message. All other bytes are kept."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _Span: TypeAlias = tuple[int, int, Id]
 """Start and end of a value, and the value that replaces it."""
 _members_of = Decoder(dict[str, Raw]).decode
 _decode = json.JSONDecoder().raw_decode
-_after_blanks = re.compile(r"[ \t\r\n]*").match
-_past_blanks = re.compile(rb"[ \t\r\n]*").match
+_match_blanks = re.compile(r"[ \t\r\n]*").match
+_match_blanks_in_bytes = re.compile(rb"[ \t\r\n]*").match
 _key_at = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL).match
 
 
@@ -49,44 +49,49 @@ def with_value(data: bytes, path: Path, value: Id) -> bytes | None:
     return with_values(data, {path: value})
 
 
-def _spans(data: bytes, at: int, values: Mapping[Path, Id]) -> Iterator[_Span]:
-    """Yield the spans of the values in an object that begins at `at` in the message.
+def _spans(data: bytes, offset: int, values: Mapping[Path, Id]) -> Iterator[_Span]:
+    """Yield the spans of the values in an object that begins at `offset` in the message.
 
     Raises: ValueError if a member is missing or occurs twice; MsgspecError for data that is not strict JSON.
     """
     members = _members_of(data)
-    count, position = 0, _blank_end(data, _past(b"{", data, _blank_end(data, 0)))
+    count, position = (
+        0,
+        _after_blanks_in_bytes(data, _after_sign(b"{", data, _after_blanks_in_bytes(data, 0))),
+    )
     missing = {path[0] for path in values}
     while not data.startswith(b"}", position):
         if count:
-            position = _blank_end(data, _past(b",", data, position))
+            position = _after_blanks_in_bytes(data, _after_sign(b",", data, position))
         if (key_at := _key_at(data, position)) is None:
-            raise ValueError(f"no name at {at + position}")
+            raise ValueError(f"no name at {offset + position}")
         key = json.loads(key_at[0])
-        position = _blank_end(data, _past(b":", data, _blank_end(data, key_at.end())))
+        position = _after_blanks_in_bytes(
+            data, _after_sign(b":", data, _after_blanks_in_bytes(data, key_at.end()))
+        )
         if key not in members or not data.startswith(value := memoryview(members[key]), position):
             raise ValueError(f"{key!r} occurs twice")
         if key in missing:
             missing.remove(key)
-            inner = {path[1:]: new for path, new in values.items() if path[0] == key}
-            if () in inner:
-                yield at + position, at + position + len(value), inner[()]
+            inner_values = {path[1:]: new for path, new in values.items() if path[0] == key}
+            if () in inner_values:
+                yield offset + position, offset + position + len(value), inner_values[()]
             else:
-                yield from _spans(bytes(value), at + position, inner)
-        position = _blank_end(data, position + len(value))
+                yield from _spans(bytes(value), offset + position, inner_values)
+        position = _after_blanks_in_bytes(data, position + len(value))
         count += 1
     if missing or count != len(members):
         raise ValueError(f"missing {missing}, or a name occurs twice")
 
 
-def _past(sign: bytes, data: bytes, position: int) -> int:
+def _after_sign(sign: bytes, data: bytes, position: int) -> int:
     if not data.startswith(sign, position):
         raise ValueError(f"no {sign!r} at {position}")
     return position + 1
 
 
-def _blank_end(data: bytes, position: int) -> int:
-    blanks = _past_blanks(data, position)
+def _after_blanks_in_bytes(data: bytes, position: int) -> int:
+    blanks = _match_blanks_in_bytes(data, position)
     assert blanks is not None
     return blanks.end()
 
@@ -97,7 +102,7 @@ def _with_values_in_text(text: str, values: Mapping[Path, Id]) -> bytes:
     Raises: ValueError. Slower than `_spans`, because the message is decoded.
     """
     for path, value in values.items():
-        start, end = _span(text, _skip(text, 0), path)
+        start, end = _span(text, _after_blanks_in_text(text, 0), path)
         text = f"{text[:start]}{json.dumps(value, ensure_ascii=False)}{text[end:]}"
     return text.encode()
 
@@ -105,28 +110,30 @@ def _with_values_in_text(text: str, values: Mapping[Path, Id]) -> bytes:
 def _span(text: str, position: int, path: Path) -> tuple[int, int]:
     """Return start and end of the value at a path, in the object at `position`. Raises: ValueError."""
     spans: list[tuple[int, int]] = []
-    position = _skip(text, _behind("{", text, position))
+    position = _after_blanks_in_text(text, _after_sign_in_text("{", text, position))
     while True:
         key, position = _decode(text, position)
-        start = _skip(text, _behind(":", text, _skip(text, position)))
+        start = _after_blanks_in_text(
+            text, _after_sign_in_text(":", text, _after_blanks_in_text(text, position))
+        )
         _, end = _decode(text, start)
         if key == path[0]:
             spans.append(_span(text, start, path[1:]) if len(path) > 1 else (start, end))
-        position = _skip(text, end)
+        position = _after_blanks_in_text(text, end)
         if text.startswith("}", position):
             break
-        position = _skip(text, _behind(",", text, position))
+        position = _after_blanks_in_text(text, _after_sign_in_text(",", text, position))
     [span] = spans
     return span
 
 
-def _behind(sign: str, text: str, position: int) -> int:
+def _after_sign_in_text(sign: str, text: str, position: int) -> int:
     if not text.startswith(sign, position):
         raise ValueError(f"no {sign} at {position}")
     return position + 1
 
 
-def _skip(text: str, position: int) -> int:
-    blanks = _after_blanks(text, position)
+def _after_blanks_in_text(text: str, position: int) -> int:
+    blanks = _match_blanks(text, position)
     assert blanks is not None
     return blanks.end()

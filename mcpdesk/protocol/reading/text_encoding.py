@@ -1,4 +1,4 @@
-"""Decodes the bytes of a message in any encoding, with remarks if it is not plain UTF-8."""
+"""Decoding of a message in any encoding, with remarks if it is not plain UTF-8."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def _utf8(data: bytes) -> DecodedText:
         remarks.append(Remark(RemarkKind.SURROGATE, remark, at))
     raw = joined.decode("utf-8", "surrogateescape")
     text = raw
-    if wrong := _ESCAPED_BYTE.search(raw):
-        at = start + len(raw[: wrong.start()].encode())
-        byte = ord(wrong[0]) - 0xDC00
+    if invalid_byte := _ESCAPED_BYTE.search(raw):
+        at = start + len(raw[: invalid_byte.start()].encode())
+        byte = ord(invalid_byte[0]) - 0xDC00
         # If other characters are valid UTF-8, the invalid bytes are parts of a truncated character.
         if _NOT_ASCII.search(raw):
             text = _ESCAPED_BYTE.sub("\N{REPLACEMENT CHARACTER}", raw)

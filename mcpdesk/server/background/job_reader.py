@@ -26,7 +26,7 @@ def state_of(job: Job) -> str:
 def brief(job: Job) -> JSONObject:
     """Return the current state of a job, as in a list of jobs."""
     latest = _feed(job).latest
-    return job_shapes.places(job.id) | {
+    return job_shapes.job_urls(job.id) | {
         "status": state_of(job),
         "server": job.server,
         "tool": job.tool,

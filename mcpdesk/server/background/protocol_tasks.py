@@ -70,7 +70,7 @@ class ProtocolTasks:
             return False
         if not tool.task:
             raise _not_found(f"{tool.name} cannot be called as a task")
-        task_shapes.asked_ttl_s(call.params)
+        task_shapes.requested_ttl_s(call.params)
         return True
 
     def prepare(self, call: Call, tool: Tool) -> None:
@@ -284,7 +284,7 @@ class ProtocolTasks:
 
 
 def _ttl_s(call: Call, max_s: float | None) -> float | None:
-    requested_s = None if call.terms.revision.is_stateless else task_shapes.asked_ttl_s(call.params)
+    requested_s = None if call.terms.revision.is_stateless else task_shapes.requested_ttl_s(call.params)
     if requested_s is None or max_s is None:
         return max_s if requested_s is None else requested_s
     return min(requested_s, max_s)

@@ -34,7 +34,7 @@ class PatternBudget:
 
     def problem_of(self, pattern: Pattern, text: str) -> str:
         """Return the reason why a text is rejected, or "" if the text matches."""
-        length, max_length = len(text), pattern.tier.longest
+        length, max_length = len(text), pattern.tier.max_length
         if length <= max_length:
             self.remaining_steps -= TEXT_COST + pattern.tier.cost(length)
         verdict = pattern.verdict(text) if self.remaining_steps >= 0 else None

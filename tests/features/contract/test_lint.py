@@ -262,7 +262,7 @@ def test_malformed_definitions_of_another_server_are_errors() -> None:
         "error: tool shapes: execution must be an object",
         *(f"error: tool hints: annotations: {hint} is true or false, not 1" for hint in HINTS[:2]),
         "error: tool words: annotations are an object, not 'x'",
-        "error: template a://{: 'a://{' has a brace without its partner",
+        "error: template a://{: 'a://{' has an unmatched brace",
         f"error: prompt texts: {shape}",
         f"error: prompt nameless: {shape}",
         "warning: template a://{b}: has no description",

@@ -216,7 +216,7 @@ async def test_the_official_client_comes_back_after_a_cut_and_after_being_let_go
 
 
 def test_the_store_is_bounded_and_keeps_the_newest() -> None:
-    store = EventStore[Any](most_bytes=200, most_events=4, event_budget=SharedEventBudget(1000))
+    store = EventStore[Any](max_bytes=200, max_events=4, event_budget=SharedEventBudget(1000))
     one, two = store.open(), store.open()
     for _ in range(6):
         one.put(b"{}")
@@ -233,7 +233,7 @@ def test_the_store_is_bounded_and_keeps_the_newest() -> None:
 
 def test_of_what_all_sessions_keep_the_longest_quiet_one_gives_first() -> None:
     event_budget = SharedEventBudget(300)
-    stores = [EventStore[Any](most_bytes=200, most_events=100, event_budget=event_budget) for _ in range(3)]
+    stores = [EventStore[Any](max_bytes=200, max_events=100, event_budget=event_budget) for _ in range(3)]
     streams = [store.open() for store in stores]
     for stream in streams:
         stream.put(b"x" * 60)

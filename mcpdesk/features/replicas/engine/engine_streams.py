@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from mcpdesk.features.replicas.engine.engine import ABSENCES, Engine, EngineUnavailable
-from mcpdesk.protocol.event_store import Carrier, EventPosition, ResumableStream, numbered
+from mcpdesk.protocol.event_store import Carrier, EventPosition, ResumableStream, numbered_event
 
 BLOCK_MS = 100
 """Milliseconds for which one read of all followed streams waits for entries.
@@ -313,7 +313,9 @@ class _Follower:
     def report_lost(self) -> None:
         """Send the client the message that the remaining events are lost."""
         position = self._stream.position
-        self.live.put(numbered(position.stream, self._last + 1, position.mark, self._stream.lost_message))
+        self.live.put(
+            numbered_event(position.stream, self._last + 1, position.mark, self._stream.lost_message)
+        )
 
 
 class EngineStream:
@@ -353,7 +355,7 @@ class EngineStream:
         if (earlier := self._followed.pop(self._key, None)) is not None:
             earlier.disconnect()
         if self._primes:
-            live.put(numbered(self.position.stream, start, self.position.mark, b""))
+            live.put(numbered_event(self.position.stream, start, self.position.mark, b""))
         self._followed[self._key] = _Follower(self, live, disconnect, start)
         self.request()
         self._read_soon()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 from mcpdesk.features.replicas.engine.event_bus import ANNOUNCE, EventBus
 from mcpdesk.protocol.event_store import BusPosition
-from mcpdesk.protocol.handshake import SessionState, joined
+from mcpdesk.protocol.handshake import SessionState, merged_state
 from mcpdesk.transports.base import SharedSession
 
 MAX_ATTEMPTS = 20
@@ -89,7 +89,7 @@ class EngineSessions:
             if reply[0] >= 0:
                 return replace(session, version=reply[0])
             stored_state = msgspec.json.decode(reply[2], type=SessionState)
-            state = joined(base, session.state, stored_state)
+            state = merged_state(base, session.state, stored_state)
             owner, base = reply[3].decode(), stored_state
             session = replace(session, state=state, version=reply[1], owner=session.owner or owner)
         raise EngineUnavailable(

@@ -19,7 +19,7 @@ from mcpdesk.errors import AnswerCut, AnswerRefused, CallError, ProtocolError, S
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import Event, EventFramer
 from mcpdesk.protocol.framing import event as framed
-from mcpdesk.protocol.headers import routed
+from mcpdesk.protocol.headers import adapted_headers
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id, readable_id
 from mcpdesk.protocol.methods import is_call
 from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES
@@ -305,7 +305,7 @@ class PassThroughRoutes:
                 return passed_on
             if passed_on is not message:
                 body = codec.encode(passed_on)
-                headers = routed(passed_on, headers) if "method" in passed_on else headers
+                headers = adapted_headers(passed_on, headers) if "method" in passed_on else headers
                 talk = ForwardedRequest(passed, client, headers, body, came, followed, on_unclaimed)
         try:
             sending: bytes | AsyncIterator[bytes] = body

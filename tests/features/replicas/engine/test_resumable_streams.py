@@ -21,7 +21,7 @@ from mcpdesk.protocol.event_store import (
     SharedEventBudget,
     call_mark,
     marked_call,
-    numbered,
+    numbered_event,
     parse_event_id,
     position_of,
 )
@@ -133,7 +133,7 @@ async def test_what_was_missed_comes_once_and_in_order_and_then_what_follows(pla
     stream.end()
     await until(lambda: connection.is_let_go)
     assert connection.messages == [b"2", b"3", b"4", b"5"]
-    assert connection.pieces == [numbered(0, each, MARK, b"%d" % each) for each in range(2, 6)]
+    assert connection.pieces == [numbered_event(0, each, MARK, b"%d" % each) for each in range(2, 6)]
 
 
 @pytest.mark.process
@@ -197,12 +197,12 @@ async def test_a_client_that_knows_ids_without_messages_gets_its_place_first(pla
     connection = Connection()
     place.reach(f"0:1:{MARK}").attach(connection, connection.let_go, 1)
     await until(lambda: connection.is_let_go)
-    assert connection.pieces == [numbered(0, 1, MARK, b""), numbered(0, 2, MARK, b"2")]
+    assert connection.pieces == [numbered_event(0, 1, MARK, b""), numbered_event(0, 2, MARK, b"2")]
 
 
 @pytest.mark.parametrize("identifier", [0, -7, 2**53, "", "call", "4f0c-ünï:\n", "s"])
 def test_event_ids_name_the_call_whatever_its_id_is(identifier: int | str) -> None:
-    piece = numbered(3, 4, call_mark(identifier), b"{}")
+    piece = numbered_event(3, 4, call_mark(identifier), b"{}")
     head = piece.split(b"\n")[0]
     place = parse_event_id(head.removeprefix(b"id: ").decode())
     assert place is not None and place[:2] == (3, 4)
@@ -228,7 +228,7 @@ def test_event_ids_of_a_standing_stream_say_what_its_client_has_heard() -> None:
     place = position_of(connection.pieces[0])
     assert place is not None and (place.stream, place.number) == (0, 1)
     assert (place.bus_position, place.call) == (heard, None)
-    assert answering.events == [(1, numbered(1, 1, MARK, b"1"))]
+    assert answering.events == [(1, numbered_event(1, 1, MARK, b"1"))]
     for other in (f"1:1:{MARK}", "1:1", "1:1:h", "1:1:h1-2-3", "1:1:hab-2-3-x"):
         found = parse_event_id(other)
         assert found is not None and found.bus_position is None
@@ -253,7 +253,7 @@ async def test_when_its_replica_is_gone_a_stream_ends_with_an_error(pair: InEngi
     await until(lambda: connection.messages == [b"2"])
     pair.is_held = False
     await until(lambda: connection.is_let_go)
-    assert connection.pieces[-1] == numbered(0, 3, MARK, LOST)
+    assert connection.pieces[-1] == numbered_event(0, 3, MARK, LOST)
 
 
 @pytest.mark.process
@@ -318,7 +318,7 @@ async def test_a_stream_that_its_replica_does_not_have_ends_with_an_error(pair: 
     pair.reach(f"7:3:{MARK}").attach(connection, connection.let_go, 3)
     pair.other.deny_soon(SESSION, 7, 3)
     await until(lambda: connection.is_let_go)
-    assert connection.pieces == [numbered(7, 4, MARK, LOST)]
+    assert connection.pieces == [numbered_event(7, 4, MARK, LOST)]
 
 
 @pytest.mark.process
