@@ -1,5 +1,6 @@
-"""Held messages, which wait until a person releases them; faults by rule; answers from the
-capture (mocks)."""
+"""Interception of messages: holding them until a person releases them, injected faults, and recorded answers
+(mocks).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Holding(Feature):
         return holds
 
     def link_parts(self) -> Sequence[type[FeaturePart]]:
-        """Return the rules and the held messages."""
+        """Return the part of the state with the rules and the held messages."""
         from mcpdesk.features.holding.held_message import HoldView
 
         return (HoldView,)

@@ -11,24 +11,25 @@ from mcpdesk.protocol.jsonrpc import Id, JSONObject
 
 
 class Decision(Struct, frozen=True):
-    """Verdict, and the message to use instead of the held message."""
+    """Decision about one held message."""
 
-    how: Verdict
+    verdict: Verdict
     message: JSONObject = {}
+    """Message that replaces the held message, or answers it. Empty for other verdicts."""
 
 
 class Waiting:
-    """Held message that waits for a decision.
+    """Held message that waits for a decision."""
 
-    `of` is the id of the request that a server's message is about.
-    """
-
-    def __init__(self, shown: HeldMessage, message: JSONObject, of: Id | None) -> None:
-        self.shown = shown
+    def __init__(self, view: HeldMessage, message: JSONObject, request_id: Id | None) -> None:
+        self.view = view
+        """Message in the form for front ends."""
         self.message = message
-        self.of = of
+        self.request_id = request_id
+        """Id of the request that a server's message is about, or None."""
         self.decision: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         self.timer: asyncio.TimerHandle | None = None
+        """Timer that releases the message, or None."""
 
     def decide(self, decision: Decision) -> None:
         """Release the message with this decision. Later decisions are ignored."""

@@ -64,11 +64,11 @@ class FaultDialog(Dialog[None]):
     @work
     async def action_apply(self) -> None:
         """Set the rules. If they contain an error, show the error instead."""
-        wrong = self.query_one(".wrong", Static)
+        error_line = self.query_one(".wrong", Static)
         try:
             await asyncio.wrap_future(self._link.do(SetFaults(self.area.entered_text)))
         except ValueError as error:
-            wrong.update(Content(f"✗ {one_line(str(error))}"))
-            wrong.add_class("-shown")
+            error_line.update(Content(f"✗ {one_line(str(error))}"))
+            error_line.add_class("-shown")
             return
         self.dismiss(None)

@@ -31,11 +31,11 @@ MAX_DELAY_S = 3600.0
 _RULE = re.compile(
     r"(?P<kind>\S+)(?P<given>(?:\s+(?:\"[^\"]*\"|(?!for(?:\s|$))\S+))*)(?:\s+for\s+(?P<filter>.+))?"
 )
-_GIVEN = re.compile(r"\"[^\"]*\"|\S+")
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
+_OPTION = re.compile(r"\"[^\"]*\"|\S+")
+_PERCENTAGE = re.compile(r"(\d+(?:\.\d+)?)%")
 _ONE_WAY = re.compile(r"notifications/|kind:notification|elicitation/|sampling/|roots/list")
 """Pattern for filters that name notifications, or questions of a server to its client."""
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s)(?:\.\.(\d+(?:\.\d+)?)(ms|s))?")
+_DELAY_TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s)(?:\.\.(\d+(?:\.\d+)?)(ms|s))?")
 
 
 class FaultKind(StrEnum):
@@ -65,11 +65,12 @@ class FaultRule(Struct, frozen=True):
     node: Node
     share: float = 100.0
     """Percentage of matching messages that get the fault."""
-    shortest: float = 0.0
-    longest: float = 0.0
-    """Longest delay in seconds."""
+    min_delay_s: float = 0.0
+    max_delay_s: float = 0.0
     code: int = ErrorCode.INTERNAL_ERROR
+    """JSON-RPC code of the error, for a rule of the kind `ERROR`."""
     message: str = "a fault by rule"
+    """Message of the error, for a rule of the kind `ERROR`."""
     is_one_way: bool = False
     """True if the rule also applies to notifications and to questions of a server."""
 
@@ -79,6 +80,7 @@ class Fault(Struct, frozen=True):
 
     rule: FaultRule
     seconds: float = 0.0
+    """Delay in seconds, for a rule of the kind `DELAY`."""
 
     def description(self) -> str:
         """Return a description of the fault, which the capture records."""
@@ -103,7 +105,8 @@ class FaultRules:
         self.text = text
         self.rules: list[FaultRule] = []
         self._seed = 0
-        self._dice: dict[tuple[int, str], Random] = {}
+        self._generators: dict[tuple[int, str], Random] = {}
+        """Random generators by line of the rule and name of the client."""
         for number, line in enumerate(text.splitlines(), 1):
             words = line.strip()
             if not words or words.startswith("#"):
@@ -118,7 +121,7 @@ class FaultRules:
         if len(self.rules) > MAX_RULES:
             raise ValueError(f"line {self.rules[MAX_RULES].line}: at most {MAX_RULES} rules are allowed")
         self.has_one_way = any(rule.is_one_way for rule in self.rules)
-        """True if a rule applies to notifications and questions."""
+        """True if a rule also applies to notifications and questions."""
 
     @property
     def has_cuts(self) -> bool:
@@ -132,26 +135,31 @@ class FaultRules:
         *,
         is_answer: bool,
         in_session: bool = False,
-        is_told: bool = False,
+        is_one_way: bool = False,
     ) -> Fault | None:
-        """Return the fault of the first rule that matches a message and is selected at random, or None."""
+        """Return the fault for a message of the client `peer`, or None.
+
+        Each rule that matches is selected at random, with the probability `share`. The first selected rule
+        determines the fault. `is_one_way` is True for a notification, and for a question of a server.
+        """
         for rule in self.rules:
-            if (rule.kind is FaultKind.CUT) is not is_answer or (is_told and not rule.is_one_way):
+            if (rule.kind is FaultKind.CUT) is not is_answer or (is_one_way and not rule.is_one_way):
                 continue
             if (rule.kind is FaultKind.SESSION and not in_session) or not matches(rule.node):
                 continue
-            dice = self._dice_of(rule.line, peer)
-            if dice.random() * 100 < rule.share:
-                return Fault(rule, dice.uniform(rule.shortest, rule.longest))
+            generator = self._generator(rule.line, peer)
+            if generator.random() * 100 < rule.share:
+                return Fault(rule, generator.uniform(rule.min_delay_s, rule.max_delay_s))
         return None
 
-    def _dice_of(self, line: int, peer: str) -> Random:
-        dice = self._dice.get((line, peer))
-        if dice is None:
-            if len(self._dice) >= MAX_GENERATORS:
-                del self._dice[next(iter(self._dice))]
-            dice = self._dice[line, peer] = Random(f"{self._seed} {line} {peer}")
-        return dice
+    def _generator(self, line: int, peer: str) -> Random:
+        """Return the random generator of a rule for one client."""
+        generator = self._generators.get((line, peer))
+        if generator is None:
+            if len(self._generators) >= MAX_GENERATORS:
+                del self._generators[next(iter(self._generators))]
+            generator = self._generators[line, peer] = Random(f"{self._seed} {line} {peer}")
+        return generator
 
 
 def _rule(number: int, words: str) -> FaultRule:
@@ -162,36 +170,38 @@ def _rule(number: int, words: str) -> FaultRule:
     match = _RULE.fullmatch(words)
     kind = next((each for each in FaultKind if words.split()[0] == each), None)
     if kind is None:
-        known = ", ".join(FaultKind)
-        raise ValueError(f"{words.split()[0]!r} is not a fault; use {known}, or seed NUMBER")
+        kinds = ", ".join(FaultKind)
+        raise ValueError(f"{words.split()[0]!r} is not a fault; use {kinds}, or seed NUMBER")
     if match is None:
         raise ValueError("after `for` there must be a filter, like tool:echo")
     try:
         node = parse(match["filter"] or "", time())
     except QueryError as error:
         raise ValueError(error.message) from None
-    share, code, message, span = 100.0, int(ErrorCode.INTERNAL_ERROR), "a fault by rule", (0.0, 0.0)
-    for word in _GIVEN.findall(match["given"]):
-        pause = _SPAN.fullmatch(word)
-        if (percent := _SHARE.fullmatch(word)) and 0 < float(percent[1]) <= 100:
+    share, code, message, delay_range_s = 100.0, int(ErrorCode.INTERNAL_ERROR), "a fault by rule", (0.0, 0.0)
+    for word in _OPTION.findall(match["given"]):
+        delay = _DELAY_TIME.fullmatch(word)
+        if (percent := _PERCENTAGE.fullmatch(word)) and 0 < float(percent[1]) <= 100:
             share = float(percent[1])
-        elif kind is FaultKind.DELAY and pause is not None:
-            shortest = _seconds(pause[1], pause[2])
-            span = (shortest, _seconds(pause[3], pause[4]) if pause[3] else shortest)
+        elif kind is FaultKind.DELAY and delay is not None:
+            shortest = _seconds(delay[1], delay[2])
+            delay_range_s = (shortest, _seconds(delay[3], delay[4]) if delay[3] else shortest)
         elif kind is FaultKind.ERROR and word.startswith('"'):
             message = word[1:-1]
         elif kind is FaultKind.ERROR and re.fullmatch(r"-?\d{1,9}", word):
             code = int(word)
         else:
             raise ValueError(f"{word!r} is invalid; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
-    if (kind is FaultKind.DELAY and not 0 < span[1] <= MAX_DELAY_S) or span[0] > span[1]:
+    if (kind is FaultKind.DELAY and not 0 < delay_range_s[1] <= MAX_DELAY_S) or delay_range_s[
+        0
+    ] > delay_range_s[1]:
         raise ValueError(f"delay needs a time above 0s, of {MAX_DELAY_S:.0f}s at most, like 2s or 1s..5s")
-    is_about_told = kind in (FaultKind.DELAY, FaultKind.LOSE) and bool(_ONE_WAY.search(match["filter"] or ""))
+    is_one_way = kind in (FaultKind.DELAY, FaultKind.LOSE) and bool(_ONE_WAY.search(match["filter"] or ""))
     moments = [reachable_rules.ANSWER if kind is FaultKind.CUT else reachable_rules.REQUEST]
-    if is_about_told:
+    if is_one_way:
         moments += [reachable_rules.NOTIFICATION, reachable_rules.QUESTION]
     reachable_rules.check_matches(node, moments)
-    return FaultRule(number, kind, node, share, *span, code, message, is_about_told)
+    return FaultRule(number, kind, node, share, *delay_range_s, code, message, is_one_way)
 
 
 def _seconds(amount: str, unit: str) -> float:

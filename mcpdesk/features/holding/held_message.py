@@ -1,4 +1,4 @@
-"""Messages held at the desk, in the form for front ends, and requests about these messages."""
+"""Messages held at the desk, in the form for front ends, and the intents of front ends about them."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class HeldMessage(Struct, frozen=True):
     text: str
     """Message as indented JSON, or "" if it is too long to be edited."""
     due: float | None = None
-    """Unix time in seconds when the message continues automatically, or None."""
+    """Unix time in seconds when the message is released automatically, or None."""
     what: str = "request"
-    """Kind of message: `request`, `answer`, `tells` (notification), `asks` (question to the client) or
-    `reply`.
+    """Kind of message: `request`, `answer`, `tells` (a notification), `asks` (a question to the client) or
+    `reply` (the client's answer to a question).
     """
     is_sent: bool = False
     """True if the server sent the message."""
@@ -58,8 +58,10 @@ class HeldMessage(Struct, frozen=True):
 
 
 class CannedCall(Struct, frozen=True):
-    """Server, method and name of the requests that are answered with one recorded answer, without calling the
-    server."""
+    """Key of a mock: server, method and name of the requests that get its recorded answer.
+
+    These requests do not reach the server.
+    """
 
     server: str
     method: str
@@ -149,7 +151,7 @@ class HoldView(FeaturePart, frozen=True):
     """True if only the next message that matches the rule is held. Holding then ends."""
 
     def raised(self, above: int, core: str) -> Self:
-        """Return the state with the offset `above` added to its numbers, and with the name of its core."""
+        """Return the state with `above` added to its numbers, and with the name of its core."""
         messages = tuple(
             replace(one, number=one.number + above, connection=one.connection + above, core=core)
             for one in self.messages
@@ -162,21 +164,24 @@ class HoldView(FeaturePart, frozen=True):
         Messages with masked parts cannot be edited, because the edit would contain the mask.
         """
         pairs = zip(self.messages, masked.messages, strict=True)
-        sealed = tuple(now if was.text == now.text else replace(now, text="") for was, now in pairs)
-        return replace(masked, messages=sealed)
+        messages = tuple(
+            masked_message if original.text == masked_message.text else replace(masked_message, text="")
+            for original, masked_message in pairs
+        )
+        return replace(masked, messages=messages)
 
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
-        """Merge the held messages, oldest first, with the hold rule."""
-        ruling = next((view for view in parts if view.rule), cls())
+        """Merge the states of several cores. Held messages are sorted, oldest first."""
+        with_rule = next((view for view in parts if view.rule), cls())
         return cls(
-            ruling.rule,
-            ruling.directions,
+            with_rule.rule,
+            with_rule.directions,
             tuple(sorted((one for view in parts for one in view.messages), key=lambda one: one.since)),
             tuple(dict.fromkeys(each for view in parts for each in view.canned)),
             next((view.faults for view in parts if view.faults), ""),
             sum(view.struck for view in parts),
-            ruling.is_once,
+            with_rule.is_once,
         )
 
 
@@ -191,7 +196,7 @@ def name_of(request: JSONObject) -> str:
     return str(params.get("name", params.get("uri", ""))) if isinstance(params, dict) else ""
 
 
-def _read(text: str) -> JSONObject:
+def _json_object(text: str) -> JSONObject:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -201,19 +206,22 @@ def _read(text: str) -> JSONObject:
     return value
 
 
-def changed_message(held_message: HeldMessage, before: JSONObject, text: str) -> JSONObject:
-    """Parse the message as a person edited it. Its id stays the same. Raises: ValueError."""
-    message = _read(text)
+def changed_message(held_message: HeldMessage, original: JSONObject, text: str) -> JSONObject:
+    """Parse the text of a message that a person has edited. The message keeps the id of `original`.
+
+    Raises: ValueError.
+    """
+    message = _json_object(text)
     if held_message.is_answer and ("result" in message) == ("error" in message):
         raise ValueError("an answer must have either a result or an error")
     if not held_message.is_answer and not isinstance(message.get("method"), str):
         raise ValueError("a request must have a method, which is a string")
     if not isinstance(message.get("params", {}), dict):
         raise ValueError("params must be an object")
-    if "id" not in before:
+    if "id" not in original:
         message.pop("id", None)
         return message | {"jsonrpc": "2.0"}
-    return message | {"jsonrpc": "2.0", "id": before["id"]}
+    return message | {"jsonrpc": "2.0", "id": original["id"]}
 
 
 def response_of(identifier: Id, text: str) -> JSONObject:
@@ -221,14 +229,14 @@ def response_of(identifier: Id, text: str) -> JSONObject:
 
     The text is a full response, or only the result of a response. Raises: ValueError.
     """
-    message = _read(text)
+    message = _json_object(text)
     if "error" in message and not isinstance(message["error"], dict):
         raise ValueError("an error must be an object with code and message")
     body: JSONObject = {name: message[name] for name in ("result", "error") if name in message}
     return {"jsonrpc": "2.0", "id": identifier} | (body or {"result": message})
 
 
-def rounds_of(answer: JSONObject) -> list[JSONObject]:
+def questions_in(answer: JSONObject) -> list[JSONObject]:
     """Return the questions in a result that asks for input, each in the form of a request."""
     result = answer.get("result")
     input_requests = result.get("inputRequests") if isinstance(result, dict) else None

@@ -26,67 +26,70 @@ class HeldLine(MessageLine):
     ) -> None:
         """Create an empty queue.
 
-        `must_hold` returns True for a message that must be held. `hold` waits for the person and returns the
-        message to send, or None to send nothing.
+        `must_hold(message)` returns True if the message must be held. `hold(message)` waits for the person's
+        decision, and returns the message to send, or None to send nothing.
         """
         super().__init__(deliver)
         self._must_hold = must_hold
         self._hold = hold
         self._queue: deque[bytes] = deque()
-        self._first: bytes | None = None
+        self._held_message: bytes | None = None
         """Message that is held at present, or None."""
-        self._going: asyncio.Task[None] | None = None
+        self._queue_task: asyncio.Task[None] | None = None
 
     @property
     def has_messages(self) -> bool:
         """True if a message is held or waits in the queue."""
-        return self._going is not None
+        return self._queue_task is not None
 
     def put(self, message: bytes) -> None:
         """Deliver one message now.
 
         If this message or an earlier one must be held, add it to the queue instead.
         """
-        must_queue = self._going is not None or self._must_hold(message)
+        must_queue = self._queue_task is not None or self._must_hold(message)
         if not must_queue or len(self._queue) >= MAX_QUEUED_MESSAGES:
             self._deliver(message)
         else:
             self._queue.append(message)
-            if self._going is None:
-                self._going = asyncio.create_task(self._go())
+            if self._queue_task is None:
+                self._queue_task = asyncio.create_task(self._process_queue())
 
     async def wait_until_empty(self) -> None:
         """Wait until no message is held or queued."""
-        while self._going is not None:
-            await asyncio.wait({self._going})
+        while self._queue_task is not None:
+            await asyncio.wait({self._queue_task})
 
     def close(self) -> list[bytes]:
         """Discard and return the waiting messages, because the recipient has disconnected."""
-        messages = [*([] if self._first is None else [self._first]), *self._queue]
+        messages = [*([] if self._held_message is None else [self._held_message]), *self._queue]
         self._queue.clear()
-        if self._going is not None:
-            self._going.cancel()
-            self._going = self._first = None  # a task that never started does not reset these attributes
+        if self._queue_task is not None:
+            self._queue_task.cancel()
+            self._queue_task = self._held_message = (
+                None  # a task that never started does not reset these attributes
+            )
         return messages
 
-    async def _go(self) -> None:
+    async def _process_queue(self) -> None:
+        """Hold and deliver the messages of the queue until it is empty."""
         try:
             while self._queue:
-                message = self._first = self._queue.popleft()
+                message = self._held_message = self._queue.popleft()
                 try:
-                    passed_message = await self._hold(message) if self._must_hold(message) else message
-                    self._first = None
-                    if passed_message is not None:
-                        self._deliver(passed_message)
-                except Exception:  # any failure; later messages must still be delivered, in their order
+                    released = await self._hold(message) if self._must_hold(message) else message
+                    self._held_message = None
+                    if released is not None:
+                        self._deliver(released)
+                except Exception:  # later messages must still be delivered, in their order
                     _log.exception("a held message could not be delivered")
         finally:
-            if self._going is asyncio.current_task():
-                self._going = self._first = None
+            if self._queue_task is asyncio.current_task():
+                self._queue_task = self._held_message = None
 
 
 class HeldOutlet:
-    """Outlet for one request that sends its messages through a queue."""
+    """Outlet of one request that sends messages through a queue."""
 
     def __init__(self, outlet: Outlet, line: HeldLine) -> None:
         """`line` must deliver its messages to `outlet`."""

@@ -47,14 +47,14 @@ from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu
 
 DIRECTIONS: Final[tuple[HeldDirections, ...]] = ("requests", "answers", "both")
-TIMES: Final = ("every match", "only the next")
+REPETITIONS: Final = ("every match", "only the next")
 DELAY_S = 5.0
 _UPDATE_S = 0.1
 _MIN_WIDE_CELLS = 90
-"""Minimum width in cells of a line. In a narrower line, the id of the message is not shown."""
+"""Minimum width in cells of a line that shows the id of its message."""
 _MAX_LIST_SHARE = 0.3
 """Maximum fraction of the dialog's height for the list."""
-_LESSON = (
+_EXPLANATION = (
     "Messages that match the filter are held here until you release them: read, change, drop or delay them,"
     " or answer them by hand. The capture keeps the original and the changed message.\n\n"
     "tool:Bash · method:tools/call peer:claude · kind:notification · an empty filter ends holding"
@@ -64,10 +64,10 @@ FORMER_KEYS: Final = {
     "d": "drop is now x",
     "t": f"release in {DELAY_S:g} s is in the menu (space)",
 }
-"""Keys of the previous release, and how to choose their actions now."""
+"""Keys of the previous release, each with a text about the present key of its action."""
 Draft = tuple[int, float, bool]
 """Number of a held message, Unix time at which holding began, and True for a manual answer."""
-_STATELESS = "io.modelcontextprotocol/protocolVersion"
+_STATELESS_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
 class HeldList(RowList[HeldMessage]):
@@ -94,20 +94,27 @@ class HeldList(RowList[HeldMessage]):
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         """Yield direction, message, peer and holding time."""
-        one, now = self.rows[index], time()
-        sign = "✎" if one.number in self.edited else " "
-        yield f"{'←' if one.is_sent else '→'}{sign}{one.what:8}", "lines--word"
+        message, now = self.rows[index], time()
+        mark = "✎" if message.number in self.edited else " "
+        yield f"{'←' if message.is_sent else '→'}{mark}{message.what:8}", "lines--word"
         is_wide = width >= _MIN_WIDE_CELLS
-        yield column(f"{one.method} {one.name}", max(10, width - (56 if is_wide else 45))), "lines--key"
+        yield (
+            column(f"{message.method} {message.name}", max(10, width - (56 if is_wide else 45))),
+            "lines--key",
+        )
         if is_wide:
-            yield f" #{one_line(str(one.id), 8):8}", "lines--muted"
-        yield f" {column(f'{one.core} {one.peer}'.lstrip(), 18)}", ""
-        left = f" released in {countdown(one.due - now)}" if one.due else f" for {since(now - one.since)}"
-        yield left, "lines--warn"
+            yield f" #{one_line(str(message.id), 8):8}", "lines--muted"
+        yield f" {column(f'{message.core} {message.peer}'.lstrip(), 18)}", ""
+        status = (
+            f" released in {countdown(message.due - now)}"
+            if message.due
+            else f" for {since(now - message.since)}"
+        )
+        yield status, "lines--warn"
 
 
 class ChoiceStrip(TabStrip, can_focus=True):
-    """Titles of which one is selected, with the arrow keys or a click."""
+    """Row of titles. The arrow keys or a click select one of them."""
 
     FOCUS_ON_CLICK = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -129,7 +136,7 @@ class DirectionStrip(ChoiceStrip):
     """Directions of the messages that are held."""
 
 
-class TimesStrip(ChoiceStrip):
+class RepetitionStrip(ChoiceStrip):
     """Choice between holding every matching message and only the next one."""
 
 
@@ -173,14 +180,14 @@ class HoldDialog(Dialog[bool]):
         *,
         edits: bool = False,
     ) -> None:
-        """Create the dialog. `rule` is the filter to suggest if nothing is held.
+        """Create the dialog. `rule` is the filter to suggest if no filter is set.
 
         `drafts` contains unsent edits of held messages. The caller keeps it after the dialog is closed.
-        `selected` is the connection and the id of the message to select first. With `edits`, the cursor is
-        in its text.
+        `selected` is the connection and the id of the message to select first. If `edits`, the focus is in
+        the text of this message.
         """
         super().__init__()
-        self._edits = edits
+        self._starts_in_editor = edits
         self._drafts = {} if drafts is None else drafts
         self._link = link
         self._shown = HoldView()
@@ -188,9 +195,9 @@ class HoldDialog(Dialog[bool]):
         self._selected = selected
         self._edited: HeldMessage | None = None
         """Message in the editor, or None."""
-        self._loaded = ""
+        self._initial_text = ""
         """Initial text of the editor, before any edit."""
-        self._answers = False
+        self._is_answering = False
         """True if the editor contains a manual answer instead of the message."""
 
     def compose(self) -> ComposeResult:
@@ -200,8 +207,8 @@ class HoldDialog(Dialog[bool]):
             yield SearchField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
             with Horizontal(classes="which"):
                 yield DirectionStrip(DIRECTIONS)
-                yield TimesStrip(TIMES)
-            yield Static(_LESSON, classes="lesson", markup=False)
+                yield RepetitionStrip(REPETITIONS)
+            yield Static(_EXPLANATION, classes="lesson", markup=False)
             yield HeldList()
             yield JsonEditor()
             yield Static(classes="keys", markup=False)
@@ -210,19 +217,23 @@ class HoldDialog(Dialog[bool]):
         """Show the held messages, and follow changes."""
         view = hold_view(self._link)
         self.query_one(DirectionStrip).current = DIRECTIONS.index(view.directions)
-        self.query_one(TimesStrip).current = int(view.is_once)
+        self.query_one(RepetitionStrip).current = int(view.is_once)
         self._show()
-        positions = (at for at, one in enumerate(view.messages) if (one.connection, one.id) == self._selected)
+        positions = (
+            row
+            for row, message in enumerate(view.messages)
+            if (message.connection, message.id) == self._selected
+        )
         self.listing.cursor = next(positions, 0)
         follow_core(self, self._link, self._refresh, poll_s=_UPDATE_S)
         (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
-        if self._edits and self._one is not None:
+        if self._starts_in_editor and self._selected_message is not None:
             self.call_after_refresh(self.action_edit)  # the editor is displayed by then
 
     def on_descendant_focus(self) -> None:
         """Show the keys of the focused widget. If the list is focused, the editor shows the message again."""
-        if self._answers and self.listing.has_focus:
-            self._edit(self._one)
+        if self._is_answering and self.listing.has_focus:
+            self._edit(self._selected_message)
         self._show_keys()
 
     def action_back(self) -> None:
@@ -243,44 +254,44 @@ class HoldDialog(Dialog[bool]):
         self.query_one(SearchField).focus()
 
     def action_to_list(self) -> None:
-        """Move the focus from the directions to the list, and hold what matches the filter."""
+        """Move the focus from the directions to the list, and hold the messages that match the filter."""
         self.listing.focus()
         self._hold()
 
     def action_pass(self) -> None:
         """Release the message as it is in the editor."""
-        if (one := self._one) is None:
+        if (message := self._selected_message) is None:
             return
-        text, what = self.editor.area.entered_text, _title(one)
-        if self._answers:
-            self._release(one, Verdict.ANSWER, text, f"{what} was answered by hand")
-        elif one.text and text != self._loaded:
-            self._release(one, Verdict.CHANGE, text, f"{what} was released, changed")
+        text, title = self.editor.area.entered_text, _title(message)
+        if self._is_answering:
+            self._release(message, Verdict.ANSWER, text, f"{title} was answered by hand")
+        elif message.text and text != self._initial_text:
+            self._release(message, Verdict.CHANGE, text, f"{title} was released, changed")
         else:
-            self._release(one, Verdict.PASS)
+            self._release(message, Verdict.PASS)
 
     def action_pass_all(self) -> None:
         """Release all messages unchanged."""
-        for one in self.listing.rows:
-            self._link.do(Release(one.number, Verdict.PASS))
+        for message in self.listing.rows:
+            self._link.do(Release(message.number, Verdict.PASS))
 
     def action_drop(self) -> None:
         """Drop the message."""
-        if (one := self._one) is not None:
-            self._release(one, Verdict.DROP, "", f"{_title(one)} was dropped")
+        if (message := self._selected_message) is not None:
+            self._release(message, Verdict.DROP, "", f"{_title(message)} was dropped")
 
     def action_delay(self) -> None:
         """Release the message automatically after a delay."""
-        if (one := self._one) is not None:
-            self._decide(lambda: self._link.do(Delay(one.number, DELAY_S)))
+        if (message := self._selected_message) is not None:
+            self._decide(lambda: self._link.do(Delay(message.number, DELAY_S)))
 
     def action_show_former(self, key: str) -> None:
-        """Say which key the action of a former key has now."""
+        """Show which key the action of a former key has now."""
         self.app.notify(f"{key}: {FORMER_KEYS[key]}", markup=False)
 
     def action_edit(self) -> None:
         """Edit the message."""
-        if self._one is not None and self._one.text:
+        if self._selected_message is not None and self._selected_message.text:
             self.editor.area.focus()
             self._scroll_to_cursor()
 
@@ -290,18 +301,22 @@ class HoldDialog(Dialog[bool]):
 
     @work
     async def action_menu(self) -> None:
-        """Choose what to do with the message."""
-        if (one := self._one) is None:
+        """Open the menu of actions on the message."""
+        if (message := self._selected_message) is None:
             return
-        chosen = await self.app.push_screen_wait(Menu(_title(one), list(_menu_of(one))))
-        if chosen is not None and self._one is not None and self._one.number == one.number:
-            await self.run_action(chosen)
+        action = await self.app.push_screen_wait(Menu(_title(message), list(_menu_of(message))))
+        if (
+            action is not None
+            and self._selected_message is not None
+            and self._selected_message.number == message.number
+        ):
+            await self.run_action(action)
 
     def action_answer(self) -> None:
         """Write a manual answer instead of asking the server."""
-        one = self._one
-        if one is not None and _can_be_answered(one):
-            self._edit(one, answers=True)
+        message = self._selected_message
+        if message is not None and _can_be_answered(message):
+            self._edit(message, answers=True)
             self.editor.area.focus()
             self._scroll_to_cursor()
 
@@ -322,9 +337,9 @@ class HoldDialog(Dialog[bool]):
     @on(RowList.Moved)
     def moved(self) -> None:
         """Show the message under the cursor."""
-        one, edited = self._one, self._edited
-        if (one and one.number) != (edited and edited.number):
-            self._edit(one)
+        message, edited = self._selected_message, self._edited
+        if (message and message.number) != (edited and edited.number):
+            self._edit(message)
 
     @on(RowList.Opened)
     def opened(self) -> None:
@@ -333,87 +348,90 @@ class HoldDialog(Dialog[bool]):
 
     @on(TextArea.Changed)
     def typed(self) -> None:
-        """Keep the edited text, and mark its message. Remove an error about the previous text."""
+        """Store the edited text, and mark its message. Remove an error about the previous text."""
         self._store_edits()
         self.editor.recheck()
 
-    def _edit(self, one: HeldMessage | None, *, answers: bool = False) -> None:
+    def _edit(self, message: HeldMessage | None, *, answers: bool = False) -> None:
         """Show a message, or an answer to the message, in the editor. Unsent edits are included."""
         self._store_edits()
-        self._edited, self._answers = one, answers
-        initial_text = "" if one is None else self._answer_to(one) if answers else one.text
+        self._edited, self._is_answering = message, answers
+        initial_text = "" if message is None else self._answer_to(message) if answers else message.text
         self.editor.load(initial_text)
-        self._loaded = self.editor.area.entered_text
-        if one is not None and (draft := self._drafts.get((one.number, one.since, answers))) is not None:
+        self._initial_text = self.editor.area.entered_text
+        if (
+            message is not None
+            and (draft := self._drafts.get((message.number, message.since, answers))) is not None
+        ):
             self.editor.load(draft)
         self.editor.area.move_cursor(_edit_position(self.editor.area.entered_text))
         self._show_keys()
 
-    def _answer_to(self, one: HeldMessage) -> str:
-        items = self._link.catalogue(one.server).items
-        tools = (item for item in items if item.kind is ItemKind.TOOL and item.name == one.name)
-        tool = next(tools, None) if one.method == "tools/call" else None
-        return answer_to(one, tool.definition if tool is not None else {})
+    def _answer_to(self, message: HeldMessage) -> str:
+        """Return a template of a manual answer to a message."""
+        items = self._link.catalogue(message.server).items
+        tools = (item for item in items if item.kind is ItemKind.TOOL and item.name == message.name)
+        tool = next(tools, None) if message.method == "tools/call" else None
+        return answer_to(message, tool.definition if tool is not None else {})
 
     def _store_edits(self) -> None:
-        """Keep the edits of the message in the editor.
-
-        Delete the edits of messages that are no longer held.
-        """
-        text, one = self.editor.area.entered_text, self._edited
-        if one is not None:
-            key = (one.number, one.since, self._answers)
-            if text != self._loaded:
+        """Store the edits of the message in the editor. Delete edits of messages that are no longer held."""
+        text, message = self.editor.area.entered_text, self._edited
+        if message is not None:
+            key = (message.number, message.since, self._is_answering)
+            if text != self._initial_text:
                 self._drafts[key] = text
             else:
                 self._drafts.pop(key, None)
-        there = {(each.number, each.since) for each in self._shown.messages}
-        for key in [key for key in self._drafts if key[:2] not in there]:
+        held_keys = {(each.number, each.since) for each in self._shown.messages}
+        for key in [key for key in self._drafts if key[:2] not in held_keys]:
             del self._drafts[key]
-        edited = {number for number, _, _ in self._drafts}
-        if edited != self.listing.edited:
-            self.listing.edited = edited
+        edited_numbers = {number for number, _, _ in self._drafts}
+        if edited_numbers != self.listing.edited:
+            self.listing.edited = edited_numbers
             self.listing.refresh()
             self._show_keys()
 
-    def _hold(self, then: Callable[[], object] | None = None) -> None:
+    def _hold(self, callback: Callable[[], object] | None = None) -> None:
+        """Set the filter, the direction and the repetition that are entered. Then call `callback`."""
         rule = self.query_one(SearchField).entered_text
         directions = DIRECTIONS[self.query_one(DirectionStrip).current]
-        is_once = self.query_one(TimesStrip).current == 1
+        is_once = self.query_one(RepetitionStrip).current == 1
 
-        def tell() -> None:
+        def on_success() -> None:
             if not rule.strip():
                 self.app.notify("Holding is off", markup=False)
-            if then is not None:
-                then()
+            if callback is not None:
+                callback()
 
-        self._decide(lambda: self._link.do(SetHold(rule, directions, is_once)), tell)
+        self._decide(lambda: self._link.do(SetHold(rule, directions, is_once)), on_success)
 
-    def _release(self, one: HeldMessage, verdict: Verdict, text: str = "", message: str = "") -> None:
-        """Release a message, and notify the person of an outcome that the list does not show."""
+    def _release(self, message: HeldMessage, verdict: Verdict, text: str = "", notice: str = "") -> None:
+        """Release a message. `notice` is the notification of the outcome, or "" if the list shows it."""
 
-        def tell() -> None:
-            if message:
-                self.app.notify(message, markup=False)
+        def on_success() -> None:
+            if notice:
+                self.app.notify(notice, markup=False)
 
-        self._decide(lambda: self._link.do(Release(one.number, verdict, text)), tell)
+        self._decide(lambda: self._link.do(Release(message.number, verdict, text)), on_success)
 
     @property
-    def _one(self) -> HeldMessage | None:
+    def _selected_message(self) -> HeldMessage | None:
+        """Message under the cursor of the list, or None."""
         return self.listing.selected
 
     @work
     async def _decide(
-        self, ask: Callable[[], Future[bool]], then: Callable[[], object] | None = None
+        self, send: Callable[[], Future[bool]], on_success: Callable[[], object] | None = None
     ) -> None:
-        """Call `ask`. Show its error, or call `then` if it succeeded."""
+        """Call `send`, which sends an intent. Show its error, or call `on_success` if it succeeded."""
         try:
-            is_done = await asyncio.wrap_future(ask())
+            is_done = await asyncio.wrap_future(send())
         except ValueError as error:
             self._show_error(str(error))
             return
-        if is_done and then is not None:
-            then()
+        if is_done and on_success is not None:
+            on_success()
         if self.is_attached:
             self._show_error("")
             self._refresh()
@@ -430,26 +448,30 @@ class HoldDialog(Dialog[bool]):
 
     def _show(self) -> None:
         """Show the currently held messages."""
-        before, view = self._shown, hold_view(self._link)
+        previous, view = self._shown, hold_view(self._link)
         self._shown = view
-        if before.messages and not view.messages and self.editor.has_focus_within:
-            self.listing.focus()  # the editor is hidden, and the next key is not meant for the filter
+        if previous.messages and not view.messages and self.editor.has_focus_within:
+            self.listing.focus()  # the editor becomes hidden, and the next key must not change the filter
         self.set_class(not view.messages, "-empty")
         self.listing.show(view.messages)
-        most = max(3, int(self.size.height * _MAX_LIST_SHARE))
-        self.listing.styles.height = min(len(view.messages) + 1, most) if view.messages else 1
+        max_height = max(3, int(self.size.height * _MAX_LIST_SHARE))
+        self.listing.styles.height = min(len(view.messages) + 1, max_height) if view.messages else 1
         self._store_edits()
         self._show_keys()
 
     def _refresh(self) -> None:
+        """Show changes of the held messages. If nothing changed, update the times in the list."""
         view = hold_view(self._link)
         if view != self._shown:
             self._show()
         elif view.messages:
-            self.listing.refresh()  # update the seconds
-        is_gone = self._edited is not None and all(one.number != self._edited.number for one in view.messages)
-        if is_gone and view.messages and self.editor.has_focus_within:
-            self.listing.focus()  # the next key is not meant for the next message
+            self.listing.refresh()
+        edited = self._edited
+        was_released = edited is not None and all(
+            message.number != edited.number for message in view.messages
+        )
+        if was_released and view.messages and self.editor.has_focus_within:
+            self.listing.focus()  # the next key must not change the next message
 
     def _show_keys(self) -> None:
         keys = self.query_one(".keys", Static)
@@ -458,12 +480,12 @@ class HoldDialog(Dialog[bool]):
 
     def _keys(self) -> Iterable[str]:
         """Yield the keys that have an effect on the focused widget."""
-        view, one = self._shown, self._one
+        view, message = self._shown, self._selected_message
         if self.editor.has_focus_within:
-            yield "ctrl+r sends this answer" if self._answers else "ctrl+r releases it as shown"
+            yield "ctrl+r sends this answer" if self._is_answering else "ctrl+r releases it as shown"
             yield "esc back to the list"
             return
-        if self.query_one(TimesStrip).has_focus:
+        if self.query_one(RepetitionStrip).has_focus:
             yield "← → hold every match, or only the next one"
             yield "enter to the list"
         elif self.query_one(DirectionStrip).has_focus:
@@ -474,56 +496,58 @@ class HoldDialog(Dialog[bool]):
             if view.rule:
                 yield "an empty filter ends holding"
             yield "tab, then ← → choose the direction"
-        elif one is not None:
-            yield from self._keys_of(one)
+        elif message is not None:
+            yield from self._keys_of(message)
             yield "/ filter"
         else:
-            which = f"{'the next of ' * view.is_once}{view.directions}"
-            yield f"holding {which}; none held" if view.rule else "holding is off"
+            held_messages = f"{'the next of ' * view.is_once}{view.directions}"
+            yield f"holding {held_messages}; none held" if view.rule else "holding is off"
             yield "/ changes the filter, an empty one ends holding" if view.rule else "/ filter"
         yield "esc closes"
 
-    def _keys_of(self, one: HeldMessage) -> Iterable[str]:
+    def _keys_of(self, message: HeldMessage) -> Iterable[str]:
         """Yield the keys that have an effect on a held message."""
-        is_changed = (one.number, one.since, False) in self._drafts
+        is_changed = (message.number, message.since, False) in self._drafts
         yield "r releases it as changed" if is_changed else "r releases"
-        if one.text:
+        if message.text:
             yield "e edits"
         yield "x drops"
-        if _can_be_answered(one):
+        if _can_be_answered(message):
             yield "a answers by hand"
         yield "space all actions"
 
 
-def _menu_of(one: HeldMessage) -> Iterator[Choice]:
+def _menu_of(message: HeldMessage) -> Iterator[Choice]:
     """Yield the actions on a held message. The values are names of actions of the dialog."""
     yield Choice("release", "pass", "as it is shown", "r")
-    if one.text:
+    if message.text:
         yield Choice("edit", "edit", "", "e")
     yield Choice("drop", "drop", "its receiver never sees it", "x")
-    if _can_be_answered(one):
+    if _can_be_answered(message):
         yield Choice("answer by hand", "answer", "the server never sees it", "a")
     yield Choice(f"release in {DELAY_S:g} s", "delay", "unchanged")
     yield Choice("release all messages", "pass_all", "unchanged")
 
 
-def _title(one: HeldMessage) -> str:
+def _title(message: HeldMessage) -> str:
     """Return a short description of a message on one line."""
-    return one_line(f"{'the answer to ' if one.is_answer else ''}{one.method} {one.name}".rstrip(), 80)
+    return one_line(
+        f"{'the answer to ' if message.is_answer else ''}{message.method} {message.name}".rstrip(), 80
+    )
 
 
-def _can_be_answered(one: HeldMessage) -> bool:
+def _can_be_answered(message: HeldMessage) -> bool:
     """Return True if a person can answer the message instead of its receiver."""
-    return not one.is_answer and one.what != "tells"
+    return not message.is_answer and message.what != "tells"
 
 
 def _edit_position(text: str) -> tuple[int, int]:
-    """Return line and column of the text that is most likely to be edited.
+    """Return line and column of the first argument or text, which is most likely to be edited.
 
-    This is the first argument or text. If the message has none, it is the top.
+    If the message has neither, return the top.
     """
     lines = text.split("\n")
-    for begins in (
+    for prefix in (
         '"structuredContent": {',
         '"content": [{',
         '"arguments": {',
@@ -531,36 +555,40 @@ def _edit_position(text: str) -> tuple[int, int]:
         '"params": {',
         '"result": {',
     ):
-        at = next((at for at, line in enumerate(lines) if line.lstrip().startswith(begins)), None)
-        if at is None:
+        row = next((i for i, line in enumerate(lines) if line.lstrip().startswith(prefix)), None)
+        if row is None:
             continue
-        if (empty := max(lines[at].find('""'), lines[at].find("{}"))) >= 0:
-            return at, empty + 1
-        at += begins.endswith(": {")
-        line = lines[at].rstrip(",") if at < len(lines) else ""
-        return min(at, len(lines) - 1), len(line) - line.endswith('"')
+        if (empty_value := max(lines[row].find('""'), lines[row].find("{}"))) >= 0:
+            return row, empty_value + 1
+        row += prefix.endswith(": {")
+        line = lines[row].rstrip(",") if row < len(lines) else ""
+        return min(row, len(lines) - 1), len(line) - line.endswith('"')
     return 0, text == "{}"
 
 
-def canned_answer(index: Index, one: Exchange) -> str:
-    """Return the answer of an exchange, in the form in which other requests are answered.
+def canned_answer(index: Index, exchange: Exchange) -> str:
+    """Return the answer of an exchange as JSON text, for a mock.
 
     Raises: ValueError if the exchange has no usable answer.
     """
-    if one.response is None or one.direction is not Direction.IN or one.kind is not ExchangeKind.REQUEST:
+    if (
+        exchange.response is None
+        or exchange.direction is not Direction.IN
+        or exchange.kind is not ExchangeKind.REQUEST
+    ):
         raise ValueError("only an answered request of a client can be mocked")
-    return json.dumps(unmasked(index, last_round(index, one), last_round(index, one).response or 0))
+    return json.dumps(unmasked(index, last_round(index, exchange), last_round(index, exchange).response or 0))
 
 
-def answer_to(one: HeldMessage, definition: Mapping[str, Any]) -> str:
-    """Return a template of a manual answer, with the output schema of the tool's `definition`."""
-    if one.method != "tools/call":
+def answer_to(message: HeldMessage, definition: Mapping[str, Any]) -> str:
+    """Return a template of a manual answer. It fits the output schema in the tool's `definition`."""
+    if message.method != "tools/call":
         return "{}"
     schema = definition.get("outputSchema")
     structured = ""
     if isinstance(schema, dict):
         value = json.dumps(example_value(schema, schema), indent=2, ensure_ascii=False)
         structured = f'  "structuredContent": {textwrap.indent(value, "  ").lstrip()},\n'
-    era = ',\n  "resultType": "complete"' if _STATELESS in one.text else ""
+    result_type = ',\n  "resultType": "complete"' if _STATELESS_KEY in message.text else ""
     texts = '  "content": [{"type": "text", "text": ""}],\n  "isError": false'
-    return f"{{\n{structured}{texts}{era}\n}}"
+    return f"{{\n{structured}{texts}{result_type}\n}}"

@@ -1,8 +1,8 @@
 """Messages that are held at the desk until a person has inspected, changed or released them.
 
-A message is held before it is handled or sent. While messages may be held, this code replaces
-`accept_message` of a connection. Otherwise calls do not run this code. Use it on the core's loop; `view` may
-be read on any thread.
+A message is held before it is handled or sent. While messages may be held, `Holds` replaces `accept_message`
+of a connection. Otherwise this code does not run. Use `Holds` on the core's loop; `view` may be read on any
+thread.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from mcpdesk.features.holding.held_message import (
     Verdict,
     changed_message,
     name_of,
+    questions_in,
     response_of,
-    rounds_of,
 )
 from mcpdesk.features.holding.held_outlet import HeldLine, HeldOutlet
 from mcpdesk.protocol import codec
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 MAX_HELD_MESSAGES = 100
 """Maximum number of held messages. Further messages pass."""
 MAX_EDITABLE_BYTES = 256 << 10
-"""Maximum characters of a message that can be edited. Longer messages can only be released or dropped."""
+"""Maximum length of a message that can be edited. Longer messages can only be released or dropped."""
 MAX_DELAY_S = 3600.0
 MAX_WAITING_REQUESTS = 1_000
 """Maximum number of requests that a rule delays or leaves unanswered. A further request releases the oldest
@@ -112,7 +112,7 @@ class Holds(Interceptor):
         return (self.view,)
 
     def do(self, intent: Intent[Any]) -> bool:
-        """Carry out a request of a front end. Return False if the message is no longer held.
+        """Execute an intent of a front end. Return False if its message is no longer held.
 
         Raises: ValueError for an invalid filter, rule or message.
         """
@@ -198,15 +198,15 @@ class Holds(Interceptor):
             return False
         message: JSONObject = {}
         if verdict is Verdict.CHANGE:
-            message = changed_message(waiting.shown, waiting.message, text)
+            message = changed_message(waiting.view, waiting.message, text)
             if message == waiting.message:
                 verdict = Verdict.PASS
         elif verdict is Verdict.ANSWER:
-            if waiting.shown.is_answer:
+            if waiting.view.is_answer:
                 raise ValueError("an answer cannot be answered; change it")
-            if waiting.shown.what == "tells":
+            if waiting.view.what == "tells":
                 raise ValueError("a notification cannot be answered; change or drop it")
-            message = response_of(waiting.shown.id, text)
+            message = response_of(waiting.view.id, text)
         waiting.decide(Decision(verdict, message))
         return True
 
@@ -220,18 +220,18 @@ class Holds(Interceptor):
         seconds = max(0.0, min(seconds, MAX_DELAY_S))
         loop = asyncio.get_running_loop()
         waiting.timer = loop.call_later(seconds, waiting.decide, Decision(Verdict.PASS))
-        waiting.shown = replace(waiting.shown, due=time() + seconds)
+        waiting.view = replace(waiting.view, due=time() + seconds)
         self._show()
         return True
 
     def forget(self, connection: int) -> None:
         """Drop the held messages of a connection that has ended."""
-        for line in [each for each, (of, _) in self._lines.items() if of == connection]:
+        for line in [each for each, (owner, _) in self._lines.items() if owner == connection]:
             line.close()
         for waiting in self._held.values():
-            if waiting.shown.connection == connection:
+            if waiting.view.connection == connection:
                 waiting.decide(Decision(Verdict.DROP))
-        self._release(lambda of, identifier: of == connection)
+        self._release(lambda owner, identifier: owner == connection)
         self._questions.take_all(lambda key, _: key[0] == connection)
 
     def close(self) -> None:
@@ -240,7 +240,7 @@ class Holds(Interceptor):
             line.close()
         for waiting in self._held.values():
             waiting.decide(Decision(Verdict.DROP))
-        self._release(lambda of, identifier: True)
+        self._release(lambda owner, identifier: True)
         self._node = None
         self._canned.clear()
         self._faults = FaultRules()
@@ -265,10 +265,9 @@ class Holds(Interceptor):
         return self._pass_later(connection, plain, message, subject, outlet, headers, principal)
 
     def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
-        """Return the message to which the filter is applied, for a notification or reply of a client, or None
-        if it need not be held.
+        """Return the message that the filter is applied to, or None if `message` need not be held.
 
-        For a reply, this is the question that it answers.
+        `message` is a notification or reply of a client. For a reply, the filter is applied to its question.
         """
         identifier, method = message.get("id"), message.get("method")
         if method == "notifications/cancelled":
@@ -294,10 +293,10 @@ class Holds(Interceptor):
         principal: Principal | None,
     ) -> Reply:
         """Hold a notification, or the reply to a question, and handle it after a person has released it."""
-        passed_message = await self._hold_about(connection, message, subject)
-        if passed_message is None:
+        released = await self._hold_about(connection, message, subject)
+        if released is None:
             return ACCEPTED
-        answer = plain(passed_message, outlet, headers, principal)
+        answer = plain(released, outlet, headers, principal)
         return answer if isinstance(answer, tuple) else await answer
 
     async def one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
@@ -308,15 +307,19 @@ class Holds(Interceptor):
     async def _hold_about(
         self, connection: int, message: JSONObject, subject: JSONObject
     ) -> JSONObject | None:
-        if subject is message and self._faults.has_one_way and not await self._survives(connection, message):
+        if (
+            subject is message
+            and self._faults.has_one_way
+            and not await self._is_delivered(connection, message)
+        ):
             return None
         # The rule may have ended since the message arrived.
         if self.view.directions == "answers" or not self._must_hold(connection, message, subject):
             return message
         decision = await self._hold(connection, subject, message, "tells" if subject is message else "reply")
-        if decision.how is Verdict.DROP:
+        if decision.verdict is Verdict.DROP:
             return None
-        return decision.message if decision.how is Verdict.CHANGE else message
+        return decision.message if decision.verdict is Verdict.CHANGE else message
 
     def _must_hold(
         self, connection: int, message: JSONObject, subject: JSONObject, is_sent: bool = False
@@ -360,17 +363,17 @@ class Holds(Interceptor):
     ) -> bytes | None:
         message = codec.decode(data)
         if self._faults.has_one_way:
-            if not await self._survives(connection, message, of, is_sent=True):
+            if not await self._is_delivered(connection, message, of, is_sent=True):
                 return None
             if self.view.directions == "requests" or not self._must_hold(connection, message, message, True):
                 return data
         what = "asks" if is_id(message.get("id")) else "tells"
         decision = await self._hold(connection, message, message, what, is_sent=True, of=of)
-        if decision.how is Verdict.ANSWER:
+        if decision.verdict is Verdict.ANSWER:
             await answer(decision.message)
-        if decision.how in (Verdict.ANSWER, Verdict.DROP):
+        if decision.verdict in (Verdict.ANSWER, Verdict.DROP):
             return None
-        return codec.encode(decision.message) if decision.how is Verdict.CHANGE else data
+        return codec.encode(decision.message) if decision.verdict is Verdict.CHANGE else data
 
     async def _pass(
         self,
@@ -400,9 +403,9 @@ class Holds(Interceptor):
             plain(response, NULL_OUTLET, headers, principal)
 
         line = self.line(connection, outlet.send, answered, request["id"])
-        is_looked_at = self._node is not None or self._faults.has_one_way
-        used = HeldOutlet(outlet, line) if is_looked_at else outlet
-        answer = plain(request, used, headers, principal)
+        may_hold_messages = self._node is not None or self._faults.has_one_way
+        queued_outlet = HeldOutlet(outlet, line) if may_hold_messages else outlet
+        answer = plain(request, queued_outlet, headers, principal)
         reply = answer if isinstance(answer, tuple) else await answer
         await line.wait_until_empty()
         status, body, phases = reply
@@ -410,15 +413,15 @@ class Holds(Interceptor):
             return reply
         value = codec.decode(body)
         try:
-            passed = await self.answer(connection, request, came, value)
+            released = await self.answer(connection, request, came, value)
         except AnswerCut:
             if not await outlet.cut_off(body):
                 self._disconnect(connection)
             return ACCEPTED
-        if passed is None:
+        if released is None:
             return await self._lose(connection, headers)
-        if passed is not value:
-            status, body = (200 if "result" in passed else status), codec.encode(passed)
+        if released is not value:
+            status, body = (200 if "result" in released else status), codec.encode(released)
         return (status, body, phases)
 
     @property
@@ -430,7 +433,7 @@ class Holds(Interceptor):
         self, connection: int, message: JSONObject, in_session: bool = False
     ) -> tuple[JSONObject | None, JSONObject | None]:
         """Apply the fault rules and the mocks to a request, and hold it if the filter matches."""
-        if self._faults.rules and (fault := self._strike(connection, message, in_session)) is not None:
+        if self._faults.rules and (fault := self._apply_fault(connection, message, in_session)) is not None:
             kind = fault.rule.kind
             if kind is FaultKind.SESSION:
                 raise SessionLost("No such session: initialize again")
@@ -440,9 +443,9 @@ class Holds(Interceptor):
             if kind is FaultKind.LOSE:
                 return None, None
             since = time()
-            goes_on = await self._wait(connection, message["id"], fault.seconds)
+            must_continue = await self._wait(connection, message["id"], fault.seconds)
             self._mark(connection, message, fault.description(), time() - since, message, {})
-            if not goes_on:
+            if not must_continue:
                 return None, None
         if self._canned and (canned := self._canned.get(self._call_of(connection, message))) is not None:
             answer = canned | {"id": message["id"]}
@@ -453,35 +456,35 @@ class Holds(Interceptor):
         if not self._matches(self._node, connection, time(), codec.encode(message)):
             return message, None
         decision = await self._hold(connection, message, message, "request")
-        if decision.how is Verdict.ANSWER:
+        if decision.verdict is Verdict.ANSWER:
             return None, decision.message
-        if decision.how is Verdict.DROP:
+        if decision.verdict is Verdict.DROP:
             return None, None
-        return (decision.message if decision.how is Verdict.CHANGE else message), None
+        return (decision.message if decision.verdict is Verdict.CHANGE else message), None
 
     async def answer(
         self, connection: int, request: JSONObject, came: float, answer: JSONObject
     ) -> JSONObject | None:
         """Apply the fault rules to the answer to a request, and hold it if the filter matches."""
-        if self._faults.has_cuts and self._strike(connection, request, False, came, answer) is not None:
+        if self._faults.has_cuts and self._apply_fault(connection, request, False, came, answer) is not None:
             raise AnswerCut(codec.encode(answer))
         if self._node is None or self.view.directions == "requests":
             return answer
         must_hold = self._matches(self._node, connection, came, codec.encode(request), codec.encode(answer))
         if not must_hold and not any(
-            self._must_hold(connection, one, one, True) for one in rounds_of(answer)
+            self._must_hold(connection, one, one, True) for one in questions_in(answer)
         ):
             return answer
         decision = await self._hold(connection, request, answer, "answer", is_sent=True)
-        if decision.how is Verdict.DROP:
+        if decision.verdict is Verdict.DROP:
             return None
-        return decision.message if decision.how is Verdict.CHANGE else answer
+        return decision.message if decision.verdict is Verdict.CHANGE else answer
 
     async def lose(self, connection: int) -> None:
         """Wait until the client of a request that gets no answer has disconnected."""
         await self._wait(connection, None, None)
 
-    def _strike(
+    def _apply_fault(
         self,
         connection: int,
         request: JSONObject,
@@ -504,10 +507,10 @@ class Holds(Interceptor):
             self._show(struck=self.view.struck + 1)
         return fault
 
-    async def _survives(
+    async def _is_delivered(
         self, connection: int, message: JSONObject, of: Id | None = None, *, is_sent: bool = False
     ) -> bool:
-        """Apply the fault rules to a notification or question. Return False if a rule drops it.
+        """Apply the fault rules to a notification or question. Return False if it must be dropped.
 
         `of` is the id of the request that the message is about.
         """
@@ -516,18 +519,18 @@ class Holds(Interceptor):
             info.peer if info else "",
             lambda node: self._matches(node, connection, time(), data, None, is_sent),
             is_answer=False,
-            is_told=True,
+            is_one_way=True,
         )
         if fault is None:
             return True
         since = time()
-        is_late = fault.rule.kind is FaultKind.DELAY
-        goes_on = is_late and await self._wait(connection, message.get("id", ""), fault.seconds)
+        is_delay = fault.rule.kind is FaultKind.DELAY
+        must_continue = is_delay and await self._wait(connection, message.get("id", ""), fault.seconds)
         marked_message = message if of is None else {"id": of}
         mark_text = f"{message['method']} {fault.description()}"
         self._mark(connection, marked_message, mark_text, time() - since, message, {}, is_sent=is_sent)
         self._show(struck=self.view.struck + 1)
-        return goes_on
+        return must_continue
 
     async def _wait(self, connection: int, identifier: Id | None, seconds: float | None) -> bool:
         """Delay a request, or wait until it is released. Return True if the request must be handled."""
@@ -551,10 +554,10 @@ class Holds(Interceptor):
         """Number of requests that a rule delays or leaves unanswered."""
         return len(self._waiting)
 
-    def _release(self, of: Callable[[int, Id | None], bool]) -> None:
-        """End the wait of some requests without handling them, because their clients have disconnected."""
+    def _release(self, selects: Callable[[int, Id | None], bool]) -> None:
+        """End the wait of the selected requests without handling them."""
         for waiting, (connection, identifier) in self._waiting.items():
-            if not waiting.done() and of(connection, identifier):
+            if not waiting.done() and selects(connection, identifier):
                 waiting.set_result(False)
 
     async def _hold(
@@ -569,14 +572,14 @@ class Holds(Interceptor):
     ) -> Decision:
         """Wait for a person's decision about a message, and record the decision.
 
-        `message` is the request or its answer. `of` is the id of the request that a server's message is
+        `message` is `request` or the answer to it. `of` is the id of the request that a server's message is
         about. The decision is recorded with this id.
         """
         if len(self._held) >= MAX_HELD_MESSAGES:
             return Decision(Verdict.PASS)
         number, info = next(self._numbers), self._recording.index.connections.get(connection)
         text = codec.dumps(message, option=orjson.OPT_INDENT_2).decode()
-        shown = HeldMessage(
+        view = HeldMessage(
             number,
             connection,
             info.server if info else "",
@@ -591,10 +594,10 @@ class Holds(Interceptor):
             what,
             is_sent,
         )
-        waiting = self._held[number] = Waiting(shown, message, of)
+        waiting = self._held[number] = Waiting(view, message, of)
         if len(self._held) == 1:
-            before = "the answer to " if shown.is_answer else ""
-            title = f"{before}{shown.method} {shown.name} of {shown.peer}"
+            prefix = "the answer to " if view.is_answer else ""
+            title = f"{prefix}{view.method} {view.name} of {view.peer}"
             self._report(f"held: {title} · e in the traffic opens it")
         if self.view.is_once:  # later messages pass, and this one stays held
             self._node = None
@@ -610,12 +613,12 @@ class Holds(Interceptor):
             self._show()
             if not self.is_active:
                 self._on_rules()
-        mark_text = decision.how.value
+        mark_text = decision.verdict.value
         if of is not None or what == "tells":
             mark_text = f"{request['method']} {mark_text}"
         marked_message = request if of is None else {"id": of}
-        waited = time() - shown.since
-        self._mark(connection, marked_message, mark_text, waited, message, decision.message, is_sent=is_sent)
+        held_s = time() - view.since
+        self._mark(connection, marked_message, mark_text, held_s, message, decision.message, is_sent=is_sent)
         return decision
 
     def _call_of(self, connection: int, request: JSONObject) -> CannedCall:
@@ -630,12 +633,10 @@ class Holds(Interceptor):
         mark_text: str,
         held_s: float,
         message: JSONObject,
-        became: JSONObject,
+        replacement: JSONObject,
         is_sent: bool | None = None,
     ) -> None:
-        """Record the decision about a message in the capture. A notification is recorded with its method as
-        id.
-        """
+        """Record a decision in the capture. A notification is recorded with its method as id."""
         changes = not mark_text.endswith(Verdict.PASS)
         if is_sent is None:
             is_sent = message is not request
@@ -648,7 +649,7 @@ class Holds(Interceptor):
                 held_s,
                 mark_text,
                 codec.encode(message).decode()[:MAX_EDITABLE_BYTES] if changes else "",
-                codec.encode(became).decode()[:MAX_EDITABLE_BYTES] if became else "",
+                codec.encode(replacement).decode()[:MAX_EDITABLE_BYTES] if replacement else "",
             )
         )
 
@@ -663,12 +664,12 @@ class Holds(Interceptor):
         request_id = params.get("requestId") if isinstance(params, dict) else None
         if not is_id(request_id):
             return
-        self._release(lambda of, identifier: (of, identifier) == (connection, request_id))
-        for line in [each for each, of in self._lines.items() if of == (connection, request_id)]:
+        self._release(lambda owner, identifier: (owner, identifier) == (connection, request_id))
+        for line in [each for each, owner in self._lines.items() if owner == (connection, request_id)]:
             line.close()
         for waiting in self._held.values():
-            subject_id = waiting.shown.id if waiting.shown.what == "request" else waiting.of
-            if (waiting.shown.connection, subject_id) == (connection, request_id):
+            subject_id = waiting.view.id if waiting.view.what == "request" else waiting.request_id
+            if (waiting.view.connection, subject_id) == (connection, request_id):
                 waiting.decide(Decision(Verdict.DROP))
 
     def _matches(
@@ -692,7 +693,7 @@ class Holds(Interceptor):
 
     def _show(self, **changes: Any) -> None:
         """Update the view. `changes` are new values of its rule, directions, counts and flags."""
-        messages = tuple(waiting.shown for waiting in self._held.values())
+        messages = tuple(waiting.view for waiting in self._held.values())
         canned, faults = tuple(self._canned), self._faults.text
         self.view = replace(self.view, messages=messages, canned=canned, faults=faults, **changes)
         self._on_view()

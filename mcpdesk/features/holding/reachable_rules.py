@@ -17,7 +17,7 @@ from mcpdesk.recorder.index.exchange import ExchangeKind, Status
 from mcpdesk.recorder.index.query import All, AnyOf, Field, Limit, Node, Not
 
 FROM_SERVERS = re.compile(r"notifications/|elicitation/|sampling/|roots/list")
-"""Pattern for the methods of messages that are not requests of a client."""
+"""Pattern for methods of notifications, and of a server's questions to its client."""
 _ANSWERED = frozenset(
     {Status.OK, Status.ERROR, Status.TOOL_ERROR, Status.ASKS, Status.NEGOTIATION, Status.MALFORMED}
 )
@@ -46,17 +46,14 @@ HELD_MOMENTS: dict[HeldDirections, tuple[Moment, ...]] = {
     "answers": (ANSWER, NOTIFICATION, QUESTION),
     "both": (REQUEST, ANSWER, NOTIFICATION, QUESTION, REPLY),
 }
-"""Kinds of messages that a rule for holding applies to, by the value of `directions`."""
+"""Kinds of messages that a hold rule applies to, by the value of `directions`."""
 
 
 def check_matches(node: Node, moments: Sequence[Moment]) -> None:
-    """Check that the filter can match a message, and that every condition in it is known in time.
-
-    Raises: ValueError.
-    """
-    for part in _leaves(node):
-        if _is_known_later(part) and not any(_outcomes(part, each)[0] for each in moments):
-            raise ValueError(f"{_written(part)} {_why(part, moments)}")
+    """Check that a filter can match one of these kinds of messages. Raises: ValueError."""
+    for leaf in _leaves(node):
+        if _is_known_later(leaf) and not any(_outcomes(leaf, each)[0] for each in moments):
+            raise ValueError(f"{_filter_text(leaf)} {_reason(leaf, moments)}")
     if not any(_outcomes(node, each)[0] for each in moments):
         raise ValueError("the filter can never match: this rule does not see such messages")
 
@@ -73,34 +70,34 @@ def _leaves(node: Node) -> Iterator[Node]:
 
 
 def _is_known_later(leaf: Node) -> bool:
+    """Return True if the value of a condition may not be known when a rule is applied."""
     if isinstance(leaf, Limit):
         return leaf.what == "elapsed"
     return isinstance(leaf, Field) and leaf.name in ("status", "is")
 
 
 def _outcomes(node: Node, moment: Moment) -> tuple[bool, bool]:
-    """Return two values for a kind of message:
-
-    True if the filter can match, and True if it can fail to match.
+    """Return two values for a kind of message: whether the filter can match it, and whether the filter can
+    fail to match it.
     """
     match node:
         case All(nodes):
-            parts = [_outcomes(each, moment) for each in nodes]
-            return all(may for may, _ in parts), any(may_not for _, may_not in parts)
+            outcomes = [_outcomes(each, moment) for each in nodes]
+            return all(can_match for can_match, _ in outcomes), any(can_fail for _, can_fail in outcomes)
         case AnyOf(nodes):
-            parts = [_outcomes(each, moment) for each in nodes]
-            return any(may for may, _ in parts), all(may_not for _, may_not in parts)
+            outcomes = [_outcomes(each, moment) for each in nodes]
+            return any(can_match for can_match, _ in outcomes), all(can_fail for _, can_fail in outcomes)
         case Not(inner):
-            may, may_not = _outcomes(inner, moment)
-            return may_not, may
+            can_match, can_fail = _outcomes(inner, moment)
+            return can_fail, can_match
         case Limit("elapsed", _, _):
             return moment.is_timed, True
         case Field("status", values):
-            return _among(values, {each.value for each in moment.statuses})
+            return _value_outcomes(values, {each.value for each in moment.statuses})
         case Field("kind", values):
-            return _among(values, {moment.kind.value})
+            return _value_outcomes(values, {moment.kind.value})
         case Field("dir", values):
-            return _among(values, moment.directions)
+            return _value_outcomes(values, moment.directions)
         case Field("is", _):
             return False, True
         case Field("tool", _) if not moment.is_call:
@@ -111,19 +108,21 @@ def _outcomes(node: Node, moment: Moment) -> tuple[bool, bool]:
             return True, True
 
 
-def _among(values: Sequence[str], possible: set[str] | frozenset[str]) -> tuple[bool, bool]:
-    allowed_values = set(values)
-    return bool(allowed_values & possible), bool(possible - allowed_values)
+def _value_outcomes(values: Sequence[str], possible: set[str] | frozenset[str]) -> tuple[bool, bool]:
+    filter_values = set(values)
+    return bool(filter_values & possible), bool(possible - filter_values)
 
 
-def _written(leaf: Node) -> str:
+def _filter_text(leaf: Node) -> str:
+    """Return a condition as it is written in a filter."""
     if isinstance(leaf, Field):
         return f"{leaf.name}:{'|'.join(leaf.values)}"
     assert isinstance(leaf, Limit)
     return f"{leaf.sign}{leaf.bound:g}s"
 
 
-def _why(leaf: Node, moments: Sequence[Moment]) -> str:
+def _reason(leaf: Node, moments: Sequence[Moment]) -> str:
+    """Return the reason why a condition can never match, as a predicate."""
     if isinstance(leaf, Field) and (leaf.name == "is" or leaf.values == ("slow",)):
         return "can never match: its value is only known after the rule has acted"
     if any(each.is_timed for each in moments):

@@ -12,30 +12,30 @@ from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.part_line import LinePart
 
-_WHERE = "The action menu of Traffic (space) has it."
+_MENU_HINT = "The action menu of Traffic (space) has it."
 
 
 def signs_of(view: HoldView) -> ScreenSigns:
     """Return the signs of this state."""
-    stopped = frozenset((one.connection, one.id) for one in view.messages)
-    return ScreenSigns(tuple(_header(view)), tuple(_modes(view)), stopped)
+    held_exchanges = frozenset((one.connection, one.id) for one in view.messages)
+    return ScreenSigns(tuple(_header(view)), tuple(_modes(view)), held_exchanges)
 
 
 def _header(view: HoldView) -> Iterator[LinePart]:
     if view.rule or view.messages:
         count = len(view.messages)
         status, short = (f"‖ {count} held", f"‖{count}") if count else ("‖ holding", "‖")
-        tip = f"Messages that match a filter are held for you. {_WHERE}\n{one_line(view.rule, 200)}"
+        tip = f"Messages that match a filter are held for you. {_MENU_HINT}\n{one_line(view.rule, 200)}"
         yield _part(status, tip, short, 78)
     if count := len(view.canned):
-        which = "\n".join(one_line(f"{one.method} {one.name} of {one.server}", 80) for one in view.canned)
-        tip = f"Answered with a recorded response, whatever the arguments. {_WHERE}\n{which}"
+        calls = "\n".join(one_line(f"{one.method} {one.name} of {one.server}", 80) for one in view.canned)
+        tip = f"Answered with a recorded response, whatever the arguments. {_MENU_HINT}\n{calls}"
         yield _part(f"M {count} mocked", tip, f"M{count}", 77)
     if view.faults:
         status, short = (
             (f"↯ {counted(view.struck, 'fault')}", f"↯{view.struck}") if view.struck else ("↯ faults", "↯")
         )
-        tip = f"Faults are injected by rule. {_WHERE}\n{one_line(view.faults, 200)}"
+        tip = f"Faults are injected by rule. {_MENU_HINT}\n{one_line(view.faults, 200)}"
         yield _part(status, tip, short, 76)
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
 _drafts: WeakKeyDictionary[TrafficPane, dict[Draft, str]] = WeakKeyDictionary()
-"""Unsent edits of held messages."""
+"""Unsent edits of held messages, by pane."""
 
 
 def open_holds(pane: TrafficPane, *, edits: bool = False) -> None:
-    """Open the dialog of held messages. With `edits`, the cursor is in the text of the selected message."""
+    """Open the dialog of held messages. If `edits`, the focus is in the text of the selected message."""
     from mcpdesk.features.holding.hold_dialog import HoldDialog
     from mcpdesk.recorder.index.query import quoted
     from mcpdesk.recorder.index.traffic_index import last_round
@@ -32,15 +32,15 @@ def open_holds(pane: TrafficPane, *, edits: bool = False) -> None:
         if opens_question:
             pane.app.main.action_open_question()
 
-    rule, chosen = pane.filter_field.entered_text, pane.chosen()
+    rule, number = pane.filter_field.entered_text, pane.chosen()
     index = pane.link.traffic
-    latest = None if chosen is None else last_round(index, index.exchange(chosen))
+    latest = None if number is None else last_round(index, index.exchange(number))
     selected = None if latest is None else (latest.connection, latest.id)
-    if not rule and chosen is not None and not pane.listing.following:
-        one = index.exchange(chosen)
-        is_identifier = one.name.replace("-", "_").isidentifier()
-        name = one.name if is_identifier else quoted(one.name)
-        rule = f"tool:{name}" if one.method == "tools/call" and one.name else ""
+    if not rule and number is not None and not pane.listing.following:
+        exchange = index.exchange(number)
+        is_identifier = exchange.name.replace("-", "_").isidentifier()
+        name = exchange.name if is_identifier else quoted(exchange.name)
+        rule = f"tool:{name}" if exchange.method == "tools/call" and exchange.name else ""
     drafts = _drafts.setdefault(pane, {})
     pane.app.push_screen(HoldDialog(pane.link, rule, drafts, selected, edits=edits), on_closed)
 
@@ -54,16 +54,20 @@ async def hold_next(pane: WorkbenchPane) -> None:
     item, link = pane.item, pane.link
     if item is None:
         return
-    before = hold_view(link).rule
+    previous_rule = hold_view(link).rule
     rule = f"server:{quoted(pane.server)} tool:{quoted(item.name)}"
     try:
         await asyncio.wrap_future(link.do(SetHold(rule, "requests", is_once=True)))
     except ValueError as error:
         pane.notify(one_line(f"not held: {error}"), severity="warning", markup=False)
         return
-    instead = f" This replaces the filter {one_line(before, 60)}." if before and before != rule else ""
+    replacement_note = (
+        f" This replaces the filter {one_line(previous_rule, 60)}."
+        if previous_rule and previous_rule != rule
+        else ""
+    )
     title = one_line(item.name, 40)
-    pane.notify(f"The next call of {title} is held; later ones pass.{instead}", markup=False)
+    pane.notify(f"The next call of {title} is held; later ones pass.{replacement_note}", markup=False)
 
 
 def open_faults(pane: TrafficPane) -> None:
@@ -82,16 +86,16 @@ async def mock(pane: TrafficPane) -> None:
     from mcpdesk.tui.render.safe_text import one_line
     from mcpdesk.tui.widgets.menu import Choice, is_confirmed
 
-    chosen = pane.chosen()
-    if chosen is None:
+    number = pane.chosen()
+    if number is None:
         return
-    index, one = pane.link.traffic, pane.link.traffic.exchange(chosen)
-    mocked_call, answer = CannedCall(one.server, one.method, one.name), ""
+    index, exchange = pane.link.traffic, pane.link.traffic.exchange(number)
+    mocked_call, answer = CannedCall(exchange.server, exchange.method, exchange.name), ""
     try:
         if mocked_call not in hold_view(pane.link).canned:
-            await pane.fetch(chosen)
-            answer = canned_answer(index, one)
-            question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
+            await pane.fetch(number)
+            answer = canned_answer(index, exchange)
+            question = f"Answer every {exchange.method} {one_line(exchange.name, 30)} with this answer?"
             help = "For every client and all arguments, until you choose mock again."
             if not await is_confirmed(pane.app, question, Choice("mock", True, help=help), "no"):
                 return
@@ -104,7 +108,7 @@ async def mock(pane: TrafficPane) -> None:
         if answer
         else "answered by the server again"
     )
-    pane.notify(one_line(f"{one.method} {one.name}: {outcome}"), markup=False)
+    pane.notify(one_line(f"{exchange.method} {exchange.name}: {outcome}"), markup=False)
 
 
 def _is_available(view: CoreView) -> bool:

@@ -1,7 +1,7 @@
 """Operations of an OpenAPI document (3.0 or 3.1, JSON or YAML), with local `$ref`s resolved.
 
-This module does not depend on Python code generation and server folders. The document is untrusted: its size,
-depth and references are limited. An unsupported operation is left out, with a reason.
+This module does not generate code or use server folders. The document is untrusted: its size, depth and
+references are limited. An unsupported operation is left out, with a reason.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class ApiParameter(Struct, frozen=True):
     description: str = ""
     is_required: bool = False
     style: str = ""
+    """Serialization style of OpenAPI, such as `form` or `deepObject`."""
     explode: bool = True
+    """True if each item of a list or object is sent separately."""
     is_json: bool = False
     """True if the value of the parameter is sent as JSON text."""
 
@@ -83,6 +85,7 @@ class Operation(Struct, frozen=True):
     method: str
     path: str
     tag: str = ""
+    """First tag, or "" if the operation has none."""
     summary: str = ""
     description: str = ""
     parameters: tuple[ApiParameter, ...] = ()
@@ -112,8 +115,8 @@ class ApiDocument(Struct, frozen=True):
 def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str] = ()) -> ApiDocument:
     """Read a document with the operations that have one of the tags or ids.
 
-    Without tags and ids, all operations that are not deprecated are read. Raises: DeskUserError for a file
-    that is not such a document, and for unknown tags and operations.
+    Without tags and ids, read all operations. A deprecated operation is read only if its id is in
+    `operations`. Raises: DeskUserError for a file that is not such a document, and for unknown tags and ids.
     """
     root = _content(file)
     reader = _Reader(root)
@@ -135,10 +138,11 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
         except UnsupportedOperation as reason:
             left_out.append(f"{id_} {reason}")
     left_out = [*reader.left_out, *left_out]
-    for what, names, known in (("tag", tags, known_tags), ("operation", operations, known_ids)):
-        if missing := [each for each in names if each not in known]:
+    for kind, names, existing in (("tag", tags, known_tags), ("operation", operations, known_ids)):
+        if missing := [each for each in names if each not in existing]:
             raise DeskUserError(
-                f"{file} has no {what} {missing[0]!r}.", f"It has: {_few([each for each in known if each])}."
+                f"{file} has no {kind} {missing[0]!r}.",
+                f"It has: {_first_names([each for each in existing if each])}.",
             )
     if not readable:
         raise DeskUserError(
@@ -167,10 +171,11 @@ def tag_counts(document: ApiDocument) -> str:
     counts = dict[str, int]()
     for each in document.operations:
         counts[each.tag] = counts.get(each.tag, 0) + 1
-    return _few([f"{tag or '(none)'} {count}" for tag, count in counts.items()])
+    return _first_names([f"{tag or '(none)'} {count}" for tag, count in counts.items()])
 
 
-def _few(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
+    """Join the first `MAX_LISTED_NAMES` names. Append the number of the others."""
     more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
     return ", ".join(names[:MAX_LISTED_NAMES]) + more
 
@@ -199,12 +204,12 @@ def _content(file: Path) -> Mapping[str, Any]:
         raise DeskUserError(f"{file}: invalid JSON: {str(error).partition(chr(10))[0]}.") from None
     version = content.get("openapi") if isinstance(content, Mapping) else None
     if not isinstance(content, Mapping) or not OPEN_DOCUMENT.fullmatch(str(version)):
-        format_fault = "it is Swagger 2.0" if isinstance(content, Mapping) and "swagger" in content else ""
+        problem = "it is Swagger 2.0" if isinstance(content, Mapping) and "swagger" in content else ""
         if not text.strip():
-            format_fault = "it is empty"
+            problem = "it is empty"
         elif text.lstrip()[:1] == "<":
-            format_fault = "it is a web page or XML; use the address of the JSON or YAML document"
-        message = format_fault or (f"openapi is {version!r}" if version else "it has no member openapi")
+            problem = "it is a web page or XML; use the address of the JSON or YAML document"
+        message = problem or (f"openapi is {version!r}" if version else "it has no member openapi")
         hint = (
             "Use a document of OpenAPI 3.0 or 3.1; converters for Swagger 2.0 exist, such as swagger2openapi."
         )
@@ -226,10 +231,11 @@ class _Reader:
             reference = value.get("$ref") if isinstance(value, Mapping) else None
             if reference is None:
                 return value
-            value = self._at(str(reference))
+            value = self._target(str(reference))
         raise UnsupportedOperation(f"refers in a circle: {reference}")
 
-    def _at(self, reference: str) -> Any:
+    def _target(self, reference: str) -> Any:
+        """Return the value at a JSON pointer in this document. Raises: UnsupportedOperation."""
         if not reference.startswith("#/"):
             raise UnsupportedOperation(f"refers to another file: {_text(reference)[:80]}")
         value: Any = self._root
@@ -304,14 +310,16 @@ class _Reader:
         if raw is None:
             return None
         body = _mapping(self.resolve(raw))
-        offered = {str(name): _mapping(each) for name, each in _mapping(body.get("content")).items()}
-        kinds = [(kind, name) for kind, fits in _BODY_KINDS.items() for name in offered if fits(name)]
+        contents = {str(name): _mapping(each) for name, each in _mapping(body.get("content")).items()}
+        kinds = [(kind, name) for kind, fits in _BODY_KINDS.items() for name in contents if fits(name)]
         if not kinds:
-            if offered:
-                raise UnsupportedOperation(f"takes {_few(list(map(_text, offered)))}")
+            if contents:
+                raise UnsupportedOperation(
+                    f"takes a body of {_first_names(list(map(_text, contents)))}, which is not supported"
+                )
             return None
         kind, content_type = kinds[0]
-        schema = _mapping(offered[content_type].get("schema"))
+        schema = _mapping(contents[content_type].get("schema"))
         is_required = body.get("required") is True
         sent_type = "application/json" if content_type == "*/*" else content_type
         return ApiBody(kind, sent_type, schema, _text(body.get("description")), is_required)
@@ -320,9 +328,9 @@ class _Reader:
         """Return the keys of the document that this program supports, by name."""
         schemes = _mapping(_mapping(self._root.get("components")).get("securitySchemes"))
         api_keys = dict[str, ApiKey]()
-        for name, raw in schemes.items():
+        for name, definition in schemes.items():
             try:
-                scheme = _mapping(self.resolve(raw))
+                scheme = _mapping(self.resolve(definition))
             except UnsupportedOperation:
                 continue
             kind, http_scheme = str(scheme.get("type")), str(scheme.get("scheme", "")).lower()
@@ -335,18 +343,20 @@ class _Reader:
         return api_keys
 
     def _needed_keys(self, raw: Any) -> tuple[str, ...]:
-        """Return the first alternative whose keys are all supported, or an empty tuple if no key is required
-        or keys are optional.
+        """Return the names of the keys that an operation requires. `raw` is its `security` member.
+
+        If `raw` has alternatives, use the first one whose keys are all supported. Empty if no key is
+        required. Raises: UnsupportedOperation.
         """
         alternatives = [list(_mapping(each)) for each in _list(raw)]
         if not alternatives or [] in alternatives:
             return ()
-        known = self.keys()
+        supported = self.keys()
         for names in alternatives:
-            if all(name in known for name in names):
+            if all(name in supported for name in names):
                 return tuple(map(str, names))
         raise UnsupportedOperation(
-            f"asks for {_few(list(map(_text, alternatives[0])))}, which is not a known kind"
+            f"requires {_first_names(list(map(_text, alternatives[0])))}, which is not supported"
         )
 
 

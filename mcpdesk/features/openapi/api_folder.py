@@ -1,7 +1,7 @@
 """Generates the files of a server folder whose tools call the service in an OpenAPI document.
 
-A person keeps and changes these files. Content of the document appears in them only as a text, a name made of
-letters, or a number.
+A person may change these files. The document is untrusted: its content appears in the files only as string
+literals, numbers, and names made of letters and digits.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ MAX_QUALIFIED_NAME_LENGTH = 57
 MAX_FIELDS = 20
 """Maximum number of body members that become separate parameters."""
 MAX_TITLE_LENGTH = 60
+"""Maximum length in characters of a summary that becomes the title of a tool."""
 RESERVED = frozenset({*dir(builtins), "call", "context", "ctx", "dumps", "models", "service", "tool"})
 """Names that a module of tools imports or uses. A function with such a name would replace the original."""
 
@@ -54,7 +55,9 @@ class ApiFolder(Struct, frozen=True):
     files: Mapping[str, str]
     """Texts by path in the folder, `mcp.json` first."""
     tools: tuple[str, ...]
+    """Names of the tools."""
     left_out: tuple[str, ...]
+    """One sentence about each operation without a tool."""
     variables: tuple[str, ...]
     """Environment variables that some tools require."""
 
@@ -65,6 +68,7 @@ class ToolParameter(Struct, frozen=True):
     name: str
     """Name in Python."""
     wire_name: str
+    """Name in the request."""
     location: str
     """Location: `path`, `query`, `header`, `cookie`, `field` (of the body) or `body`."""
     hint: Hint
@@ -89,7 +93,7 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
         function = _function_name(operation, used_names, max(8, MAX_QUALIFIED_NAME_LENGTH - len(name)))
         try:
             text, imports, case = _function(
-                function, operation, types, [*needs_url, *_of(variables, operation)]
+                function, operation, types, [*needs_url, *_variables_of(variables, operation)]
             )
         except UnsupportedOperation as reason:
             left_out.append(f"{operation.id} {reason}")
@@ -100,11 +104,11 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
         module.functions.append(text)
         module.imports |= imports
         module.cases += case
-    used = {key for each in document.operations for key in each.keys}
+    used_keys = {key for each in document.operations for key in each.keys}
     files = {
         "mcp.json": _manifest(document, name),
         f"{SERVICE}.py": service_module(
-            document, f"{prefix}_URL", {key: variables[key] for key in variables if key in used}
+            document, f"{prefix}_URL", {key: variables[key] for key in variables if key in used_keys}
         ),
         "context.py": CONTEXT,
         **({f"{MODELS}.py": text} if (text := types.module()) else {}),
@@ -112,7 +116,7 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
         "resources/about.md": _about(document, left_out),
         "cases/offline.yaml": _cases(document, [case for each in modules.values() for case in each.cases]),
     }
-    variable_names = [*needs_url, *(variables[key] for key in variables if key in used)]
+    variable_names = [*needs_url, *(variables[key] for key in variables if key in used_keys)]
     return ApiFolder(files, tuple(tools), tuple(left_out), tuple(dict.fromkeys(variable_names)))
 
 
@@ -130,16 +134,17 @@ class _ToolModule:
         return "\n\n".join([f"{head}\n\n{import_lines(self.imports)}\n", *self.functions])
 
 
-def _of(variables: Mapping[str, str], operation: Operation) -> list[str]:
+def _variables_of(variables: Mapping[str, str], operation: Operation) -> list[str]:
+    """Return the environment variables of the keys that an operation requires."""
     return [variables[key] for key in operation.keys]
 
 
 def _variable(prefix: str, key: str, document: ApiDocument) -> str:
     """Return the environment variable for a key."""
-    end = {"bearer": "TOKEN", "basic": "USER_AND_PASSWORD"}.get(document.keys[key].location, "KEY")
-    same = [each for each in document.keys.values() if each.location == document.keys[key].location]
-    middle = "_".join(words(key)).upper() if len(same) > 1 else ""
-    return "_".join(part for part in (prefix, middle, end) if part)
+    suffix = {"bearer": "TOKEN", "basic": "USER_AND_PASSWORD"}.get(document.keys[key].location, "KEY")
+    same_kind = [each for each in document.keys.values() if each.location == document.keys[key].location]
+    middle = "_".join(words(key)).upper() if len(same_kind) > 1 else ""
+    return "_".join(part for part in (prefix, middle, suffix) if part)
 
 
 def _readable_id(operation: Operation) -> str:
@@ -147,9 +152,9 @@ def _readable_id(operation: Operation) -> str:
 
     If an id ends with path and method, as ids of FastAPI do, this end is removed.
     """
-    end = re.sub(r"\W", "_", operation.path) + f"_{operation.method.lower()}"
-    if operation.id.endswith(end) and operation.id != end:
-        return operation.id.removesuffix(end)
+    suffix = re.sub(r"\W", "_", operation.path) + f"_{operation.method.lower()}"
+    if operation.id.endswith(suffix) and operation.id != suffix:
+        return operation.id.removesuffix(suffix)
     if operation.id != f"{operation.method.lower()} {operation.path}":
         return operation.id
     verb = {"get": "get", "post": "create", "put": "replace", "patch": "change"}.get(operation.method.lower())
@@ -157,18 +162,18 @@ def _readable_id(operation: Operation) -> str:
     return f"{verb or operation.method.lower()} {path}"
 
 
-def _function_name(operation: Operation, used_names: set[str], longest: int) -> str:
+def _function_name(operation: Operation, used_names: set[str], max_length: int) -> str:
     """Return an unused function name. `list` becomes `list_`, but the tool is still called `list`."""
     name = snake(_readable_id(operation), "call")
     if name in RESERVED and f"{name}_" not in used_names:
         return f"{name}_"
-    return unique(name, used_names, longest)
+    return unique(name, used_names, max_length)
 
 
 def _stem(tag: str) -> str:
-    """Return the file name for a tag.
+    """Return the name of the module for a tag, without `.py`.
 
-    It differs from the names of other modules in the folder and in Python.
+    The name differs from those of other modules in the folder and in the standard library.
     """
     stem = snake(tag, "operations")[:40].strip("_")
     used_names = {SERVICE, MODELS, "context", "aiohttp", "mcpdesk"}
@@ -189,23 +194,25 @@ def _function(
         imports.add("json.dumps")
     signature = ["ctx: Context"]
     signature += [f"{each.name}: {each.hint.bounded}" for each in required]
-    signature += [f"{each.name}: {_optional(each)} = {each.default or 'None'}" for each in optional]
+    signature += [f"{each.name}: {_optional_hint(each)} = {each.default or 'None'}" for each in optional]
     descriptions = {each.name: each.description for each in (*required, *optional)}
     description = operation.description or operation.summary or f"Call {operation.method} {operation.path}"
-    decorator = _fitted("@tool", _decoration(operation, variables))
-    head = _fitted(f"async def {function}", signature, " -> Any:")
-    call = _fitted("    return await call", _call(operation, parameters))
+    decorator = _bracketed("@tool", _decorator_arguments(operation, variables))
+    head = _bracketed(f"async def {function}", signature, " -> Any:")
+    call = _bracketed("    return await call", _call_arguments(operation, parameters))
     text = f"{decorator}\n{head}\n{docstring(description, descriptions, 'Args')}\n{call}\n"
     return text, imports, [] if variables else _case(function, required)
 
 
-def _optional(parameter: ToolParameter) -> str:
-    full = parameter.hint.bounded
-    is_bare = parameter.default or parameter.hint.is_nullable or parameter.hint.kind == "any"
-    return full if is_bare else f"{full} | None"
+def _optional_hint(parameter: ToolParameter) -> str:
+    """Return the type hint of an optional parameter, which accepts None unless it has a default."""
+    hint_text = parameter.hint.bounded
+    is_complete = parameter.default or parameter.hint.is_nullable or parameter.hint.kind == "any"
+    return hint_text if is_complete else f"{hint_text} | None"
 
 
-def _decoration(operation: Operation, variables: Sequence[str]) -> list[str]:
+def _decorator_arguments(operation: Operation, variables: Sequence[str]) -> list[str]:
+    """Return the arguments of the decorator `@tool`."""
     keywords = list[str]()
     title = one_line(operation.summary).rstrip(".")
     if title and len(title) <= MAX_TITLE_LENGTH and operation.description:
@@ -231,7 +238,7 @@ def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParamet
         name = snake(each.name, "value")
         name = unique(f"{name}_in_{each.location}", used_names) if name in used_names else name
         used_names.add(name)
-        yield _of_request(each, name, types)
+        yield _request_parameter(each, name, types)
     body = operation.body
     if body is None:
         return
@@ -245,11 +252,12 @@ def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParamet
     yield ToolParameter(name, "", "body", hint, body.is_required, description)
 
 
-def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolParameter:
+def _request_parameter(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolParameter:
+    """Return the tool parameter `name` for a parameter of the operation. Raises: UnsupportedOperation."""
     hint = types.hint(parameter.schema, parameter.name)
     value = ""
     if parameter.is_json:
-        value = _if_given(name, f"dumps({name})", parameter.is_required)
+        value = _unless_none(name, f"dumps({name})", parameter.is_required)
     elif parameter.style == "deepObject" and hint.kind in ("object", "any"):
         key = quoted(parameter.name)[1:-1].replace("{", "{{").replace("}", "}}")
         expression = f'{{f"{key}[{{key}}]": value for key, value in {name}.items()}}'
@@ -257,14 +265,16 @@ def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolPa
     elif hint.kind == "object" and parameter.location == "query" and parameter.explode:
         value = f"**{name}" if parameter.is_required else f"**({name} or {{}})"
     elif parameter.style in ("label", "matrix"):
-        value = _prefixed(parameter, name, hint)
+        value = _path_expression(parameter, name, hint)
     elif hint.kind == "object":
-        link = "=" if parameter.explode else ","
-        members = f'",".join(f"{{key}}{link}{{value}}" for key, value in {name}.items())'
-        value = _if_given(name, members, parameter.is_required)
+        separator_text = "=" if parameter.explode else ","
+        members = f'",".join(f"{{key}}{separator_text}{{value}}" for key, value in {name}.items())'
+        value = _unless_none(name, members, parameter.is_required)
     elif hint.kind == "list" and not (parameter.location == "query" and parameter.explode):
-        between = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(parameter.style, ",")
-        value = _if_given(name, f'"{between}".join(f"{{each}}" for each in {name})', parameter.is_required)
+        separator = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(parameter.style, ",")
+        value = _unless_none(
+            name, f'"{separator}".join(f"{{each}}" for each in {name})', parameter.is_required
+        )
     description = parameter.description or _DEFAULT_DESCRIPTIONS[parameter.location].format(
         one_line(parameter.name)
     )
@@ -274,9 +284,10 @@ def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolPa
     )
 
 
-def _prefixed(parameter: ApiParameter, name: str, hint: Hint) -> str:
-    """Return the expression for a part of the path of style `label` or `matrix`. Raises:
-    UnsupportedOperation.
+def _path_expression(parameter: ApiParameter, name: str, hint: Hint) -> str:
+    """Return the expression for a path parameter of style `label` or `matrix`.
+
+    Raises: UnsupportedOperation.
     """
     if hint.kind == "object":
         raise UnsupportedOperation(f"has an object of style {parameter.style} in its path")
@@ -299,7 +310,8 @@ _DEFAULT_DESCRIPTIONS = {
 """Descriptions of parameters that the document does not describe."""
 
 
-def _if_given(name: str, value: str, is_required: bool) -> str:
+def _unless_none(name: str, value: str, is_required: bool) -> str:
+    """Return the expression `value`, or one that is None if the optional parameter `name` is None."""
     return value if is_required else f"None if {name} is None else {value}"
 
 
@@ -308,17 +320,19 @@ def _fields(
 ) -> Iterator[ToolParameter]:
     """Yield the members of a body as separate parameters.
 
-    No member is yielded if some members are unknown, if there are too many, or if null differs from an
-    omitted value.
+    Yield nothing if the body may have other members, has too many members, or has a member for which null
+    and an omitted value have different meanings.
     """
     members = types.members(body.schema) if body.kind in ("json", "form") else None
     if members is None or not members.properties or members.additional not in (None, False):
         return
     hints = {key: types.hint(each, key) for key, each in members.properties.items()}
-    means_null = members.required if operation.method == "POST" else hints.keys()
+    # A tool omits a parameter that is None. This would be wrong for a required member, and for each member
+    # of an update, where null may delete a value.
+    null_matters = members.required if operation.method == "POST" else hints.keys()
     if len(hints) > MAX_FIELDS or any(hint.kind == "any" for hint in hints.values()):
         return
-    if any(hints[key].is_nullable for key in means_null):
+    if any(hints[key].is_nullable for key in null_matters):
         return
     for key, hint in hints.items():
         name = unique(snake(key, "value"), used_names)
@@ -337,13 +351,13 @@ def _fields(
 def _default(schema: Mapping[str, object], hint: Hint, types: TypeWriter) -> str:
     """Return the default of a simple parameter as a literal, if it is within the bounds."""
     value = types.resolved(schema).get("default")
-    is_fit = {
+    has_type = {
         "str": isinstance(value, str),
         "int": isinstance(value, int) and not isinstance(value, bool),
         "float": isinstance(value, int | float) and not isinstance(value, bool),
         "bool": isinstance(value, bool),
     }.get(hint.kind, False)
-    if not is_fit or (hint.text.startswith("Literal[") and literal(value) not in hint.text):
+    if not has_type or (hint.text.startswith("Literal[") and literal(value) not in hint.text):
         return ""
     return literal(value) if not hint.bounds or _is_within(value, schema, types) else ""
 
@@ -372,7 +386,7 @@ def literal(value: object) -> str:
 _BODY_KEYWORDS = {"json": "body", "form": "form", "text": "text"}
 
 
-def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str]:
+def _call_arguments(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str]:
     """Return the arguments of `call`."""
     call_arguments = ["ctx", quoted(operation.method), quoted(operation.path)]
     for location, keyword in (
@@ -390,7 +404,7 @@ def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str
             if each.location == location
         ]
         if items:
-            call_arguments.append(_fitted(f"{keyword}=", items, "", "{}", 8))
+            call_arguments.append(_bracketed(f"{keyword}=", items, "", "{}", 8))
     body = operation.body
     for each in parameters:
         if each.location == "body" and body is not None:
@@ -402,8 +416,11 @@ def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str
     return call_arguments
 
 
-def _fitted(head: str, items: Sequence[str], end: str = "", brackets: str = "()", indent: int = -1) -> str:
-    """Return the items in brackets: on one line if they fit, otherwise one item per line."""
+def _bracketed(head: str, items: Sequence[str], end: str = "", brackets: str = "()", indent: int = -1) -> str:
+    """Return `head`, the items in brackets, and `end`: on one line if they fit, otherwise one item per line.
+
+    `indent` is the indentation of the last line, or -1 for the indentation of `head`.
+    """
     line = f"{head}{brackets[0]}{', '.join(items)}{brackets[1]}{end}"
     if "\n" not in line and len(line) + max(indent, 0) <= WIDTH:
         return line
@@ -448,6 +465,7 @@ def _about(document: ApiDocument, left_out: Sequence[str]) -> str:
 
 
 def _case(function: str, required: Sequence[ToolParameter]) -> list[str]:
+    """Return a test case that calls the tool without its first required parameter, if it has one."""
     if not required:
         return []
     tool = dashed(function)

@@ -1,7 +1,8 @@
 """Python type hints for the schemas of an OpenAPI document, with a `TypedDict` for each object with members.
 
-A hint is as exact as Python allows. Where Python cannot express a schema (alternatives of several objects,
-additional members of any name), the hint accepts more, and the service rejects invalid values.
+A hint is as exact as Python allows. Python cannot express some schemas, such as alternatives of several
+objects, or additional members of any name. The hint then accepts more values, and the service rejects those
+that are invalid.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ MAX_DEPTH = 12
 """Maximum depth of nested objects. Deeper objects are `Any`."""
 MAX_MODELS = 300
 MAX_STEPS = 50_000
-"""Maximum number of schemas visited per document. Nested alternatives would multiply this number."""
+"""Maximum number of schemas visited per document. Nested alternatives can make this number very large."""
 MAX_VALUES = 100
 """Maximum number of values in an enumeration. An enumeration with more values becomes `str`."""
 MAX_DESCRIPTION_LENGTH = 1000
 """Maximum number of characters of a description. OpenAI's API allows 1,024."""
 MODELS = "models"
-"""Module of the folder with the types."""
+"""Name of the generated module with the types."""
 _RESERVED_NAMES = {"Any", "Annotated", "Literal", "NotRequired", "TypedDict", "Meta", "Context"}
 _MAX_INTEGER = 2**63
 
@@ -40,7 +41,7 @@ class Hint(Struct, frozen=True):
 
     text: str
     kind: str
-    """Kind of the value: `str`, `int`, `float`, `bool`, `list`, `object` or `any`."""
+    """Kind of the value: `str`, `int`, `float`, `bool`, `list`, `object`, `union` or `any`."""
     uses: frozenset[str] = frozenset()
     """Required imports, such as `typing.Any` or `models.Pet`."""
     is_nullable: bool = False
@@ -79,6 +80,7 @@ class ObjectMembers(Struct, frozen=True):
     properties: Mapping[str, Any] = {}
     required: frozenset[str] = frozenset()
     additional: Any = None
+    """Value of `additionalProperties`, or None."""
     description: str = ""
 
 
@@ -88,12 +90,14 @@ class TypeWriter:
     def __init__(self, resolve: Callable[[Any], Any]) -> None:
         self._resolve = resolve
         self._class_names = dict[str, str]()
-        """Class names by reference. It also contains other names in use."""
-        self._open = set[str]()
-        """Classes that are being written."""
+        """Class names by reference, or by `inline NAME` for a schema without a reference."""
+        self._unfinished = set[str]()
+        """Names of classes that are being written."""
         self._classes = dict[str, str]()
+        """Texts of the complete classes, by name."""
         self._imports = set[str]()
         self._steps = 0
+        """Number of schemas visited."""
 
     def module(self) -> str:
         """Return the text of the module with all classes, or "" if no classes are needed."""
@@ -104,17 +108,17 @@ class TypeWriter:
         return f"{head}\n\n{body}" if body.startswith("#") else f"{head}\n\n\n{body}"
 
     def hint(self, schema: Any, name: str, depth: int = 0) -> Hint:
-        """Return the hint for a schema.
+        """Return the hint for a schema. If the hint needs a class, the class is named after `name`.
 
-        `name` is the name of a class that the hint may need. Raises: UnsupportedOperation.
+        Raises: UnsupportedOperation.
         """
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         schema = self._resolve(schema)
-        if not isinstance(schema, Mapping) or depth > MAX_DEPTH or self._is_enough():
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH or self._exceeds_limit():
             return ANY
         if reference is not None:
             name = str(reference).rpartition("/")[2]
-        return self._of(schema, name, str(reference or ""), depth)
+        return self._resolved_hint(schema, name, str(reference or ""), depth)
 
     def members(self, schema: Any, depth: int = 0) -> ObjectMembers | None:
         """Return the members of an object, or None if it is not an object or its members are unknown.
@@ -122,27 +126,27 @@ class TypeWriter:
         Raises: UnsupportedOperation.
         """
         schema = self._resolve(schema)
-        if not isinstance(schema, Mapping) or depth > MAX_REFERENCE_CHAIN or self._is_enough():
+        if not isinstance(schema, Mapping) or depth > MAX_REFERENCE_CHAIN or self._exceeds_limit():
             return None
         properties, required = dict[str, Any](), set[str]()
         additional = schema.get("additionalProperties")
-        for each in _listed(schema, "allOf"):
+        for each in _list_at(schema, "allOf"):
             if (part := self.members(each, depth + 1)) is not None:
                 properties |= part.properties
                 required |= part.required
                 additional = part.additional if additional is None else additional
         if isinstance(own := schema.get("properties"), Mapping):
             properties |= {str(key): each for key, each in own.items()}
-        required |= {str(each) for each in _listed(schema, "required")}
+        required |= {str(each) for each in _list_at(schema, "required")}
         properties = {key: each for key, each in properties.items() if not self._is_read_only(each)}
         is_object = "object" in _types(schema) or properties or additional is not None
         if not is_object:
             return None
-        described = str(schema.get("description") or "")
-        return ObjectMembers(properties, frozenset(required & properties.keys()), additional, described)
+        description = str(schema.get("description") or "")
+        return ObjectMembers(properties, frozenset(required & properties.keys()), additional, description)
 
-    def _is_enough(self) -> bool:
-        """Return True once the limit of visited schemas is reached. Further schemas become `Any`."""
+    def _exceeds_limit(self) -> bool:
+        """Count one visited schema. Return True if the limit is exceeded; the schema then becomes `Any`."""
         self._steps += 1
         return self._steps > MAX_STEPS
 
@@ -151,28 +155,29 @@ class TypeWriter:
 
         Empty if the result is not an object. Raises: UnsupportedOperation.
         """
-        schema_found = self._resolve(schema)
-        return schema_found if isinstance(schema_found, Mapping) else {}
+        target = self._resolve(schema)
+        return target if isinstance(target, Mapping) else {}
 
     def _is_read_only(self, schema: Any) -> bool:
         return self.resolved(schema).get("readOnly") is True
 
-    def _of(self, schema: Mapping[str, Any], name: str, reference: str, depth: int) -> Hint:
+    def _resolved_hint(self, schema: Mapping[str, Any], name: str, reference: str, depth: int) -> Hint:
+        """Return the hint for a resolved schema. `reference` is its `$ref`, or ""."""
         types = _types(schema)
         is_nullable = schema.get("nullable") is True or "null" in types
-        values = _listed(schema, "enum") or ([schema["const"]] if "const" in schema else [])
+        values = _list_at(schema, "enum") or ([schema["const"]] if "const" in schema else [])
         if values:
             hint = _literal(values, types)
-            return _nullable(hint, is_nullable or None in values)
+            return _with_nullable(hint, is_nullable or None in values)
         members = self.members(schema)
-        options = _listed(schema, "oneOf") or _listed(schema, "anyOf")
+        options = _list_at(schema, "oneOf") or _list_at(schema, "anyOf")
         if members is not None and (members.properties or not options):
             hint = self._object(members, name, reference, depth)
         elif options:
             hint = self._union([self.hint(each, name, depth + 1) for each in options if not _is_null(each)])
             is_nullable = is_nullable or any(map(_is_null, options))
-        elif len(alone := _listed(schema, "allOf")) == 1:
-            hint = self.hint(alone[0], name, depth + 1)
+        elif len(parts := _list_at(schema, "allOf")) == 1:
+            hint = self.hint(parts[0], name, depth + 1)
         elif "array" in types:
             inner = self.hint(schema.get("items", {}), name, depth + 1)
             bounds = _bounds(schema, "list")
@@ -180,7 +185,7 @@ class TypeWriter:
         else:
             kinds = [_SCALARS[each] for each in types if each in _SCALARS]
             hint = self._union([Hint(kind, kind, bounds=_bounds(schema, kind)) for kind in kinds])
-        return _nullable(hint, is_nullable or hint.is_nullable)
+        return _with_nullable(hint, is_nullable or hint.is_nullable)
 
     def _object(self, members: ObjectMembers, name: str, reference: str, depth: int) -> Hint:
         if not members.properties:
@@ -192,14 +197,14 @@ class TypeWriter:
             return ANY_OBJECT
         class_name = self._class_name(name, reference)
         uses = frozenset({f"{MODELS}.{class_name}"})
-        if class_name in self._open:
+        if class_name in self._unfinished:
             return Hint(f'"{class_name}"', "object", uses)
         if class_name not in self._classes:
-            self._open.add(class_name)
+            self._unfinished.add(class_name)
             try:
                 text = self._class(class_name, members, depth)
             finally:
-                self._open.discard(class_name)
+                self._unfinished.discard(class_name)
             self._classes[class_name] = text
         return Hint(class_name, "object", uses)
 
@@ -246,17 +251,14 @@ class TypeWriter:
     def _class_name(self, name: str, reference: str) -> str:
         key = reference or f"inline {name}"
         if key not in self._class_names:
-            wanted = "".join(part[:1].upper() + part[1:] for part in words(name)) or "Value"
-            wanted = f"Value{wanted}" if wanted[0].isdigit() else wanted
+            class_name = "".join(part[:1].upper() + part[1:] for part in words(name)) or "Value"
+            class_name = f"Value{class_name}" if class_name[0].isdigit() else class_name
             used_names = _RESERVED_NAMES | set(self._class_names.values())
-            self._class_names[key] = unique(wanted, used_names | set(keyword.kwlist))
+            self._class_names[key] = unique(class_name, used_names | set(keyword.kwlist))
         return self._class_names[key]
 
     def _union(self, hints: Sequence[Hint]) -> Hint:
-        """Return a union of hints.
-
-        It is less exact where the check of arguments cannot distinguish the alternatives.
-        """
+        """Return a union of hints, or a less exact hint if a value cannot be assigned to one alternative."""
         distinct = list(dict.fromkeys(hints))
         kinds = [hint.kind for hint in distinct]
         if "int" in kinds and "float" in kinds:
@@ -270,28 +272,28 @@ class TypeWriter:
         if not distinct or "any" in kinds or is_forward or len(set(kinds)) < len(kinds):
             return ANY
         uses = frozenset().union(*(hint.imports for hint in distinct))
-        text = " | ".join(_replaced(hint).bounded for hint in distinct)
+        text = " | ".join(_without_null(hint).bounded for hint in distinct)
         return Hint(text, "union", uses, any(hint.is_nullable for hint in distinct))
 
 
-def _replaced(hint: Hint) -> Hint:
+def _without_null(hint: Hint) -> Hint:
     return Hint(hint.text, hint.kind, hint.uses, bounds=hint.bounds)
 
 
-def _nullable(hint: Hint, is_nullable: bool) -> Hint:
+def _with_nullable(hint: Hint, is_nullable: bool) -> Hint:
     return Hint(hint.text, hint.kind, hint.uses, is_nullable, hint.bounds)
 
 
 def _literal(values: Sequence[Any], types: Sequence[str]) -> Hint:
     """Return a `Literal` of texts or whole numbers. For other values, return a less exact hint."""
-    fit = [each for each in dict.fromkeys(map(_hashable, values)) if each is not None]
-    kinds = {type(each) for each in fit}
-    if not fit or len(fit) > MAX_VALUES or kinds not in ({str}, {int}):
+    scalars = [each for each in dict.fromkeys(map(_hashable, values)) if each is not None]
+    kinds = {type(each) for each in scalars}
+    if not scalars or len(scalars) > MAX_VALUES or kinds not in ({str}, {int}):
         kind = next((_SCALARS[each] for each in types if each in _SCALARS), "")
         return Hint(kind, kind) if kind else ANY
-    shown = ", ".join(quoted(each) if isinstance(each, str) else repr(each) for each in fit)
+    literals = ", ".join(quoted(each) if isinstance(each, str) else repr(each) for each in scalars)
     kind = "str" if kinds == {str} else "int"
-    return Hint(f"Literal[{shown}]", kind, frozenset({"typing.Literal"}))
+    return Hint(f"Literal[{literals}]", kind, frozenset({"typing.Literal"}))
 
 
 def _hashable(value: Any) -> Any:
@@ -305,22 +307,22 @@ def _bounds(schema: Mapping[str, Any], kind: str) -> tuple[str, ...]:
 
 def _bound_values(schema: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
     if kind in ("int", "float"):
-        for inclusive, exclusive, least, above in (
+        for inclusive, exclusive, inclusive_word, exclusive_word in (
             ("minimum", "exclusiveMinimum", "ge", "gt"),
             ("maximum", "exclusiveMaximum", "le", "lt"),
         ):
-            bound, beyond = _number(schema.get(inclusive), kind), schema.get(exclusive)
-            if bound is not None:
-                yield (above if beyond is True else least), repr(bound)
-            elif (strict := _number(beyond, kind)) is not None:
-                yield above, repr(strict)
+            bound, exclusive_value = _number(schema.get(inclusive), kind), schema.get(exclusive)
+            if bound is not None:  # in OpenAPI 3.0, the exclusive keyword is a flag
+                yield (exclusive_word if exclusive_value is True else inclusive_word), repr(bound)
+            elif (exclusive_bound := _number(exclusive_value, kind)) is not None:
+                yield exclusive_word, repr(exclusive_bound)
     elif kind in ("str", "list"):
         word = "Length" if kind == "str" else "Items"
-        shortest, longest = (_number(schema.get(f"{end}{word}"), "int") for end in ("min", "max"))
-        if shortest is not None and shortest > 0:
-            yield "min_length", repr(shortest)
-        if longest is not None and longest >= 0:
-            yield "max_length", repr(longest)
+        min_length, max_length = (_number(schema.get(f"{end}{word}"), "int") for end in ("min", "max"))
+        if min_length is not None and min_length > 0:
+            yield "min_length", repr(min_length)
+        if max_length is not None and max_length >= 0:
+            yield "max_length", repr(max_length)
     pattern = schema.get("pattern")
     if kind == "str" and isinstance(pattern, str) and _compiles(pattern):
         yield "pattern", quoted(pattern)
@@ -353,7 +355,7 @@ def _is_null(schema: Any) -> bool:
     return isinstance(schema, Mapping) and _types(schema) == ["null"]
 
 
-def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
+def _list_at(schema: Mapping[str, Any], key: str) -> list[Any]:
     value = schema.get(key)
     return value if isinstance(value, list) else []
 
@@ -380,23 +382,23 @@ def words(name: str) -> list[str]:
     return re.findall(r"[A-Za-z0-9]+", spaced)
 
 
-def snake(name: str, otherwise: str) -> str:
-    """Return a name in the style of Python variables, or `otherwise` if no characters remain."""
-    identifier = "_".join(words(name)).lower() or otherwise
-    identifier = f"{otherwise}_{identifier}" if identifier[0].isdigit() else identifier
+def snake(name: str, fallback: str) -> str:
+    """Return a name in the style of Python variables, or `fallback` if no characters remain."""
+    identifier = "_".join(words(name)).lower() or fallback
+    identifier = f"{fallback}_{identifier}" if identifier[0].isdigit() else identifier
     return (
         f"{identifier}_" if keyword.iskeyword(identifier) or keyword.issoftkeyword(identifier) else identifier
     )
 
 
-def unique(name: str, used_names: set[str], longest: int = 80) -> str:
-    """Return the name, with a number appended if the name is already in use."""
-    wanted, count = name if len(name) <= longest else name[:longest].rstrip("_"), 1
-    while wanted in used_names:
+def unique(name: str, used_names: set[str], max_length: int = 80) -> str:
+    """Return the name, cut to `max_length`, with a number appended if the name is already in use."""
+    candidate, count = name if len(name) <= max_length else name[:max_length].rstrip("_"), 1
+    while candidate in used_names:
         count += 1
-        end = f"_{count}"
-        wanted = name[: longest - len(end)].rstrip("_") + end
-    return wanted
+        suffix = f"_{count}"
+        candidate = name[: max_length - len(suffix)].rstrip("_") + suffix
+    return candidate
 
 
 def quoted(text: str) -> str:
@@ -409,8 +411,11 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def docstring(text: str, described: Mapping[str, str], section: str, indent: str = "    ") -> str:
-    """Return a docstring with a text and a section about members. The text is escaped."""
+def docstring(text: str, descriptions: Mapping[str, str], section: str, indent: str = "    ") -> str:
+    """Return a docstring with a text, and with a section that describes parameters or members.
+
+    The texts are escaped.
+    """
     safe = clean(text).replace("\\", "\\\\").replace('"""', "'''").strip()
     if len(safe) > MAX_DESCRIPTION_LENGTH:
         safe = safe[:MAX_DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip("\\") + " ..."
@@ -434,7 +439,7 @@ def docstring(text: str, described: Mapping[str, str], section: str, indent: str
             subsequent_indent="        ",
             break_long_words=False,
         )
-        for name, description in described.items()
+        for name, description in descriptions.items()
         if one_line(description)
     ]
     if lines:

@@ -34,10 +34,14 @@ def make_folder(folder: Path, name: str, parts: str, options: Mapping[str, Any])
         raise DeskUserError(
             "--with selects example files; it cannot be used with --from-openapi.", "Omit it."
         )
-    return _make(folder, name, file, _words(options["tags"]), _words(options["operations"]))
+    return _make_from_document(
+        folder, name, file, _comma_separated(options["tags"]), _comma_separated(options["operations"])
+    )
 
 
-def _make(new_folder: Path, name: str, file: Path, tags: list[str], operations: list[str]) -> int:
+def _make_from_document(
+    new_folder: Path, name: str, file: Path, tags: list[str], operations: list[str]
+) -> int:
     from mcpdesk.features.openapi.api_document import read_document, tag_counts
     from mcpdesk.features.openapi.api_folder import make_api_folder
 
@@ -49,26 +53,26 @@ def _make(new_folder: Path, name: str, file: Path, tags: list[str], operations: 
         )
     folder = make_api_folder(document, new_folder.name)
     write_folder(new_folder, {path: text.encode() for path, text in folder.files.items()})
-    shown = shlex.quote(as_argument(name))
-    lines = [shown, *(f"  {path}" for path in folder.files), ""]
+    folder_argument = shlex.quote(as_argument(name))
+    lines = [folder_argument, *(f"  {path}" for path in folder.files), ""]
     count = len(folder.tools)
     lines += [f"{count} {'tool calls' if count == 1 else 'tools call'} {document.title}."]
     if folder.left_out:
         lines += ["Left out:", *(f"  {each}" for each in folder.left_out)]
     lines += ["", "Next:", *(f"  export {each}=..." for each in folder.variables)]
-    lines += [f"  mcpdesk test {shown}"] if has_command("test") else []
-    lines += [f"  mcpdesk {shown}"]
+    lines += [f"  mcpdesk test {folder_argument}"] if has_command("test") else []
+    lines += [f"  mcpdesk {folder_argument}"]
     print_text("\n".join(lines))
     errors = folder_errors(new_folder)
     for each in errors:
         print_message(f"mcpdesk: {each}")
     if errors:
-        finder = f"`mcpdesk check {shown}`" if has_command("check") else "the desk"
-        print_message(f"mcpdesk: {shown} was made, and {finder} finds {len(errors)} errors in it.")
+        finder = f"`mcpdesk check {folder_argument}`" if has_command("check") else "the desk"
+        print_message(f"mcpdesk: {folder_argument} was made, and {finder} finds {len(errors)} errors in it.")
     return TOOL_ERROR if errors else OK
 
 
-def _words(text: str) -> list[str]:
+def _comma_separated(text: str) -> list[str]:
     return [each for each in (part.strip() for part in text.split(",")) if each]
 
 

@@ -9,7 +9,11 @@ from mcpdesk.features.openapi.api_types import one_line, quoted
 
 
 def service_module(document: ApiDocument, url_variable: str, variables: Mapping[str, str]) -> str:
-    """Return the text of the module. `variables` are the environment variables of the keys in use."""
+    """Return the text of the module.
+
+    `url_variable` is the environment variable with the service's URL. `variables` has the environment
+    variable of each key in use, by name of the key.
+    """
     keys = "".join(
         f"    {quoted(name)}: ({quoted(key.location)}, {quoted(key.parameter)}, {quoted(variable)}),\n"
         for name, variable in variables.items()
@@ -39,11 +43,11 @@ from mcpdesk import Context, fail, image
 DEFAULT_URL = @URL@
 """Address of the service, unless the environment variable @URL_VARIABLE@ has another one."""
 KEYS: dict[str, tuple[str, str, str]] = @KEYS@
-"""Name of a key -> its place in the request, its name there, and the environment variable with its value."""
-LONGEST_WAIT_S = 20.0
+"""Name of a key -> its location and name in the request, and the environment variable with its value."""
+TIMEOUT_S = 20.0
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum size of a response; a larger one is an error."""
-SHOWN = 500
+MAX_ERROR_LENGTH = 500
 """Maximum length of the service's text in an error, in characters."""
 Fields = Mapping[str, Any]
 """Name -> value; None is omitted."""
@@ -84,35 +88,35 @@ async def call(
         content_type: Content type of the body.
         keys: Names of the `KEYS` to send.
     """
-    url = (os.environ.get("@URL_VARIABLE@") or DEFAULT_URL).rstrip("/") + _filled(path, values or {})
-    sent = {name: _header(name, value) for name, value in _given(headers).items()}
-    asked = _given(query)
-    pairs = [(name, _text(each)) for name, value in asked.items() for each in _several(value)]
-    crumbs = {name: quote(_text(value)) for name, value in _given(cookies).items()}
+    url = (os.environ.get("@URL_VARIABLE@") or DEFAULT_URL).rstrip("/") + _filled_path(path, values or {})
+    request_headers = {name: _header(name, value) for name, value in _without_none(headers).items()}
+    query_values = _without_none(query).items()
+    pairs = [(name, _text(each)) for name, value in query_values for each in _as_list(value)]
+    cookie_values = {name: quote(_text(value)) for name, value in _without_none(cookies).items()}
     for key in keys:
-        place, name, variable = KEYS[key]
+        location, name, variable = KEYS[key]
         secret = os.environ[variable]
-        if place == "bearer":
-            sent["Authorization"] = f"Bearer {secret}"
-        elif place == "basic":
-            sent["Authorization"] = "Basic " + base64.b64encode(secret.encode()).decode()
-        elif place == "header":
-            sent[name] = secret
-        elif place == "query":
+        if location == "bearer":
+            request_headers["Authorization"] = f"Bearer {secret}"
+        elif location == "basic":
+            request_headers["Authorization"] = "Basic " + base64.b64encode(secret.encode()).decode()
+        elif location == "header":
+            request_headers[name] = secret
+        elif location == "query":
             pairs.append((name, secret))
         else:
-            crumbs[name] = quote(secret)
-    if crumbs:
-        sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in crumbs.items())
+            cookie_values[name] = quote(secret)
+    if cookie_values:
+        request_headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in cookie_values.items())
     data: Any = text
     if fields is not None:
-        body = _given(fields)
+        body = _without_none(fields)
     if body is not None:
-        sent["Content-Type"] = content_type
+        request_headers["Content-Type"] = content_type
         data = json.dumps(body)
     elif form is not None:
-        parts = _given(form).items()
-        form_fields = [(name, _text(each)) for name, value in parts for each in _several(value)]
+        parts = _without_none(form).items()
+        form_fields = [(name, _text(each)) for name, value in parts for each in _as_list(value)]
         data = aiohttp.FormData(form_fields)
     session: aiohttp.ClientSession = ctx.state
     try:
@@ -120,20 +124,20 @@ async def call(
             method,
             url,
             params=pairs,
-            headers=sent,
+            headers=request_headers,
             data=data,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=LONGEST_WAIT_S),
+            timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
         ) as response:
             content = await _content(response)
     except TimeoutError:
-        fail(f"The service did not answer within {LONGEST_WAIT_S:g} s.")
+        fail(f"The service did not answer within {TIMEOUT_S:g} s.")
     except (aiohttp.ClientError, ValueError) as error:
         fail(f"The service cannot be called: {type(error).__name__}: {error}")
     if response.status >= 300:
-        told = content.decode("utf-8", "replace").strip()[:SHOWN] or "no details"
+        details = content.decode("utf-8", "replace").strip()[:MAX_ERROR_LENGTH] or "no details"
         fail(
-            f"{method} {path} answered {response.status} {response.reason}: {told}",
+            f"{method} {path} answered {response.status} {response.reason}: {details}",
             status=response.status,
         )
     return _value(response, content)
@@ -162,11 +166,11 @@ def _value(response: aiohttp.ClientResponse, content: bytes) -> Any:
         try:
             return json.loads(text)
         except ValueError:
-            fail(f"The service answered with JSON that cannot be read: {text[:SHOWN]}")
+            fail(f"The service answered with JSON that cannot be read: {text[:MAX_ERROR_LENGTH]}")
     return text
 
 
-def _filled(path: str, values: Fields) -> str:
+def _filled_path(path: str, values: Fields) -> str:
     for name, value in values.items():
         text = _text(value)
         if text in ("", ".", ".."):
@@ -182,11 +186,11 @@ def _header(name: str, value: Any) -> str:
     return text
 
 
-def _given(fields: Fields | None) -> dict[str, Any]:
+def _without_none(fields: Fields | None) -> dict[str, Any]:
     return {name: value for name, value in (fields or {}).items() if value is not None}
 
 
-def _several(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 

@@ -226,7 +226,7 @@ async def test_a_service_that_is_slow_or_away_is_told(
     shop: Path, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (shop / "service.py").read_text()
-    (shop / "service.py").write_text(text.replace("LONGEST_WAIT_S = 20.0", "LONGEST_WAIT_S = 0.2"))
+    (shop / "service.py").write_text(text.replace("TIMEOUT_S = 20.0", "TIMEOUT_S = 0.2"))
     assert "did not answer within 0.2 s" in await refused(shop, "get-tea", tea_id="slow")
     monkeypatch.setenv("SHOP_URL", "http://127.0.0.1:9")
     assert "The service cannot be called: ClientConnectorError" in await refused(shop, "list-teas")
@@ -651,7 +651,10 @@ def test_new_makes_the_folder_and_says_what_is_missing(tmp_path: Path) -> None:
     done = new("shop", "--from-openapi", str(SHOP))
     assert done.returncode == 0, done.stderr
     assert "9 tools call Tea Shop." in done.stdout
-    assert "  upload takes application/octet-stream\n  old is deprecated\n" in done.stdout
+    assert (
+        "  upload takes a body of application/octet-stream, which is not supported\n  old is deprecated\n"
+        in done.stdout
+    )
     assert "  export SHOP_KEY=...\n  export SHOP_TOKEN=...\n" in done.stdout
     paths = {f"/{n}": {"get": operation(operationId=f"o{n}", tags=[f"t{n % 3}"])} for n in range(81)}
     large = file(tmp_path, document(paths=paths))
