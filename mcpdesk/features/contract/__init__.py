@@ -1,5 +1,4 @@
-"""Contract of a server, and checks: errors in its items, limits of known clients, and a lock of its
-definitions."""
+"""Checks of a server: errors in its items, limits of known clients, and a lock of its definitions."""
 
 from __future__ import annotations
 

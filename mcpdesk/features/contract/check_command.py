@@ -56,15 +56,15 @@ class CheckCommand(click.Command):
     """Command whose option `--lock` may be given without a value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert an empty value after a `--lock` without the name of a lock file."""
+        """Parse the arguments. A `--lock` without the name of a lock file gets an empty value."""
         return super().parse_args(ctx, with_lock_file(args))
 
 
 def with_lock_file(arguments: list[str]) -> list[str]:
-    """Return the arguments with an empty value after a `--lock` without the name of a lock file."""
+    """Return the arguments. Replace each `--lock` without the name of a lock file by `--lock=`."""
     rewritten: list[str] = []
-    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
-        rewritten += [f"{word}="] if word == "--lock" and not after.endswith(".lock.json") else [word]
+    for word, next_word in zip(arguments, [*arguments[1:], ""], strict=True):
+        rewritten += [f"{word}="] if word == "--lock" and not next_word.endswith(".lock.json") else [word]
     return rewritten
 
 
@@ -190,23 +190,24 @@ def check_command(
 
 
 def _remark(finding: Finding, strict: bool) -> Remark:
-    counted = ("error", "warning") if strict else ("error",)
+    """Convert a finding to a remark. With `strict`, a warning counts as an error."""
+    error_levels = ("error", "warning") if strict else ("error",)
     level = str(finding.level)
-    return Remark(level, finding.message, finding.location, finding.subject, level in counted)
+    return Remark(level, finding.message, finding.location, finding.subject, level in error_levels)
 
 
 def _client_remarks(report: _Report, names: Sequence[str], strict: bool) -> list[Remark]:
     """Return findings about known clients. Raises: DeskUserError for an unknown client."""
     from mcpdesk.features.contract.known_clients import OfferedItem, Offering, claims, client_findings
 
-    known = {claim.client.lower().replace(" ", "-"): claim.client for claim in claims()}
-    client_names = [name.lower().replace(" ", "-") for name in names]
-    if unknown := [name for name, word in zip(names, client_names, strict=True) if word not in known]:
-        raise DeskUserError(f"Unknown client {unknown[0]!r}.", f"Known: {', '.join(known)}.")
+    clients = {claim.client.lower().replace(" ", "-"): claim.client for claim in claims()}
+    keys = [name.lower().replace(" ", "-") for name in names]
+    if unknown := [name for name, key in zip(names, keys, strict=True) if key not in clients]:
+        raise DeskUserError(f"Unknown client {unknown[0]!r}.", f"Known: {', '.join(clients)}.")
     items = tuple(
         OfferedItem(each.kind.value, each.name, each.definition, each.source) for each in report.items
     )
-    offering = Offering(report.server, report.instructions, items, report.asks)
+    offering = Offering(report.server, report.instructions, items, report.used_features)
     today = date.today()
     return [
         _remark(each.finding(), strict)._replace(
@@ -222,7 +223,7 @@ def _client_remarks(report: _Report, names: Sequence[str], strict: bool) -> list
                 "stale": each.claim.is_stale(today),
             },
         )
-        for each in client_findings(offering, [known[word] for word in client_names])
+        for each in client_findings(offering, [clients[key] for key in keys])
     ]
 
 
@@ -247,14 +248,17 @@ def _client_lines(remarks: Sequence[Remark]) -> Iterator[str]:
         yield f"[{number}] {source}"
 
 
-def _over_budget(tools: Sequence[CatalogueItem], most: int) -> Iterator[Remark]:
+def _over_budget(tools: Sequence[CatalogueItem], max_tokens: int) -> Iterator[Remark]:
+    """Yield an error if the definitions of the tools have more than `max_tokens` tokens."""
     tokens = total_cost(tools).tokens
-    if tokens > most:
-        message = f"the definitions cost about {tokens:,} tokens, at most {most:,} are allowed"
+    if tokens > max_tokens:
+        message = f"the definitions cost about {tokens:,} tokens, at most {max_tokens:,} are allowed"
         yield Remark("error", message, "", "all tools", True)
 
 
 class _Report(NamedTuple):
+    """Items of a server, and the findings about them."""
+
     findings: list[Finding]
     items: list[CatalogueItem]
     tools: list[CatalogueItem]
@@ -262,8 +266,8 @@ class _Report(NamedTuple):
     """Tools of each mode."""
     server: str
     instructions: str
-    asks: Mapping[str, str]
-    """Client features that a folder's files use, each with the position of its first use."""
+    used_features: Mapping[str, str]
+    """Client features that a folder's files use, each with the file and line of its first use."""
 
 
 def _check_lists(target: str, reach: Reach, timeout_s: float) -> _Report:
@@ -303,8 +307,8 @@ def _check_folder(folder: str) -> _Report:
     modes = {
         name: [tool for tool in tools if tool.name in mode.tools] for name, mode in manifest.modes.items()
     }
-    asks = client_features(folder_path)
-    return _Report(findings, items, tools, modes, server.name, server.instructions, asks)
+    used_features = client_features(folder_path)
+    return _Report(findings, items, tools, modes, server.name, server.instructions, used_features)
 
 
 def _print_running_cores(folder: Path) -> None:
@@ -315,9 +319,9 @@ def _print_running_cores(folder: Path) -> None:
     state = str(resolve({}, os.environ).settings.state_dir)
     with suppress(OSError):
         if pids := sorted(rendezvous.state_points(folder, state)):
-            who = f"{'process' if len(pids) == 1 else 'processes'} {', '.join(map(str, pids))}"
+            hosts = f"{'process' if len(pids) == 1 else 'processes'} {', '.join(map(str, pids))}"
             verb = "hosts" if len(pids) == 1 else "host"
-            print_message(f"mcpdesk: {who} {verb} the folder now; this check loads its files separately.")
+            print_message(f"mcpdesk: {hosts} {verb} the folder now; this check loads its files separately.")
 
 
 def _facts(report: _Report) -> Mapping[str, Any]:
@@ -333,13 +337,13 @@ def _facts(report: _Report) -> Mapping[str, Any]:
 
 
 def _rows(report: _Report) -> Iterator[tuple[str, ...]]:
-    """Yield a row with the cost of each item, and then the rows with the totals."""
+    """Yield a row for each item with its cost, and then the rows with the totals."""
     for item in report.items:
         yield item.kind.value, item.name, *_cells(cost(item)), item.source
-    sums = [("tool", "", report.tools), ("item", "", report.items)]
-    sums += [("tool", f" in mode {name}", tools) for name, tools in report.modes.items()]
-    for word, where, items in sums:
-        count = f"{len(items)} {word}{'' if len(items) == 1 else 's'}{where}"
+    totals = [("tool", "", report.tools), ("item", "", report.items)]
+    totals += [("tool", f" in mode {name}", tools) for name, tools in report.modes.items()]
+    for noun, suffix, items in totals:
+        count = f"{len(items)} {noun}{'' if len(items) == 1 else 's'}{suffix}"
         yield count, "", *_cells(total_cost(items)), ""
 
 

@@ -23,7 +23,7 @@ from mcpdesk.paths import PACKAGE
 
 CLAIMS = PACKAGE / "features" / "contract" / "known_clients.json"
 FEATURES = {"elicit": "elicitation", "elicit_url": "elicitation", "sample": "sampling", "list_roots": "roots"}
-"""Client feature that a method of a tool's context requires, by name of the method."""
+"""Client features that methods of a tool's context require, by name of the method."""
 MAX_FILE_BYTES = 1 << 20
 """Maximum size in bytes of a Python file that is searched for uses of client features."""
 MAX_DEPTH = 12
@@ -44,12 +44,17 @@ class Rule(Struct, frozen=True):
     """Parameters of a check. Each check uses only some of these fields."""
 
     most: int = 0
+    """Maximum length in characters, or maximum number of tools."""
     form: str = ""
     """Pattern of the name that the client gives to a tool, with `{server}` and `{tool}`."""
     pattern: str = ""
+    """Pattern that a name must match."""
     words: tuple[str, ...] = ()
+    """Keywords that an input schema must not have at the top."""
     hint: str = ""
+    """Member that the `annotations` or the `_meta` of a tool must have."""
     features: tuple[str, ...] = ()
+    """Features that the client lacks."""
 
 
 class Claim(Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,8 +108,8 @@ class Offering(Struct, frozen=True):
     server: str
     instructions: str
     items: tuple[OfferedItem, ...]
-    asks: Mapping[str, str] = {}
-    """Source line that uses each client feature: `elicitation`, `sampling` or `roots`."""
+    used_features: Mapping[str, str] = {}
+    """File and line that uses each client feature (`elicitation`, `sampling` or `roots`)."""
 
     def of(self, *kinds: str) -> list[OfferedItem]:
         """Return the items of these kinds."""
@@ -112,15 +117,17 @@ class Offering(Struct, frozen=True):
 
 
 class Fact(NamedTuple):
-    """Item or value that a claim applies to."""
+    """Case that a claim applies to: a property of an item or of the whole server."""
 
     text: str
     item: OfferedItem | None = None
+    """Item with the property, or None if it is a property of the server."""
     feature: str = ""
+    """Client feature that the server uses, for the check `lacks`."""
 
 
 class ClientFinding(NamedTuple):
-    """Claim that applies to an item of the server."""
+    """Claim that applies to the server or to one of its items."""
 
     claim: Claim
     fact: Fact
@@ -175,13 +182,16 @@ def client_features(folder: Path) -> dict[str, str]:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, RecursionError):
             continue  # the loader reports the error
-        for feature, line in _asked_in(tree):
+        for feature, line in _used_features(tree):
             requests.setdefault(feature, f"{relative.as_posix()}:{line}")
     return requests
 
 
-def _asked_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield the client feature and the line of each call of a context method on a function's parameter."""
+def _used_features(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the client feature and the line of each call of a method in `FEATURES`.
+
+    A call counts if its object is a parameter of the function, because a context is passed as a parameter.
+    """
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -195,10 +205,10 @@ def _asked_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 def _called(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
-        called = rule.form.format(server=offering.server, tool=tool.name)
-        if len(called) > rule.most:
-            subject = f"with its server it is {called}," if called != tool.name else "its name has"
-            yield Fact(f"{subject} {len(called)} characters", tool)
+        full_name = rule.form.format(server=offering.server, tool=tool.name)
+        if len(full_name) > rule.most:
+            subject = f"with its server it is {full_name}," if full_name != tool.name else "its name has"
+            yield Fact(f"{subject} {len(full_name)} characters", tool)
 
 
 def _tool_name(rule: Rule, offering: Offering) -> Iterator[Fact]:
@@ -228,45 +238,52 @@ def _result_size(rule: Rule, offering: Offering) -> Iterator[Fact]:
     names = [
         tool.name for tool in offering.of("tool") if rule.hint not in (tool.definition.get("_meta") or {})
     ]
-    yield from _together(f"tools without {rule.hint} in _meta", names)
+    yield from _combined_fact(f"tools without {rule.hint} in _meta", names)
 
 
 def _root_keyword(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
-        if there := [word for word in rule.words if word in _input(tool)]:
-            yield Fact(f"its input schema has {', '.join(there)} at the top", tool)
+        if keywords := [word for word in rule.words if word in _input_schema(tool)]:
+            yield Fact(f"its input schema has {', '.join(keywords)} at the top", tool)
 
 
 def _parameter_name(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
-        properties = _input(tool).get("properties")
+        properties = _input_schema(tool).get("properties")
         names = properties if isinstance(properties, Mapping) else ()
         if bad_names := [str(name) for name in names if not re.fullmatch(rule.pattern, str(name))]:
-            yield Fact(f"parameters called {_named(map(repr, bad_names))}", tool)
+            yield Fact(f"parameters called {_joined(map(repr, bad_names))}", tool)
 
 
 def _array_items(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
         bad_paths = [
-            path for path, part in _parts(_input(tool)) if _is_of(part, "array") and "items" not in part
+            path
+            for path, part in _subschemas(_input_schema(tool))
+            if _has_type(part, "array") and "items" not in part
         ]
         if bad_paths:
-            yield Fact(f"lists without items: {_named(bad_paths)}", tool)
+            yield Fact(f"lists without items: {_joined(bad_paths)}", tool)
 
 
 def _reference(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
-        if bad_paths := [path or "the arguments" for path, part in _parts(_input(tool)) if "$ref" in part]:
-            yield Fact(f"its input schema has $ref in {_named(bad_paths)}", tool)
+        if bad_paths := [
+            path or "the arguments" for path, part in _subschemas(_input_schema(tool)) if "$ref" in part
+        ]:
+            yield Fact(f"its input schema has $ref in {_joined(bad_paths)}", tool)
 
 
 def _open_object(rule: Rule, offering: Offering) -> Iterator[Fact]:
     names = [
         tool.name
         for tool in offering.of("tool")
-        if any(isinstance(part.get("additionalProperties"), Mapping) for _, part in _parts(_input(tool)))
+        if any(
+            isinstance(part.get("additionalProperties"), Mapping)
+            for _, part in _subschemas(_input_schema(tool))
+        )
     ]
-    yield from _together("tools with an object whose members have a schema but no names", names)
+    yield from _combined_fact("tools with an object whose members have a schema but no names", names)
 
 
 def _output_type(rule: Rule, offering: Offering) -> Iterator[Fact]:
@@ -278,7 +295,7 @@ def _output_type(rule: Rule, offering: Offering) -> Iterator[Fact]:
 
 def _structured_output(rule: Rule, offering: Offering) -> Iterator[Fact]:
     names = [tool.name for tool in offering.of("tool") if "outputSchema" in tool.definition]
-    yield from _together("tools with structured output", names)
+    yield from _combined_fact("tools with structured output", names)
 
 
 def _unsaid_hint(rule: Rule, offering: Offering) -> Iterator[Fact]:
@@ -287,24 +304,28 @@ def _unsaid_hint(rule: Rule, offering: Offering) -> Iterator[Fact]:
         for tool in offering.of("tool")
         if rule.hint not in (tool.definition.get("annotations") or {})
     ]
-    yield from _together(f"tools without {rule.hint}", names)
+    yield from _combined_fact(f"tools without {rule.hint}", names)
 
 
 def _lacks(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    """Yield a fact for each feature that the server uses and the client lacks."""
     tasks = [
         tool.name
         for tool in offering.of("tool")
         if (tool.definition.get("execution") or {}).get("taskSupport") in ("optional", "required")
     ]
-    there = {
+    uses = {
         "resources": _counted(len(offering.of("resource", "template")), "resource"),
         "prompts": _counted(len(offering.of("prompt")), "prompt"),
-        "tasks": f"tools that can be tasks: {_named(tasks)}" if tasks else "",
-        **{feature: f"{feature} is used in {location}" for feature, location in offering.asks.items()},
+        "tasks": f"tools that can be tasks: {_joined(tasks)}" if tasks else "",
+        **{
+            feature: f"{feature} is used in {location}"
+            for feature, location in offering.used_features.items()
+        },
     }
     for feature in rule.features:
-        if lack := there.get(feature, ""):
-            yield Fact(lack, feature=feature)
+        if use := uses.get(feature, ""):
+            yield Fact(use, feature=feature)
 
 
 CHECKS: dict[str, Callable[[Rule, Offering], Iterator[Fact]]] = {
@@ -327,12 +348,12 @@ CHECKS: dict[str, Callable[[Rule, Offering], Iterator[Fact]]] = {
 """Checks by name. Each yields the items that a claim applies to."""
 
 
-def _input(tool: OfferedItem) -> Mapping[str, Any]:
+def _input_schema(tool: OfferedItem) -> Mapping[str, Any]:
     schema = tool.definition.get("inputSchema")
     return schema if isinstance(schema, Mapping) else {}
 
 
-def _parts(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _subschemas(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield a schema and its subschemas, each with its path, such as `filters.sort` or `items[]`."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return
@@ -340,30 +361,31 @@ def _parts(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, 
     for key in ("properties", "$defs", "definitions"):
         inner = schema.get(key)
         for name, part in inner.items() if isinstance(inner, Mapping) else ():
-            yield from _parts(part, f"{trail}.{name}" if trail else str(name), depth + 1)
+            yield from _subschemas(part, f"{trail}.{name}" if trail else str(name), depth + 1)
     for key in ("anyOf", "oneOf", "allOf"):
         options = schema.get(key)
         for part in options if isinstance(options, list) else ():
-            yield from _parts(part, trail, depth + 1)
-    yield from _parts(schema.get("items"), f"{trail}[]", depth + 1)
+            yield from _subschemas(part, trail, depth + 1)
+    yield from _subschemas(schema.get("items"), f"{trail}[]", depth + 1)
 
 
-def _is_of(schema: Mapping[str, Any], kind: str) -> bool:
+def _has_type(schema: Mapping[str, Any], expected_type: str) -> bool:
     type_name = schema.get("type")
-    return type_name == kind or (isinstance(type_name, list) and kind in type_name)
+    return type_name == expected_type or (isinstance(type_name, list) and expected_type in type_name)
 
 
 def _counted(count: int, word: str) -> str:
     return f"{count} {word}{'s' * (count > 1)}" if count else ""
 
 
-def _together(what: str, names: Sequence[str]) -> Iterator[Fact]:
+def _combined_fact(subject: str, names: Sequence[str]) -> Iterator[Fact]:
     """Yield one fact about all these names."""
     if names:
-        yield Fact(f"{what}: {_named(names)}")
+        yield Fact(f"{subject}: {_joined(names)}")
 
 
-def _named(names: Sequence[str] | Iterator[str]) -> str:
+def _joined(names: Sequence[str] | Iterator[str]) -> str:
+    """Join the first `MAX_NAMED_PARAMETERS` distinct names. Append the number of the others."""
     unique_names = list(dict.fromkeys(names))
     more = (
         f" and {len(unique_names) - MAX_NAMED_PARAMETERS} more"

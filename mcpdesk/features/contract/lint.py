@@ -27,8 +27,7 @@ from mcpdesk.tools import missing_libraries
 from mcpdesk.upstream.offers import Offer
 
 MAX_UNCUT_BYTES = 2048
-"""Maximum size in bytes of tool descriptions and server instructions in Claude Code, which cuts off longer
-texts."""
+"""Maximum size in bytes of a tool's description or a server's instructions that Claude Code does not cut."""
 OPENAI_CHARACTERS = 1024
 """Length limit in characters of a function description in OpenAI's API."""
 API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -37,7 +36,9 @@ API_NAME_LENGTH = 64
 MANY_TOOLS = 80
 """Cursor warns if all servers together have more than this number of tools."""
 BUILT_IN = "built-in"
+"""Source of a built-in tool or template, instead of a file and line."""
 LARGE_RESOURCE = 1 << 20
+"""Size in bytes above which a resource is reported."""
 MAX_TEXTS = 5_000
 """Maximum number of texts in one definition that are searched for hidden characters."""
 MAX_DEPTH = 32
@@ -66,11 +67,15 @@ def lint(
             for each in _template(template)
         ),
         *_resources(server),
-        *(each for tool in server.tools for each in _hidden(_texts(tool), f"tool {tool.name}", tool.source)),
+        *(
+            each
+            for tool in server.tools
+            for each in _hidden_text_findings(_texts(tool), f"tool {tool.name}", tool.source)
+        ),
         *(
             each
             for prompt in server.prompts
-            for each in _hidden(_texts(prompt), f"prompt {prompt.name}", prompt.source)
+            for each in _hidden_text_findings(_texts(prompt), f"prompt {prompt.name}", prompt.source)
         ),
     ]
     return sorted(remarks, key=lambda each: list(Level).index(each.level))
@@ -83,15 +88,15 @@ def _texts(item: Tool | Prompt) -> JSONObject:
     return texts | {"arguments": {each.name: each.description for each in item.arguments}}
 
 
-def _hidden(value: Any, subject: str, source: str = "") -> Iterator[Finding]:
+def _hidden_text_findings(value: Any, subject: str, source: str = "") -> Iterator[Finding]:
     """Yield findings about texts with characters that a model reads but a person does not see.
 
     The number of findings is limited.
     """
     for path, text in islice(_strings(value), MAX_TEXTS):
         if kinds := hidden_characters(text):
-            shown = clean(text, newlines=False)
-            message = f"{path} has hidden text ({', '.join(kinds)}): {shown[:MAX_QUOTED_LENGTH]}"
+            visible_text = clean(text, newlines=False)
+            message = f"{path} has hidden text ({', '.join(kinds)}): {visible_text[:MAX_QUOTED_LENGTH]}"
             yield Finding(Level.WARNING, message, source, subject)
 
 
@@ -110,6 +115,7 @@ def _strings(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, 
 
 
 def _unavailable(server: Server) -> Iterator[Finding]:
+    """Yield findings about skills and items that the server does not offer."""
     for skill in server.skills.unavailable:
         message = f"is not published to clients: {skill.reason}"
         yield Finding(Level.WARNING, message, skill.source, f"skill {skill.name}")
@@ -124,10 +130,11 @@ def _identity(server: Server, manifest: Manifest) -> Iterator[Finding]:
     if not any(len(each) or each.unavailable for each in registries(server)):
         message = "no items: no file in tools/, resources/, prompts/ or skills/, nothing in mcp.json"
         yield Finding(Level.WARNING, message)
-    yield from _extent(server.instructions, len(server.tools), manifest.source("instructions"))
+    yield from _size_findings(server.instructions, len(server.tools), manifest.source("instructions"))
 
 
-def _extent(instructions: str, tools: int, source: str = "") -> Iterator[Finding]:
+def _size_findings(instructions: str, tools: int, source: str = "") -> Iterator[Finding]:
+    """Yield findings about instructions that are too long, and about too many tools."""
     size = len(instructions.encode("utf-8", "replace"))
     if size > MAX_UNCUT_BYTES:
         message = f"the instructions have {size} bytes; Claude Code cuts them at {MAX_UNCUT_BYTES}"
@@ -155,8 +162,8 @@ def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterat
 def _libraries(manifest: Manifest) -> Iterator[Finding]:
     """Yield notes on built-in tools that need libraries of an optional extra."""
     for name in manifest.builtins:
-        if lack := missing_libraries(name):
-            yield Finding(Level.NOTE, lack, manifest.source("builtins"), f"tool {name}")
+        if problem := missing_libraries(name):
+            yield Finding(Level.NOTE, problem, manifest.source("builtins"), f"tool {name}")
 
 
 def _token_needs(server: Server, manifest: Manifest) -> Iterator[Finding]:
@@ -196,8 +203,9 @@ def _tool_findings(
 def _tool_name(name: str, server: str) -> Iterator[str]:
     if not API_NAME.fullmatch(name):
         yield "model APIs take a name of letters, digits, '_' and '-' only, at most 64"
-    elif len(called := f"mcp__{server}__{name}") > API_NAME_LENGTH:
-        yield f"Claude Code calls it {called}: {len(called)} characters, model APIs take {API_NAME_LENGTH}"
+    elif len(full_name := f"mcp__{server}__{name}") > API_NAME_LENGTH:
+        size = len(full_name)
+        yield f"Claude Code calls it {full_name}: {size} characters, model APIs take {API_NAME_LENGTH}"
 
 
 def _description(description: str) -> Iterator[str]:
@@ -234,7 +242,7 @@ def _template(template: ResourceTemplate) -> Iterator[Finding]:
 def _resources(server: Server) -> Iterator[Finding]:
     for resource in server.resources:
         if (resource.size or 0) > LARGE_RESOURCE:
-            message = f"holds {(resource.size or 0) / LARGE_RESOURCE:.1f} MiB, which clients read at once"
+            message = f"has {(resource.size or 0) / LARGE_RESOURCE:.1f} MiB, which clients read at once"
             yield Finding(Level.NOTE, message, resource.source, f"resource {resource.uri}")
 
 
@@ -247,14 +255,16 @@ def lint_offers(
     """
     remarks = [
         *(from_text(Level.ERROR, text) for text in problems),
-        *_extent(instructions, sum(offer.kind == "tool" for offer in offers)),
+        *_size_findings(instructions, sum(offer.kind == "tool" for offer in offers)),
         *(finding for offer in offers for finding in _offer(server, offer)),
         *(
             finding
             for offer in offers
-            for finding in _hidden(offer.definition, f"{offer.kind} {clean(offer.name, newlines=False)}")
+            for finding in _hidden_text_findings(
+                offer.definition, f"{offer.kind} {clean(offer.name, newlines=False)}"
+            )
         ),
-        *_hidden({"instructions": instructions}, "server"),
+        *_hidden_text_findings({"instructions": instructions}, "server"),
     ]
     if not offers:
         remarks.append(Finding(Level.WARNING, "no items"))
@@ -266,8 +276,8 @@ def _offer(server: str, offer: Offer) -> Iterator[Finding]:
     for fault in _malformed(offer):
         yield Finding(Level.ERROR, fault, subject=subject)
     if offer.kind == "tool":
-        _, usable = schema_faults(definition["inputSchema"])
-        yield from _tool_findings(offer.name, offer.description, usable, server)
+        _, usable_schema = schema_faults(definition["inputSchema"])
+        yield from _tool_findings(offer.name, offer.description, usable_schema, server)
     elif offer.kind == "prompt":
         arguments = [each for each in definition.get("arguments") or () if isinstance(each, dict)]
         undescribed = [str(each.get("name")) for each in arguments if not each.get("description")]
@@ -327,6 +337,7 @@ ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 RESTRICTING_KEYWORDS = frozenset({"type", "enum", "const", "$ref", "not", "if", *ALTERNATIVES})
 """Schema keywords that restrict the value of a parameter."""
 DEPTH = 6
+"""Maximum depth of nested parameters that are checked."""
 MAX_NAMED_PARAMETERS = 8
 """Maximum number of parameters named in one message."""
 
@@ -335,10 +346,10 @@ def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of an input schema that confuse models, or that make clients reject the tool."""
     parameters = dict(_parameters(schema))
     yield from _parameter_remarks(
-        "without a description", [name for name, part in parameters.items() if not _described(part)]
+        "without a description", [name for name, part in parameters.items() if not _has_description(part)]
     )
     yield from _parameter_remarks(
-        "without a type", [name for name, part in parameters.items() if not _says_what(part)]
+        "without a type", [name for name, part in parameters.items() if not _restricts_value(part)]
     )
     bad_names = [
         name for name in parameters if not PROPERTY.fullmatch(name.rpartition(".")[2].removesuffix("[]"))
@@ -363,22 +374,25 @@ def _parameters(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[
     yield from _parameters(schema.get("items"), f"{trail}[]", depth + 1)
 
 
-def _described(part: Mapping[str, Any]) -> bool:
+def _has_description(part: Mapping[str, Any]) -> bool:
     """Return True if a parameter has a description. A `$ref` counts, because its target may have one."""
     return bool(part.get("description") or part.get("title")) or "$ref" in part or "const" in part
 
 
-def _says_what(part: Mapping[str, Any]) -> bool:
+def _restricts_value(part: Mapping[str, Any]) -> bool:
+    """Return True if a schema restricts the value of a parameter."""
     return bool(RESTRICTING_KEYWORDS & part.keys())
 
 
-def _parameter_remarks(what: str, names: list[str]) -> Iterator[str]:
+def _parameter_remarks(problem: str, names: list[str]) -> Iterator[str]:
+    """Yield one message about these parameters. `problem` is their problem, such as `without a type`."""
     if names:
         more = f" and {len(names) - MAX_NAMED_PARAMETERS} more" if len(names) > MAX_NAMED_PARAMETERS else ""
-        yield f"parameter{'s' * (len(names) > 1)} {what}: {', '.join(names[:MAX_NAMED_PARAMETERS])}{more}"
+        yield f"parameter{'s' * (len(names) > 1)} {problem}: {', '.join(names[:MAX_NAMED_PARAMETERS])}{more}"
 
 
 def _required(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield problems of required parameters that no call can have."""
     properties = schema.get("properties") or {}
     if schema.get("additionalProperties") is False:
         for name in schema.get("required") or ():
@@ -387,23 +401,20 @@ def _required(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _defaults(parameters: Mapping[str, Mapping[str, Any]], schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield problems of defaults and examples that their own schema rejects."""
     shared = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
     for name, part in parameters.items():
         for key in ("default", "examples"):
-            default_values = part.get(key, [])
+            member = part.get(key, [])
             values = (
-                default_values
-                if key == "examples" and isinstance(default_values, list)
-                else [default_values]
-                if key in part
-                else []
+                member if key == "examples" and isinstance(member, list) else [member] if key in part else []
             )
             for value in values:
-                if not _fits(value, shared | dict(part)):
+                if not _is_valid_for(value, shared | dict(part)):
                     yield f"the {key.removesuffix('s')} {value!r:.80} of {name} does not fit its schema"
 
 
-def _fits(value: Any, part: dict[str, Any]) -> bool:
+def _is_valid_for(value: Any, part: dict[str, Any]) -> bool:
     try:
         return compile_schema(part).accepts(value)
     except SchemaError:

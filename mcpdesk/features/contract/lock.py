@@ -25,7 +25,7 @@ class LockLocation(NamedTuple):
 
     file: Path
     will_write: bool
-    """True if the lock is written, not only compared."""
+    """True if the lock file must be written after the comparison."""
     is_own: bool
     """True for the lock file in the server's own folder."""
 
@@ -65,15 +65,15 @@ def lock_file_path(
             f"Write it with `{command}`, and compare without --update.",
             next_command=command,
         )
-    own = server_folder(target) / LOCK_NAME if is_folder else None
-    path = Path(file).expanduser() if file else own
+    own_lock = server_folder(target) / LOCK_NAME if is_folder else None
+    path = Path(file).expanduser() if file else own_lock
     assert path is not None
     if not update and not path.exists():
         message = f"No lock {path}, so nothing was compared."
         command = _command(target, file or "", packages)
         hint = f"Write it with `{command}`, and keep it with the source."
         raise DeskUserError(message, hint, next_command=command)
-    return LockLocation(path, update, own is not None and path.resolve() == own)
+    return LockLocation(path, update, own_lock is not None and path.resolve() == own_lock)
 
 
 def differences(location: LockLocation, current: Contract, *, has_errors: bool) -> list[Remark]:
@@ -84,14 +84,14 @@ def differences(location: LockLocation, current: Contract, *, has_errors: bool) 
     Raises: DeskUserError if the lock file cannot be read or written, or belongs to another server.
     """
     lock = Lock(current.server, current.definitions) if not location.file.exists() else _read(location.file)
-    is_other = bool(lock.server and current.server and lock.server != current.server)
-    if is_other and not (location.will_write and location.is_own):
+    is_other_server = bool(lock.server and current.server and lock.server != current.server)
+    if is_other_server and not (location.will_write and location.is_own):
         raise DeskUserError(
             f"{location.file} is the lock of the server {lock.server!r}, and this is {current.server!r}.",
             "Use another lock file with --lock FILE"
             + (", or remove this one first." if location.will_write else "."),
         )
-    lines = [
+    remarks = [
         Remark(
             change.verdict,
             change.description,
@@ -106,7 +106,7 @@ def differences(location: LockLocation, current: Contract, *, has_errors: bool) 
     elif location.will_write:
         write_report(location.file, lock_text(current.definitions, current.server))
         print_message(f"mcpdesk: wrote {location.file}; keep it with the source")
-    return lines
+    return remarks
 
 
 def _read(file: Path) -> Lock:
@@ -124,7 +124,7 @@ def _read(file: Path) -> Lock:
 def _command(target: str, file: str, packages: Sequence[str]) -> str:
     """Return the command that writes a lock.
 
-    The value of `--lock` is optional. A separate word is its value only if the word ends in `.lock.json`.
+    The value of `--lock` may follow as a separate word only if it ends in `.lock.json`.
     """
     lock = f" --lock {shlex.quote(file)}" if file.endswith(".lock.json") else f" --lock={shlex.quote(file)}"
     with_options = "".join(f" --with {shlex.quote(each)}" for each in packages)

@@ -21,26 +21,30 @@ if TYPE_CHECKING:
 
 
 class Remark(NamedTuple):
-    """Finding of a check. `word` is a level or a verdict, such as `error` or `breaking`. `subject` is a
-    text such as `tool greet`.
-    """
+    """Finding of a check, or difference from the lock."""
 
     word: str
+    """Level or verdict, such as `error` or `breaking`."""
     message: str
     location: str
+    """File and line, or "" if they are unknown."""
     subject: str
+    """Kind and name of an item, such as `tool greet`."""
     is_error: bool
     rule: str = ""
     """Name of the rule in reports. Empty to use `word`."""
     origin: Mapping[str, Any] = MappingProxyType({})
-    """Source of a remark about a client: `client`, `version`, `fact`, `effect`, `source` and `date`."""
+    """Data of the claim, for a remark about a client.
+
+    The keys are `client`, `version`, `fact`, `effect`, `source`, `date`, `limit` and `stale`.
+    """
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.location, self.word, self.subject, self.message) if part)
 
-    def facts(self, word: str) -> dict[str, str]:
-        """Return the members of the remark's JSON object. `word` is the key for the value `self.word`."""
-        return {word: self.word, "place": self.location, "subject": self.subject, "message": self.message}
+    def facts(self, key: str) -> dict[str, str]:
+        """Return the remark as a JSON object. `key` is the member with `word`: `level` or `verdict`."""
+        return {key: self.word, "place": self.location, "subject": self.subject, "message": self.message}
 
 
 def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
@@ -50,14 +54,15 @@ def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
     for subject in subjects:
         kind, _, name = subject.partition(" ")
         own_remarks = [each for each in remarks if each.subject == subject]
-        mistakes, others = (
-            "\n".join(str(each) for each in own_remarks if each.is_error is bad) for bad in (True, False)
+        errors, others = (
+            "\n".join(str(each) for each in own_remarks if each.is_error is is_error)
+            for is_error in (True, False)
         )
-        cases.append(JUnitCase(kind, name or "server", mistakes, output=others))
+        cases.append(JUnitCase(kind, name or "server", errors, output=others))
     return junit_report("mcpdesk check", cases)
 
 
-HOME = "https://github.com/mcpdesk/mcpdesk"
+PROJECT_URL = "https://github.com/mcpdesk/mcpdesk"
 _SARIF_LEVELS = {"error": "error", "warning": "warning", ContractVerdict.BREAKING: "error"}
 _SARIF_RULES = {
     "error": "An offered item has an error",
@@ -70,18 +75,16 @@ _SARIF_RULES = {
 
 
 def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: Path) -> str:
-    """Return a SARIF report with a result for each remark, at a line of an existing file.
+    """Return a SARIF 2.1.0 report with a result for each remark.
 
-    Source: SARIF 2.1.0.
-
-    `report` is the file to which the text is written. Each result names a file, because programs that show
-    results in the code require one.
+    `lock` is the lock file, or None. `report` is the file to which the text is written. Each result names a
+    line of an existing file, because programs that show results in the code require one.
     """
     rules = {each.rule or each.word: each for each in remarks}
     driver = {
         "name": "mcpdesk",
         "version": __version__,
-        "informationUri": HOME,
+        "informationUri": PROJECT_URL,
         "rules": [_sarif_rule(rule, rules[rule]) for rule in sorted(rules)],
     }
     folder = Path(target).expanduser()
@@ -116,16 +119,16 @@ def _any_file(folder: Path) -> Path | None:
 def _named_files(target: str) -> Iterator[Path]:
     """Yield paths below the current directory that occur in a target, directly or as words of a command."""
     words = shlex.split(target.removeprefix(COMMAND)) if target.startswith(COMMAND) else [target]
-    here = Path().resolve()
+    current_folder = Path().resolve()
     for word in reversed(words):
         for text in (word, word.rpartition(":")[0]):  # a word may also be FILE:NAME
             path = Path(text).expanduser()
-            if text and "\0" not in text and path.resolve().is_relative_to(here):
+            if text and "\0" not in text and path.resolve().is_relative_to(current_folder):
                 yield path
 
 
 def _known_files() -> Iterator[Path]:
-    """Yield files that can represent a whole project."""
+    """Yield files of the current directory that can represent a whole project."""
     yield from map(Path, ("mcp.json", ".mcp.json", "pyproject.toml", "package.json", "README.md"))
     yield from sorted(path for path in Path().glob("*") if path.name[:1] not in "._")
 
@@ -135,16 +138,18 @@ def _sarif_rule(rule: str, remark: Remark) -> dict[str, Any]:
     origin = remark.origin
     message = f"{origin['client']}: {origin['effect']}" if origin else _SARIF_RULES[remark.word]
     help_text = (
-        f"Known since {origin['date']}: {origin['source']}" if origin else f"See mcpdesk check, {HOME}."
+        f"Known since {origin['date']}: {origin['source']}"
+        if origin
+        else f"See mcpdesk check, {PROJECT_URL}."
     )
     texts = {"shortDescription": message, "fullDescription": f"{message}.", "help": help_text}
-    described = {"id": rule, **{member: {"text": text} for member, text in texts.items()}}
-    return described | ({"helpUri": origin["source"]} if origin else {})
+    description = {"id": rule, **{member: {"text": text} for member, text in texts.items()}}
+    return description | ({"helpUri": origin["source"]} if origin else {})
 
 
 def _sarif_result(remark: Remark, path: Path, line: int) -> dict[str, Any]:
     message = ": ".join(part for part in (remark.subject, remark.message) if part)
-    where = {
+    location = {
         "artifactLocation": {"uri": quote(Path(os.path.relpath(path)).as_posix())},
         "region": {"startLine": line},
     }
@@ -152,5 +157,5 @@ def _sarif_result(remark: Remark, path: Path, line: int) -> dict[str, Any]:
         "ruleId": remark.rule or remark.word,
         "level": _SARIF_LEVELS.get(remark.word, "note"),
         "message": {"text": message},
-        "locations": [{"physicalLocation": where}],
+        "locations": [{"physicalLocation": location}],
     }

@@ -35,10 +35,11 @@ class RevisionAnswer(Struct, frozen=True):
     """Answer of a server to a client that offers only one revision."""
 
     revision: str
+    """Revision that the client offers."""
     answered: str = ""
-    """Revision in the server's answer. Empty if there is no connection."""
+    """Revision in the server's answer. Empty if no connection was established."""
     problem: str = ""
-    """Reason why there is no connection."""
+    """Reason why no connection was established, or ""."""
     capabilities: tuple[str, ...] = ()
     items: Mapping[str, int] = {}
     """Number of items by kind."""
@@ -63,11 +64,11 @@ def print_eras(target: str, reach: Reach, timeout_s: float, as_json: bool) -> in
 
     Raises: DeskUserError for an invalid target.
     """
-    located, reach = server_to_reach(target, reach)
-    if isinstance(located, FolderTarget):
-        located, reach = folder_program(located.path, target, reach.mode), reach._replace(mode="")
-    readings = [_reading(located, reach, each.name, timeout_s) for each in REVISIONS]
-    answers = compared(readings)
+    server, reach = server_to_reach(target, reach)
+    if isinstance(server, FolderTarget):
+        server, reach = folder_program(server.path, target, reach.mode), reach._replace(mode="")
+    readings = [_reading(server, reach, each.name, timeout_s) for each in REVISIONS]
+    answers = with_differences(readings)
     if as_json:
         print_json({"revisions": to_builtins(answers)})
     else:
@@ -78,9 +79,10 @@ def print_eras(target: str, reach: Reach, timeout_s: float, as_json: bool) -> in
 
 
 def _reading(target: Target, reach: Reach, revision: str, limit_s: float) -> _Reading:
+    """Connect with one revision, and read the lists. An error is part of the result."""
     reach = reach._replace(revision=revision)
-    silent = ProgramEvents(lambda line: None, lambda line: None)
-    opening = connect(target, IDENTITY, reach=reach, limit_s=limit_s, on_log=silent)
+    no_output = ProgramEvents(lambda line: None, lambda line: None)
+    opening = connect(target, IDENTITY, reach=reach, limit_s=limit_s, on_log=no_output)
     try:
         with blocking(opening) as connection:
             return connection.run(_read(connection.server, revision), limit_s)
@@ -93,20 +95,20 @@ def _reading(target: Target, reach: Reach, revision: str, limit_s: float) -> _Re
 
 
 async def _read(server: ServerConnection, revision: str) -> _Reading:
-    agreed = await server.introduced()
-    offers, problems = await read_offers(server, agreed.capabilities, asks_all=True)
+    handshake = await server.introduced()
+    offers, problems = await read_offers(server, handshake.capabilities, asks_all=True)
     counts = Counter(each.kind for each in offers)
     answer = RevisionAnswer(
         revision,
-        agreed.revision.name,
-        capabilities=tuple(sorted(map(_plain, agreed.capabilities))),
+        handshake.revision.name,
+        capabilities=tuple(sorted(map(_plain, handshake.capabilities))),
         items={kind: counts[kind] for kind in KINDS if counts[kind]},
         remarks=tuple(clean(each, newlines=False) for each in problems),
     )
     return _Reading(answer, offers)
 
 
-def compared(readings: Sequence[_Reading]) -> list[RevisionAnswer]:
+def with_differences(readings: Sequence[_Reading]) -> list[RevisionAnswer]:
     """Return the answers, newest revision first, with their differences from the newest one that works."""
     from msgspec.structs import replace
 
@@ -124,18 +126,18 @@ def compared(readings: Sequence[_Reading]) -> list[RevisionAnswer]:
 
 
 def _differences(newest: _Reading, other: _Reading) -> Iterator[str]:
-    """Yield what differs between two readings, one sentence each."""
-    before, after = set(newest.answer.capabilities), set(other.answer.capabilities)
-    if lacks := sorted(before - after):
-        yield f"without the {_named('capabilit', lacks, 'y', 'ies')}"
-    if more := sorted(after - before):
-        yield f"with the {_named('capabilit', more, 'y', 'ies')}"
+    """Yield each difference of `other` from `newest`, as a phrase such as `without the tool add`."""
+    newest_names, other_names = set(newest.answer.capabilities), set(other.answer.capabilities)
+    if missing := sorted(newest_names - other_names):
+        yield f"without the {_named('capabilit', missing, 'y', 'ies')}"
+    if added := sorted(other_names - newest_names):
+        yield f"with the {_named('capabilit', added, 'y', 'ies')}"
     reference = {(each.kind, each.name): each.definition for each in newest.offers}
     definitions = {(each.kind, each.name): each.definition for each in other.offers}
     for kind in KINDS:
-        if names := [name for each, name in reference if each == kind and (kind, name) not in definitions]:
+        if names := [name for k, name in reference if k == kind and (kind, name) not in definitions]:
             yield f"without the {_named(kind, names)}"
-        if names := [name for each, name in definitions if each == kind and (kind, name) not in reference]:
+        if names := [name for k, name in definitions if k == kind and (kind, name) not in reference]:
             yield f"with the {_named(kind, names)}"
     changed: dict[tuple[str, str, str], list[str]] = {}
     for (kind, name), definition in definitions.items():
@@ -145,22 +147,22 @@ def _differences(newest: _Reading, other: _Reading) -> Iterator[str]:
         yield f"{_plain(member)} {verb} in {_named(kind, names)}"
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _changes(reference: Mapping[str, Any], definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the members of a definition that differ, each with the kind of the difference."""
-    for member in sorted(before.keys() | after.keys()):
-        if member not in after:
+    for member in sorted(reference.keys() | definition.keys()):
+        if member not in definition:
             yield member, "is missing"
-        elif member not in before:
+        elif member not in reference:
             yield member, "is new"
-        elif before[member] != after[member]:
+        elif reference[member] != definition[member]:
             yield member, "differs"
 
 
-def _named(kind: str, names: Sequence[str], one: str = "", several: str = "s") -> str:
-    """Return a kind and the first names. `one` and `several` are the endings of the kind."""
-    shown = ", ".join(map(_plain, names[:MAX_NAMED_ITEMS]))
+def _named(kind: str, names: Sequence[str], singular: str = "", plural: str = "s") -> str:
+    """Return a kind and the first names. `singular` and `plural` are the endings of the kind."""
+    first_names = ", ".join(map(_plain, names[:MAX_NAMED_ITEMS]))
     more = f" and {len(names) - MAX_NAMED_ITEMS} more" if len(names) > MAX_NAMED_ITEMS else ""
-    return f"{kind}{several if len(names) > 1 else one} {shown}{more}"
+    return f"{kind}{plural if len(names) > 1 else singular} {first_names}{more}"
 
 
 def _plain(name: object) -> str:

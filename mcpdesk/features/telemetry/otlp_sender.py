@@ -1,7 +1,7 @@
 """Thread that sends finished records to a collector in batches, and counts records that it cannot send.
 
-Calls never wait for the thread: the loop only appends to a bounded queue. If a collector is unreachable, slow
-or rejects records, the records are counted as lost, and one line is logged.
+Calls never wait for the thread: the loop only appends to a bounded queue. If a collector is unreachable, is
+slow or rejects records, the records are counted as lost, and one line is logged.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 MAX_QUEUED_RECORDS = 16_384
 """Maximum number of records in the queue. Further records are lost."""
 MAX_BATCH_RECORDS = 256
-SEND_S = 1.0
+SEND_PERIOD_S = 1.0
 """Seconds between batches."""
 PROCESSOR_SHARE = 4
-"""Sending may use this fraction (1/PROCESSOR_SHARE) of one processor, because calls have priority."""
+"""Sending uses at most 1/PROCESSOR_SHARE of one processor, because calls have priority."""
 FLUSH_TIMEOUT_S = 2.0
 """Maximum number of seconds for sending the remaining records at the end."""
 SOURCE = "otel"
@@ -45,11 +45,13 @@ class OtlpSender:
         self.sent = 0
         """Number of spans that the collector accepted."""
         self._failed = self._overflow = 0
+        """Number of spans that were not accepted, and of spans that did not fit in the queue."""
         self._endpoint, self._headers, self._journal = endpoint, headers, journal
-        self._waiting: deque[SpanRecord] = deque()
+        self._queue: deque[SpanRecord] = deque()
         self._figures: Sequence[Figure] | None = None
+        """Metrics to send next, or None."""
         self._wake_up = threading.Event()
-        self._is_closing = self._is_off = False
+        self._is_closing = self._is_disabled = False
         self._failing: set[str] = set()
         """Signals (`traces`, `metrics`) that the collector rejects now."""
         self._collector: Collector | None = None
@@ -64,13 +66,13 @@ class OtlpSender:
 
     def put(self, record: SpanRecord) -> None:
         """Queue a finished record."""
-        if len(self._waiting) < MAX_QUEUED_RECORDS and not self._is_off:
-            self._waiting.append(record)
+        if len(self._queue) < MAX_QUEUED_RECORDS and not self._is_disabled:
+            self._queue.append(record)
         else:
             self._overflow += record.spans
 
     def measure(self, figures: Sequence[Figure]) -> None:
-        """Send these metrics next. They replace metrics that are still queued."""
+        """Send these metrics next, instead of metrics that are still queued."""
         self._figures = figures
         self._wake_up.set()
 
@@ -84,9 +86,9 @@ class OtlpSender:
         if self._failing and self._collector is not None:
             self._collector.give_up()
         self._thread.join(FLUSH_TIMEOUT_S)
-        left = sum(record.spans for record in self._waiting)
-        self._failed += left
-        if left and not self._failing:
+        unsent = sum(record.spans for record in self._queue)
+        self._failed += unsent
+        if unsent and not self._failing:
             self._log(f"{self._endpoint} took too long: {self.lost:,} spans were not sent before the end")
 
     def _run(self) -> None:
@@ -98,51 +100,52 @@ class OtlpSender:
             self._collector = collector = Collector(self._endpoint, self._headers)
         except DeskUserError as error:
             return self._give_up(str(error))
-        ends = float("inf")
+        deadline = float("inf")
         while True:
-            self._wake_up.wait(SEND_S)
+            self._wake_up.wait(SEND_PERIOD_S)
             self._wake_up.clear()
             if self._is_closing:
-                ends = min(ends, monotonic() + FLUSH_TIMEOUT_S)
-            self._send(collector, ends)
-            if self._is_closing and (not self._waiting or monotonic() >= ends or "traces" in self._failing):
+                deadline = min(deadline, monotonic() + FLUSH_TIMEOUT_S)
+            self._send(collector, deadline)
+            if self._is_closing and (not self._queue or monotonic() >= deadline or "traces" in self._failing):
                 break
         collector.close()
 
-    def _send(self, collector: Collector, ends: float) -> None:
+    def _send(self, collector: Collector, deadline: float) -> None:
         """Send the queued records, then the metrics. The metrics include the number of sent records."""
-        while self._waiting and monotonic() < ends:
-            began = thread_time()
-            batch = [self._waiting.popleft() for _ in range(min(MAX_BATCH_RECORDS, len(self._waiting)))]
+        while self._queue and monotonic() < deadline:
+            cpu_start_s = thread_time()
+            batch = [self._queue.popleft() for _ in range(min(MAX_BATCH_RECORDS, len(self._queue)))]
             self._on_delivery(collector.send_spans(batch))
             if "traces" in self._failing and self._is_closing:
                 return
             if not self._is_closing:
-                self._wake_up.wait((PROCESSOR_SHARE - 1) * (thread_time() - began))
+                self._wake_up.wait((PROCESSOR_SHARE - 1) * (thread_time() - cpu_start_s))
         figures, self._figures = self._figures, None
         if figures is not None:
             self._on_delivery(collector.send_figures(figures))
 
     def _on_delivery(self, delivery: Delivery) -> None:
-        signal, is_new = delivery.signal, delivery.signal not in self._failing
+        signal, was_accepted = delivery.signal, delivery.signal not in self._failing
         if not delivery.reason:
             self.sent += delivery.spans
-            if not is_new:
+            if not was_accepted:
                 self._failing.remove(signal)
                 self._log(f"{self._endpoint} accepts {signal} again; {self.lost:,} spans were lost", "info")
             return
         self._failed += delivery.spans
-        if is_new:
+        if was_accepted:
             self._failing.add(signal)
             message = "rejected data is dropped and counted in /metrics"
             if self._endpoint.rstrip("/").endswith(GRPC_PORT):
-                message += f"; {GRPC_PORT[1:]} is for gRPC, OTLP over HTTP has 4318 as a rule"
+                message += f"; port {GRPC_PORT[1:]} is for gRPC, OTLP over HTTP usually has port 4318"
             self._log(f"{self._endpoint} rejects {signal} ({delivery.reason}): {message}")
 
     def _give_up(self, message: str) -> None:
-        self._is_off = True
-        self._failed += sum(record.spans for record in self._waiting)
-        self._waiting.clear()
+        """Send nothing any longer, and log the reason."""
+        self._is_disabled = True
+        self._failed += sum(record.spans for record in self._queue)
+        self._queue.clear()
         self._log(message)
 
     def _log(self, message: str, level: str = "warning") -> None:

@@ -79,6 +79,7 @@ PREFIX = "mcpdesk."
 UNITS = (("_seconds", "s"), ("_bytes", "By"))
 """Units by suffix of a metric's name."""
 DURATION, OUR_DURATION = "mcp.server.operation.duration", "mcp.client.operation.duration"
+"""Names of the histograms for requests of clients, and for requests of the desk to upstream servers."""
 BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Bounds that the conventions recommend for durations, in seconds."""
 TRANSPORTS: dict[str, Attributes] = {
@@ -95,7 +96,7 @@ TARGETS = {
     "prompts/get": "gen_ai.prompt.name",
     "resources/read": "mcp.resource.uri",
 }
-DESK = {"question", "approval"}
+DESK_QUESTIONS = {"question", "approval"}
 """Kinds of questions that the person at the desk answers. The client answers all other kinds."""
 REASONS = (
     (r"\[Errno -?\d+\] ([^'\")]+)", "{}"),
@@ -118,11 +119,11 @@ class Collector:
         self._metrics = OTLPMetricExporter(f"{base}/v1/metrics", headers=header_pairs, timeout=TIMEOUT_S)
         self._factory = SpanFactory(self._resource)
         self._durations = Durations()
-        self._began = time_ns()
-        self._reasons = _Reasons()
+        self._started_ns = time_ns()
+        self._failure_log = _FailureLog()
         self._is_closed = False
         for exporter in (self._spans, self._metrics):
-            logging.getLogger(type(exporter).__module__).addFilter(self._reasons)
+            logging.getLogger(type(exporter).__module__).addFilter(self._failure_log)
 
     def send_spans(self, records: Sequence[SpanRecord]) -> Delivery:
         """Send finished records."""
@@ -132,22 +133,24 @@ class Collector:
         spans = self._factory.spans(records)
         if not spans:
             return Delivery("traces", 0, "")
-        self._reasons.listen()
+        self._failure_log.reset()
         result = self._spans.export(spans)
-        is_taken = result is SpanExportResult.SUCCESS
-        return Delivery("traces", len(spans), "" if is_taken else self._reasons.first or UNKNOWN)
+        is_accepted = result is SpanExportResult.SUCCESS
+        return Delivery("traces", len(spans), "" if is_accepted else self._failure_log.first or UNKNOWN)
 
     def send_figures(self, figures: Sequence[Figure]) -> Delivery:
         """Send metrics."""
         now = time_ns()
-        metrics = [each for figure in figures if (each := metric_of(figure, self._began, now)) is not None]
+        metrics = [
+            each for figure in figures if (each := metric_of(figure, self._started_ns, now)) is not None
+        ]
         scope = InstrumentationScope("mcpdesk", __version__)
-        scope_metrics = ScopeMetrics(scope, [*metrics, *self._durations.metrics(self._began, now)], "")
+        scope_metrics = ScopeMetrics(scope, [*metrics, *self._durations.metrics(self._started_ns, now)], "")
         data = MetricsData([ResourceMetrics(self._resource, [scope_metrics], "")])
-        self._reasons.listen()
+        self._failure_log.reset()
         result = self._metrics.export(data)
-        is_taken = result is MetricExportResult.SUCCESS
-        return Delivery("metrics", 0, "" if is_taken else self._reasons.first or UNKNOWN)
+        is_accepted = result is MetricExportResult.SUCCESS
+        return Delivery("metrics", 0, "" if is_accepted else self._failure_log.first or UNKNOWN)
 
     def give_up(self) -> None:
         """Stop retrying the current batch. May be called on another thread."""
@@ -160,25 +163,26 @@ class Collector:
         if not self._is_closed:
             self.give_up()
         for exporter in (self._spans, self._metrics):
-            logging.getLogger(type(exporter).__module__).removeFilter(self._reasons)
+            logging.getLogger(type(exporter).__module__).removeFilter(self._failure_log)
 
 
-class _Reasons(logging.Filter):
+class _FailureLog(logging.Filter):
     """Captures errors that the exporters only log, and removes these lines from the log."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first = ""
+        """First reason since `reset` was called, or ""."""
         self._thread = get_ident()
 
-    def listen(self) -> None:
-        """Forget earlier messages."""
+    def reset(self) -> None:
+        """Discard the stored reason, before a batch is sent."""
         self.first = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return True to keep a record of another thread. Hosted code there may use OpenTelemetry itself.
+        """Store the reason in a log record of this thread, and return False to remove the record.
 
-        For a record of this thread, store the reason and return False.
+        Return True for a record of another thread, because hosted code may use OpenTelemetry itself.
         """
         if record.thread != self._thread:
             return True
@@ -212,9 +216,9 @@ def _resource() -> Resource:
 
 
 class _Ids(IdGenerator):
-    """Gives a span the id that was chosen when the call began.
+    """Gives a span the id that was generated when the call began.
 
-    The id may already have been sent to other programs.
+    This id may already have been sent to other programs.
     """
 
     def __init__(self) -> None:
@@ -227,7 +231,7 @@ class _Ids(IdGenerator):
         return self.span_id
 
 
-class _Ended(SpanProcessor):
+class _FinishedSpans(SpanProcessor):
     """Collects finished spans."""
 
     def __init__(self) -> None:
@@ -241,11 +245,11 @@ class SpanFactory:
     """Creates the spans of records."""
 
     def __init__(self, resource: Resource) -> None:
-        self._ids, self._ended = _Ids(), _Ended()
+        self._ids, self._ended = _Ids(), _FinishedSpans()
         provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=self._ids)
         provider.add_span_processor(self._ended)
         self._tracer: Tracer = provider.get_tracer("mcpdesk", __version__)
-        self._next = iter(_fresh_ids())
+        self._span_ids = iter(_random_span_ids())
 
     def spans(self, records: Sequence[SpanRecord]) -> list[ReadableSpan]:
         """Return the spans of records whose traces are sampled. A call has a second span for its handler."""
@@ -262,14 +266,14 @@ class SpanFactory:
 
     def _call(self, record: CallRecord) -> None:
         span = record.span
-        name = f"{record.method} {record.target}" if _names_span(record) else record.method
+        name = f"{record.method} {record.target}" if _has_target_in_name(record) else record.method
         attributes = call_attributes(record)
         if (error := error_type(record)) is not None:
             attributes["error.type"] = error
         parent = _context(span.trace_id, span.parent_id, span.trace.tracestate, is_remote=True)
         links = [Link(_span_context(span.linked))] if span.linked is not None else []
         kind = SpanKind.CLIENT if record.is_outgoing else SpanKind.SERVER
-        self._make(
+        self._create_span(
             name, kind, span.trace_id, span.span_id, parent, attributes, record.started, record.ended,
             error is not None, links,
         )  # fmt: skip
@@ -278,30 +282,31 @@ class SpanFactory:
             if (target := TARGETS.get(record.method)) and record.target:
                 attributes[target] = record.target
             parent = _context(span.trace_id, span.span_id, span.trace.tracestate)
-            self._make(
-                f"handler {record.target if _names_span(record) else record.method}", SpanKind.INTERNAL,
+            subject = record.target if _has_target_in_name(record) else record.method
+            self._create_span(
+                f"handler {subject}", SpanKind.INTERNAL,
                 span.trace_id, span.handler_id, parent, attributes, record.began,
                 max(record.began, record.handled), error is not None,
             )  # fmt: skip
 
     def _question(self, record: QuestionRecord) -> None:
-        is_desks = record.method in DESK
+        is_for_person = record.method in DESK_QUESTIONS
         attributes: Attributes = {
             "mcpdesk.server": record.server,
             "mcpdesk.question.outcome": record.outcome,
-            "mcpdesk.question.asked": "desk" if is_desks else "client",
+            "mcpdesk.question.asked": "desk" if is_for_person else "client",
         }
         if record.tool:
             attributes["gen_ai.tool.name"] = record.tool
-        if not is_desks:
+        if not is_for_person:
             attributes["mcp.method.name"] = record.method
         if record.has_failed:
             attributes["error.type"] = record.outcome
         span = record.span
         parent = _context(span.trace_id, span.handler_id, span.trace.tracestate)
-        self._make(
-            record.method, SpanKind.INTERNAL if is_desks else SpanKind.CLIENT, span.trace_id,
-            next(self._next), parent, attributes, record.started, record.ended, record.has_failed,
+        self._create_span(
+            record.method, SpanKind.INTERNAL if is_for_person else SpanKind.CLIENT, span.trace_id,
+            next(self._span_ids), parent, attributes, record.started, record.ended, record.has_failed,
         )  # fmt: skip
 
     def _work(self, record: WorkRecord) -> None:
@@ -315,13 +320,13 @@ class SpanFactory:
             attributes["gen_ai.tool.name"] = record.tool
         if record.has_failed:
             attributes["error.type"] = str(record.outcome)
-        self._make(
-            f"{kind} {record.tool}".strip(), SpanKind.INTERNAL, record.trace_id, next(self._next),
+        self._create_span(
+            f"{kind} {record.tool}".strip(), SpanKind.INTERNAL, record.trace_id, next(self._span_ids),
             _context(record.trace_id, record.parent_id), attributes, record.started, record.ended,
             record.has_failed,
         )  # fmt: skip
 
-    def _make(
+    def _create_span(
         self,
         name: str,
         kind: SpanKind,
@@ -341,17 +346,17 @@ class SpanFactory:
         span.end(ended)
 
 
-def _fresh_ids() -> Iterator[int]:
+def _random_span_ids() -> Iterator[int]:
     from random import getrandbits
 
     while True:
         yield getrandbits(64) | 1
 
 
-def _names_span(record: CallRecord) -> bool:
+def _has_target_in_name(record: CallRecord) -> bool:
     """Return True if the target is part of the span's name.
 
-    Resources are excluded, because there are too many.
+    URIs of resources are excluded, because a server may have too many of them.
     """
     return bool(record.target) and record.method != "resources/read"
 
@@ -379,7 +384,7 @@ def operation_attributes(record: CallRecord) -> Attributes:
     }
     if record.method == "tools/call":
         attributes["gen_ai.operation.name"] = "execute_tool"
-    if _names_span(record):
+    if _has_target_in_name(record):
         attributes[TARGETS[record.method]] = record.target
     if record.code:
         attributes["rpc.response.status_code"] = str(record.code)
@@ -401,25 +406,26 @@ def call_attributes(record: CallRecord) -> Attributes:
     elif record.is_cut_off:
         attributes["mcpdesk.outcome"] = OutcomeKind.CANCELLED.name.lower()
     if (phases := record.phases) is not None:
-        waited = (record.began - record.started) / 1e9 if record.began else 0.0
-        spent = {
-            "queue": waited,
+        queue_s = (record.began - record.started) / 1e9 if record.began else 0.0
+        phase_seconds = {
+            "queue": queue_s,
             "handler": phases.handler / 1e6,
             "client": phases.client / 1e6,
             "person": phases.person / 1e6,
             "shaping": phases.shaping / 1e6,
         }
-        attributes |= {f"mcpdesk.phase.{kind}": seconds for kind, seconds in spent.items()}
+        attributes |= {f"mcpdesk.phase.{kind}": seconds for kind, seconds in phase_seconds.items()}
     return attributes
 
 
 def error_type(record: CallRecord) -> str | None:
-    """Return the error type of a call, or None if it succeeded, or if only its caller was at fault or
-    left.
+    """Return the error type of a call, or None if it succeeded.
+
+    None also if its caller caused the error, cancelled the call or disconnected.
     """
     if record.code:
-        is_ours = record.code == ErrorCode.INTERNAL_ERROR or -32099 <= record.code <= -32000
-        return str(record.code) if is_ours else None
+        is_server_error = record.code == ErrorCode.INTERNAL_ERROR or -32099 <= record.code <= -32000
+        return str(record.code) if is_server_error else None
     if record.status >= 500:
         return str(record.status)
     if record.is_cut_off or record.outcome in (OutcomeKind.OK, OutcomeKind.CANCELLED):
@@ -435,8 +441,8 @@ class _Tally(Struct):
     counts: list[int]
     """Number of requests in each range of durations between two `BOUNDS`."""
     total_s: float = 0.0
-    least_s: float = inf
-    most_s: float = 0.0
+    min_s: float = inf
+    max_s: float = 0.0
 
 
 MAX_COUNTED_COMBINATIONS = 2_000
@@ -450,7 +456,7 @@ class Durations:
     """Durations of requests by method, tool and outcome: the histograms of the conventions."""
 
     def __init__(self) -> None:
-        self._counted: dict[tuple[object, ...], _Tally] = {}
+        self._tallies: dict[tuple[object, ...], _Tally] = {}
 
     def count(self, record: CallRecord) -> None:
         """Count a finished request."""
@@ -458,7 +464,7 @@ class Durations:
         key: tuple[object, ...] = (
             record.server,
             record.method,
-            record.target if _names_span(record) else "",
+            record.target if _has_target_in_name(record) else "",
             record.revision,
             record.transport,
             record.code,
@@ -466,25 +472,25 @@ class Durations:
             record.is_outgoing,
             error,
         )
-        tally = self._counted.get(key)
-        if tally is None and len(self._counted) >= MAX_COUNTED_COMBINATIONS:
+        tally = self._tallies.get(key)
+        if tally is None and len(self._tallies) >= MAX_COUNTED_COMBINATIONS:
             key = (record.is_outgoing,)
-            tally = self._counted.get(key)
+            tally = self._tallies.get(key)
         if tally is None:
             attributes = operation_attributes(record) | ({} if error is None else {"error.type": error})
             if len(key) == 1:
                 attributes = {"otel.metric.overflow": True}
             metric = OUR_DURATION if record.is_outgoing else DURATION
-            tally = self._counted[key] = _Tally(metric, attributes, [0] * (len(BOUNDS) + 1))
-        took_s = (record.ended - record.started) / 1e9
-        tally.counts[bisect_left(BOUNDS, took_s)] += 1
-        tally.total_s += took_s
-        tally.least_s, tally.most_s = min(tally.least_s, took_s), max(tally.most_s, took_s)
+            tally = self._tallies[key] = _Tally(metric, attributes, [0] * (len(BOUNDS) + 1))
+        duration_s = (record.ended - record.started) / 1e9
+        tally.counts[bisect_left(BOUNDS, duration_s)] += 1
+        tally.total_s += duration_s
+        tally.min_s, tally.max_s = min(tally.min_s, duration_s), max(tally.max_s, duration_s)
 
     def metrics(self, began: int, now: int) -> list[Metric]:
-        """Return the histograms, or an empty list before the first request."""
+        """Return the histograms, or an empty list before the first request. Times are Unix nanoseconds."""
         points: dict[str, list[HistogramDataPoint]] = {}
-        for each in self._counted.values():
+        for each in self._tallies.values():
             points.setdefault(each.metric, []).append(
                 HistogramDataPoint(
                     each.attributes,
@@ -494,8 +500,8 @@ class Durations:
                     each.total_s,
                     each.counts.copy(),
                     BOUNDS,
-                    each.least_s,
-                    each.most_s,
+                    each.min_s,
+                    each.max_s,
                 )
             )
         description = "Time of requests, from arrival to answer."
@@ -511,10 +517,10 @@ def metric_of(figure: Figure, began: int, now: int) -> Metric | None:
     None for a metric without values, and for a summary, because OTLP no longer supports summaries.
     """
     name, unit = figure.name.removesuffix("_total"), ""
-    for ending, its in UNITS:
-        if name.endswith(ending):
-            name, unit = name.removesuffix(ending), its
-    make = _KINDS.get(figure.kind)
+    for suffix, suffix_unit in UNITS:
+        if name.endswith(suffix):
+            name, unit = name.removesuffix(suffix), suffix_unit
+    make = _DATA_CONVERTERS.get(figure.kind)
     return (
         None
         if make is None or not figure.samples
@@ -535,11 +541,11 @@ def _gauge(figure: Figure, began: int, now: int) -> Gauge:
 
 
 def _histogram(figure: Figure, began: int, now: int) -> Histogram:
-    of: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
     for sample in figure.samples:
         key = tuple((name, value) for name, value in sample.labels.items() if name != "le")
-        of.setdefault(key, []).append(sample)
-    points = [_histogram_point(dict(key), samples, began, now) for key, samples in of.items()]
+        groups.setdefault(key, []).append(sample)
+    points = [_histogram_point(dict(key), samples, began, now) for key, samples in groups.items()]
     return Histogram(points, AggregationTemporality.CUMULATIVE)
 
 
@@ -547,15 +553,15 @@ def _histogram_point(
     labels: Mapping[str, str], samples: Sequence[Sample], began: int, now: int
 ) -> HistogramDataPoint:
     """Convert a Prometheus histogram (counts below each bound) to OTLP (counts between two bounds)."""
-    below = [int(each.value) for each in samples if each.suffix == "_bucket"]
+    cumulative = [int(each.value) for each in samples if each.suffix == "_bucket"]
     bounds = [float(each.labels["le"]) for each in samples if each.suffix == "_bucket"][:-1]
-    counts = [after - before for before, after in pairwise((0, *below))]
-    total = next(each.value for each in samples if each.suffix == "_sum")
+    counts = [count - previous for previous, count in pairwise((0, *cumulative))]
+    count, total = cumulative[-1], next(each.value for each in samples if each.suffix == "_sum")
     unknown: Any = None  # minimum and maximum are not recorded
-    return HistogramDataPoint(dict(labels), began, now, below[-1], total, counts, bounds, unknown, unknown)
+    return HistogramDataPoint(dict(labels), began, now, count, total, counts, bounds, unknown, unknown)
 
 
-_KINDS: dict[str, Callable[[Figure, int, int], Sum | Gauge | Histogram]] = {
+_DATA_CONVERTERS: dict[str, Callable[[Figure, int, int], Sum | Gauge | Histogram]] = {
     "counter": _sum,
     "gauge": _gauge,
     "histogram": _histogram,

@@ -27,32 +27,36 @@ from mcpdesk.server.calls.call_watch import AskedQuestion
 
 QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 MAX_TRACED_REQUESTS = 1_000
-"""Maximum number of requests, and of questions, that are traced at a time. Older ones end as unanswered."""
+"""Maximum number of requests, and of questions, that are traced at a time.
+
+If the number is exceeded, the oldest one ends as unanswered.
+"""
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
+"""Names of HTTP headers, in lower case."""
 UNANSWERED, REFUSED, WITHDRAWN = "not answered", "refused", "withdrawn"
 ACTIONS = frozenset({"accept", "decline", "cancel"})
-RESERVED = range(-32768, -31999)
+RESERVED_CODES = range(-32768, -31999)
 """Error codes that JSON-RPC reserves. A server may define other codes, which are not counted separately."""
 
 
 class _PassedCall(Struct, eq=False):
-    """A request without an answer so far."""
+    """Request that has no answer yet."""
 
     connection: int
     record: CallRecord
     """Record that is used if the request ends without an answer."""
 
 
-class _Waiting(Struct):
-    """A question without an answer so far."""
+class _OpenQuestion(Struct):
+    """Question that has no answer yet."""
 
-    asked: AskedQuestion
-    of: _PassedCall | None
+    question: AskedQuestion
+    call: _PassedCall | None
     """Request during which the question was sent, if known."""
 
 
 class PassedExchange(WatchedExchange):
-    """Calls of one message or batch."""
+    """Requests of one message or batch."""
 
     def __init__(self, traffic: PassedTraffic, info: ConnectionInfo) -> None:
         self.traffic, self.info = traffic, info
@@ -77,17 +81,17 @@ class PassedTraffic(ExchangeWatch):
         on_question: Callable[[AskedQuestion], None],
         target: Callable[[str, str, Mapping[str, object]], str],
     ) -> None:
-        """`span` creates the span of a request from its metadata and headers.
+        """`span(meta, headers)` creates the span of a request from its metadata and HTTP headers.
 
-        `target` returns the name or URI in a request, given server, method and parameters, if the server
-        offers it.
+        `target(server, method, params)` returns the name or URI in a request, or "" if the server does not
+        offer it. `put` receives the record of each finished request, and `on_question` each ended question.
         """
         self._span, self._put, self._on_question, self._target = span, put, on_question, target
         self._calls: dict[_PassedCall, None] = {}
         """Running requests, oldest first."""
-        self._questions = RequestTable[tuple[int, Id], _Waiting](MAX_TRACED_REQUESTS)
+        self._questions = RequestTable[tuple[int, Id], _OpenQuestion](MAX_TRACED_REQUESTS)
         """Open questions, by connection and id."""
-        self._rounds = RequestTable[tuple[int, str], dict[str, _Waiting]](MAX_TRACED_REQUESTS)
+        self._rounds = RequestTable[tuple[int, str], dict[str, _OpenQuestion]](MAX_TRACED_REQUESTS)
         """Questions that the client answers in its next request, by connection and `requestState`."""
 
     def follow(
@@ -105,15 +109,15 @@ class PassedTraffic(ExchangeWatch):
             if method is None and is_id(identifier):
                 self._close(self._questions.take((info.number, identifier)), _outcome(each))
             elif method == "notifications/cancelled":
-                self._cancelled(info.number, params_of(each).get("requestId"))
+                self._end_cancelled(info.number, params_of(each).get("requestId"))
             elif isinstance(method, str) and is_id(identifier):
-                exchange.calls.append(self._begun(info, each, headers))
+                exchange.calls.append(self._start_trace(info, each, headers))
         return exchange
 
     def ask(self, info: ConnectionInfo, request: JSONObject) -> tuple[JSONObject, PassedExchange]:
-        """Trace a request of the desk. Return the request. If it has no trace context, one is added."""
+        """Trace a request of the desk. Return the request, with a trace context added if it has none."""
         exchange = PassedExchange(self, info)
-        call = self._begun(info, request, None, is_outgoing=True)
+        call = self._start_trace(info, request, None, is_outgoing=True)
         exchange.calls.append(call)
         params = params_of(request)
         meta = params.get("_meta", {})
@@ -129,7 +133,8 @@ class PassedTraffic(ExchangeWatch):
     ) -> None:
         """Handle a message of a server.
 
-        If `calls` is given, the message was received in response to these calls.
+        `calls` are the requests in whose HTTP response the message arrived. An answered one is removed from
+        the list. None or empty if the message belongs to no particular request.
         """
         if isinstance(message, list):
             for each in message:
@@ -138,31 +143,34 @@ class PassedTraffic(ExchangeWatch):
         if not isinstance(message, dict):
             return
         identifier, method = message.get("id"), message.get("method")
-        under_way = calls or [call for call in self._calls if call.connection == info.number]
+        candidates = calls or [call for call in self._calls if call.connection == info.number]
         if method is None:
-            for call in under_way:
+            for call in candidates:
                 if call.record.id == identifier:
-                    self._answered(call, message)
+                    self._end_answered(call, message)
                     if calls:
                         calls.remove(call)
                     return
         elif method == "notifications/cancelled":
-            withdrawn = params_of(message).get("requestId")
-            if is_id(withdrawn):
-                self._close(self._questions.take((info.number, withdrawn)), WITHDRAWN)
+            question_id = params_of(message).get("requestId")
+            if is_id(question_id):
+                self._close(self._questions.take((info.number, question_id)), WITHDRAWN)
         elif isinstance(method, str) and method in QUESTIONS and is_id(identifier):
-            of = under_way[0] if len(under_way) == 1 else None
-            question = self._question(info.server, method, of)
+            asking = candidates[0] if len(candidates) == 1 else None
+            question = self._question(info.server, method, asking)
             self._close(self._questions.add((info.number, identifier), question), UNANSWERED)
 
     def ended_unread(self, call: _PassedCall, status: int) -> None:
-        """End a request whose HTTP exchange ended without a readable answer."""
+        """End a request whose HTTP exchange ended without a readable answer.
+
+        `status` is the HTTP status, or 0 if the connection ended first.
+        """
         if call not in self._calls:
             return
         is_cut_off = not status
         outcome = OutcomeKind.CANCELLED if is_cut_off else OutcomeKind.OK
-        shown = status if status >= 400 else 0
-        self._end(call, replace(call.record, outcome=outcome, is_cut_off=is_cut_off, status=shown))
+        error_status = status if status >= 400 else 0
+        self._end(call, replace(call.record, outcome=outcome, is_cut_off=is_cut_off, status=error_status))
 
     def left(self, connection: int) -> None:
         """End the requests and questions of a client that has disconnected."""
@@ -173,7 +181,7 @@ class PassedTraffic(ExchangeWatch):
         for _, questions in self._rounds.take_all(lambda key, _: key[0] == connection):
             self._abandon(questions)
 
-    def _begun(
+    def _start_trace(
         self,
         info: ConnectionInfo,
         message: JSONObject,
@@ -181,10 +189,11 @@ class PassedTraffic(ExchangeWatch):
         *,
         is_outgoing: bool = False,
     ) -> _PassedCall:
+        """Start to trace a request. End the oldest one if `MAX_TRACED_REQUESTS` are traced."""
         params, method = params_of(message), canonical(message["method"])
         method = method if method in METHODS else OTHER
         header_values = headers or {}
-        self._continued(info, params)
+        self._end_answered_questions(info, params)
         revision = header_values.get(REVISION) or info.revision
         span = self._span(params.get("_meta"), headers)
         record = CallRecord(
@@ -208,37 +217,38 @@ class PassedTraffic(ExchangeWatch):
         self._calls[call] = None
         return call
 
-    def _answered(self, call: _PassedCall, message: JSONObject) -> None:
+    def _end_answered(self, call: _PassedCall, message: JSONObject) -> None:
+        """End a request that the server has answered."""
         result, error = message.get("result"), message.get("error")
         code = error.get("code") if isinstance(error, dict) else None
-        code = code if isinstance(code, int) and code in RESERVED else 0
+        code = code if isinstance(code, int) and code in RESERVED_CODES else 0
         has_failed = isinstance(result, dict) and result.get("isError") is True
-        is_own = "error" in message and not code
-        outcome = OutcomeKind.TOOL_ERROR if has_failed or is_own else OutcomeKind.OK
+        has_own_code = "error" in message and not code  # a code that the server defines
+        outcome = OutcomeKind.TOOL_ERROR if has_failed or has_own_code else OutcomeKind.OK
         self._end(call, replace(call.record, code=code, outcome=outcome, is_cut_off=False))
         if isinstance(result, dict) and isinstance(requests := result.get("inputRequests"), dict):
-            self._asked_in_result(call, requests, result.get("requestState"))
+            self._trace_questions_in_result(call, requests, result.get("requestState"))
 
     def _end(self, call: _PassedCall, record: CallRecord) -> None:
         self._calls.pop(call, None)
-        for _, waiting in self._questions.take_all(lambda _, waiting: waiting.of is call):
+        for _, waiting in self._questions.take_all(lambda _, waiting: waiting.call is call):
             self._close(waiting, UNANSWERED)
         self._put(replace(record, ended=time_ns()))
 
-    def _cancelled(self, connection: int, identifier: object) -> None:
+    def _end_cancelled(self, connection: int, identifier: object) -> None:
         """End a request that a client cancelled."""
         for call in list(self._calls):
             if call.connection == connection and call.record.id == identifier:
                 self.ended_unread(call, 0)
 
-    def _question(self, server: str, method: str, of: _PassedCall | None) -> _Waiting:
+    def _question(self, server: str, method: str, call: _PassedCall | None) -> _OpenQuestion:
         span, tool = replace(self._span(None, None), handler_id=0), ""
-        if of is not None:
-            span, record = of.record.span, of.record
+        if call is not None:
+            span, record = call.record.span, call.record
             tool = record.target if record.method == "tools/call" else ""
-        return _Waiting(AskedQuestion(method, server, tool, span, monotonic()), of)
+        return _OpenQuestion(AskedQuestion(method, server, tool, span, monotonic()), call)
 
-    def _asked_in_result(self, call: _PassedCall, requests: JSONObject, state: object) -> None:
+    def _trace_questions_in_result(self, call: _PassedCall, requests: JSONObject, state: object) -> None:
         """Trace the questions in a result until the client sends a request with `state`."""
         if not isinstance(state, str):
             return
@@ -249,7 +259,7 @@ class PassedTraffic(ExchangeWatch):
         }
         self._abandon(self._rounds.add((call.connection, state), questions) or {})
 
-    def _continued(self, info: ConnectionInfo, params: Mapping[str, Any]) -> None:
+    def _end_answered_questions(self, info: ConnectionInfo, params: Mapping[str, Any]) -> None:
         """End the questions that a request answers."""
         state, answers = params.get("requestState"), params.get("inputResponses")
         if not isinstance(state, str):
@@ -258,21 +268,22 @@ class PassedTraffic(ExchangeWatch):
             answer = answers.get(key) if isinstance(answers, dict) else None
             self._close(waiting, UNANSWERED if answer is None else _outcome({"result": answer}))
 
-    def _abandon(self, questions: dict[str, _Waiting]) -> None:
+    def _abandon(self, questions: dict[str, _OpenQuestion]) -> None:
+        """End questions that the client has not answered."""
         for waiting in questions.values():
             self._close(waiting, UNANSWERED)
 
-    def _close(self, waiting: _Waiting | None, outcome: str) -> None:
+    def _close(self, waiting: _OpenQuestion | None, outcome: str) -> None:
         if waiting is not None:
-            question = waiting.asked
+            question = waiting.question
             question.outcome, question.ended = outcome, monotonic()
             question.has_failed = outcome in (UNANSWERED, REFUSED, WITHDRAWN)
             self._on_question(question)
 
 
 def _outcome(answer: JSONObject) -> str:
-    """Return the outcome of a question, without its answer."""
+    """Return a word for the outcome of a question. It does not reveal the answer."""
     result = answer.get("result")
     action = result.get("action") if isinstance(result, dict) else None
-    known = action if isinstance(action, str) and action in ACTIONS else "answered"
-    return REFUSED if "error" in answer else known
+    outcome = action if isinstance(action, str) and action in ACTIONS else "answered"
+    return REFUSED if "error" in answer else outcome

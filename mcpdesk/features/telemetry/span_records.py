@@ -44,10 +44,13 @@ class CallRecord(Struct, gc=False, frozen=True):
     """Id of the HTTP session of the request. Only its digest is sent."""
     span: CallSpan
     started: int
+    """Time when the request arrived."""
     ended: int
+    """Time when the request was answered or ended."""
     began: int = 0
-    """Time when the handler of the request began. 0 if the request has no handler."""
+    """Time when the handler began. 0 if the request has no handler."""
     handled: int = 0
+    """Time when the handler ended. 0 if the request has no handler."""
     phases: Phases | None = None
     outcome: OutcomeKind = OutcomeKind.OK
     code: int = 0

@@ -1,4 +1,4 @@
-"""Records calls and metrics for OpenTelemetry.
+"""Records of calls, and metrics, for OpenTelemetry.
 
 On the core's loop, only small records are created. The thread of `OtlpSender` converts them to spans and
 sends them. This module does not import OpenTelemetry.
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mcpdesk.upstream.upstream import Upstream
 
 SAMPLED, UNSAMPLED = "01", "00"
+"""Flags of a `traceparent`."""
 RANDOM_VALUES = 1 << 56
 """Number of values of the random part of a trace id. Sampling uses this part (W3C Trace Context, level 2)."""
 
@@ -55,19 +56,19 @@ class Telemetry(HostPart, CallWatch):
         """Start to send records and metrics. `counted` returns the figures of the core."""
         self._upstreams = upstreams
         self._core_figures = counted
-        self._sampled_below = RANDOM_VALUES * settings.otel_traces_percent // 100
+        self._sampling_threshold = RANDOM_VALUES * settings.otel_traces_percent // 100
         self._interval_s = settings.otel_metrics_ms / 1000
         self._sender = OtlpSender(settings.otel_endpoint, settings.otel_headers, journal)
         self.call_watch = self
         self.exchange_watch = PassedTraffic(
             self._span, self._sender.put, self.question_ended, self._passed_target
         )
-        self._measuring = asyncio.create_task(self._measure())
+        self._measure_task = asyncio.create_task(self._send_metrics_regularly())
 
     async def stop(self) -> None:
         """Send the remaining records, within a time limit."""
-        self._measuring.cancel()
-        self._sender.measure(self._counted())
+        self._measure_task.cancel()
+        self._sender.measure(self._all_figures())
         await asyncio.to_thread(self._sender.close)
 
     @property
@@ -122,8 +123,8 @@ class Telemetry(HostPart, CallWatch):
         """Record a request that was answered without a handler."""
         params = message.get("params")
         members = params if isinstance(params, dict) else {}
-        named = canonical(message["method"])
-        method = named if named in METHODS else OTHER
+        name = canonical(message["method"])
+        method = name if name in METHODS else OTHER
         now = monotonic()
         offset = time() - now
         self._sender.put(
@@ -165,9 +166,9 @@ class Telemetry(HostPart, CallWatch):
         if span is None or not span.is_sampled:
             return
 
-        def changed() -> None:
+        def on_change() -> None:
             if job.is_over:
-                forget()
+                stop_listening()
                 kind = WorkKind.TASK if job.feed is None else WorkKind.JOB
                 has_failed = job.status is TaskStatus.FAILED
                 began, ended = int(job.created * 1e9), time_ns()
@@ -185,7 +186,7 @@ class Telemetry(HostPart, CallWatch):
                     )
                 )
 
-        forget = job.listen(changed)
+        stop_listening = job.listen(on_change)
 
     def program_over(self, server: str, program: Program) -> None:
         """Record a background program that has ended."""
@@ -210,7 +211,7 @@ class Telemetry(HostPart, CallWatch):
         span_id, handler_id = getrandbits(64) | 1, getrandbits(64) | 1
         if not caller.traceparent:
             trace_id = getrandbits(128) | 1
-            is_sampled = trace_id % RANDOM_VALUES < self._sampled_below
+            is_sampled = trace_id % RANDOM_VALUES < self._sampling_threshold
             flags = SAMPLED if is_sampled else UNSAMPLED
             trace = replace(caller, traceparent=f"00-{trace_id:032x}-{handler_id:016x}-{flags}")
             return CallSpan(trace, trace_id, span_id, handler_id, 0, is_sampled)
@@ -218,29 +219,29 @@ class Telemetry(HostPart, CallWatch):
         trace = replace(caller, traceparent=f"00-{caller.id}-{handler_id:016x}-{flags}")
         linked = None
         if headers is not None and "traceparent" in headers:
-            around = read_trace(headers)
-            linked = around if around.traceparent not in ("", caller.traceparent) else None
+            http_trace = read_trace(headers)
+            linked = http_trace if http_trace.traceparent not in ("", caller.traceparent) else None
         return CallSpan(
             trace, int(caller.id, 16), span_id, handler_id, int(caller.parent, 16), caller.is_sampled, linked
         )
 
     def _passed_target(self, server: str, method: str, params: Mapping[str, object]) -> str:
         """Return the name or URI in a request to an upstream server, if the server listed it."""
-        upstream, (member, kind) = self._upstreams.get(server), _PASSED.get(method, ("", ""))
+        upstream, (member, kind) = self._upstreams.get(server), _TARGET_MEMBERS.get(method, ("", ""))
         name = params.get(member)
         is_listed = isinstance(name, str) and upstream is not None and upstream.offers(kind, name)
         return str(name) if is_listed else ""
 
-    async def _measure(self) -> None:
+    async def _send_metrics_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._interval_s)
-            self._sender.measure(self._counted())
+            self._sender.measure(self._all_figures())
 
-    def _counted(self) -> list[Figure]:
+    def _all_figures(self) -> list[Figure]:
         return [*self._core_figures(), *self.figures]
 
 
-_PASSED = {
+_TARGET_MEMBERS = {
     "tools/call": ("name", "tool"),
     "prompts/get": ("name", "prompt"),
     "resources/read": ("uri", "resource"),
@@ -249,6 +250,7 @@ _PASSED = {
 
 
 def _unix(moment: float, offset: float) -> int:
+    """Return a monotonic time plus an offset (both in seconds) in Unix nanoseconds."""
     return int((moment + offset) * 1e9)
 
 
@@ -259,6 +261,6 @@ def _target(server: Server, method: str, params: Mapping[str, object]) -> str:
         "prompts/get": ("name", server.prompts.items),
         "resources/read": ("uri", server.resources.items),
     }
-    member, known = offered.get(method, ("", ()))
+    member, offered_names = offered.get(method, ("", ()))
     name = params.get(member)
-    return name if isinstance(name, str) and name in known else ""
+    return name if isinstance(name, str) and name in offered_names else ""

@@ -24,11 +24,11 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.features.web_tools.fetch import resolve
 from mcpdesk.tools.conversion import StdoutBytes
 
-NAMES = (
+BROWSER_NAMES = (
     "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge",
     "microsoft-edge-stable", "msedge",
 )  # fmt: skip
-PLACES = (
+BROWSER_PATHS = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
@@ -42,6 +42,7 @@ LOAD_TIMEOUT_S = 10.0
 IDLE_TIMEOUT_S = 5.0
 """Maximum number of seconds until a loaded page must be idle. Idle means half a second without a request."""
 MAX_BYTES = 20 << 20
+"""Maximum size in bytes of the HTML of a page. The rest is cut off."""
 NO_PAGE = 'class="neterror"'
 """Text in the error page that a browser shows if it could not load the requested page."""
 
@@ -63,13 +64,13 @@ class RenderedPage:
 
 def find_browser() -> str | None:
     """Return the path of a suitable browser, or None."""
-    programs = (shutil.which(name) for name in NAMES)
+    programs = (shutil.which(name) for name in BROWSER_NAMES)
     return next((each for each in programs if each), None) or next(
-        (candidate for candidate in PLACES if Path(candidate).exists()), None
+        (candidate for candidate in BROWSER_PATHS if Path(candidate).exists()), None
     )
 
 
-async def draw(
+async def render(
     program: str, url: str, wait_ms: int, environment: dict[str, str], *, private: bool, local: bool
 ) -> RenderedPage:
     """Load a page in a browser, and return its content.
@@ -114,6 +115,7 @@ def _switches(proxy: str, profile: str) -> list[str]:
 async def _with_dump(
     program: str, url: str, wait_ms: int, proxy: Proxy, environment: dict[str, str]
 ) -> tuple[str, bool]:
+    """Render a page with the browser's option `--dump-dom`. See `METHODS`."""
     from mcpdesk.jobs.process import run
 
     with tempfile.TemporaryDirectory(prefix="mcpdesk-page-", ignore_cleanup_errors=True) as profile:
@@ -131,7 +133,7 @@ async def _with_dump(
         except OSError as error:
             raise BrowserError(f"{program} cannot be started: {error.strerror}") from error
     if program_end.exit_code or not output.data.strip():
-        raise BrowserError(f"{program} ended with {program_end.exit_code} and showed nothing")
+        raise BrowserError(f"{program} ended with exit code {program_end.exit_code} and no page")
     # The browser cancels pending requests before it returns the page.
     return output.data.decode("utf-8", "replace"), proxy.pending + proxy.abandoned > 0
 
@@ -155,9 +157,9 @@ async def _with_playwright(
                     env=dict(environment),
                 )
                 page = await context.new_page()
-                answer = await page.goto(url, wait_until="domcontentloaded", timeout=1000 * TIMEOUT_S)
-                if answer is not None and answer.status >= 400:
-                    raise BrowserError(f"the browser was answered with HTTP {answer.status}")
+                response = await page.goto(url, wait_until="domcontentloaded", timeout=1000 * TIMEOUT_S)
+                if response is not None and response.status >= 400:
+                    raise BrowserError(f"the browser received HTTP {response.status}")
                 with contextlib.suppress(TimeoutError):
                     await page.wait_for_load_state("load", timeout=1000 * LOAD_TIMEOUT_S)
                     await page.wait_for_load_state("networkidle", timeout=1000 * IDLE_TIMEOUT_S)
@@ -180,9 +182,10 @@ True if the page was still loading.
 """
 
 HEAD_BYTES = 65_536
+"""Maximum size in bytes of a request's head, and of one piece of forwarded data."""
 MAX_LOADED_BYTES = 100 << 20
 """Maximum number of bytes that one page may load."""
-CONNECT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
 """Time limit in seconds for connecting to a host, for all its addresses together."""
 REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 UNREACHABLE = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -194,16 +197,16 @@ PROXY_HEADER_PREFIXES = (b"proxy-", b"connection:", b"keep-alive:")
 @asynccontextmanager
 async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[Proxy]:
     """Provide a proxy during the block. The proxy reaches only the addresses that `resolve` allows."""
-    guard = Proxy(private, local)
+    proxy = Proxy(private, local)
     # The proxy starts to listen only inside the block, because a cancelled start would lose it.
-    server = await asyncio.start_server(guard.serve, "127.0.0.1", 0, limit=HEAD_BYTES, start_serving=False)
-    guard.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, limit=HEAD_BYTES, start_serving=False)
+    proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         await server.start_serving()
-        yield guard
+        yield proxy
     finally:
         server.close()
-        await guard.close()
+        await proxy.close()
 
 
 class Proxy:
@@ -216,7 +219,8 @@ class Proxy:
         self._waiting: set[object] = set()
         """Connections on which the page waits for a response, or for the rest of a response."""
         self._private, self._local = private, local
-        self._left = MAX_LOADED_BYTES
+        self._remaining_bytes = MAX_LOADED_BYTES
+        """Number of bytes that the page may still load."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -250,8 +254,8 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        line, _, header_lines = head.partition(b"\r\n")
-        method, _, target = line.decode("latin-1").partition(" ")
+        request_line, _, header_lines = head.partition(b"\r\n")
+        method, _, target = request_line.decode("latin-1").partition(" ")
         target = target.rpartition(" ")[0]
         is_tunnel = method == "CONNECT"
         authority = urlsplit(f"//{target}" if is_tunnel else target)
@@ -262,14 +266,14 @@ class Proxy:
             writer.write(REFUSED)
             return
         try:
-            far_reader, far_writer = await _connected(addresses, port)
+            server_reader, server_writer = await _connected(addresses, port)
         except OSError:
             writer.write(UNREACHABLE)
             return
         on_request: Callable[[], None] = partial(self._waiting.add, writer)
         on_answer: Callable[[], None] = partial(self._waiting.discard, writer)
 
-        def left() -> None:
+        def on_browser_end() -> None:
             self.abandoned += writer in self._waiting
 
         try:
@@ -277,27 +281,28 @@ class Proxy:
                 writer.write(CONNECTED)
             else:
                 on_request()
-                far_writer.write(_passed_on(method, authority.path, authority.query, header_lines))
+                server_writer.write(_server_request(method, authority.path, authority.query, header_lines))
             await asyncio.gather(
-                self._pass(reader, far_writer, on_request if is_tunnel else None, left),
-                self._pass(far_reader, writer, on_answer if is_tunnel else None, on_answer),
+                self._forward(reader, server_writer, on_request if is_tunnel else None, on_browser_end),
+                self._forward(server_reader, writer, on_answer if is_tunnel else None, on_answer),
             )
         finally:
             on_answer()
-            far_writer.close()
+            server_writer.close()
 
-    async def _pass(
+    async def _forward(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         on_pass: Callable[[], None] | None = None,
         on_end: Callable[[], None] | None = None,
     ) -> None:
+        """Forward data until the sender closes its end, or until the page has loaded too much."""
         while data := await reader.read(HEAD_BYTES):
             if on_pass is not None:
                 on_pass()
-            self._left -= len(data)
-            if self._left < 0:
+            self._remaining_bytes -= len(data)
+            if self._remaining_bytes < 0:
                 return
             writer.write(data)
             await writer.drain()
@@ -314,16 +319,17 @@ async def _connected(
     failure = OSError("no address")
     for address in addresses:
         try:
-            async with asyncio.timeout(CONNECT_S / len(addresses)):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S / len(addresses)):
                 return await asyncio.open_connection(address, port)
         except OSError as error:
             failure = error
     raise failure
 
 
-def _passed_on(method: str, path: str, query: str, header_lines: bytes) -> bytes:
-    """Return a request in the form in which a server expects it: with the path only, and
-    without keep-alive."""
+def _server_request(method: str, path: str, query: str, header_lines: bytes) -> bytes:
+    """Return a request as a server expects it: with only the path in the first line, and without
+    keep-alive.
+    """
     lines = [
         line
         for line in header_lines.split(b"\r\n")

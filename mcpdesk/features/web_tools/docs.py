@@ -33,7 +33,7 @@ PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_PICTURE_BYTES = 5 << 20
 
 NO_TEXT = "the page has no text"
-LATER = " after its network was idle; scripts may write it later: try a longer wait_ms"
+LATE_TEXT_HINT = " after its network was idle; scripts may write it later: try a longer wait_ms"
 
 Format = Literal["text", "html", "markdown"]
 
@@ -97,11 +97,11 @@ async def read_docs(
 
 
 def _is_text(fetched: FetchedPage) -> bool:
-    kind, head = fetched.content_type, fetched.body[:TEXT_CHECK_BYTES]
-    if kind not in NO_CONTENT_TYPE or not head or b"\0" in head:
-        return kind.startswith(TEXTS) or kind.endswith(("+json", "+xml"))
+    content_type, first_bytes = fetched.content_type, fetched.body[:TEXT_CHECK_BYTES]
+    if content_type not in NO_CONTENT_TYPE or not first_bytes or b"\0" in first_bytes:
+        return content_type.startswith(TEXTS) or content_type.endswith(("+json", "+xml"))
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
+        codecs.getincrementaldecoder("utf-8")().decode(first_bytes)
     except UnicodeDecodeError:
         return False
     return True
@@ -112,7 +112,7 @@ async def _page(fetched: FetchedPage, format: Format, wait_ms: int, ctx: Context
     html, method, note = await _html(fetched, wait_ms, ctx)
     page = await asyncio.to_thread(_converted, html, format, fetched.url)
     if not page.text.strip():
-        note = "; ".join(filter(None, (NO_TEXT if method == "fetch" else f"{NO_TEXT}{LATER}", note)))
+        note = "; ".join(filter(None, (NO_TEXT if method == "fetch" else f"{NO_TEXT}{LATE_TEXT_HINT}", note)))
     document = replace(
         _document(fetched, format),
         title=page.title[:500],
@@ -125,7 +125,7 @@ async def _page(fetched: FetchedPage, format: Format, wait_ms: int, ctx: Context
 
 async def _html(fetched: FetchedPage, wait_ms: int, ctx: Context) -> tuple[str, str, str]:
     """Return the HTML of the page, the method with which it was loaded, and a note about the loading."""
-    from mcpdesk.features.web_tools.browser import BrowserError, draw, find_browser
+    from mcpdesk.features.web_tools.browser import BrowserError, find_browser, render
 
     program = find_browser()
     if program is None:
@@ -133,15 +133,15 @@ async def _html(fetched: FetchedPage, wait_ms: int, ctx: Context) -> tuple[str, 
     private = bool(ctx.hosted.options.settings.get("read_private_urls"))
     try:
         async with ctx.hosted.browsers:
-            drawn = await draw(
+            page = await render(
                 program, fetched.url, wait_ms, ctx.environment, private=private, local=fetched.is_local
             )
     except BrowserError as error:
         return fetched.text, "fetch", f"scripts of the page did not run: {error}"
-    if not drawn.is_loading:
-        return drawn.html, drawn.method, ""
+    if not page.is_loading:
+        return page.html, page.method, ""
     more = "; a longer wait_ms may give more" if wait_ms < MAX_WAIT_MS else ""
-    return drawn.html, drawn.method, f"the page was still loading when the wait of {wait_ms} ms ended{more}"
+    return page.html, page.method, f"the page was still loading when the wait of {wait_ms} ms ended{more}"
 
 
 def _converted(html: str, format: Format, url: str) -> page_text.Readable:
@@ -151,19 +151,19 @@ def _converted(html: str, format: Format, url: str) -> page_text.Readable:
 
 
 async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
-    """Return a document that is not text: images are shown, the text of PDF files is extracted.
+    """Return a document that is not text: an image as an image, a PDF file as its text.
 
     Raises: HandlerError for any other document.
     """
     from mcpdesk.tools.conversion import converted, form_of
 
-    kind, size = fetched.content_type or "unknown type", len(fetched.body)
-    form = "pdf" if kind == "application/pdf" else form_of(fetched.body)
-    what = f"url: {fetched.url}"
+    content_type, size = fetched.content_type or "unknown type", len(fetched.body)
+    file_form = "pdf" if content_type == "application/pdf" else form_of(fetched.body)
+    source = f"url: {fetched.url}"
     if fetched.is_cut:
-        what += f" (of which the first {size:,} bytes were read)"
-    if form == "pdf":
-        conversion = await converted("pdf-text", fetched.body, ctx.environment, what)
+        source += f" (the first {size:,} bytes)"
+    if file_form == "pdf":
+        conversion = await converted("pdf-text", fetched.body, ctx.environment, source)
         pages = conversion.facts["pages"]
         note = f"PDF, {pages} page{'s' if pages != 1 else ''}"
         if not conversion.data.strip():
@@ -176,15 +176,15 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
         )
         return await _result(document, conversion.data.decode(), ctx)
     body = fetched.body
-    if form == "heic":
-        body, kind = (await converted("heic", body, ctx.environment, what)).data, "image/png"
-    if kind in PICTURES and len(body) <= MAX_PICTURE_BYTES:
-        note = f"{fetched.content_type or kind}, {size:,} bytes: a picture"
+    if file_form == "heic":
+        body, content_type = (await converted("heic", body, ctx.environment, source)).data, "image/png"
+    if content_type in PICTURES and len(body) <= MAX_PICTURE_BYTES:
+        note = f"{fetched.content_type or content_type}, {size:,} bytes: a picture"
         heading = content.text(f"{fetched.url}\n[{note}]")
         document = replace(_document(fetched, "none"), note=note)
-        return ToolResult((heading, content.image(body, kind)), document)
-    told_how = "download it and use a program for files of that kind"
-    raise HandlerError(f"{what} is not text but {kind} ({size:,} bytes); {told_how}")
+        return ToolResult((heading, content.image(body, content_type)), document)
+    hint = "download it and use a program for files of that kind"
+    raise HandlerError(f"{source} is not text but {content_type} ({size:,} bytes); {hint}")
 
 
 async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Document]:
@@ -197,14 +197,14 @@ async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Doc
     max_length = ctx.hosted.options.output_chars - sum(len(each) + 4 for each in notes)
     if len(text) > max_length:
         max_length -= NOTES_LENGTH
-        left_out = f"{len(text) - max_length:,} characters more"
+        omission = f"{len(text) - max_length:,} characters more"
         document = replace(document, truncated=True)
         try:
             path = await asyncio.to_thread(stored_text, ctx.hosted.outputs, text, ctx.hosted.output_budget)
             document = replace(document, output_file=str(path))
-            notes.append(f"{left_out}; the full text is in {path}")
+            notes.append(f"{omission}; the full text is in {path}")
         except OSError as error:
-            notes.append(f"{left_out}, which could not be written to a file: {error.strerror}")
+            notes.append(f"{omission}, which could not be written to a file: {error.strerror}")
     body = text[:max_length] or "(no text)"
     return ToolResult((content.text("\n\n".join([body, *(f"[{each}]" for each in notes)])),), document)
 

@@ -47,7 +47,7 @@ class FetchedPage:
 
     @property
     def text(self) -> str:
-        """The body as text. Its first bytes, the server or its HTML head name the encoding."""
+        """Body as text, decoded by `decoded`."""
         return decoded(self.body, self.charset)
 
 
@@ -66,10 +66,10 @@ async def fetch(url: str, *, private: bool) -> FetchedPage:
 async def _follow(url: str, private: bool) -> FetchedPage:
     import aiohttp
 
-    here, local = url, True
+    current_url, local = url, True
     for _ in range(MAX_REDIRECTS + 1):
-        check_url(here)
-        parts = urlsplit(here)
+        check_url(current_url)
+        parts = urlsplit(current_url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         addresses = await resolve(host, port, private=private, local=local)
         local = local and are_local(addresses)
@@ -77,30 +77,31 @@ async def _follow(url: str, private: bool) -> FetchedPage:
         try:
             async with (
                 aiohttp.ClientSession(connector=connector, headers={"User-Agent": AGENT}) as session,
-                session.get(here, allow_redirects=False) as answer,
+                session.get(current_url, allow_redirects=False) as response,
             ):
-                if answer.status not in REDIRECTS or "Location" not in answer.headers:
-                    return await _read(here, answer, local)
-                here = urljoin(here, answer.headers["Location"])
+                if response.status not in REDIRECTS or "Location" not in response.headers:
+                    return await _read(current_url, response, local)
+                current_url = urljoin(current_url, response.headers["Location"])
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, asyncio.TimeoutError):
                 raise
-            raise HandlerError(f"url: {here[:500]} cannot be fetched: {_error_text(error)}") from error
+            message = f"url: {current_url[:500]} cannot be fetched: {_error_text(error)}"
+            raise HandlerError(message) from error
     raise HandlerError(f"url: {url} redirects more than {MAX_REDIRECTS} times")
 
 
-async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> FetchedPage:
-    if answer.status >= 400:
-        raise HandlerError(f"url: {url} answered HTTP {answer.status} {answer.reason or ''}".rstrip())
+async def _read(url: str, response: aiohttp.ClientResponse, local: bool) -> FetchedPage:
+    if response.status >= 400:
+        raise HandlerError(f"url: {url} answered HTTP {response.status} {response.reason or ''}".rstrip())
     pieces, size = [], 0
-    async for piece in answer.content.iter_chunked(65_536):
+    async for piece in response.content.iter_chunked(65_536):
         pieces.append(piece)
         size += len(piece)
         if size > MAX_BYTES:
             break
-    kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     body = b"".join(pieces)[:MAX_BYTES]
-    return FetchedPage(url, kind, answer.charset or "", body, size > MAX_BYTES, local)
+    return FetchedPage(url, content_type, response.charset or "", body, size > MAX_BYTES, local)
 
 
 def _pinned(addresses: list[str]) -> AbstractResolver:
@@ -130,12 +131,14 @@ def _pinned(addresses: list[str]) -> AbstractResolver:
 
 
 def decoded(body: bytes, charset: str) -> str:
-    """Decode bytes by their byte order mark, the server's encoding, the encoding in the head, or UTF-8."""
+    """Decode bytes. Use the first known encoding of these: that of the byte order mark, the server's
+    `charset`, that in the HTML head, or UTF-8.
+    """
     for mark, name in BOMS.items():
         if body.startswith(mark):
             return body.decode(name, "replace")
-    named = CHARSET.search(body[:4096])
-    for name in (charset, named[1].decode("ascii") if named else "", "utf-8"):
+    match = CHARSET.search(body[:4096])
+    for name in (charset, match[1].decode("ascii") if match else "", "utf-8"):
         try:
             if name and codecs.lookup(name).name not in ("idna", "punycode"):
                 return body.decode(name, "replace")
@@ -149,11 +152,13 @@ def _error_text(error: Exception) -> str:
 
 
 URL_LIMIT = 8_000
+"""Maximum length of a URL in characters."""
 MAPPED = ipaddress.ip_network("64:ff9b::/96")
-"""Network of IPv4 addresses embedded in IPv6, in addition to the networks that Python knows."""
+"""Network of IPv6 addresses that contain IPv4 addresses (RFC 6052), which Python does not know."""
 INTERNET = ipaddress.ip_network("2000::/3")
 """Allocated IPv6 addresses. Others include site-local networks, which Python considers global."""
 EXAMPLES = ipaddress.ip_network("3fff::/20")
+"""IPv6 addresses for documentation (RFC 9637), which older versions of Python consider global."""
 
 
 def check_url(url: str) -> None:
@@ -161,7 +166,7 @@ def check_url(url: str) -> None:
     if len(url) > URL_LIMIT:
         raise HandlerError(f"url: has {len(url)} characters; at most {URL_LIMIT} are allowed")
     if any(character.isspace() or ord(character) < 32 or ord(character) == 127 for character in url):
-        raise HandlerError("url: holds blanks or control characters; write them as %20")
+        raise HandlerError("url: contains blanks or control characters; percent-encode them (a blank is %20)")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -170,15 +175,15 @@ def check_url(url: str) -> None:
     if parts.scheme.lower() not in ("http", "https") or not host:
         raise HandlerError(f"url: {url[:200]!r} is not allowed; http:// and https:// are")
     if parts.username is not None or parts.password is not None:
-        raise HandlerError("url: must not hold a user name or a password")
+        raise HandlerError("url: must not contain a user name or a password")
 
 
 async def resolve(host: str, port: int, *, private: bool, local: bool = True) -> list[str]:
-    """Return the addresses of a host, which are all allowed.
+    """Return the addresses of a host, after checking that all are allowed.
 
-    `private` allows every network. `local` allows this machine: a caller may read pages of this machine, but
-    a page of the internet must not redirect to them. Raises: HandlerError for an unknown host, or if one of
-    its addresses is not allowed.
+    `private` allows every network. `local` allows this machine. It is False after a redirect from the
+    internet, because a caller may read pages of this machine, but a page of the internet must not redirect to
+    them. Raises: HandlerError for an unknown host, or if one of its addresses is not allowed.
     """
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -210,11 +215,11 @@ def is_allowed(address: str) -> bool:
     """Return True if an address belongs to the internet or to this machine."""
     ip = _ip(address)
     if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        ipv4 = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
         if ip in MAPPED:
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return inner.is_global
+            ipv4 = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if ipv4 is not None:
+            return ipv4.is_global
         if ip not in INTERNET or ip in EXAMPLES:
             return ip.is_loopback
     return ip.is_loopback or (ip.is_global and not ip.is_multicast)

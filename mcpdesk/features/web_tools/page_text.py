@@ -8,21 +8,23 @@ from urllib.parse import urljoin
 
 from msgspec import Struct
 
-NOISE = (
+REMOVED_TAGS = (
     "script", "style", "noscript", "template", "nav", "header", "footer", "aside", "svg", "iframe",
     "dialog", "button", "input", "select", "textarea",
 )  # fmt: skip
-ROLES = ("navigation", "banner", "contentinfo", "search", "complementary", "dialog")
-ARTICLES = ("main", "article", "[role=main]")
+REMOVED_ROLES = ("navigation", "banner", "contentinfo", "search", "complementary", "dialog")
+ARTICLE_SELECTORS = ("main", "article", "[role=main]")
 MAX_ARTICLES = 100
 """Maximum number of article elements that are examined, because some pages nest thousands of them."""
-LINKS = ("href", "src", "action", "poster")
+LINK_ATTRIBUTES = ("href", "src", "action", "poster")
 MIN_ARTICLE_LENGTH = 200
 """Minimum number of characters of an article. If no article is long enough, the whole body is used."""
 MAX_CHARACTERS = 5_000_000
 """Maximum number of characters of HTML that are converted. The rest is cut off."""
 MAX_TAGS = 150_000
-"""Maximum number of tags in the HTML. A tag takes a hundred times as long as a character."""
+"""Maximum number of tags in the HTML. The conversion of a tag takes a hundred times as long as that of a
+character.
+"""
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 
 
@@ -43,25 +45,27 @@ def markdown(page: str, url: str = "") -> Readable:
     import markdownify
 
     soup = _soup(page)
-    _absolute(soup, url)
+    _make_links_absolute(soup, url)
     article = _article(soup)
     try:
         text = markdownify.MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(article)
     except RecursionError:
         text = article.get_text("\n", strip=True)  # the elements are nested too deeply
-    return Readable(_title(soup), _tidy(text), _is_cut(page))
+    return Readable(_title(soup), _without_extra_blank_lines(text), _is_cut(page))
 
 
 def plain(page: str) -> Readable:
     """Return the article as plain text. This blocks, like `markdown`."""
     soup = _soup(page)
-    return Readable(_title(soup), _tidy(_article(soup).get_text("\n", strip=True)), _is_cut(page))
+    return Readable(
+        _title(soup), _without_extra_blank_lines(_article(soup).get_text("\n", strip=True)), _is_cut(page)
+    )
 
 
 def markup(page: str, url: str = "") -> Readable:
     """Return the page with absolute links, otherwise unchanged. This blocks, like `markdown`."""
     soup = _soup(page)
-    if not _absolute(soup, url) or _is_cut(page):
+    if not _make_links_absolute(soup, url) or _is_cut(page):
         return Readable(_title(soup), page)
     return Readable(_title(soup), str(soup))
 
@@ -71,15 +75,15 @@ def title_of(page: str) -> str:
     return _title(_soup(page))
 
 
-def _absolute(soup: Any, url: str) -> bool:
+def _make_links_absolute(soup: Any, url: str) -> bool:
     """Resolve links against the page's `<base>`, or against `url` if the page has no `<base>`.
 
-    Return True if any link changed. Embedded images lose their data, because the data are not readable text.
+    Return True if any link changed. The data of embedded images are removed, because they are not readable.
     """
     base_element = soup.find("base", href=True)
     base = urljoin(url, str(base_element["href"])) if base_element is not None else url
-    changed = False
-    for attribute in LINKS:
+    is_changed = False
+    for attribute in LINK_ATTRIBUTES:
         for each in soup.find_all(attrs={attribute: True}):
             link = str(each[attribute]).strip()
             try:
@@ -87,8 +91,8 @@ def _absolute(soup: Any, url: str) -> bool:
             except ValueError:  # `http://[` and similar invalid links
                 continue
             if absolute != each[attribute]:
-                each[attribute], changed = absolute, True
-    return changed
+                each[attribute], is_changed = absolute, True
+    return is_changed
 
 
 def _soup(page: str) -> Any:
@@ -104,19 +108,20 @@ def _is_cut(page: str) -> bool:
 def _head(page: str) -> str:
     """Return the part of a page that is converted."""
     head = page[:MAX_CHARACTERS]
-    *before, rest = head.split("<", MAX_TAGS + 1)
-    return head if len(before) <= MAX_TAGS else head[: -len(rest) - 1]
+    *pieces, rest = head.split("<", MAX_TAGS + 1)
+    return head if len(pieces) <= MAX_TAGS else head[: -len(rest) - 1]
 
 
 def _article(soup: Any) -> Any:
-    for each in soup(list(NOISE)):
+    """Return the longest article element, or the body. Navigation and hidden elements are removed first."""
+    for each in soup(list(REMOVED_TAGS)):
         each.decompose()
-    for role in ROLES:
+    for role in REMOVED_ROLES:
         for each in soup.select(f"[role={role}]"):
             each.decompose()
     for each in soup.select("[hidden], [aria-hidden=true]"):
         each.decompose()
-    for selector in ARTICLES:
+    for selector in ARTICLE_SELECTORS:
         article = max(
             _outermost(soup.select(selector, limit=MAX_ARTICLES)),
             key=lambda each: len(each.get_text()),
@@ -140,5 +145,5 @@ def _title(soup: Any) -> str:
     return " ".join(soup.title.get_text().split()) if soup.title is not None else ""
 
 
-def _tidy(text: str) -> str:
+def _without_extra_blank_lines(text: str) -> str:
     return BLANK_LINES.sub("\n\n", text).strip()

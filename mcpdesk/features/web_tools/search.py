@@ -27,6 +27,7 @@ from mcpdesk.tools import stripped_text
 from mcpdesk.version import __version__
 
 QUERY_LIMIT = 1_000
+"""Maximum length of a query in characters."""
 MAX_PAGES = 20
 """Maximum number of pages in a result."""
 TITLE_LENGTH, SNIPPET_LENGTH = 200, 500
@@ -88,9 +89,9 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
     settings = ctx.hosted.options.settings
     urls = dict(each.split("=", 1) for each in settings.get("search_urls", ()))
     timeout_s = settings.get("search_timeout_ms", 8000) / 1000
-    names = _engines(settings.get("search_engines") or (*DEFAULT_ENGINES, *urls))
+    engines = _engines(settings.get("search_engines") or (*DEFAULT_ENGINES, *urls))
     answers = await asyncio.gather(
-        *(_ask(name, search_text, urls.get(name, ""), timeout_s) for name in names)
+        *(_ask(name, search_text, urls.get(name, ""), timeout_s) for name in engines)
     )
     return _result(
         search_text, [status for status, _ in answers], {s.engine: hits for s, hits in answers if hits}
@@ -98,6 +99,7 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
 
 
 def _engines(names: Sequence[str]) -> Iterable[str]:
+    """Return the distinct names of engines. Raises: HandlerError for an unknown engine."""
     unknown = [name for name in names if name not in ENGINES]
     if unknown:
         raise HandlerError(f"search_engines: unknown engine {unknown[0]!r}; known: {', '.join(ENGINES)}")
@@ -105,8 +107,8 @@ def _engines(names: Sequence[str]) -> Iterable[str]:
 
 
 async def _ask(engine: str, query: str, url: str, timeout_s: float) -> tuple[Asked, list[Hit]]:
-    """Query one engine. Never raises; an error of the engine is part of its status."""
-    began = time.monotonic()
+    """Query one engine. An error of the engine is not raised, but returned as its status and reason."""
+    start = time.monotonic()
     status: Status = "failed"
     hits: list[Hit] = []
     reason = ""
@@ -119,24 +121,24 @@ async def _ask(engine: str, query: str, url: str, timeout_s: float) -> tuple[Ask
     except Exception as error:
         # Parsers of untrusted pages fail in many ways, and none may affect the other engines.
         reason = str(error)[:300] or type(error).__name__
-    took_ms = round(1000 * (time.monotonic() - began))
-    return Asked(engine, status, len(hits), took_ms, reason), hits
+    duration_ms = round(1000 * (time.monotonic() - start))
+    return Asked(engine, status, len(hits), duration_ms, reason), hits
 
 
 def _result(query: str, answers: list[Asked], lists: dict[str, list[Hit]]) -> ToolResult[Results]:
     pages = tuple(merge(lists)[:MAX_PAGES])
     body = Results(query, pages, tuple(answers))
     has_failed = all(each.status in ("timeout", "failed") for each in answers)
-    lines = [_lines(number, page) for number, page in enumerate(pages, 1)]
+    lines = [_page_lines(number, page) for number, page in enumerate(pages, 1)]
     if not pages:
         lines = ["Every engine failed:" if has_failed else f"Nothing was found for {query!r}."]
-    troubled = [each for each in answers if each.reason]
-    if troubled:
-        lines += ["", "Engines without an answer:", *(f"- {each.engine}: {each.reason}" for each in troubled)]
+    failed = [each for each in answers if each.reason]
+    if failed:
+        lines += ["", "Engines without an answer:", *(f"- {each.engine}: {each.reason}" for each in failed)]
     return ToolResult((content.text("\n".join(lines)),), body, is_error=has_failed)
 
 
-def _lines(number: int, page: FoundPage) -> str:
+def _page_lines(number: int, page: FoundPage) -> str:
     engine_names = ", ".join(page.engines)
     snippet = f"\n   {page.snippet}" if page.snippet else ""
     return f"{number}. {page.title}\n   {page.url}  ({engine_names}){snippet}"
@@ -174,12 +176,14 @@ def canonical(url: str) -> str:
         return ""
     if parts.scheme not in ("http", "https") or not host:
         return ""
-    query = [(key, value) for key, value in parse_qsl(parts.query, keep_blank_values=True) if _counts(key)]
+    query = [
+        (key, value) for key, value in parse_qsl(parts.query, keep_blank_values=True) if _is_significant(key)
+    ]
     authority = host if port in (None, 80, 443) else f"{host}:{port}"
     return urlunsplit(("https", authority, parts.path.rstrip("/"), urlencode(sorted(query)), ""))
 
 
-def _counts(key: str) -> bool:
+def _is_significant(key: str) -> bool:
     return key not in TRACKERS and not key.startswith("utm_")
 
 
@@ -191,7 +195,7 @@ def _page(hits: list[tuple[str, Hit]]) -> FoundPage:
     return FoundPage(title[:TITLE_LENGTH], first.url, snippet[:SNIPPET_LENGTH], engines)
 
 
-SIGNS_OF_A_CAPTCHA = (
+CAPTCHA_TEXTS = (
     "captcha",
     "unusual traffic",
     "anomaly-modal",
@@ -201,7 +205,7 @@ SIGNS_OF_A_CAPTCHA = (
     "challenge-platform",
     "automated queries",
 )
-"""Words that show, on a page without results, that the engine considers us a bot."""
+"""Texts that a page without results contains if the engine considers the client a bot."""
 REFUSALS = {
     202: "it asks for a captcha",
     401: "it requires a key",
@@ -209,7 +213,7 @@ REFUSALS = {
     429: "it limits the rate (HTTP 429)",
     503: "it is overloaded or limits the rate (HTTP 503)",
 }
-"""Explanations of HTTP statuses."""
+"""Reasons for missing results, by HTTP status."""
 
 
 class EngineError(Exception):
@@ -233,7 +237,7 @@ Raises: EngineError; TimeoutError; any exception of a parser for an unexpected r
 Parse = Callable[[bytes], list[Hit]]
 
 
-def at(base: str, url: str) -> str:
+def at_mirror(base: str, url: str) -> str:
     """Return `url` at a mirror, with its path and query below `base`.
 
     If `base` is empty, return it unchanged.
@@ -254,7 +258,7 @@ def check_status(status: int) -> None:
 
 def check_page(page: str, hits: list[Hit]) -> None:
     """Raises: EngineError for a page without results that shows a captcha."""
-    if not hits and any(sign in page.lower() for sign in SIGNS_OF_A_CAPTCHA):
+    if not hits and any(sign in page.lower() for sign in CAPTCHA_TEXTS):
         raise EngineError("it asks for a captcha")
 
 
@@ -265,7 +269,7 @@ TAG = re.compile(r"<[^>]+>")
 ATOM = "{http://www.w3.org/2005/Atom}"
 
 
-def interface_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> Search:
+def api_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> Search:
     """Return the search function of an engine with an API.
 
     `QUERY` in `parameters` is replaced by the query.
@@ -273,7 +277,7 @@ def interface_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> S
 
     async def search(query: str, base: str, timeout_s: float) -> list[Hit]:
         query_parameters = {name: value.replace(QUERY, query) for name, value in parameters.items()}
-        body = await _get(at(base, url), query_parameters, timeout_s)
+        body = await _get(at_mirror(base, url), query_parameters, timeout_s)
         try:
             return parse(body)[:MAX_RESULTS]
         except (ValueError, TypeError, KeyError, AttributeError, SyntaxError) as error:
@@ -305,14 +309,14 @@ async def _get(url: str, parameters: dict[str, str], timeout_s: float) -> bytes:
         raise EngineError(f"it cannot be reached: {str(error)[:200] or type(error).__name__}") from error
 
 
-def plain(text: Any) -> str:
+def plain_text(text: Any) -> str:
     """Return a text without tags and entities, on one line."""
     import html  # its table of characters takes a millisecond to load
 
     return " ".join(html.unescape(TAG.sub("", str(text or ""))).split())
 
 
-def address(value: Any) -> str:
+def string_or_empty(value: Any) -> str:
     """Return the URL that an engine sent, or "" if it is not a string."""
     return value if isinstance(value, str) else ""
 
@@ -324,7 +328,7 @@ def json_hits(
 
     def parse(body: bytes) -> list[Hit]:
         return [
-            Hit(plain(each[title]), address(each[url]), plain(snippet(each)))
+            Hit(plain_text(each[title]), string_or_empty(each[url]), plain_text(snippet(each)))
             for each in orjson.loads(body)[items]
         ]
 
@@ -335,8 +339,8 @@ def hacker_news(body: bytes) -> list[Hit]:
     """Parse stories from Algolia's API. If a story has no link, its page on Hacker News is used."""
     return [
         Hit(
-            plain(each["title"]),
-            address(each.get("url")) or f"https://news.ycombinator.com/item?id={each['objectID']}",
+            plain_text(each["title"]),
+            string_or_empty(each.get("url")) or f"https://news.ycombinator.com/item?id={each['objectID']}",
             f"{each.get('points') or 0} points, {each.get('num_comments') or 0} comments",
         )
         for each in orjson.loads(body)["hits"]
@@ -349,19 +353,22 @@ def arxiv(body: bytes) -> list[Hit]:
     from xml.etree import ElementTree
 
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
-        raise ValueError("a document type")
+        raise ValueError("the feed contains a document type")
     return [
         Hit(
-            plain(each.findtext(f"{ATOM}title")),
-            plain(each.findtext(f"{ATOM}id")),
-            plain(each.findtext(f"{ATOM}summary"))[:500],
+            plain_text(each.findtext(f"{ATOM}title")),
+            plain_text(each.findtext(f"{ATOM}id")),
+            plain_text(each.findtext(f"{ATOM}summary"))[:500],
         )
         for each in ElementTree.fromstring(body).iter(f"{ATOM}entry")
     ]
 
 
 THREADS = 44
-"""Number of threads, enough for four searches at once. The loop's own pool has too few threads."""
+"""Number of threads for engines of the library, enough for four searches at once.
+
+The default pool of the event loop has too few.
+"""
 
 
 def page_engine(name: str) -> Search:
@@ -385,7 +392,7 @@ def _search(name: str, query: str, base: str, timeout_s: float) -> list[Hit]:
     except ImportError:
         raise EngineError("it needs an extra: pip install 'mcpdesk[search]'") from None
 
-    engine = _class(name)(timeout=max(1, round(timeout_s)))
+    engine = _engine_class(name)(timeout=max(1, round(timeout_s)))
     engine.base = base
     try:
         raw_hits = engine.search(query) or []
@@ -399,19 +406,20 @@ def _search(name: str, query: str, base: str, timeout_s: float) -> list[Hit]:
 
 
 @cache
-def _class(name: str) -> Any:
-    """Return the library's class of an engine, extended to check each status, to keep the page, and to use a
-    mirror."""
+def _engine_class(name: str) -> Any:
+    """Return the library's class of an engine, extended to check each status, to store the page, and to use a
+    mirror.
+    """
     from ddgs.engines import ENGINES
 
-    usual: Any = ENGINES["text"][name]
+    library_class: Any = ENGINES["text"][name]
 
-    class Watched(usual):  # type: ignore[misc]
+    class CheckedEngine(library_class):  # type: ignore[misc]
         base = ""
         page = ""
 
         def request(self, method: str, url: str, **options: Any) -> str:
-            answer = self.http_client.request(method, at(self.base, url), **options)
+            answer = self.http_client.request(method, at_mirror(self.base, url), **options)
             check_status(answer.status_code)
             self.page = answer.text
             return self.page
@@ -420,32 +428,32 @@ def _class(name: str) -> Any:
             # The library fetches its token without `request`, and therefore not from a mirror.
             return "" if self.base else str(super().get_sc())
 
-    return Watched
+    return CheckedEngine
 
 
 PAGE_ENGINES = ("brave", "duckduckgo", "grokipedia", "mojeek", "startpage", "wikipedia", "yahoo")
 QUERY = "{query}"
 ENGINES: dict[str, Search] = {name: page_engine(name) for name in PAGE_ENGINES} | {
-    "stackexchange": interface_engine(
+    "stackexchange": api_engine(
         "https://api.stackexchange.com/2.3/search/advanced",
         {"q": QUERY, "site": "stackoverflow", "order": "desc", "sort": "relevance"},
         json_hits("items", "title", "link", lambda each: ", ".join(each.get("tags", ()))),
     ),
-    "hackernews": interface_engine(
+    "hackernews": api_engine(
         "https://hn.algolia.com/api/v1/search", {"query": QUERY, "tags": "story"}, hacker_news
     ),
-    "github": interface_engine(
+    "github": api_engine(
         "https://api.github.com/search/repositories",
         {"q": QUERY},
         json_hits("items", "full_name", "html_url", lambda each: each.get("description")),
     ),
-    "arxiv": interface_engine(
+    "arxiv": api_engine(
         "https://export.arxiv.org/api/query",
         {"search_query": f"all:{QUERY}", "max_results": "10"},
         arxiv,
     ),
     # The instance must have the format `json` enabled.
-    "searxng": interface_engine(
+    "searxng": api_engine(
         "http://127.0.0.1:8080/search",
         {"q": QUERY, "format": "json"},
         json_hits("results", "title", "url", lambda each: each.get("content")),

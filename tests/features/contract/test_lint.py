@@ -127,7 +127,7 @@ def test_prompts_templates_and_large_resources_are_looked_at(look: Look) -> None
         "prompts/bare.md:1: warning: prompt bare: has no description",
         "prompts/bare.md:1: warning: prompt bare: argument without a description: what",
         "resources/things.py:5: warning: template thing://{name}: has no description",
-        "resources/large.txt:1: note: resource resource://large: holds 3.0 MiB, which clients read at once",
+        "resources/large.txt:1: note: resource resource://large: has 3.0 MiB, which clients read at once",
     ]
 
 

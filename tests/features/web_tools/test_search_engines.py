@@ -8,7 +8,7 @@ from mcpdesk.features.web_tools.search import (
     DEFAULT_ENGINES,
     ENGINES,
     THREADS,
-    at,
+    at_mirror,
 )
 
 
@@ -21,7 +21,7 @@ from mcpdesk.features.web_tools.search import (
     ],
 )
 def test_a_mirror_is_asked_below_its_base(base: str, url: str, asked: str) -> None:
-    assert at(base, url) == asked
+    assert at_mirror(base, url) == asked
 
 
 def test_searxng_is_asked_only_where_it_is_switched_on() -> None:
