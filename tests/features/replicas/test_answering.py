@@ -241,7 +241,7 @@ async def test_those_of_a_dead_replica_go_and_cannot_be_answered(
         here.living._renew_task.cancel()  # type: ignore[union-attr]
         key = f"{{{deployment(tmp_path)}}}:leases"
         shared_engine.ask("ZADD", key, "0", here.living.me.id)
-        with pytest.raises(StorageError, match="the replica web-1, which asked the question, does not respond"):
+        with pytest.raises(StorageError, match="web-1, which asked the question, does not respond"):
             await there.answering.answer(shown.id, BLUE)
         gone = await there.sees(COLOUR.question, QuestionState.WITHDRAWN)
         assert gone.reason == "its replica is lost"

@@ -267,7 +267,8 @@ async def test_a_browser_that_fails_leaves_what_was_fetched(
     monkeypatch.setattr(browser, "find_spec", lambda name: None)
     result = await read(served.base)
     assert text(result).startswith("# Tides")
-    assert "scripts of the page did not run" in fields(result)["note"] and "ended with exit code 7" in text(result)
+    assert "scripts of the page did not run" in fields(result)["note"]
+    assert "ended with exit code 7" in text(result)
 
 
 @pytest.mark.usefixtures("no_browser")
