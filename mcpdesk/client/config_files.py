@@ -60,7 +60,7 @@ class ConfigFile(Struct, frozen=True):
     servers: tuple[ConfiguredServer, ...]
     inputs: Mapping[str, InputVariable]
     sha256: str
-    """SHA-256 of the content."""
+    """SHA-256 of the content. For a file of FastMCP, also of the command of the project's Python."""
 
     @property
     def is_of_project(self) -> bool:
@@ -112,7 +112,9 @@ def read_config(path: Path) -> ConfigFile:
     text = read_text(path)
     document = parse_config(path, text)
     if is_fastmcp(document):
-        return ConfigFile(path, (fastmcp_server(path, document),), {}, sha256_of(text))
+        server = fastmcp_server(path, document)
+        python = "\0".join(("", *server.project_python)) if server.project_python else ""
+        return ConfigFile(path, (server,), {}, sha256_of(text + python))
     file_sections = sections(document)
     if not file_sections and path.name == "mcp.json" and isinstance(document, dict) and "name" in document:
         raise NoServers(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpdesk.cli.main import with_command
+from mcpdesk.cli.main import run, with_command
+from mcpdesk.cli.reach import agreement
 from mcpdesk.client.config_files import ConfigFile, read_config
 from mcpdesk.client.configs.python_commands import (
     RUNNER,
@@ -24,7 +25,9 @@ from mcpdesk.client.configs.python_commands import (
 )
 from mcpdesk.client.discovery import discover
 from mcpdesk.client.targets import CommandTarget, find_target
+from mcpdesk.client.trust import UntrustedFileError
 from mcpdesk.errors import DeskUserError
+from mcpdesk.upstream.target_transport import Reach
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 from tests.support.trusting import agree
@@ -219,7 +222,8 @@ def test_the_file_of_a_server_is_looked_up_only_after_the_person_agrees(
         assert server.problem == "" and server.argv[0] == "python"
         with pytest.raises(DeskUserError, match="not trusted"):
             find_target(str(configuration), {}, lambda variable: "", refuse)
-    assert not [each for each in looked_up if each != configuration]
+    environments = {"poetry.lock", "uv.lock"}  # beside the file, and not named by it
+    assert not [each for each in looked_up if each != configuration and each.name not in environments]
     with pytest.raises(DeskUserError, match=r"^mcp: source\.path: "):
         find_target(str(configuration), {}, lambda variable: "", agree)
     assert [each.path for each in discover(project.parent, project, {}).servers] == [configuration]
@@ -230,6 +234,34 @@ def test_a_trusted_file_is_run_by_the_python_of_its_project(project: Path) -> No
     python = make_environment(project / ".venv")
     found = find_target(str(project / "fastmcp.json"), {}, lambda variable: "", agree)
     assert isinstance(found, CommandTarget) and found.argv[:2] == (python, str(RUNNER))
+
+
+def test_trust_in_a_file_does_not_cover_an_environment_that_appears_later(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("MCPDESK_TRUST", raising=False)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    entry_target(project)
+    file = project / "fastmcp.json"
+
+    def found() -> CommandTarget:
+        target = find_target(str(file), {}, lambda variable: "", agreement(Reach()))
+        assert isinstance(target, CommandTarget)
+        return target
+
+    assert run(["trust", str(file), "--yes"]) == 0
+    before = found().argv[0]
+    planted = make_environment(project / ".venv")
+    with pytest.raises(UntrustedFileError) as refused:
+        found()
+    assert planted in refused.value.file.lines[0], "the question names the Python"
+    assert before != planted
+    assert run(["trust", str(file), "--yes"]) == 0
+    assert found().argv[0] == planted
+    capfd.readouterr()
+    make_environment(project / "acme" / ".venv")
+    assert found().argv[0] == planted, "an environment beside the Python file is not used"
 
 
 @pytest.mark.process

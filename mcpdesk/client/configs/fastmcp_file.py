@@ -1,7 +1,9 @@
 """`fastmcp.json`: a server of FastMCP, its environment and its variables, in one file.
 
 The paths in an untrusted file are not accessed. Once a person has trusted the file, `python_command`
-completes the command.
+completes the command. The environment of the project is looked up earlier, in the folder of the file and
+above. It is a part of what the person trusts, so that an environment that is added later does not run without
+a question.
 
 Source: FastMCP documentation, Project Configuration (2026-11).
 """
@@ -13,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from mcpdesk.client.configs.entry_values import InvalidEntry, pairs_at, text_at, texts_at
-from mcpdesk.client.configs.python_commands import RUNNER, python_of, uv_for
+from mcpdesk.client.configs.python_commands import RUNNER, project_python, usual_python, uv_for
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.errors import DeskUserError
 
 SUFFIX = "fastmcp.json"
 PYTHON = "python"
-"""Placeholder for the Python of the project. `python_command` replaces it by a path."""
+"""Placeholder for the active Python, or the one on PATH. `python_command` replaces it by a path."""
 UV_OPTIONS = {"dependencies": "--with", "editable": "--with-editable"}
 """Option of uv by key of `environment`, for lists."""
 
@@ -44,7 +46,7 @@ def fastmcp_server(path: Path, document: Mapping[str, Any]) -> ConfiguredServer:
 
 
 def python_command(server: ConfiguredServer) -> tuple[str, ...]:
-    """Return the command of a server with a `python_file`, run by the Python of the file's project.
+    """Return the command of a server with a `python_file`.
 
     Call this only for a trusted file, because it looks up the paths of the file. Raises: DeskUserError if
     the Python file does not exist.
@@ -53,7 +55,7 @@ def python_command(server: ConfiguredServer) -> tuple[str, ...]:
     try:
         if not file.is_file():
             raise DeskUserError(f"{server.name}: source.path: no file {quoted_path}.")
-        python = python_of(file.parent) if server.argv[0] == PYTHON else server.argv[:1]
+        python = usual_python() if server.argv[0] == PYTHON else server.argv[:1]
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DeskUserError(f"{server.name}: source.path: {quoted_path} cannot be used: {reason}.") from None
@@ -70,20 +72,26 @@ def _server(name: str, folder: Path, document: Mapping[str, Any]) -> ConfiguredS
     file = folder / text_at(source, "path")
     runner_arguments = [str(RUNNER), str(file), text_at(source, "entrypoint")]
     arguments = texts_at(deployment, "args")
+    python = project_python(folder)
     return ConfiguredServer(
         name,
-        (*_python(folder, file, environment), *runner_arguments, *arguments),
+        (*_python(folder, file, environment, python), *runner_arguments, *arguments),
         pairs_at(deployment, "env"),
         str(folder / text_at(deployment, "cwd")),
         python_file=str(file),
+        project_python=python,
     )
 
 
-def _python(folder: Path, file: Path, environment: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the command of the Python that runs the file, or `PYTHON` for the Python of its project."""
+def _python(
+    folder: Path, file: Path, environment: Mapping[str, Any], python: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the command of the Python that runs the file. Without packages in the environment, it is the one
+    of the project (`python`), or `PYTHON` if the project has none.
+    """
     options: list[str] = []
-    if python := text_at(environment, "python"):
-        options.append(f"--python={python}")
+    if version := text_at(environment, "python"):
+        options.append(f"--python={version}")
     for key, option in UV_OPTIONS.items():
         base = folder if key == "editable" else None
         options += [f"{option}={base / each if base else each}" for each in texts_at(environment, key)]
@@ -92,7 +100,7 @@ def _python(folder: Path, file: Path, environment: Mapping[str, Any]) -> tuple[s
     project = text_at(environment, "project")
     options.append(f"--project={folder / project}" if project else "--no-project")
     if options == ["--no-project"]:
-        return (PYTHON,)
+        return python or (PYTHON,)
     return (uv_for(f"the environment of {file.name} has packages"), "run", *options, "python")
 
 

@@ -86,10 +86,14 @@ def module_files(module: str, folder: Path) -> tuple[Path, ...]:
 
 
 def python_of(folder: Path) -> tuple[str, ...]:
-    """Return the command of the Python in the environment of a project.
+    """Return the command of the Python in the environment of a project, or else `usual_python`."""
+    return project_python(folder) or usual_python()
 
-    The environment is a `.venv` or `venv` in the folder or above, that of Poetry, or that of uv. Otherwise
-    it is the active one, or the Python on PATH.
+
+def project_python(folder: Path) -> tuple[str, ...]:
+    """Return the command of the Python in the environment of a project, or () if it has none.
+
+    The environment is a `.venv` or `venv` in the folder or above, that of Poetry, or that of uv.
     """
     folders = [each for each in [folder, *folder.parents][:PROJECT_LEVELS] if _is_protected(each)]
     for python in (each for project_folder in folders for each in _python_paths(project_folder)):
@@ -98,6 +102,11 @@ def python_of(folder: Path) -> tuple[str, ...]:
     project = next((each for each in folders if (each / "uv.lock").is_file()), None)
     if project is not None and (uv := shutil.which("uv")):
         return (uv, "run", "--project", str(project), "python")
+    return ()
+
+
+def usual_python() -> tuple[str, ...]:
+    """Return the command of the Python in the active environment, or else of the one on PATH."""
     if active := os.environ.get("VIRTUAL_ENV"):
         python = _python_in(Path(active))
         if python.exists():

@@ -43,6 +43,8 @@ class ConfiguredServer(Struct, frozen=True):
     """Python file in `argv` whose existence and Python are determined once its configuration file is trusted.
     Empty for any other command.
     """
+    project_python: tuple[str, ...] = ()
+    """Command of the Python in the environment of the project of `python_file`, if it has an environment."""
     problem: str = ""
     """Reason why the server cannot be used, or an empty string."""
     is_only_in_client: bool = False
