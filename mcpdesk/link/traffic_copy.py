@@ -99,7 +99,7 @@ class TrafficCopy(Store):
             assert segment is not None
             segment.entries.append(shifted)
             if len(frame.data) != frame.size:
-                segment.is_whole = False
+                segment.is_complete = False
                 self._cut[number] = epoch, frame.number
             if (note := news.notes.get(frame.number)) is not None:
                 segment.notes[number] = note
@@ -198,9 +198,9 @@ class TrafficCopy(Store):
 
     def _drop(self) -> None:
         """If there are too many frames, drop the oldest."""
-        if not self.ring.is_over:
+        if not self.ring.is_over_budget:
             return
-        while self.ring.is_over:
+        while self.ring.is_over_budget:
             self.ring.drop_oldest()
         oldest = next(iter(self.ring.segments)) << SEGMENT_BITS
         with self._lock:

@@ -33,7 +33,7 @@ from mcpdesk.recorder.capture.capture_lines import (
     read_line,
 )
 from mcpdesk.recorder.capture.capture_parts import existing_part, next_part, part_of, part_path
-from mcpdesk.recorder.capture.line_positions import Places
+from mcpdesk.recorder.capture.line_positions import LinePositions
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import (
     END_BYTES,
@@ -46,7 +46,7 @@ from mcpdesk.recorder.record import (
     HttpNote,
     RecordedRemark,
     remark_limit,
-    up_to_most,
+    within_search_limit,
 )
 
 MAX_LOGS: Final = 200_000
@@ -57,12 +57,12 @@ _MAX_GAP_FRAMES: Final = 10_000_000
 """Maximum number of missing frames without a line that reports the gap. If more are missing, a frame number
 must be damaged.
 """
-_MAX_WHOLE_LINE_BYTES: Final = 256 << 10
+_MAX_LINE_READ_BYTES: Final = 256 << 10
 """Maximum number of bytes of a line that are read at once.
 
 Of a longer line with a JSON frame, only both ends are read.
 """
-_MAX_OTHER_BYTES: Final = 32 << 20
+_MAX_OTHER_LINE_BYTES: Final = 32 << 20
 """Maximum size in bytes of a line without a JSON frame, which must be read completely.
 
 A longer line counts as damaged.
@@ -70,9 +70,11 @@ A longer line counts as damaged.
 _MAX_FRAME_BYTES: Final = 64 << 20
 """Maximum size in bytes of a frame that is read back. The recorder never writes a longer frame."""
 _MAX_RUN_BYTES: Final = 4 << 20
+"""Maximum size in bytes of the lines of a run."""
 _HEAD_BYTES: Final = 320
-_LOOK = 1_023
-"""Bit mask for line counts: the clock is checked once in 1,024 lines."""
+"""Number of bytes at the beginning of a line in which its frame begins."""
+_CLOCK_CHECK_MASK = 1_023
+"""Bit mask for numbers of lines. The clock is checked when all these bits are set, once in 1,024 lines."""
 _NUMBER = rb"(?:0|[1-9]\d{0,14})"
 _FRAME_LINE = re.compile(
     rb'\{"n":(%b),"t":((?:0|[1-9]\d{0,10})\.\d{1,9}),"c":%b,"d":"(?:in|out)","json":' % (_NUMBER, _NUMBER)
@@ -80,7 +82,7 @@ _FRAME_LINE = re.compile(
 """Beginning of an ordinary line with a frame. Most lines of a capture are of this kind."""
 _EXCHANGE = re.compile(rb'\{"(?:number":\d+,"time":[^,]+,"kind":"|kind":"gap","frames")')
 """Beginning of a JSON Lines export of exchanges, which is not a capture."""
-_first = itemgetter(0)
+_frame_number = itemgetter(0)
 
 
 class Archive:
@@ -109,8 +111,8 @@ class Archive:
         """Number of invalid lines: damaged lines, or the incomplete last line of a killed process."""
         self.is_cut = False
         """True if the capture has more frames than `MAX_FRAMES`."""
-        self._places = Places()
-        self._places.parts.append(path)
+        self._positions = LinePositions()
+        self._positions.parts.append(path)
         self._gaps: list[Gap] = []
         self.marks: list[HeldMark] = []
         """Decisions about held messages."""
@@ -120,16 +122,16 @@ class Archive:
         """Log lines of calls, at most the first `MAX_LOGS`."""
         self._spans: list[tuple[int, int]] = [(0, 0)]
         """First frame after each gap: pairs of the number in the file and the number in this archive."""
-        self._next = 0
+        self._next_number = 0
         """Number in the file of the frame that is expected next."""
-        self._lost: tuple[int, str] = (0, "")
+        self._reported_gap: tuple[int, str] = (0, "")
         """Gap that the file reports: number of the first frame after the gap, and the reason."""
-        self._long: dict[int, int] = {}
+        self._long_line_sizes: dict[int, int] = {}
         """Sizes of long lines, by frame."""
-        self._encoded = array("q")
+        self._encoded_frames = array("q")
         """Ascending numbers of the frames that are encoded, for example in base64, and not stored as plain
         JSON."""
-        self._last = 0.0
+        self._last_time = 0.0
         """Unix time of the last frame in seconds."""
         self._offset = 0
         """Number of bytes of the last part that were read."""
@@ -140,7 +142,7 @@ class Archive:
     @property
     def count(self) -> int:
         """Number of frames found."""
-        return len(self._places)
+        return len(self._positions)
 
     @property
     def gaps(self) -> Sequence[Gap]:
@@ -155,13 +157,16 @@ class Archive:
         """Read successive frames from disk."""
         if self._has_long(start, stop):
             return [self._long_or_short(number) for number in range(start, stop)]
-        return [_numbered(line, start + at) for at, line in enumerate(self._places.frame_lines(start, stop))]
+        return [
+            _numbered(line, start + index)
+            for index, line in enumerate(self._positions.frame_lines(start, stop))
+        ]
 
     def _long_or_short(self, number: int) -> Frame | None:
-        if (size := self._long.get(number)) is None:
-            return _numbered(self._places.frame_line(number), number)
-        head = self._places.read(number, 0, _MAX_WHOLE_LINE_BYTES)
-        tail = self._places.read(number, size - END_BYTES - 2, END_BYTES + 2)
+        if (size := self._long_line_sizes.get(number)) is None:
+            return _numbered(self._positions.frame_line(number), number)
+        head = self._positions.read(number, 0, _MAX_LINE_READ_BYTES)
+        tail = self._positions.read(number, size - END_BYTES - 2, END_BYTES + 2)
         try:
             frame = long_frame(head, tail, size)
         except ValueError:
@@ -170,92 +175,94 @@ class Archive:
 
     def _has_long(self, start: int, stop: int) -> bool:
         """Return True if a frame of the range has a line that is too long to be read completely."""
-        return bool(self._long) and any(number in self._long for number in range(start, stop))
+        return bool(self._long_line_sizes) and any(
+            number in self._long_line_sizes for number in range(start, stop)
+        )
 
     def frame_bytes(self, number: int) -> bytes:
         """Return all bytes of a frame."""
-        if (size := self._long.get(number)) is None:
-            return read_back(self._places.frame_line(number), line_bytes) or b""
-        start = json_start(self._places.read(number, 0, _HEAD_BYTES))
-        return self._places.read(number, start, min(size - start - 2, _MAX_FRAME_BYTES)) if start else b""
+        if (size := self._long_line_sizes.get(number)) is None:
+            return read_back(self._positions.frame_line(number), line_bytes) or b""
+        start = json_start(self._positions.read(number, 0, _HEAD_BYTES))
+        return self._positions.read(number, start, min(size - start - 2, _MAX_FRAME_BYTES)) if start else b""
 
     def note(self, number: int) -> HttpNote | None:
         """Return the HTTP metadata of a frame, or None."""
-        return read_back(self._places.note_line(number), attrgetter("note"))
+        return read_back(self._positions.note_line(number), attrgetter("note"))
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """Return the bytes of successive frames, in total at most `MAX_SEARCH_BYTES` bytes."""
         if self._has_long(start, stop):
-            return up_to_most(map(self.frame_bytes, range(start, stop)))
-        return up_to_most(map(_bytes_of, self._places.frame_lines(start, stop)))
+            return within_search_limit(map(self.frame_bytes, range(start, stop)))
+        return within_search_limit(map(_bytes_of, self._positions.frame_lines(start, stop)))
 
     def raw(self, start: int, stop: int) -> bytes | None:
         """Return the bytes of the file that contain these frames, or None if one of the frames is encoded,
         for example in base64.
         """
-        encoded, at = self._encoded, bisect_left(self._encoded, start)
-        return None if at < len(encoded) and encoded[at] < stop else self._places.piece(start, stop)
+        encoded, index = self._encoded_frames, bisect_left(self._encoded_frames, start)
+        return None if index < len(encoded) and encoded[index] < stop else self._positions.piece(start, stop)
 
     def close(self) -> None:
         """Close the file."""
-        self._places.close()
+        self._positions.close()
 
     def read_on(self, budget_s: float = inf) -> None:
         """Read new data for about `budget_s` seconds. Only one thread at a time may call this method.
 
         Raises: OSError.
         """
-        parts, until = self._places.parts, perf_counter() + budget_s
+        parts, deadline = self._positions.parts, perf_counter() + budget_s
         while self.is_live or self.is_behind:
             # Check this before reading. A part is complete if no process writes it, or if it has a successor.
             self.is_live = private_files.is_held(parts[-1])
-            further = None if self.is_live else next_part(self._first_path, self._part_number)
+            following = None if self.is_live else next_part(self._first_path, self._part_number)
             try:
-                at_end = self._read_part(len(parts) - 1, parts[-1], until, grows=self.is_live)
+                is_at_end = self._read_part(len(parts) - 1, parts[-1], deadline, grows=self.is_live)
             except FileNotFoundError:  # the part was removed to free space
-                at_end = True
-            self.is_behind = not at_end
+                is_at_end = True
+            self.is_behind = not is_at_end
             if self.is_behind:
                 return
-            if further is None:
+            if following is None:
                 break
             self.is_live, self._offset = True, 0
-            path, self._part_number = further
+            path, self._part_number = following
             parts.append(path)
         if not self.is_live:
             self._close_connections()
 
-    def _read_part(self, part: int, path: Path, until: float, *, grows: bool) -> bool:
+    def _read_part(self, part: int, path: Path, deadline: float, *, grows: bool) -> bool:
         """Read a part from the last position. Return False if there was not enough time.
 
         If the part `grows`, an incomplete last line is not read yet.
         """
-        offset, places, lines, at_end = self._offset, self._places, 0, True
+        offset, places, lines, is_at_end = self._offset, self._positions, 0, True
         with path.open("rb") as file:
             file.seek(offset)
-            for raw in iter(partial(file.readline, _MAX_WHOLE_LINE_BYTES), b""):
+            for raw in iter(partial(file.readline, _MAX_LINE_READ_BYTES), b""):
                 if len(places) >= MAX_FRAMES:
                     self.is_cut = True
                     break
-                if lines & _LOOK == _LOOK and perf_counter() > until:
-                    at_end = False
+                if lines & _CLOCK_CHECK_MASK == _CLOCK_CHECK_MASK and perf_counter() > deadline:
+                    is_at_end = False
                     break
                 lines += 1
-                plain = _FRAME_LINE.match(raw) if raw.endswith(b"}\n") else None
-                if plain and int(plain[1]) == self._next:
+                frame_match = _FRAME_LINE.match(raw) if raw.endswith(b"}\n") else None
+                if frame_match and int(frame_match[1]) == self._next_number:
                     places.add(1, part, offset)
-                    self._next += 1
-                    self._last = float(plain[2])
+                    self._next_number += 1
+                    self._last_time = float(frame_match[2])
                     offset += len(raw)
                     continue
-                is_long = len(raw) == _MAX_WHOLE_LINE_BYTES and not raw.endswith(b"\n")
+                is_long = len(raw) == _MAX_LINE_READ_BYTES and not raw.endswith(b"\n")
                 size, tail = _rest_of_line(raw, file) if is_long else (len(raw), raw)
                 if grows and not tail.endswith(b"\n"):
                     break
                 try:
                     if is_long and json_start(raw):
                         self._add_long(long_frame(raw, tail, size), part, offset, size)
-                    elif is_long and size > _MAX_OTHER_BYTES:
+                    elif is_long and size > _MAX_OTHER_LINE_BYTES:
                         raise ValueError(f"a line of {size} bytes")
                     else:
                         line = read_line(_reread(file, offset, size) if is_long else raw)
@@ -269,14 +276,14 @@ class Archive:
                     self.unreadable += 1
                 offset += size
         self._offset = offset
-        return at_end
+        return is_at_end
 
     def _run(self, count: int, file: IO[bytes]) -> tuple[int, int, bool]:
         """Return the number and total size in bytes of the complete lines of a run, and True if a line is
         incomplete."""
         frames = size = 0
         while frames < count and size < _MAX_RUN_BYTES:
-            raw = file.readline(_MAX_WHOLE_LINE_BYTES)
+            raw = file.readline(_MAX_LINE_READ_BYTES)
             size += len(raw)
             if not raw.endswith(b"\n"):
                 return frames, size + _rest_of_line(raw, file)[0] - len(raw), bool(raw)
@@ -291,10 +298,10 @@ class Archive:
         if line.connection is not None:
             self.connections[line.connection.number] = line.connection
         elif line.note is not None:
-            self._places.set_note(self._position(line.note.frame), part, offset)
+            self._positions.set_note(self._position(line.note.frame), part, offset)
         elif line.same:
             note_frame, *others = map(self._position, line.same)
-            self._places.share_note(note_frame, others)
+            self._positions.share_note(note_frame, others)
         elif line.mark is not None:
             self.marks.append(line.mark)
         elif line.remark is not None:
@@ -306,55 +313,57 @@ class Archive:
             if len(self.call_logs) < MAX_LOGS:
                 self.call_logs.append(line.log)
         elif line.lost is not None:
-            self._lost = (line.lost[1], line.why)
+            self._reported_gap = (line.lost[1], line.why)
         elif line.capture is not None:
-            if line.first > self._next:
-                self._lost = (line.first, self._reason_before(line.part))
+            if line.first > self._next_number:
+                self._reported_gap = (line.first, self._reason_before(line.part))
         elif line.n >= 0:
             line_bytes(line)
             if not line.json and not line.run:
-                self._encoded.append(len(self._places))
+                self._encoded_frames.append(len(self._positions))
             self._add_frames(line.n, count, part, offset, is_run=line.run > 0)
-            self._last = line.t
+            self._last_time = line.t
         else:
             raise ValueError("a line of unknown kind")
 
     def _reason_before(self, part: int) -> str:
         """Return the reason why frames before a part are missing."""
-        before = part_path(self._first_path, part - 1)
-        return "they are in an earlier part" if before.is_file() else "earlier parts were removed"
+        earlier_path = part_path(self._first_path, part - 1)
+        return "they are in an earlier part" if earlier_path.is_file() else "earlier parts were removed"
 
     def _add_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
-        at = len(self._places)
-        self._long[at] = size  # `_long` is set before another thread can see the frame
+        number = len(self._positions)
+        self._long_line_sizes[number] = (
+            size  # `_long_line_sizes` is set before another thread can see the frame
+        )
         try:
             self._add_frames(frame.number, 1, part, offset)
         except ValueError:
-            del self._long[at]
+            del self._long_line_sizes[number]
             raise
-        self._last = frame.time
+        self._last_time = frame.time
 
     def _add_frames(self, number: int, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
         """Store the positions of `count` frames. `number` is the number of the first one in the file."""
         if not count:
             return  # the run was cut off before its first frame
-        gap, (stop, why) = number - self._next, self._lost
+        gap, (stop, reason) = number - self._next_number, self._reported_gap
         if gap < 0 or (gap > _MAX_GAP_FRAMES and number > stop):
-            raise ValueError(f"frame {number} cannot follow {self._next - 1}")
+            raise ValueError(f"frame {number} cannot follow {self._next_number - 1}")
         if gap:
-            self._gaps.append(Gap(len(self._places), gap, why if self._next < stop else ""))
-            self._spans.append((number, len(self._places)))
-        self._places.add(count, part, offset, is_run=is_run)
-        self._next = number + count
+            self._gaps.append(Gap(len(self._positions), gap, reason if self._next_number < stop else ""))
+            self._spans.append((number, len(self._positions)))
+        self._positions.add(count, part, offset, is_run=is_run)
+        self._next_number = number + count
 
     def _position(self, number: int) -> int:
         """Convert the number of a frame in the file to its number in this archive. -1 if the frame is
         missing."""
         if number < 0:
             return -1
-        at = bisect_right(self._spans, number, key=_first)
-        first, position = self._spans[at - 1]
-        stop = self._spans[at][1] if at < len(self._spans) else len(self._places)
+        span_number = bisect_right(self._spans, number, key=_frame_number)
+        first, position = self._spans[span_number - 1]
+        stop = self._spans[span_number][1] if span_number < len(self._spans) else len(self._positions)
         index = position + number - first
         return index if index < stop else -1
 
@@ -362,7 +371,9 @@ class Archive:
         """Mark the connections that were open at the end of the file as closed."""
         for number, info in self.connections.items():
             if info.closed is None:
-                self.connections[number] = msgspec.structs.replace(info, closed=max(self._last, info.opened))
+                self.connections[number] = msgspec.structs.replace(
+                    info, closed=max(self._last_time, info.opened)
+                )
 
 
 def require_capture(path: Path) -> None:
@@ -382,8 +393,8 @@ def require_capture(path: Path) -> None:
         is_capture = read_line(start).capture is not None
     except ValueError:
         is_capture = False
-    if not start and (further := part_path(path, 2)).is_file():
-        command = shlex.join(["mcpdesk", "open", str(further)])
+    if not start and (second_part := part_path(path, 2)).is_file():
+        command = shlex.join(["mcpdesk", "open", str(second_part)])
         hint = f"The capture continues: use `{command}`."
         raise DeskUserError(f"{path} is empty.", hint, next_command=command)
     if _EXCHANGE.match(start):
@@ -409,7 +420,7 @@ def _bytes_of(line: bytes | None) -> bytes:
 def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:
     """Read the line that begins with `raw` up to its end. Return its length and its last bytes."""
     size, tail = len(raw), raw
-    while not tail.endswith(b"\n") and (piece := file.readline(_MAX_WHOLE_LINE_BYTES)):
+    while not tail.endswith(b"\n") and (piece := file.readline(_MAX_LINE_READ_BYTES)):
         size += len(piece)
         tail = tail[-END_BYTES - 2 :] + piece
     return size, tail[-END_BYTES - 2 :]

@@ -36,12 +36,12 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 """Non-negative integer up to 2**53."""
 
 
-def beginning(data: bytes, most: int) -> bytes:
-    """Return a copy of at most `most` bytes that does not cut a UTF-8 character."""
-    stop = most
-    if len(data) <= most:
+def beginning(data: bytes, max_bytes: int) -> bytes:
+    """Return a copy of at most `max_bytes` bytes that does not cut a UTF-8 character."""
+    stop = max_bytes
+    if len(data) <= max_bytes:
         return data
-    while most - stop < 3 and data[stop] & 0xC0 == 0x80:
+    while max_bytes - stop < 3 and data[stop] & 0xC0 == 0x80:
         stop -= 1
     return bytes(memoryview(data)[:stop])
 
@@ -235,13 +235,13 @@ class RecordedRemark(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """True if the server sent the request."""
 
 
-def remark_limit(remark: RecordedRemark, most: int) -> int:
+def remark_limit(remark: RecordedRemark, usual_limit: int) -> int:
     """Return the maximum number of stored remarks with which this remark may still be added.
 
-    `most` is the usual limit. The limit is higher for a remark on the end of a call's code, because without
-    it the call would seem to run forever.
+    A remark on the end of a call's code has a higher limit than `usual_limit`. Without this remark, the call
+    would seem to run forever.
     """
-    return 2 * most if remark.remark.kind == RemarkKind.CODE_ENDED else most
+    return 2 * usual_limit if remark.remark.kind == RemarkKind.CODE_ENDED else usual_limit
 
 
 class Gap(msgspec.Struct, gc=False, frozen=True):
@@ -321,13 +321,13 @@ class Recorder(Protocol):
         connection: int,
         direction: Direction,
         frames: Sequence[bytes],
-        doubtful: Sequence[int] = (),
+        unchecked: Sequence[int] = (),
         note: HttpNote | None = None,
         phases: Mapping[int, Phases] | None = None,
     ) -> int:
         """Record frames of the same time, and return the number of the first one.
 
-        `doubtful` has the positions, in ascending order, of frames that may not be JSON. `note` may only be
+        `unchecked` has the positions, in ascending order, of frames that may not be JSON. `note` may only be
         given with one frame. `phases` has the phases of answers, by position.
         """
 
@@ -392,7 +392,7 @@ class Source(Protocol):
         """Number of remarks after these, which are not stored."""
 
 
-def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:
+def within_search_limit(pieces: Iterable[bytes]) -> list[bytes]:
     """Return the first pieces, with a total of at most `MAX_SEARCH_BYTES` bytes."""
     size, frames = 0, list[bytes]()
     for piece in pieces:

@@ -94,7 +94,7 @@ async def test_a_frame_that_is_no_json_is_recorded_as_that_among_others() -> Non
     lines = b"".join(written).splitlines()
     assert ["error" in orjson.loads(line) for line in lines] == [False, True, False]
     (segment,) = peer.recording._store.ring.segments.values()
-    assert segment.doubtful == {1}
+    assert segment.unchecked == {1}
 
 
 async def test_nothing_is_sent_after_close() -> None:

@@ -30,7 +30,7 @@ async def test_calls_leave_nothing_behind_once_the_rings_are_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_watched: bool
 ) -> None:
     monkeypatch.setattr(capture, "_MAX_READABLE_FRAMES", 2_000)
-    monkeypatch.setattr(capture, "_EXCHANGES", 300)
+    monkeypatch.setattr(capture, "_MIN_KEPT_EXCHANGES", 300)
     folder = write(tmp_path / "loaded", {"mcp.json": '{"name": "loaded"}', "tools/t.py": TOOL})
     limits: dict[str, Any] = {
         "capture_memory_bytes": KEEP,

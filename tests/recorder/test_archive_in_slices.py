@@ -10,7 +10,7 @@ import pytest
 
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture.line_positions import Places
+from mcpdesk.recorder.capture.line_positions import LinePositions
 from mcpdesk.recorder.index.query import All, Word, parse
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.traffic.pane_texts import counts_text
@@ -142,7 +142,7 @@ def test_a_capture_cut_short_under_the_eyes_lacks_those_frames_and_no_others(lar
 
 
 def test_places_beyond_the_end_have_no_lines() -> None:
-    assert Places().frame_lines(0, 5) == []
+    assert LinePositions().frame_lines(0, 5) == []
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import pytest
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import encoder
 from mcpdesk.recorder.capture import recording as capture
-from mcpdesk.recorder.capture.capture_file import CaptureFile, Taken
+from mcpdesk.recorder.capture.capture_file import CaptureFile, QueuedData
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import MAX_KEPT_BYTES, HttpNote
 from tests.support.patience import WITHIN_S, wait_until
@@ -291,7 +291,7 @@ def test_what_a_full_recording_holds_stays_within_its_budget(tmp_path: Path) -> 
         for number in range(start, start + 2_500):
             recording.frame(1, IN, asked % number)
             recording.frame(1, OUT, answered % number)
-        recording._wake.set()
+        recording._next_turn.set()
         wait_until(partial(is_encoded, recording, 2 * (start + 2_500)))
     recording.close()
     held, _ = tracemalloc.get_traced_memory()
@@ -414,7 +414,7 @@ def test_a_part_that_cannot_be_begun_leaves_a_recording_in_memory(tmp_path: Path
     assert ring_bytes == 1 or read == frames
     settle(recording)
     assert (tmp_path / "a.2.jsonl").read_bytes().startswith(foreign % 0)
-    recording._store.places.close()  # type: ignore[union-attr]
+    recording._store.positions.close()  # type: ignore[union-attr]
     assert psutil.Process().num_fds() == descriptors
 
 
@@ -424,7 +424,7 @@ def test_a_disk_that_is_stuck_holds_no_end_up_and_gets_the_rest_later(
     monkeypatch.setattr(capture, "_CLOSE_TIMEOUT_S", 0.05)
     write, is_stuck, goes_on = CaptureFile.write, threading.Event(), threading.Event()
 
-    def stuck(file: CaptureFile, taken: Taken) -> None:
+    def stuck(file: CaptureFile, taken: QueuedData) -> None:
         is_stuck.set()
         assert goes_on.wait(WITHIN_S)
         write(file, taken)

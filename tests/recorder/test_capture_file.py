@@ -46,14 +46,14 @@ def test_a_full_part_is_followed_by_another_that_stands_for_itself(tmp_path: Pat
     for number in range(20):
         file.add(alone(line(number)))
     file.close()
-    parts = file.places.parts
+    parts = file.positions.parts
     assert len(parts) > 1 and all(part.stat().st_size <= 600 for part in parts)
     second = [read_line(raw) for raw in parts[1].read_bytes().splitlines(keepends=True)]
     assert (second[0].part, second[0].first) == (2, second[2].n)
     assert second[1].connection == connection(1)
-    read = [read_line(file.places.frame_line(number) or b"").n for number in range(20)]
+    read = [read_line(file.positions.frame_line(number) or b"").n for number in range(20)]
     assert read == list(range(20))
-    file.places.close()
+    file.positions.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
@@ -62,13 +62,13 @@ def test_a_removed_part_is_closed_and_its_space_is_free(tmp_path: Path) -> None:
     for number in range(20):
         file.add(alone(line(number)))
     file.write(file.drain())
-    assert file.places.frame_line(0) is not None  # its part is open now
-    file.remove(file.places.parts[0])
+    assert file.positions.frame_line(0) is not None  # its part is open now
+    file.remove(file.positions.parts[0])
     targets = []
     for each in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
             targets.append(os.readlink(each))
     assert not [each for each in targets if each.startswith(str(tmp_path)) and each.endswith("(deleted)")]
-    assert file.places.frame_line(0) is None
+    assert file.positions.frame_line(0) is None
     file.close()
-    file.places.close()
+    file.positions.close()

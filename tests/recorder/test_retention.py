@@ -212,7 +212,7 @@ def test_memory_for_positions_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     recording.start()
     record_written(recording, 4_000)
     recording.close()
-    places = recording._store.places
+    places = recording._store.positions
     assert places is not None
     assert 2_000 <= len(places) - places.first <= 2_500 + 256
     assert len(places._frames.values) == len(places) - places.first >= len(places._notes.values)

@@ -31,7 +31,7 @@ QUERIES = ("", "status:error", "tool:b", "kind:notification", "status:pending", 
 
 @pytest.fixture(autouse=True)
 def few_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpdesk.recorder.capture.recording._EXCHANGES", MOST)
+    monkeypatch.setattr("mcpdesk.recorder.capture.recording._MIN_KEPT_EXCHANGES", MOST)
     monkeypatch.setattr("mcpdesk.recorder.index.view._MAX_CACHED_LABELS", 500)
 
 

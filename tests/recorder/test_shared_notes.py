@@ -86,8 +86,8 @@ def test_many_clients_and_large_headers_are_forgotten_again(tmp_path: Path) -> N
     recording.close()
     found = noted(recording, 2 * len(agents) + 2)
     assert found[::2] == [*agents, "x" * encoder.MAX_KNOWN_BYTES]
-    assert len(recording._encoder._notes._known) <= encoder.MAX_KNOWN_HEADERS
-    assert all(note is not large for note, _ in recording._encoder._notes._known.values())
+    assert len(recording._encoder._notes._written_notes) <= encoder.MAX_KNOWN_HEADERS
+    assert all(note is not large for note, _ in recording._encoder._notes._written_notes.values())
 
 
 def test_repeated_notes_count_little(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_what_comes_changes_or_leaves_finds_its_place(column: str, query: str) -
 
 
 def test_dropped_lines_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpdesk.recorder.capture.recording._EXCHANGES", 200)
+    monkeypatch.setattr("mcpdesk.recorder.capture.recording._MIN_KEPT_EXCHANGES", 200)
     recording = recorded(150)
     view = View(recording.index)
     lines = sorted_by("size", view, recording.index)

@@ -70,7 +70,7 @@ class Frames:
         connection: int,
         direction: Direction,
         frames: Sequence[bytes],
-        doubtful: Sequence[int] = (),
+        unchecked: Sequence[int] = (),
         note: HttpNote | None = None,
         phases: Mapping[int, Phases] | None = None,
     ) -> int:

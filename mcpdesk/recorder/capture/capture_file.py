@@ -25,13 +25,13 @@ from mcpdesk.recorder.capture.capture_lines import (
     same_line,
 )
 from mcpdesk.recorder.capture.capture_parts import part_path
-from mcpdesk.recorder.capture.line_positions import Places
+from mcpdesk.recorder.capture.line_positions import LinePositions
 from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark, RecordedRemark
 
 _MAX_BUFFERS = 1_000
 """Maximum number of buffers for one `writev`. The operating system accepts 1,024."""
-Taken: TypeAlias = Sequence[bytes | Path]
-"""Data to write. A path marks the place where the part with this name begins."""
+QueuedData: TypeAlias = Sequence[bytes | Path]
+"""Data to write, in order. After a path, the data of the part with this name follow."""
 
 
 class PartUnavailable(OSError):
@@ -45,20 +45,20 @@ class CaptureFile:
     """
 
     def __init__(
-        self, path: Path, max_bytes: int | None, started: float, most_places: int | None = None
+        self, path: Path, max_bytes: int | None, started: float, max_positions: int | None = None
     ) -> None:
         """Open the first part.
 
-        Keep the positions of at least the newest `most_places` frames, so that these frames can be read back.
-        None keeps all. Raises: OSError.
+        Keep the positions of at least the newest `max_positions` frames, so that these frames can be read
+        back. None keeps all. Raises: OSError.
         """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.places = Places(most_places)
+        self.positions = LinePositions(max_positions)
         self._max_bytes = max_bytes
         self._started = started
         self._connections: dict[int, bytes] = {}
         self._queue: list[bytes | Path] = []
-        self._queued = self._under_way = self._offset = self._head = 0
+        self._queued_bytes = self._drained_bytes = self._offset = self._header_bytes = 0
         self._part = -1
         """Index of the part for which lines are queued.
 
@@ -66,21 +66,21 @@ class CaptureFile:
         """
         self.missing = 0
         """Number of frames that will never be in the file."""
-        self._firsts: list[int] = []
+        self._first_frames: list[int] = []
         """Number of the first frame of each part."""
-        self._refused: list[bytes | memoryview | Path] = []
+        self._unwritten: list[bytes | memoryview | Path] = []
         """Data that the disk has not accepted yet, in order."""
         self._written = 0
         """Number of bytes of the current part that are on disk."""
-        self.path, self._handle = _created(path)
+        self.path, self._handle = _create_first_part(path)
         private_files.hold(self._handle)
-        self.places.parts.append(self.path)
+        self.positions.parts.append(self.path)
         self._begin()
 
     @property
     def part(self) -> Path:
         """Path of the part that is written on disk at present."""
-        return self.places.parts[-1]
+        return self.positions.parts[-1]
 
     @property
     def written(self) -> int:
@@ -90,7 +90,7 @@ class CaptureFile:
     @property
     def waiting(self) -> int:
         """Number of bytes that are not passed to the operating system yet."""
-        return self._queued + self._under_way
+        return self._queued_bytes + self._drained_bytes
 
     def add_connection(self, info: ConnectionInfo) -> None:
         """Append the data of a connection. Every part repeats the open connections at its beginning."""
@@ -116,15 +116,15 @@ class CaptureFile:
         """Append the lines of the next frames. If the part is full, start a new one."""
         size = sum(map(len, group.pieces))
         is_full = self._max_bytes is not None and self._offset + size > self._max_bytes
-        if is_full and self._offset > self._head:
+        if is_full and self._offset > self._header_bytes:
             self._queue.append(part_path(self.path, self._part + 2))
             self._begin()
-        self.places.add(group.count, self._part, self._offset, is_run=group.is_run)
+        self.positions.add(group.count, self._part, self._offset, is_run=group.is_run)
         self._put(*group.pieces)
 
     def add_note(self, frame: int, line: bytes) -> None:
         """Append the line with the HTTP metadata of an earlier frame."""
-        self.places.set_note(frame, self._part, self._offset)
+        self.positions.set_note(frame, self._part, self._offset)
         self._put(line)
 
     def add_same(self, note_frame: int, frames: Sequence[int]) -> bool:
@@ -132,59 +132,59 @@ class CaptureFile:
 
         Return False if this metadata is not in the current part.
         """
-        if not self.places.share_note(note_frame, frames, self._part):
+        if not self.positions.share_note(note_frame, frames, self._part):
             return False
         self._put(same_line(note_frame, frames))
         return True
 
     def add_loss(self, stop: int, why: str) -> None:
         """Append a line that reports missing frames, from the next one up to `stop` (excluded)."""
-        start = len(self.places)
+        start = len(self.positions)
         self.missing += stop - start
         self._put(lost_line(start, stop, why))
-        self.places.skip_frames(stop - start)
+        self.positions.skip_frames(stop - start)
 
-    def drain(self) -> Taken:
+    def drain(self) -> QueuedData:
         """Empty the queue and return its data, which the caller passes to `write`."""
         queue, self._queue = self._queue, []
-        self._queued, self._under_way = 0, self._under_way + self._queued
+        self._queued_bytes, self._drained_bytes = 0, self._drained_bytes + self._queued_bytes
         return queue
 
-    def write(self, queue: Taken) -> None:
+    def write(self, queue: QueuedData) -> None:
         """Pass all data to the operating system, so that they survive the end of this process.
 
         Refused data are kept and written first by the next call. Raises: OSError; PartUnavailable if
-        `begin_again` must be called first.
+        `restart_in_new_part` must be called first.
         """
-        self._refused += queue
-        while (refused := self._refused) and self._is_in_place():
-            if isinstance(refused[0], Path):
-                self._open_part(refused[0])
-                del refused[0]
+        self._unwritten += queue
+        while (unwritten := self._unwritten) and self._check_position():
+            if isinstance(unwritten[0], Path):
+                self._open_part(unwritten[0])
+                del unwritten[0]
             else:
                 self._write_lines()
-        self._under_way = 0
+        self._drained_bytes = 0
 
-    def begin_again(self, why: str) -> Path:
+    def restart_in_new_part(self, why: str) -> Path:
         """Continue in a new part and return its path, because the current part on disk is lost.
 
         Queued lines are dropped, because their positions were in that part. The caller must prevent other
         threads from adding lines.
         """
-        places = self.places
-        gone = len(places.parts) - 1
-        places.parts += [part_path(self.path, part + 1) for part in range(gone + 1, self._part + 1)]
-        places.gone.update(range(gone, self._part + 1))
-        self._refused.clear()
-        self._queued = self._under_way = 0
-        further = part_path(self.path, self._part + 2)
-        self._queue = [further]
+        positions = self.positions
+        lost_part = len(positions.parts) - 1
+        positions.parts += [part_path(self.path, part + 1) for part in range(lost_part + 1, self._part + 1)]
+        positions.unreadable_parts.update(range(lost_part, self._part + 1))
+        self._unwritten.clear()
+        self._queued_bytes = self._drained_bytes = 0
+        new_path = part_path(self.path, self._part + 2)
+        self._queue = [new_path]
         self._begin()
-        start, stop = self._firsts[gone], len(places)
+        start, stop = self._first_frames[lost_part], len(positions)
         if start < stop:
             self.missing += stop - start
             self._put(lost_line(start, stop, why))
-        return further
+        return new_path
 
     def remove(self, path: Path) -> None:
         """Remove a file. If it is an earlier part of this capture, its frames can no longer be read.
@@ -192,12 +192,14 @@ class CaptureFile:
         Raises: OSError.
         """
         path.unlink()
-        places = self.places
-        if path in places.parts[:-1]:
-            places.lose(places.parts.index(path))
-            while (part := bisect_right(self._firsts, places.removed) - 1) in places.gone:
-                places.removed = self._firsts[part + 1]
-            places.drop(places.removed)
+        positions = self.positions
+        if path in positions.parts[:-1]:
+            positions.stop_reading_part(positions.parts.index(path))
+            while (
+                part := bisect_right(self._first_frames, positions.removed) - 1
+            ) in positions.unreadable_parts:
+                positions.removed = self._first_frames[part + 1]
+            positions.drop(positions.removed)
 
     def close(self) -> None:
         """Write the queue and close the file. The frames can still be read back. Raises: OSError."""
@@ -205,36 +207,36 @@ class CaptureFile:
             self.write(self.drain())
         finally:
             os.close(self._handle)
-            self.places.close()
+            self.positions.close()
 
     def _begin(self) -> None:
         """Queue the beginning of the next part."""
         self._part += 1
-        self._firsts.append(len(self.places))
+        self._first_frames.append(len(self.positions))
         self._offset = 0
-        self._put(header_line(self._part + 1, len(self.places), self._started))
+        self._put(header_line(self._part + 1, len(self.positions), self._started))
         self._put(*self._connections.values())
-        self._head = self._offset
+        self._header_bytes = self._offset
 
     def _put(self, *pieces: bytes) -> None:
         size = sum(map(len, pieces))
         self._queue += pieces
         self._offset += size
-        self._queued += size
+        self._queued_bytes += size
 
-    def _is_in_place(self) -> bool:
-        """Check that the next line is written at the expected position. The result is always True.
+    def _check_position(self) -> bool:
+        """Check that the next line will be written at the expected position, and return True.
 
         Raises: PartUnavailable; OSError.
         """
-        if isinstance(self._refused[0], Path):
+        if isinstance(self._unwritten[0], Path):
             return True
-        handle_status, path = os.fstat(self._handle), self.places.parts[-1]
+        handle_status, path = os.fstat(self._handle), self.positions.parts[-1]
         try:
-            there = os.stat(path)
+            path_status = os.stat(path)
         except FileNotFoundError:
             raise PartUnavailable(f"{path.name} was removed") from None
-        if (there.st_ino, there.st_dev) != (handle_status.st_ino, handle_status.st_dev):
+        if (path_status.st_ino, path_status.st_dev) != (handle_status.st_ino, handle_status.st_dev):
             raise PartUnavailable(f"{path.name} was replaced")
         if handle_status.st_size < self._written:
             raise PartUnavailable(f"{path.name} was cut short")
@@ -251,30 +253,32 @@ class CaptureFile:
         os.close(old_handle)
         self._written = 0
         # Added only now: until the file is created, a file with this name may belong to another program.
-        self.places.parts.append(path)
+        self.positions.parts.append(path)
 
     def _write_lines(self) -> None:
         """Write the refused data up to the beginning of the next part, as far as the disk accepts them."""
-        refused = self._refused
-        end = next((at for at, piece in enumerate(refused) if isinstance(piece, Path)), len(refused))
-        lines = [piece for piece in refused[:end] if not isinstance(piece, Path)]
+        unwritten = self._unwritten
+        end = next(
+            (index for index, piece in enumerate(unwritten) if isinstance(piece, Path)), len(unwritten)
+        )
+        lines = [piece for piece in unwritten[:end] if not isinstance(piece, Path)]
         try:
             while lines:
                 # Separate buffers, because joining them would copy every byte.
-                written, complete = os.writev(self._handle, lines[:_MAX_BUFFERS]), 0
+                written, complete_lines = os.writev(self._handle, lines[:_MAX_BUFFERS]), 0
                 self._written += written
-                while complete < len(lines) and written >= len(lines[complete]):
-                    written -= len(lines[complete])
-                    complete += 1
-                del lines[:complete]
+                while complete_lines < len(lines) and written >= len(lines[complete_lines]):
+                    written -= len(lines[complete_lines])
+                    complete_lines += 1
+                del lines[:complete_lines]
                 if written:
                     lines[0] = memoryview(lines[0])[written:]
         finally:
-            refused[:end] = lines
-            self._under_way = sum(len(piece) for piece in refused if not isinstance(piece, Path))
+            unwritten[:end] = lines
+            self._drained_bytes = sum(len(piece) for piece in unwritten if not isinstance(piece, Path))
 
 
-def _created(path: Path) -> tuple[Path, int]:
+def _create_first_part(path: Path) -> tuple[Path, int]:
     """Create the first part under a name that no capture has."""
     attempt = path
     for number in range(1, 1000):

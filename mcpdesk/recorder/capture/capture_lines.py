@@ -55,7 +55,7 @@ from mcpdesk.recorder.record import (
 
 FORMAT = 3
 _DIRECTIONS = {"in": Direction.IN, "out": Direction.OUT}
-_WORDS = ("in", "out")
+_DIRECTION_WORDS = ("in", "out")
 _FRAME = b'{"n":'
 _JSON = b',"json":'
 _RUN = b',"run":'
@@ -124,7 +124,7 @@ def _decoder() -> msgspec.json.Decoder[Line]:
 
 
 _encoder = msgspec.json.Encoder()
-_separate = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_split_values = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def header_line(part: int, first: int, started: float) -> bytes:
@@ -132,15 +132,15 @@ def header_line(part: int, first: int, started: float) -> bytes:
     return b'{"capture":%d,"part":%d,"first":%d,"started":%.3f}\n' % (FORMAT, part, first, started)
 
 
-def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | None:
+def frame_lines(frames: Sequence[Frame], unchecked: Container[int]) -> bytes | None:
     """Encode the lines of successive complete frames together. Return None if one of the frames is not JSON
     in one line.
 
-    Only frames with numbers in `doubtful` are parsed, because parsing takes longer than all other steps. The
+    Only frames with numbers in `unchecked` are parsed, because parsing takes longer than all other steps. The
     other frames are known to be JSON, and are only searched for line breaks.
     """
-    doubted = [frame.data for frame in frames if frame.number in doubtful]
-    if doubted and not _are_values(doubted):
+    unchecked_data = [frame.data for frame in frames if frame.number in unchecked]
+    if unchecked_data and not _are_values(unchecked_data):
         return None
     if b"\n" in b"".join([frame.data for frame in frames]):
         return None
@@ -151,7 +151,7 @@ def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | No
                 frame.number,
                 frame.time,
                 frame.connection,
-                _WORDS[frame.direction],
+                _DIRECTION_WORDS[frame.direction],
                 frame.phases,
                 raw(frame.data),
             )
@@ -162,8 +162,8 @@ def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | No
 
 def run_pieces(run: FrameRun) -> Sequence[bytes]:
     """Return the buffers with the lines of a run. The frames are not copied."""
-    each = b',"each":' + _encoder.encode(run.phases) if run.phases else b""
-    return b"%b%b%d%b}\n" % (_head(run), _RUN, run.count, each), run.data, b"\n"
+    phases_member = b',"each":' + _encoder.encode(run.phases) if run.phases else b""
+    return b"%b%b%d%b}\n" % (_head(run), _RUN, run.count, phases_member), run.data, b"\n"
 
 
 def run_lines(lines: Sequence[bytes]) -> list[bytes]:
@@ -172,12 +172,12 @@ def run_lines(lines: Sequence[bytes]) -> list[bytes]:
     Raises: ValueError if the lines are not a run.
     """
     first, *frames = lines
-    line, rest = read_line(first), first[first.index(b",") : first.index(_RUN)]
-    each = [_phases(one) for one in line.each[: len(frames)]]
-    each += [b""] * (len(frames) - len(each))
+    line, head_rest = read_line(first), first[first.index(b",") : first.index(_RUN)]
+    phases_members = [_phases(phases) for phases in line.each[: len(frames)]]
+    phases_members += [b""] * (len(frames) - len(phases_members))
     return [
-        b"%b%d%b%b%b%b}\n" % (_FRAME, line.n + at, rest, phases, _JSON, data)
-        for at, (data, phases) in enumerate(zip(frames, each, strict=True))
+        b"%b%d%b%b%b%b}\n" % (_FRAME, line.n + index, head_rest, phases, _JSON, data)
+        for index, (data, phases) in enumerate(zip(frames, phases_members, strict=True))
     ]
 
 
@@ -195,7 +195,7 @@ def frame_pieces(frame: Frame, data: bytes, is_json: bool) -> Sequence[bytes]:
 
 def _head(entry: Entry) -> bytes:
     """Return the beginning of the line of a frame."""
-    word = _WORDS[entry.direction].encode()
+    word = _DIRECTION_WORDS[entry.direction].encode()
     return b'%b%d,"t":%.6f,"c":%d,"d":"%b"' % (_FRAME, entry.number, entry.time, entry.connection, word)
 
 
@@ -221,7 +221,7 @@ def _are_values(frames: list[bytes]) -> bool:
     joined = b"[%b]" % b",".join(frames)
     try:
         str(joined, "utf-8")
-        values = _separate(joined)
+        values = _split_values(joined)
     except (ValueError, RecursionError):
         return False
     # If the lengths are equal, the values follow each other without a gap. Each value is then exactly one
@@ -289,15 +289,17 @@ def read_line(line: bytes) -> Line:
 
     Raises: ValueError (msgspec.DecodeError is a subclass) for an incomplete or invalid line.
     """
-    at = line.find(_JSON, 0, _MAX_HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
+    json_offset = (
+        line.find(_JSON, 0, _MAX_HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
+    )
     try:
-        if at < 0:
+        if json_offset < 0:
             return _decoder().decode(line)
-        read = _decoder().decode(line[:at] + b"}")
+        head = _decoder().decode(line[:json_offset] + b"}")
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    read.json = msgspec.Raw(line[at + len(_JSON) : -2])
-    return read
+    head.json = msgspec.Raw(line[json_offset + len(_JSON) : -2])
+    return head
 
 
 def line_bytes(line: Line) -> bytes:
@@ -317,8 +319,10 @@ def frame_bytes(line: bytes) -> bytes:
 
     Raises: ValueError if the line has no frame.
     """
-    at = line.find(_JSON, 0, _MAX_HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
-    return line_bytes(read_line(line)) if at < 0 else line[at + len(_JSON) : -2]
+    json_offset = (
+        line.find(_JSON, 0, _MAX_HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
+    )
+    return line_bytes(read_line(line)) if json_offset < 0 else line[json_offset + len(_JSON) : -2]
 
 
 def line_frame(line: Line) -> Frame:
@@ -377,8 +381,8 @@ class Group(Struct, gc=False, frozen=True):
     """True if the frames form a run: one line announces them, and the next lines have the frames."""
 
 
-def make_a_run(frames: Sequence[bytes]) -> bool:
-    """Return True if these JSON frames can be stored as one value (a run)."""
+def can_be_run(frames: Sequence[bytes]) -> bool:
+    """Return True if JSON frames can be stored as one value (a run)."""
     joined = b"".join(frames)
     if len(joined) > MAX_KEPT_BYTES and (
         len(joined) > MAX_GROUP_BYTES or max(map(len, frames)) > MAX_KEPT_BYTES
@@ -387,27 +391,27 @@ def make_a_run(frames: Sequence[bytes]) -> bool:
     return b"\n" not in joined
 
 
-def at_once(entries: Sequence[Entry], doubtful: Container[int]) -> Iterator[Group]:
+def in_one_group(entries: Sequence[Entry], unchecked: Container[int]) -> Iterator[Group]:
     """Yield as few groups as possible. All frames must be complete and small."""
-    for _, some in groupby(entries, type):
-        alike = list(some)
-        frames = [entry for entry in alike if isinstance(entry, Frame)]
-        if frames and (lines := frame_lines(frames, doubtful)):
+    for _, group in groupby(entries, type):
+        same_type = list(group)
+        frames = [entry for entry in same_type if isinstance(entry, Frame)]
+        if frames and (lines := frame_lines(frames, unchecked)):
             yield Group(len(frames), (lines,))
         else:
-            yield from one_by_one(alike, doubtful, {})
+            yield from in_single_groups(same_type, unchecked, {})
 
 
-def one_by_one(
-    entries: Sequence[Entry], doubtful: Container[int], wholes: Mapping[int, bytes]
+def in_single_groups(
+    entries: Sequence[Entry], unchecked: Container[int], complete_data: Mapping[int, bytes]
 ) -> Iterator[Group]:
     """Yield one group for each run and each frame.
 
-    `wholes` has the complete bytes of cut frames, by frame number.
+    `complete_data` has the complete bytes of cut frames, by frame number.
     """
     for entry in entries:
         if isinstance(entry, FrameRun):
             yield Group(entry.count, run_pieces(entry), is_run=True)
         else:
-            data = wholes.get(entry.number, entry.data)
-            yield Group(1, frame_pieces(entry, data, entry.number not in doubtful))
+            data = complete_data.get(entry.number, entry.data)
+            yield Group(1, frame_pieces(entry, data, entry.number not in unchecked))

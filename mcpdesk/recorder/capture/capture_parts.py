@@ -62,20 +62,24 @@ def part_of(path: Path) -> tuple[Path, int]:
     match = _PART.fullmatch(path.name)
     if match is None:
         return path, 1
-    first, number, stated = path.with_name(f"{match['stem']}.jsonl"), int(match["number"]), _stated(path)
-    return (first, number) if stated == number or (not stated and first.exists()) else (path, 1)
+    first, number, stated_number = (
+        path.with_name(f"{match['stem']}.jsonl"),
+        int(match["number"]),
+        _stated_number(path),
+    )
+    return (first, number) if stated_number == number or (not stated_number and first.exists()) else (path, 1)
 
 
 def next_part(path: Path, number: int) -> tuple[Path, int] | None:
     """Return path and number of the part after `number`. `path` is the path of the first part."""
-    further = part_path(path, number + 1)
-    if further.is_file():
-        return further, number + 1
+    next_path = part_path(path, number + 1)
+    if next_path.is_file():
+        return next_path, number + 1
     parts = [(*part_of(each), each) for each in path.parent.glob(f"{escape(path.stem)}.*{path.suffix}")]
-    later = [
+    later_parts = [
         (part_number, each) for first, part_number, each in parts if first == path and part_number > number
     ]
-    return next(((each, part_number) for part_number, each in sorted(later)), None)
+    return next(((each, part_number) for part_number, each in sorted(later_parts)), None)
 
 
 def existing_part(path: Path) -> Path:
@@ -86,13 +90,13 @@ def existing_part(path: Path) -> Path:
     if path.exists():
         return path
     match = _PART.fullmatch(path.name)
-    later = next_part(path, 1)
-    if later is None and match is not None:
-        later = next_part(path.with_name(f"{match['stem']}.jsonl"), int(match["number"]))
-    return path if later is None else later[0]
+    later_part = next_part(path, 1)
+    if later_part is None and match is not None:
+        later_part = next_part(path.with_name(f"{match['stem']}.jsonl"), int(match["number"]))
+    return path if later_part is None else later_part[0]
 
 
-def _stated(path: Path) -> int:
+def _stated_number(path: Path) -> int:
     """Return the part number in the first line of a file. 0 if the file is not a capture."""
     try:
         with path.open("rb") as file:
@@ -112,4 +116,4 @@ def stored_captures(folder: Path) -> list[StoredCapture]:
     captures = [
         StoredCapture(tuple(sorted(files, key=lambda file: file.number))) for files in parts_of.values()
     ]
-    return sorted(captures, key=lambda one: one.changed, reverse=True)
+    return sorted(captures, key=lambda capture: capture.changed, reverse=True)

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from mcpdesk.recorder.capture.capture_file import CaptureFile
-from mcpdesk.recorder.capture.capture_lines import at_once, encoded, note_line, one_by_one
-from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_MASK, Ring, Segment, Store, held_bytes
+from mcpdesk.recorder.capture.capture_lines import encoded, in_one_group, in_single_groups, note_line
+from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_MASK, Ring, Segment, Store, data_bytes
 from mcpdesk.recorder.record import (
     END_BYTES,
     MAX_KEPT_BYTES,
@@ -65,14 +65,14 @@ class CaptureEncoder:
             for info in connections:
                 self.file.add_connection(info)
 
-    def encode(self, stop: int, most_waiting: int) -> None:
-        """Encode the frames before `stop`, as long as fewer than `most_waiting` bytes wait for the disk."""
+    def encode(self, stop: int, max_waiting_bytes: int) -> None:
+        """Encode the frames before `stop`, while fewer than `max_waiting_bytes` bytes wait for the disk."""
         ring, file = self._store.ring, self.file
-        while self.frames < stop and (file is None or file.waiting < most_waiting):
+        while self.frames < stop and (file is None or file.waiting < max_waiting_bytes):
             start = self.frames
             end = min((start | SEGMENT_MASK) + 1, stop)
             if segment := ring.segment(start):
-                if not segment.is_whole:
+                if not segment.is_complete:
                     end = min(end, start + _LARGE_BATCH_FRAMES)
                 self._encode_frames(segment, start, end)
                 self._encode_notes(segment, start, end)
@@ -80,14 +80,14 @@ class CaptureEncoder:
 
     def _encode_frames(self, segment: Segment, start: int, stop: int) -> None:
         entries = segment.between(start, stop)
-        size = held_bytes(entries)
+        size = data_bytes(entries)
         self._store.ring.account(start, size + FRAME_COST * len(entries))
         if self.file is not None:
             self._report_loss(start, self.file)
-            if segment.is_whole and size <= self._group_bytes:
-                groups = at_once(entries, segment.doubtful)
+            if segment.is_complete and size <= self._group_bytes:
+                groups = in_one_group(entries, segment.unchecked)
             else:
-                groups = one_by_one(entries, segment.doubtful, self._store.waiting)
+                groups = in_single_groups(entries, segment.unchecked, self._store.waiting)
             for group in groups:
                 self.file.add(group)
                 self.frames += group.count  # counted before the next step, so that an error repeats no lines
@@ -102,7 +102,7 @@ class CaptureEncoder:
 
     def _report_loss(self, start: int, file: CaptureFile) -> None:
         """Write a line about the frames before `start` that were dropped and never encoded, if any."""
-        if (missing := start - len(file.places)) > 0:
+        if (missing := start - len(file.positions)) > 0:
             why = self.disk_error or "the disk is too slow"
             file.add_loss(start, why)
             self.error = f"{missing} frames were not written: {why} ({file.path})"
@@ -117,7 +117,7 @@ class NoteEncoder:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[HttpNote, int]] = {}
+        self._written_notes: dict[int, tuple[HttpNote, int]] = {}
         """Metadata and the frame for which it was written, by object id.
 
         The reference to the object prevents Python from reusing the id.
@@ -129,23 +129,23 @@ class NoteEncoder:
         for frame, note in notes:
             frames_of.setdefault(id(note), (note, []))[1].append(frame)
         for note, frames in frames_of.values():
-            known = self._known.get(id(note))
-            if known is not None and (file is None or file.add_same(known[1], frames)):
+            written_note = self._written_notes.get(id(note))
+            if written_note is not None and (file is None or file.add_same(written_note[1], frames)):
                 continue
             first, data = frames[0], encoded(note)
             if file is not None:
                 file.add_note(first, note_line(first, data))
                 if len(frames) > 1:
                     file.add_same(first, frames[1:])
-            if known is None:
+            if written_note is None:
                 ring.account(first, OBJECT_COST * len(data))
-            if known is not None or len(frames) > 1 or len(data) <= MAX_KNOWN_BYTES:
+            if written_note is not None or len(frames) > 1 or len(data) <= MAX_KNOWN_BYTES:
                 self._remember(note, first)
 
     def _remember(self, note: HttpNote, frame: int) -> None:
-        if len(self._known) >= MAX_KNOWN_HEADERS:
-            self._known.clear()
-        self._known[id(note)] = (note, frame)
+        if len(self._written_notes) >= MAX_KNOWN_HEADERS:
+            self._written_notes.clear()
+        self._written_notes[id(note)] = (note, frame)
 
 
 class PendingBodies:
@@ -159,7 +159,7 @@ class PendingBodies:
 
         At most `body_bytes` bytes of a client's frame are written. 0 means all.
         """
-        self.whole_connections: set[int] = set()
+        self.uncut_connections: set[int] = set()
         """Connections of the desk itself. Their frames are always written completely."""
         self._waiting = waiting
         self._body_bytes = max(MAX_KEPT_BYTES, body_bytes) if body_bytes else None
@@ -168,9 +168,9 @@ class PendingBodies:
         """Return the part of a large frame that stays in memory. Queue the frame if there is enough
         memory.
         """
-        written = self._written(frame)
-        if written is not None and self._is_room(len(written)):
-            self._waiting[frame.number] = written
+        data_to_write = self._data_to_write(frame)
+        if data_to_write is not None and self._has_room(len(data_to_write)):
+            self._waiting[frame.number] = data_to_write
         data = frame.data
         return replace(frame, data=beginning(data, MAX_KEPT_BYTES), end=frame.end or data[-END_BYTES:])
 
@@ -179,16 +179,18 @@ class PendingBodies:
         for number in [number for number in list(self._waiting) if number < upto]:
             del self._waiting[number]
 
-    def _written(self, frame: Frame) -> bytes | None:
+    def _data_to_write(self, frame: Frame) -> bytes | None:
         """Return the bytes to write of a large frame, or None if its part in memory is enough."""
-        most, data = self._body_bytes, frame.data
-        is_whole = most is None or most >= frame.size or frame.connection in self.whole_connections
+        max_bytes, data = self._body_bytes, frame.data
+        is_complete = (
+            max_bytes is None or max_bytes >= frame.size or frame.connection in self.uncut_connections
+        )
         # A JSON-RPC batch (it begins with `[`) is written completely: all its bytes are needed to match its
         # requests with their responses.
-        if most is None or is_whole or data[:1] == b"[":
+        if max_bytes is None or is_complete or data[:1] == b"[":
             return data
-        return beginning(data, most) if most > MAX_KEPT_BYTES else None
+        return beginning(data, max_bytes) if max_bytes > MAX_KEPT_BYTES else None
 
-    def _is_room(self, size: int) -> bool:
+    def _has_room(self, size: int) -> bool:
         # Copied, because the writer thread may release entries at the same time.
         return sum(map(len, list(self._waiting.values()))) + size <= _MAX_PENDING_BYTES

@@ -14,37 +14,42 @@ from mcpdesk.portable_files import OPEN_FLAGS, read_at
 from mcpdesk.recorder.capture.capture_lines import run_lines
 
 _PART_BITS = 40
+"""Number of bits of a position that contain the offset in the part. The next bits contain the part."""
 _OFFSET_MASK = (1 << _PART_BITS) - 1
 _RUN = 1 << 63
-_FIRST_READ = 4 << 10
+"""Bit of a position that is set if the line announces a run of frames."""
+_FIRST_READ_BYTES = 4 << 10
+"""Number of bytes that are read first for one line. Each further read is four times as large."""
 _MAX_READ_BYTES = 16 << 20
+"""Maximum number of bytes of one read."""
 _READ_BYTES = 1 << 20
+"""Maximum distance in bytes between frames that are read together."""
 
 
-_DROP_AT = 4
+_DROP_FRACTION = 4
 """Positions are dropped when the limit is exceeded by this fraction (1/4), and not at once, because dropping
 copies the remaining positions."""
 
 
-class Places:
+class LinePositions:
     """Positions of lines with frames and HTTP metadata. Each frame needs 8 bytes.
 
     One thread adds and drops positions; any thread may read.
     """
 
-    def __init__(self, most: int | None = None) -> None:
-        """Keep at least the newest `most` frames, and up to a quarter more. None keeps all."""
+    def __init__(self, max_frames: int | None = None) -> None:
+        """Keep at least the newest `max_frames` frames, and up to a quarter more. None keeps all."""
         self.parts: list[Path] = []
         """Parts on disk. Lines of a later part are still queued and cannot be read."""
-        self.gone: set[int] = set()
+        self.unreadable_parts: set[int] = set()
         """Indices of parts that were removed or replaced. They are not read."""
         self.removed = 0
         """Number of frames at the beginning whose parts were removed to free space."""
-        self._most = most
+        self._max_frames = max_frames
         self._frames = _Positions(0, array("Q"))
         self._notes = _Positions(0, array("Q"))
-        self._open: tuple[int, int] | None = None
-        self._group: tuple[int, int, list[bytes]] = (0, 0, [])
+        self._open_file: tuple[int, int] | None = None
+        self._cached_group: tuple[int, int, list[bytes]] = (0, 0, [])
         """Group of lines that was read last: its position, first frame and lines.
 
         The group is kept because neighbouring frames are often read next.
@@ -64,8 +69,11 @@ class Places:
         """Set the position of the lines of the next `count` frames. `part` counts from 0."""
         position = part << _PART_BITS | offset | is_run * _RUN
         self._frames.values.extend(array("Q", (position,)) * count)
-        if self._most is not None and len(self._frames.values) > self._most + self._most // _DROP_AT:
-            self.drop(len(self._frames) - self._most)
+        if (
+            self._max_frames is not None
+            and len(self._frames.values) > self._max_frames + self._max_frames // _DROP_FRACTION
+        ):
+            self.drop(len(self._frames) - self._max_frames)
 
     def skip_frames(self, count: int) -> None:
         """Record that the next `count` frames are not in the file."""
@@ -108,34 +116,37 @@ class Places:
         if not position:
             return None
         with self._lock:
-            known, start, lines = self._group
-            if position != known:
+            cached_position, start, lines = self._cached_group
+            if position != cached_position:
                 try:
                     start, lines = self._read_group(number, position)
                 except (OSError, ValueError):
                     return None
                 if len(lines) > 1:
-                    self._group = (position, start, lines)
+                    self._cached_group = (position, start, lines)
             return lines[number - start]
 
     def frame_lines(self, start: int, stop: int) -> list[bytes | None]:
         """Read the lines of successive frames. None for those that are not on disk."""
         frames = self._frames
         numbers = range(start, min(stop, len(frames)))
-        places = frames.values[max(0, start - frames.base) : max(0, numbers.stop - frames.base)]
-        is_near = len(places) > 2 and 0 < places[0] < places[-1] < min(places[0] + _READ_BYTES, _RUN)
-        if start < frames.base or not is_near:
+        positions = frames.values[max(0, start - frames.base) : max(0, numbers.stop - frames.base)]
+        are_close = len(positions) > 2 and (
+            0 < positions[0] < positions[-1] < min(positions[0] + _READ_BYTES, _RUN)
+        )
+        if start < frames.base or not are_close:
             return [self.frame_line(number) for number in numbers]
-        begin, lines = places[0], list[bytes | None]()
+        begin, lines = positions[0], list[bytes | None]()
         with self._lock:
             try:
                 handle = self._handle(begin >> _PART_BITS)
-                read = read_at(handle, places[-1] - begin, begin & _OFFSET_MASK)
-                for at, after in pairwise(places):
-                    if not begin <= at < after:
+                data = read_at(handle, positions[-1] - begin, begin & _OFFSET_MASK)
+                for position, next_position in pairwise(positions):
+                    if not begin <= position < next_position:
                         raise ValueError("frames that do not follow each other")
                     # Lines of other kinds may come between two frames.
-                    lines.append(read[at - begin : read.index(b"\n", at - begin) + 1])
+                    start_offset = position - begin
+                    lines.append(data[start_offset : data.index(b"\n", start_offset) + 1])
             except (OSError, ValueError):
                 lines.clear()
         return lines + [self.frame_line(number) for number in numbers[len(lines) :]]
@@ -167,37 +178,37 @@ class Places:
             except (OSError, ValueError):
                 return None
 
-    def lose(self, part: int) -> None:
+    def stop_reading_part(self, part: int) -> None:
         """Stop reading a part that was removed, and close its file so that the disk space is freed."""
         with self._lock:
-            self.gone.add(part)
-            if self._open is not None and self._open[0] == part:
-                os.close(self._open[1])
-                self._open = None
+            self.unreadable_parts.add(part)
+            if self._open_file is not None and self._open_file[0] == part:
+                os.close(self._open_file[1])
+                self._open_file = None
 
     def close(self) -> None:
         """Close the open file. The next read opens it again."""
         with self._lock:
-            if self._open is not None:
-                os.close(self._open[1])
-            self._open = None
+            if self._open_file is not None:
+                os.close(self._open_file[1])
+            self._open_file = None
 
     def _read_group(self, number: int, position: int) -> tuple[int, list[bytes]]:
         """Return the first frame and the lines of the group that contains frame `number`.
 
         A run is expanded to one line for each frame. Raises: OSError; ValueError if the file has changed.
         """
-        places = self._frames
+        frames = self._frames
         start = stop = number
-        while places.at(start - 1) == position:
+        while frames.at(start - 1) == position:
             start -= 1
-        while places.at(stop) == position:
+        while frames.at(stop) == position:
             stop += 1
         is_run, position = bool(position & _RUN), position & ~_RUN
-        read = self._read(position >> _PART_BITS, position & _OFFSET_MASK, stop - start + is_run)
+        data = self._read(position >> _PART_BITS, position & _OFFSET_MASK, stop - start + is_run)
         if stop - start == 1 and not is_run:
-            return start, [read]
-        lines = read.split(b"\n")[:-1]
+            return start, [data]
+        lines = data.split(b"\n")[:-1]
         return start, run_lines(lines) if is_run else [line + b"\n" for line in lines]
 
     def read(self, number: int, start: int, count: int) -> bytes:
@@ -212,16 +223,16 @@ class Places:
     def _read(self, part: int, offset: int, count: int) -> bytes:
         """Read complete lines at a position. Raises: OSError; ValueError if the file is too short."""
         handle = self._handle(part)
-        pieces, wanted, size = list[bytes](), count, _FIRST_READ * min(count, 16)
-        while wanted:
+        pieces, missing_lines, size = list[bytes](), count, _FIRST_READ_BYTES * min(count, 16)
+        while missing_lines:
             piece = read_at(handle, size, offset)
             if not piece:
                 raise ValueError("the file ends within a line")
-            if (newlines := piece.count(b"\n")) >= wanted:
-                piece = b"\n".join(piece.split(b"\n", wanted)[:wanted]) + b"\n"
-                newlines = wanted
+            if (newlines := piece.count(b"\n")) >= missing_lines:
+                piece = b"\n".join(piece.split(b"\n", missing_lines)[:missing_lines]) + b"\n"
+                newlines = missing_lines
             pieces.append(piece)
-            wanted -= newlines
+            missing_lines -= newlines
             offset += len(piece)
             size = min(4 * size, _MAX_READ_BYTES)
         return b"".join(pieces)
@@ -231,14 +242,14 @@ class Places:
 
         The last file stays open, because neighbouring frames are read together.
         """
-        if part >= len(self.parts) or part in self.gone:
+        if part >= len(self.parts) or part in self.unreadable_parts:
             raise FileNotFoundError(errno.ENOENT, "this part was not started, or was removed")
-        if self._open is None or self._open[0] != part:
+        if self._open_file is None or self._open_file[0] != part:
             new_handle = os.open(self.parts[part], os.O_RDONLY | OPEN_FLAGS)
-            if self._open is not None:
-                os.close(self._open[1])
-            self._open = (part, new_handle)
-        return self._open[1]
+            if self._open_file is not None:
+                os.close(self._open_file[1])
+            self._open_file = (part, new_handle)
+        return self._open_file[1]
 
 
 class _Positions:
@@ -256,8 +267,8 @@ class _Positions:
 
     def at(self, frame: int) -> int:
         """Return the position of a frame. 0 if it is unknown."""
-        at = frame - self.base
-        return self.values[at] if 0 <= at < len(self.values) else 0
+        index = frame - self.base
+        return self.values[index] if 0 <= index < len(self.values) else 0
 
     def put(self, frame: int, position: int) -> None:
         """Set the position of a known frame."""
@@ -265,8 +276,8 @@ class _Positions:
 
     def fill(self, stop: int) -> None:
         """Append unknown positions for the frames before `stop`."""
-        if (lacking := stop - len(self)) > 0:
-            self.values.frombytes(bytes(8 * lacking))
+        if (missing_count := stop - len(self)) > 0:
+            self.values.frombytes(bytes(8 * missing_count))
 
     def since(self, first: int) -> _Positions:
         """Return the positions of the frames from `first` on."""

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from mcpdesk.protocol.phases import Phases
-from mcpdesk.recorder.capture.capture_file import CaptureFile, PartUnavailable, Taken
-from mcpdesk.recorder.capture.capture_lines import MAX_GROUP_BYTES, make_a_run
+from mcpdesk.recorder.capture.capture_file import CaptureFile, PartUnavailable, QueuedData
+from mcpdesk.recorder.capture.capture_lines import MAX_GROUP_BYTES, can_be_run
 from mcpdesk.recorder.capture.encoder import CaptureEncoder, PendingBodies
 from mcpdesk.recorder.capture.retention import UNLIMITED, RemovedFile, Retention, remove_old
-from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Segment, Store, held_bytes
+from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Segment, Store, data_bytes
 from mcpdesk.recorder.record import (
     MAX_CONNECTIONS,
     MAX_KEPT_BYTES,
@@ -60,8 +60,8 @@ _TURN_BYTES = 1 << 20
 If the disk refuses them, later frames stay unencoded, so that they can be dropped and counted.
 """
 _PAUSE_S = 0.0025
-_PAUSING_S = 0.05
-"""Seconds at the start of a turn during which the writer pauses between segments."""
+_PAUSING_TIME_S = 0.05
+"""Seconds at the start of a turn during which the writer pauses for `_PAUSE_S` between segments."""
 _CLOSE_TIMEOUT_S = 5.0
 """Maximum number of seconds that `close` waits for the disk."""
 _WRITE_TIMEOUT_S = 2.0
@@ -77,10 +77,10 @@ _MAX_READABLE_FRAMES = 500_000
 """Maximum number of frames that can be read back while the file is written. `mcpdesk open` can read all
 frames.
 """
-_RETENTION_S = 600.0
+_RETENTION_CHECK_S = 600.0
 """Seconds between two checks for old captures. Each new part causes a check as well."""
-_EXCHANGES = 100_000
-"""Number of exchanges that the index keeps at least. The capture file has all exchanges."""
+_MIN_KEPT_EXCHANGES = 100_000
+"""Minimum number of exchanges that the index keeps. The capture file has all exchanges."""
 _MAX_MARK_BYTES = 16 << 20
 """Maximum size in bytes of the decisions about held messages in memory."""
 _MAX_LOGS = 2_000
@@ -106,14 +106,14 @@ class Recording:
         """
         self.path = path
         """File to write, or None."""
-        self._wanted = path
+        self._requested_path = path
         self._disk_error = ""
         """Reason why the disk refused the last write, or "" if it accepted it."""
-        self._ending = ""
-        self._writing_since: float | None = None
+        self._final_error = ""
+        self._write_start: float | None = None
         self._retention = retention
         self._max_file_bytes = max_file_bytes = retention.part_bytes(max_file_bytes or 0) or None
-        self._looked_at: tuple[float, Path | None] = (-inf, None)
+        self._last_retention_check: tuple[float, Path | None] = (-inf, None)
         """Time of the last check for old captures, and the part that was written then."""
         self.removed_files = self.removed_bytes = 0
         """Number and total size of the capture files that were removed because of the limits."""
@@ -145,9 +145,10 @@ class Recording:
         self._new_logs: deque[CallLog] = deque(maxlen=_MAX_LOGS)
         self._lost_logs = 0
         """Number of log lines that were dropped before the first one in `_new_logs`."""
-        self._wake = Event()
-        self._wake_up = Event()
-        """Event that wakes the writer while it waits for work."""
+        self._next_turn = Event()
+        """Event that starts the next turn of the writer before `BATCH_S` seconds have passed."""
+        self._has_work = Event()
+        """Event that wakes the writer while it rests because there was nothing to write."""
         self._is_resting = False
         """True while the writer waits because there is nothing to write."""
         self.on_work: Callable[[], object] = lambda: None
@@ -159,13 +160,13 @@ class Recording:
     @property
     def error(self) -> str:
         """Reason why the file is incomplete, or "" if it is complete."""
-        return self._ending or self.failing or self._encoder.error
+        return self._final_error or self.failing or self._encoder.error
 
     @property
     def failing(self) -> str:
         """Reason why frames cannot be written now, or "" if they can be written, or if no file is wanted."""
         reason = self._reason
-        return f"not captured to disk: {reason} ({self.path or self._wanted})" if reason else ""
+        return f"not captured to disk: {reason} ({self.path or self._requested_path})" if reason else ""
 
     @property
     def missing(self) -> int:
@@ -176,11 +177,11 @@ class Recording:
     @property
     def health(self) -> CaptureHealth:
         """State of the capture file."""
-        return CaptureHealth(self._wanted is not None, self._reason, self.missing)
+        return CaptureHealth(self._requested_path is not None, self._reason, self.missing)
 
     @property
     def _reason(self) -> str:
-        since = self._writing_since
+        since = self._write_start
         if not self._disk_error and since is not None and monotonic() - since > _WRITE_TIMEOUT_S:
             return "the disk does not answer"
         return self._disk_error
@@ -198,7 +199,7 @@ class Recording:
         """Index of the recording. It is created on first use."""
         from mcpdesk.recorder.index.traffic_index import Index
 
-        index = Index(self._store, _EXCHANGES)
+        index = Index(self._store, _MIN_KEPT_EXCHANGES)
         index.secret_headers = self._secret_headers
         return index
 
@@ -213,17 +214,17 @@ class Recording:
         with self._lock:
             connections[info.number] = info
             if info.transport == "memory" and info.closed is None:
-                self._bodies.whole_connections.add(info.number)
+                self._bodies.uncut_connections.add(info.number)
             else:
-                self._bodies.whole_connections.discard(info.number)
+                self._bodies.uncut_connections.discard(info.number)
             self._new_connections[info.number] = info
             if len(self._new_connections) > MAX_CONNECTIONS:
                 del self._new_connections[next(iter(self._new_connections))]
             if info.closed is not None:
                 self._closed.append(info.number)
             if len(connections) > MAX_CONNECTIONS:
-                longest = self._closed.popleft() if self._closed else next(iter(connections))
-                connections.pop(longest, None)
+                oldest_connection = self._closed.popleft() if self._closed else next(iter(connections))
+                connections.pop(oldest_connection, None)
         if self._is_resting:
             self._wake_if_resting()
 
@@ -243,15 +244,15 @@ class Recording:
 
         `size` is the original size of a frame that is already cut.
         """
-        size, when = size or len(data), at or time()
+        size, moment = size or len(data), at or time()
         with self._lock:
             number = (store := self._store).count
             if not number & SEGMENT_MASK:
                 self._begin_segment(number)
-            frame = Frame(number, when, connection, direction, data, size, end, phases)
+            frame = Frame(number, moment, connection, direction, data, size, end, phases)
             self._append(frame if size <= MAX_KEPT_BYTES else self._cut(frame))
             if not is_json:
-                self._segment.doubtful.add(number)
+                self._segment.unchecked.add(number)
             if note is not None:
                 self._segment.notes[number] = note
             store.count = number + 1
@@ -264,7 +265,7 @@ class Recording:
         connection: int,
         direction: Direction,
         frames: Sequence[bytes],
-        doubtful: Sequence[int] = (),
+        unchecked: Sequence[int] = (),
         note: HttpNote | None = None,
         phases: Mapping[int, Phases] | None = None,
     ) -> int:
@@ -272,17 +273,19 @@ class Recording:
 
         Small frames are stored as one value. For progress notifications this halves the processor time of the
         server per event (http: 1.1 instead of 2.1 us, stdio: 1.4 instead of 2.4 us; measured with `python -m
-        tests.bench progress`). `doubtful` has the positions in `frames`, in ascending order, of those that
+        tests.bench progress`). `unchecked` has the positions in `frames`, in ascending order, of those that
         may not be JSON.
         """
-        when = time()
+        moment = time()
         if len(frames) == 1:
-            only = phases.get(0) if phases else None
-            return self.frame(connection, direction, frames[0], not doubtful, note, when, only)
-        of = (phases or {}).get
-        if doubtful or not make_a_run(frames):
+            frame_phases = phases.get(0) if phases else None
+            return self.frame(connection, direction, frames[0], not unchecked, note, moment, frame_phases)
+        phases_of = (phases or {}).get
+        if unchecked or not can_be_run(frames):
             numbers = [
-                self.frame(connection, direction, frame, index not in doubtful, None, when, of(index))
+                self.frame(
+                    connection, direction, frame, index not in unchecked, None, moment, phases_of(index)
+                )
                 for index, frame in enumerate(frames)
             ]
             return numbers[0]
@@ -295,8 +298,8 @@ class Recording:
                     self._begin_segment(number)
                 stop = min(end, (number | SEGMENT_MASK) + 1)
                 data = b"\n".join(frames[number - first : stop - first])
-                each = tuple(map(of, range(number - first, stop - first))) if phases else ()
-                self._append(FrameRun(number, when, connection, direction, data, stop - number, each))
+                run_phases = tuple(map(phases_of, range(number - first, stop - first))) if phases else ()
+                self._append(FrameRun(number, moment, connection, direction, data, stop - number, run_phases))
                 store.count = number = stop
         if self._is_resting:
             self._wake_if_resting()
@@ -324,13 +327,13 @@ class Recording:
                 self._store.remarks.append(remark)
             else:
                 self._store.remarks_left_out += 1
-            if self._wanted is not None:
+            if self._requested_path is not None:
                 self._new_remarks.append(remark)
         self._wake_if_resting()
 
     def log(self, log: CallLog) -> None:
         """Write a log line of a call to the file. May be called on any thread."""
-        if self._wanted is None:
+        if self._requested_path is None:
             return
         with self._lock:
             self._lost_logs += len(self._new_logs) == self._new_logs.maxlen
@@ -348,13 +351,13 @@ class Recording:
         If the disk does not respond, the writer thread writes the data later, and this method returns.
         """
         self._closing = True
-        self._wake.set()
-        self._wake_up.set()
+        self._next_turn.set()
+        self._has_work.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
             self._is_late = True
-            self._ending = f"not all is captured: the disk takes too long ({self.path})"
+            self._final_error = f"not all is captured: the disk takes too long ({self.path})"
         else:
             self._finish()
 
@@ -363,12 +366,14 @@ class Recording:
     def _begin_segment(self, number: int) -> None:
         """Pass the full segment to the writer, and begin the next one."""
         ring = self._store.ring
-        if full := ring.segment(number - 1):
-            self._backlog[number - 1] = held_bytes(full.entries) + FRAME_COST * len(full.entries)
-        waiting = sum(self._backlog.values())
-        if waiting > _WAKE_BYTES:
+        if full_segment := ring.segment(number - 1):
+            self._backlog[number - 1] = data_bytes(full_segment.entries) + FRAME_COST * len(
+                full_segment.entries
+            )
+        backlog_bytes = sum(self._backlog.values())
+        if backlog_bytes > _WAKE_BYTES:
             self._wake_writer()
-        if waiting > _MAX_BACKLOG_BYTES and len(ring.segments) > 1:
+        if backlog_bytes > _MAX_BACKLOG_BYTES and len(ring.segments) > 1:
             # The writer is too slow. Drop the oldest frames instead of filling all memory.
             self._backlog.pop(ring.oldest_stop - 1, None)
             ring.drop_oldest()
@@ -377,7 +382,7 @@ class Recording:
 
     def _cut(self, frame: Frame) -> Frame:
         """Return the part of a large frame that stays in memory."""
-        self._segment.is_whole = False
+        self._segment.is_complete = False
         shortened = self._bodies.cut(frame)
         if frame.number in self._store.waiting:
             # Write the frame at once, so that its memory is reused. Fresh memory causes a page fault for
@@ -388,13 +393,13 @@ class Recording:
     def _wake_writer(self) -> None:
         """Start the writer at once. If the disk is failing, keep the normal interval."""
         if not self._disk_error:
-            self._wake.set()
+            self._next_turn.set()
 
     def _wake_if_resting(self) -> None:
         """Wake the writer if it is resting."""
         if self._is_resting:
             self._is_resting = False
-            self._wake_up.set()
+            self._has_work.set()
             self.on_work()
 
     @property
@@ -405,14 +410,14 @@ class Recording:
     # Methods of the writer thread
 
     def _run(self) -> None:
-        due = monotonic() + BATCH_S
+        turn_time = monotonic() + BATCH_S
         while not self._closing:
-            self._wake.wait(max(0.0, due - monotonic()))
-            self._wake.clear()
+            self._next_turn.wait(max(0.0, turn_time - monotonic()))
+            self._next_turn.clear()
             self._write_all()
-            self._remove_old()
+            self._remove_old_captures()
             self._wait_for_work()
-            due = monotonic() + BATCH_S
+            turn_time = monotonic() + BATCH_S
         if self._is_late:
             self._finish()
 
@@ -421,17 +426,19 @@ class Recording:
 
         If the disk is failing, return at once, because the next turn tries to write again.
         """
-        self._wake_up.clear()
+        self._has_work.clear()
         self._is_resting = True
         is_done = self._encoder.frames >= self._store.count and self._on_disk >= self._encoder.frames
-        if is_done and not (self._has_news() or self._disk_error or self._store.ring.is_over):
-            self._wake_up.wait(_RETENTION_S if self._retention.is_on else None)
+        if is_done and not (
+            self._has_unwritten_data() or self._disk_error or self._store.ring.is_over_budget
+        ):
+            self._has_work.wait(_RETENTION_CHECK_S if self._retention.is_on else None)
         self._is_resting = False
 
-    def _has_news(self) -> bool:
+    def _has_unwritten_data(self) -> bool:
         """True if connections, decisions, remarks or log lines wait to be written."""
-        waiting = (self._new_connections, self._new_marks, self._new_remarks, self._new_logs)
-        return any(waiting) or self._closing
+        queues = (self._new_connections, self._new_marks, self._new_remarks, self._new_logs)
+        return any(queues) or self._closing
 
     def _take_logs(self) -> list[CallLog]:
         """Remove and return the log lines to write.
@@ -439,48 +446,48 @@ class Recording:
         If lines were lost, the first one is a warning with their number.
         """
         with self._lock:
-            logs, lost, self._lost_logs = list(self._new_logs), self._lost_logs, 0
+            logs, lost_count, self._lost_logs = list(self._new_logs), self._lost_logs, 0
             self._new_logs.clear()
-        if lost:
-            text = f"{lost} log lines before this one are missing: the disk is too slow"
+        if lost_count:
+            text = f"{lost_count} log lines before this one are missing: the disk is too slow"
             logs.insert(0, structs.replace(logs[0], level="warning", source="recorder", text=text, where=""))
         return logs
 
     def _finish(self) -> None:
         """Write the remaining data and close the file."""
-        while not self._write_some(in_a_hurry=True):
+        while not self._write_some(is_hurried=True):
             pass
         file, self._encoder.file = self._encoder.file, None
         if file is not None:
             try:
                 file.close()
             except OSError as error:
-                self._fail(error)
+                self._set_disk_error(error)
             unwritten = self._store.count - self._on_disk if self._disk_error else 0
             self._missing = file.missing + unwritten
-        self._ending = self._ending if self._is_late else self.failing
+        self._final_error = self._final_error if self._is_late else self.failing
 
     def _open_file(self) -> None:
         """Create the capture file, if one is wanted."""
-        if self._wanted is None:
+        if self._requested_path is None:
             return
         try:
-            file = CaptureFile(self._wanted, self._max_file_bytes, time(), _MAX_READABLE_FRAMES)
+            file = CaptureFile(self._requested_path, self._max_file_bytes, time(), _MAX_READABLE_FRAMES)
         except OSError as error:
             self.path = None
-            self._fail(error)
+            self._set_disk_error(error)
             return
-        self.path, self._store.places, self._encoder.file = file.path, file.places, file
+        self.path, self._store.positions, self._encoder.file = file.path, file.positions, file
         self._disk_error = ""
 
     def _write_all(self) -> None:
-        stop_waiting = monotonic() + _PAUSING_S
-        while not self._write_some(in_a_hurry=(is_late := self._closing or monotonic() > stop_waiting)):
+        pausing_end = monotonic() + _PAUSING_TIME_S
+        while not self._write_some(is_hurried=(is_late := self._closing or monotonic() > pausing_end)):
             if not is_late:
                 sleep(_PAUSE_S)
 
-    def _write_some(self, *, in_a_hurry: bool) -> bool:
-        """Encode and write some frames, or all frames if `in_a_hurry`. Then release old segments.
+    def _write_some(self, *, is_hurried: bool) -> bool:
+        """Encode and write some frames, or all frames if `is_hurried`. Then release old segments.
 
         Return True if there is nothing more to do now.
         """
@@ -494,7 +501,7 @@ class Recording:
             count = self._store.count
             connections, self._new_connections = self._new_connections, {}
             marks, self._new_marks = self._new_marks, []
-        latest = ((encoder.frames >> SEGMENT_BITS) + _TURN_SEGMENTS) << SEGMENT_BITS
+        slice_end = ((encoder.frames >> SEGMENT_BITS) + _TURN_SEGMENTS) << SEGMENT_BITS
         encoder.add_connections(connections.values())
         if file is not None:
             for mark in marks:
@@ -503,11 +510,13 @@ class Recording:
                 file.add_remark(self._new_remarks.popleft())
             for log in self._take_logs():
                 file.add_log(log)
-        encoder.encode(count if in_a_hurry else min(count, latest), _TURN_BYTES)
-        was_taken = self._flush()
+        encoder.encode(count if is_hurried else min(count, slice_end), _TURN_BYTES)
+        was_accepted = self._flush()
         while self._release_oldest():  # no other thread waits for this lock
             pass
-        return encoder.frames >= count or not was_taken  # if the disk is failing, the next turn tries again
+        return (
+            encoder.frames >= count or not was_accepted
+        )  # if the disk is failing, the next turn tries again
 
     def _release_oldest(self) -> bool:
         """Release the oldest segment if the memory limit is exceeded. Return True if a segment was released.
@@ -516,10 +525,10 @@ class Recording:
         """
         with self._lock:
             ring, encoded = self._store.ring, self._encoder.frames
-            upto = encoded if self._encoder.file is None else min(encoded, self._on_disk)
+            releasable = encoded if self._encoder.file is None else min(encoded, self._on_disk)
             while self._backlog and (last := next(iter(self._backlog))) < encoded:
                 del self._backlog[last]
-            if not ring.is_over or ring.oldest_stop > upto:
+            if not ring.is_over_budget or ring.oldest_stop > releasable:
                 return False
             ring.drop_oldest()
             return True
@@ -533,34 +542,34 @@ class Recording:
         self._bodies.release(self._on_disk)
         return True
 
-    def _write(self, file: CaptureFile, lines: Taken) -> bool:
+    def _write(self, file: CaptureFile, lines: QueuedData) -> bool:
         """Write the lines that the disk refused before, then `lines`.
 
         Return True if the disk accepted all.
         """
-        self._writing_since = monotonic()
+        self._write_start = monotonic()
         try:
             file.write(lines)
         except PartUnavailable as error:
-            self.path = file.begin_again(str(error))
+            self.path = file.restart_in_new_part(str(error))
             self._encoder.error = f"{file.missing} frames are missing in the capture: {error}"
             return True
         except OSError as error:
-            self._fail(error)
+            self._set_disk_error(error)
             return False
         finally:
-            self._writing_since = None
+            self._write_start = None
         self._disk_error = ""
         return True
 
-    def _remove_old(self) -> None:
-        """Remove old captures if a new part was started, or after `_RETENTION_S` seconds."""
-        file, (before, part) = self._encoder.file, self._looked_at
+    def _remove_old_captures(self) -> None:
+        """Remove old captures if a new part was started, or after `_RETENTION_CHECK_S` seconds."""
+        file, (last_check, part) = self._encoder.file, self._last_retention_check
         if file is None or not self._retention.is_on:
             return
-        if file.part == part and monotonic() - before < _RETENTION_S:
+        if file.part == part and monotonic() - last_check < _RETENTION_CHECK_S:
             return
-        self._looked_at = monotonic(), file.part
+        self._last_retention_check = monotonic(), file.part
         reserve = max(0, (self._max_file_bytes or 0) - file.written)
         try:
             for removed in remove_old(file.part.parent, self._retention, file.part, reserve, file.remove):
@@ -570,6 +579,6 @@ class Recording:
         except OSError:
             _log.warning("old captures could not be removed", exc_info=True)
 
-    def _fail(self, error: OSError) -> None:
-        """Continue in memory only, and store the reason."""
+    def _set_disk_error(self, error: OSError) -> None:
+        """Store the reason why the disk refused data. Recording continues in memory."""
         self._disk_error = self._encoder.disk_error = error.strerror or str(error)

@@ -59,18 +59,18 @@ class RemovedFile(Struct, frozen=True):
 
 
 def remove_old(
-    folder: Path, limits: Retention, own: Path | None, reserve: int, unlink: Callable[[Path], None]
+    folder: Path, limits: Retention, own_part: Path | None, reserve: int, unlink: Callable[[Path], None]
 ) -> Iterator[RemovedFile]:
     """Remove files until `reserve` more bytes fit within the limits, and yield each removed file.
 
-    `own` is the part that this process writes. `unlink` removes one file.
+    `own_part` is the part that this process writes. `unlink` removes one file.
     """
     captures = stored_captures(folder)
-    total = sum(one.size for one in captures) + reserve
-    oldest = time() - limits.max_age_s
-    removable = [file for one in captures for file in _removable(one, own)]
+    total = sum(capture.size for capture in captures) + reserve
+    oldest_time = time() - limits.max_age_s
+    removable = [file for capture in captures for file in _removable(capture, own_part)]
     for file in sorted(removable, key=lambda file: (file.changed, file.number)):
-        is_old = limits.max_age_s > 0 and file.changed < oldest
+        is_old = limits.max_age_s > 0 and file.changed < oldest_time
         if not is_old and not 0 < limits.max_bytes < total:
             continue
         with suppress(FileNotFoundError):
@@ -83,9 +83,9 @@ def remove_old(
         yield RemovedFile(file.path, file.size, reason)
 
 
-def _removable(capture: StoredCapture, own: Path | None) -> tuple[PartFile, ...]:
+def _removable(capture: StoredCapture, own_part: Path | None) -> tuple[PartFile, ...]:
     """Return the parts of a capture that may be removed."""
     paths = [file.path for file in capture.files]
-    if own in paths:
-        return tuple(file for file in capture.files if file.path != own)
+    if own_part in paths:
+        return tuple(file for file in capture.files if file.path != own_part)
     return capture.files if all(map(private_files.is_unused, paths)) else ()

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Final
 
 from mcpdesk.recorder.capture.capture_lines import line_bytes, line_frame, read_back
-from mcpdesk.recorder.capture.line_positions import Places
+from mcpdesk.recorder.capture.line_positions import LinePositions
 from mcpdesk.recorder.record import (
     ConnectionInfo,
     Entry,
@@ -23,7 +23,7 @@ from mcpdesk.recorder.record import (
     HeldMark,
     HttpNote,
     RecordedRemark,
-    up_to_most,
+    within_search_limit,
 )
 
 SEGMENT_BITS: Final = 8
@@ -37,16 +37,16 @@ _number = attrgetter("number")
 class Segment:
     """Up to 256 successive frames, and their HTTP metadata."""
 
-    __slots__ = ("cost", "doubtful", "entries", "is_whole", "notes")
+    __slots__ = ("cost", "entries", "is_complete", "notes", "unchecked")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.doubtful: set[int] = set()
+        self.unchecked: set[int] = set()
         """Numbers of the frames that may not be JSON."""
         self.notes: dict[int, HttpNote] = {}
         """HTTP metadata by frame number."""
         self.cost = 0
-        self.is_whole = True
+        self.is_complete = True
         """True if all frames of this segment are complete."""
 
     def between(self, start: int, stop: int) -> list[Entry]:
@@ -57,18 +57,18 @@ class Segment:
     def frames(self, start: int, stop: int) -> list[Frame]:
         """Return the existing frames from `start` up to `stop`."""
         selected: list[Frame] = []
-        for entry in self._holding(start, stop):
+        for entry in self._overlapping_entries(start, stop):
             selected += entry.frames(start, stop) if isinstance(entry, FrameRun) else (entry,)
         return selected
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """Return the bytes of these frames that are kept in memory."""
         pieces: list[bytes] = []
-        for entry in self._holding(start, stop):
+        for entry in self._overlapping_entries(start, stop):
             pieces += entry.split(start, stop) if isinstance(entry, FrameRun) else (entry.data,)
         return pieces
 
-    def _holding(self, start: int, stop: int) -> list[Entry]:
+    def _overlapping_entries(self, start: int, stop: int) -> list[Entry]:
         """Return the entries with frames from `start` up to `stop`."""
         entries = self.entries
         first = bisect_left(entries, start, key=_number)
@@ -77,7 +77,7 @@ class Segment:
         return entries[first : bisect_left(entries, stop, key=_number)]
 
 
-def held_bytes(entries: Iterable[Entry]) -> int:
+def data_bytes(entries: Iterable[Entry]) -> int:
     """Return the size in bytes of the frames' data in memory."""
     return sum([len(entry.data) for entry in entries])
 
@@ -117,7 +117,7 @@ class Ring:
             self.cost += size
 
     @property
-    def is_over(self) -> bool:
+    def is_over_budget(self) -> bool:
         """True if the oldest segment must be dropped. The newest segment is always kept."""
         return self.cost > self.budget and len(self.segments) > 1
 
@@ -152,24 +152,24 @@ class Store:
         self.remarks_left_out = 0
         self.waiting: dict[int, bytes] = {}
         """Complete bytes of large frames that are not written yet, by frame number."""
-        self.places: Places | None = None
+        self.positions: LinePositions | None = None
 
     @property
     def first(self) -> int:
         """Oldest frame that may be in memory or in the file."""
-        return self.ring.oldest if self.places is None else min(self.ring.oldest, self.places.first)
+        return self.ring.oldest if self.positions is None else min(self.ring.oldest, self.positions.first)
 
     @property
     def removed(self) -> int:
         """Number of frames at the beginning that were removed from disk."""
-        return 0 if self.places is None else self.places.removed
+        return 0 if self.positions is None else self.positions.removed
 
     def frame(self, number: int) -> Frame | None:
         """Return one frame from memory, or else from the file."""
         frame = self.ring.frame(number)
-        if frame is not None or self.places is None:
+        if frame is not None or self.positions is None:
             return frame
-        return read_back(self.places.frame_line(number), line_frame)
+        return read_back(self.positions.frame_line(number), line_frame)
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Return successive frames. None for each missing one."""
@@ -181,29 +181,29 @@ class Store:
 
     def frame_bytes(self, number: int) -> bytes:
         """Return all bytes of a frame, or only the bytes that are still available."""
-        if (waiting := self.waiting.get(number)) is not None:
-            return waiting
+        if (unwritten_data := self.waiting.get(number)) is not None:
+            return unwritten_data
         frame = self.ring.frame(number)
-        if frame is not None and (len(frame.data) == frame.size or self.places is None):
+        if frame is not None and (len(frame.data) == frame.size or self.positions is None):
             return frame.data
-        written = read_back(self.places.frame_line(number), line_bytes) if self.places else None
-        return written or (frame.data if frame else b"")
+        written_data = read_back(self.positions.frame_line(number), line_bytes) if self.positions else None
+        return written_data or (frame.data if frame else b"")
 
     def note(self, number: int) -> HttpNote | None:
         """Return the HTTP metadata of a frame from memory, or else from the file."""
         if segment := self.ring.segment(number):
             return segment.notes.get(number)
-        return read_back(self.places.note_line(number), attrgetter("note")) if self.places else None
+        return read_back(self.positions.note_line(number), attrgetter("note")) if self.positions else None
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """Return the bytes of successive frames, at most `MAX_SEARCH_BYTES`. Missing frames are empty."""
         segment = self.ring.segment(start)
-        if segment is not None and segment.is_whole:
+        if segment is not None and segment.is_complete:
             pieces = segment.data(start, stop)
             if len(pieces) == stop - start:
                 return pieces
         frames = self.frames(start, stop)
-        return up_to_most(b"" if frame is None else self._all_of(frame) for frame in frames)
+        return within_search_limit(b"" if frame is None else self._complete_data(frame) for frame in frames)
 
-    def _all_of(self, frame: Frame) -> bytes:
+    def _complete_data(self, frame: Frame) -> bytes:
         return frame.data if len(frame.data) == frame.size else self.frame_bytes(frame.number)
