@@ -165,9 +165,12 @@ class Relay:
     def _notified(self, method: str, params: JSONObject) -> None:
         if method in PRIVATE:
             return
+        uri = params.get("uri")
+        if method == UPDATED and not isinstance(uri, str):
+            return
         message = {"jsonrpc": "2.0", "method": method, "params": params}
         for caller in list(self._callers):
-            if method != UPDATED or params.get("uri") in caller.uris:
+            if method != UPDATED or uri in caller.uris:
                 caller.send(message)
 
     def _status_changed(self) -> None:
@@ -409,8 +412,8 @@ class RelayCaller:
         if method == SUBSCRIBE and isinstance(uri, str):
             await self._watch(connection, uri)
             return {"result": {}}
-        if method == UNSUBSCRIBE and uri in self.uris:
-            await self._unwatch(str(uri))
+        if method == UNSUBSCRIBE and isinstance(uri, str) and uri in self.uris:
+            await self._unwatch(uri)
             return {"result": {}}
         return await self._pass_on(connection, method, params)
 

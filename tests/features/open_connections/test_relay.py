@@ -238,6 +238,15 @@ async def test_only_commands_that_watch_a_resource_receive_its_updates(bench: Be
     await until(lambda: "resources/unsubscribe" in bench.kettle.methods())
 
 
+async def test_resource_uri_that_is_no_text_does_not_stop_the_connection(bench: Bench) -> None:
+    async with bench.command() as command:
+        await in_time(command.result("tools/list"))
+        bench.kettle._send(method="notifications/resources/updated", params={"uri": {}})
+        await in_time(command.result("tools/list"))
+        await in_time(command.result("resources/unsubscribe", {"uri": []}))
+    assert bench.kettle.received[-1]["params"]["uri"] == []
+
+
 async def test_calls_after_the_end_of_the_program_say_what_to_do(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
