@@ -49,9 +49,9 @@ ADVICE = {
     ConnectionState.ENDED: "`mcpdesk up` with the same target starts it again, without its earlier state.",
 }
 """Advice for a person, by state."""
-LATER = "The next command tries again."
-TROUBLE = ("warning", "error", "critical")
-OUTPUT = ("stderr", "stdout", "print")
+RETRY_ADVICE = "The next command tries again."
+PROBLEM_LEVELS = ("warning", "error", "critical")
+OUTPUT_SOURCES = ("stderr", "stdout", "print")
 
 
 def main() -> int:
@@ -93,7 +93,7 @@ class _Connection:
         self._relay: Relay | None = None
 
     def report_outcome(self, outcome: Outcome) -> None:
-        """Tell the command that started this process. Does nothing after the first time."""
+        """Send the outcome to the command that started this process. Only the first call has an effect."""
         descriptor, self._outcome_fd = self._outcome_fd, -1
         if descriptor < 0:
             return
@@ -111,22 +111,22 @@ class _Connection:
         lines = [
             f"{each.where}: {each.text}" if each.where else each.text
             for each in self._host.journal.lines()
-            if each.source in OUTPUT or (is_hosted and each.level in TROUBLE)
+            if each.source in OUTPUT_SOURCES or (is_hosted and each.level in PROBLEM_LEVELS)
         ]
         first, second = lines[: len(lines) // 2], lines[len(lines) // 2 :]
         return (second if first == second else lines)[-MAX_LOG_LINES:]
 
     def run(self) -> None:
         """Keep the connection. Raises: DeskError if the server cannot be hosted, started or reached."""
-        place = occupy(self._plan.name)
-        if place is None:
+        listening = occupy(self._plan.name)
+        if listening is None:
             return self.report_outcome(Outcome(is_taken=True))
         from mcpdesk.hosting.core_loop import core_thread
         from mcpdesk.hosting.host import Host
         from mcpdesk.runtime.core_process import capture_output, offer_link
 
         with ExitStack() as stack:
-            stack.callback(place.leave)
+            stack.callback(listening.leave)
             self._host = host = Host(_host_plan(self._plan))
             offer_link(host)
             stack.enter_context(capture_output(host, "screen"))
@@ -136,9 +136,9 @@ class _Connection:
             host.load()
             if self._relay is not None:
                 self._relay.attach(host.upstreams[self._plan.name])
-            core_thread.run(self._keep(host, place), core_thread.loop_factory(host))
+            core_thread.run(self._keep(host, listening), core_thread.loop_factory(host))
 
-    async def _keep(self, host: Host, place: ListeningSocket) -> None:
+    async def _keep(self, host: Host, listening: ListeningSocket) -> None:
         from mcpdesk.runtime.attach_point import AttachPoint
         from mcpdesk.runtime.core_process import StopRequests
 
@@ -147,23 +147,23 @@ class _Connection:
         def stop(reason: str) -> None:
             loop.call_soon_threadsafe(ended.set)
 
-        def take(visitor: socket) -> None:
+        def relay(visitor: socket) -> None:
             loop.call_soon_threadsafe(host.start_chore, self._serve(visitor))
 
         with StopRequests(stop, grace_s=GRACE_S):
             try:
-                with Door(place, self._described, take, encoded(self._plan)), AttachPoint(host, "up"):
+                with Door(listening, self._described, relay, encoded(self._plan)), AttachPoint(host, "up"):
                     await host.start()
                     if self._relay is not None:
                         await self._connected(self._relay, ended)
                     self._activity.note()
                     self.report_outcome(Outcome(self._report(), log=self.output()))
-                    used = asyncio.create_task(
+                    idle_task = asyncio.create_task(
                         self._activity.until_idle(self._plan.keep_open_s, lambda: _is_used(host))
                     )
-                    signalled = asyncio.create_task(ended.wait())
-                    await asyncio.wait({used, signalled}, return_when=asyncio.FIRST_COMPLETED)
-                    for task in (used, signalled):
+                    signal_task = asyncio.create_task(ended.wait())
+                    await asyncio.wait({idle_task, signal_task}, return_when=asyncio.FIRST_COMPLETED)
+                    for task in (idle_task, signal_task):
                         task.cancel()
                     host.is_draining = True
             finally:
@@ -225,9 +225,9 @@ def _host_plan(plan: ConnectionPlan) -> HostPlan:
     folders = () if plan.folder is None else (plan.folder.path,)
     target = plan.url or plan.command
     upstreams = () if target is None else (UpstreamPlan(plan.name, target, plan.reach),)
-    made = plan_for(folders, {}, os.environ, http=False, mode=plan.reach.mode, upstreams=upstreams)
+    host_plan = plan_for(folders, {}, os.environ, http=False, mode=plan.reach.mode, upstreams=upstreams)
     # The connection belongs to this machine.
-    return replace(made, settings=replace(made.settings, shared=""))
+    return replace(host_plan, settings=replace(host_plan.settings, shared=""))
 
 
 def _is_used(host: Host) -> bool:
@@ -256,7 +256,7 @@ def _with_upstream(report: ConnectionReport, host: Host, failure: str) -> Connec
     status = upstream.status
     state, agreement, reason, hint = STATES[status.state], status.agreement, "; ".join(status.problems), ""
     if state is ConnectionState.READY:
-        state, reason, hint = (ConnectionState.FAILED, failure, LATER) if failure else (state, "", "")
+        state, reason, hint = (ConnectionState.FAILED, failure, RETRY_ADVICE) if failure else (state, "", "")
     return replace(
         report,
         state=state,

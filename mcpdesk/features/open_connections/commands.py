@@ -102,17 +102,17 @@ def up_command(target: str, name: str, keep_open_s: int | None, as_json: bool, r
     if name and not NAME.fullmatch(name):
         hint = "Use letters, digits and . _ -, 64 at most. It must not begin with . or -."
         raise DeskUserError(f"--name: {name[:80]!r} is not a valid name.", hint)
-    if not name and (same := same_server(target)) is not None:
-        _end_if_down(same, target)
-        name = same.report.name
-    if name and (same := description_of(name)) is not None:
-        _end_if_down(same, target)
+    if not name and (existing := same_server(target)) is not None:
+        _end_if_down(existing, target)
+        name = existing.report.name
+    if name and (existing := description_of(name)) is not None:
+        _end_if_down(existing, target)
     located = find_server(target, reach)
     _check_options(target, located, reach)
     if not name:
         name = _name(target, located)
-        if (same := description_of(name)) is not None:
-            _end_if_down(same, target)
+        if (existing := description_of(name)) is not None:
+            _end_if_down(existing, target)
     text, limit_s = mask_text(target.removeprefix(COMMAND)), keep_open_s or settings.keep_open_s
     plan = plan_of(name, text, target_key(target), limit_s, located, reach, settings.api_key_header)
     outcome = start(plan)
@@ -129,13 +129,13 @@ def up_command(target: str, name: str, keep_open_s: int | None, as_json: bool, r
     return OK
 
 
-def _end_if_down(found: Described, target: str) -> None:
+def _end_if_down(existing: Described, target: str) -> None:
     """End the connection that already has the name or the server, if its server has failed.
 
     Raises: DeskUserError if it is in use by another server, or is connected.
     """
-    report = found.report
-    if found.key != target_key(target):
+    report = existing.report
+    if existing.key != target_key(target):
         raise _taken(report.name, report.target)
     if not report.state.is_down:
         raise DeskUserError(
@@ -154,8 +154,9 @@ def _taken(name: str, target: str) -> DeskUserError:
 
 
 def _check_options(text: str, target: Target, reach: Reach) -> None:
-    """Raises: DeskUserError for options that the target does not support, and for a folder that another
-    process hosts.
+    """Check that the target supports the options, and that no other process hosts its folder.
+
+    Raises: DeskUserError.
     """
     if not isinstance(target, FolderTarget):
         return
@@ -172,9 +173,9 @@ def _check_options(text: str, target: Target, reach: Reach) -> None:
     if other is not None:
         pid = rendezvous.peer_credentials(other)[0]
         other.close()
-        by = f"process {pid}" if pid is not None else "another process"
+        process = f"process {pid}" if pid is not None else "another process"
         hint = "Commands on this folder already use that process, and keep its state."
-        raise DeskUserError(f"{folder} is already hosted by {by}.", hint)
+        raise DeskUserError(f"{folder} is already hosted by {process}.", hint)
 
 
 def _name(text: str, target: Target) -> str:
@@ -197,10 +198,10 @@ def _connected(report: ConnectionReport) -> list[str]:
 
 def duration(seconds: float) -> str:
     """Format a duration with its largest units: `2 h 5 min`, `40 s`."""
-    whole = int(seconds)
-    parts = ((whole // 3600, "h"), (whole % 3600 // 60, "min"), (whole % 60, "s"))
-    shown = [f"{number} {unit}" for number, unit in parts if number]
-    return " ".join(shown[:2]) or "0 s"
+    total_s = int(seconds)
+    parts = ((total_s // 3600, "h"), (total_s % 3600 // 60, "min"), (total_s % 60, "s"))
+    texts = [f"{number} {unit}" for number, unit in parts if number]
+    return " ".join(texts[:2]) or "0 s"
 
 
 @click.command(name="ps", epilog=PS_EXAMPLES, short_help="List the open connections.")
@@ -233,12 +234,12 @@ def _table(connections: Sequence[ConnectionReport]) -> list[str]:
     rows = [("NAME", "STATE", "REVISION", "TOOLS", "PID", "SINCE", "CALLS", "IDLE", "TARGET")]
     for each in connections:
         target = clean(each.target, newlines=False)
-        shown = target if len(target) <= MAX_TARGET_LENGTH else f"{target[: MAX_TARGET_LENGTH - 1]}…"
+        short_target = target if len(target) <= MAX_TARGET_LENGTH else f"{target[: MAX_TARGET_LENGTH - 1]}…"
         tools = "-" if each.tools is None else str(each.tools)
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.since))
         idle = "in use" if each.clients else duration(each.idle_s)
         facts = (each.name, str(each.state), each.revision or "-", tools, str(each.pid), since)
-        rows.append((*facts, str(each.calls), idle, shown))
+        rows.append((*facts, str(each.calls), idle, short_target))
     return list(aligned(rows))
 
 
@@ -253,15 +254,19 @@ def down_command(connections: tuple[str, ...], is_all: bool, as_json: bool) -> i
     require_unix("`mcpdesk down`", NEEDS)
     if is_all == bool(connections):
         raise click.UsageError("Name the connections, or use --all.")
-    known = [each.report.name for each in described()]
-    wanted = known if is_all else list(dict.fromkeys(connections))
-    for name in wanted:
-        if name not in known and description_of(name) is None:
-            near = get_close_matches(name, known, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else "`mcpdesk ps` lists open connections."
+    open_names = [each.report.name for each in described()]
+    chosen_names = open_names if is_all else list(dict.fromkeys(connections))
+    for name in chosen_names:
+        if name not in open_names and description_of(name) is None:
+            similar_names = get_close_matches(name, open_names, n=1)
+            hint = (
+                f"Did you mean {similar_names[0]!r}?"
+                if similar_names
+                else "`mcpdesk ps` lists open connections."
+            )
             message = f"No open connection is called {name[:80]!r}."
-            raise DeskUserError(message, hint, next_command="" if near else "mcpdesk ps")
-    ended = [name for name in wanted if end(name)]
+            raise DeskUserError(message, hint, next_command="" if similar_names else "mcpdesk ps")
+    ended = [name for name in chosen_names if end(name)]
     if as_json:
         print_json({"ended": ended})
     else:

@@ -1,6 +1,7 @@
 """Socket on which commands reach the process of an open connection.
 
-Visitors are accepted on a separate thread, so that even a process whose code blocks can be listed and ended.
+A visitor is a command that connects to the socket. Visitors are accepted on a separate thread, so that even a
+process whose code blocks can be listed and ended.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mcpdesk.features.open_connections.sockets import ANSWER_S, LONGEST_REQUEST, Request, read_line
+from mcpdesk.features.open_connections.sockets import ANSWER_S, MAX_REQUEST_BYTES, Request, read_line
 from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
@@ -38,36 +39,36 @@ class Door:
 
     def __init__(
         self,
-        place: rendezvous.ListeningSocket,
+        listening: rendezvous.ListeningSocket,
         describe: Callable[[], Described],
         relay: Callable[[socket], None],
         plan: bytes,
     ) -> None:
-        """`describe` describes the connection, and `relay` takes the socket of a command. Both are called on
-        threads of the door. `plan` is the encoded plan of the connection.
+        """`listening` accepts the visitors. `describe` describes the connection, and `relay` takes the socket
+        of a command. Both are called on threads of this object. `plan` is the encoded plan of the connection.
         """
-        self._place = place
+        self._listening = listening
         self._describe = describe
         self._relay = relay
         self._plan = plan
         self._visitors = threading.BoundedSemaphore(MAX_VISITORS)
-        self._leaving = list[socket]()
-        """Visitors that wait for the end of this process, which closes these sockets."""
+        self._end_requests = list[socket]()
+        """Sockets of visitors that asked this process to end. They wait until its end closes the sockets."""
 
     def __enter__(self) -> Door:
         threading.Thread(target=self._listen, name="door", daemon=True).start()
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self._place.withdraw()
+        self._listening.withdraw()
         with suppress(OSError):
-            self._place.listener.shutdown(SHUT_RDWR)  # wakes the thread
-        self._place.listener.close()
+            self._listening.listener.shutdown(SHUT_RDWR)  # ends the call of `accept` on the thread
+        self._listening.listener.close()
 
     def _listen(self) -> None:
         while True:
             try:
-                visitor, _ = self._place.listener.accept()
+                visitor, _ = self._listening.listener.accept()
             except OSError as error:
                 if error.errno not in TEMPORARY:
                     return  # the socket is closed
@@ -88,19 +89,19 @@ class Door:
             visitor.close()
 
     def _serve(self, visitor: socket) -> None:
-        is_kept = False
+        is_left_open = False
         try:
             visitor.settimeout(ANSWER_S)
-            request = Request(read_line(visitor, LONGEST_REQUEST).decode().strip())
+            request = Request(read_line(visitor, MAX_REQUEST_BYTES).decode().strip())
             visitor.sendall(msgspec.json.encode(self._describe()) + b"\n")
             if request is Request.PLAN:
                 visitor.sendall(self._plan)
             visitor.settimeout(None)
-            is_kept = request in (Request.RELAY, Request.END)
+            is_left_open = request in (Request.RELAY, Request.END)
             if request is Request.RELAY:
                 self._relay(visitor)
             elif request is Request.END:
-                self._leaving.append(visitor)
+                self._end_requests.append(visitor)
                 os.kill(os.getpid(), signal.SIGTERM)
         except (OSError, EOFError, ValueError):
             pass  # the visitor has left, or is no command of this version
@@ -108,5 +109,5 @@ class Door:
             _log.exception("a command could not be served")
         finally:
             self._visitors.release()
-            if not is_kept:
+            if not is_left_open:
                 visitor.close()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcpdesk.upstream.target_transport import Reach
 
 MAX_CONFIG_BYTES = 4 << 20
-"""Maximum size of a file whose content is compared."""
+"""Maximum size in bytes of a file whose content is compared."""
 
 
 def connection_for(target: str, *, has_options: bool, is_name: bool = False) -> OpenConnection | None:
@@ -46,17 +46,17 @@ def connection_for(target: str, *, has_options: bool, is_name: bool = False) -> 
             return None
     except DeskUserError:  # other users can write to the sockets' folder, so it cannot be trusted
         return None
-    found = description_of(target)
-    if found is not None and has_options:
+    connection = description_of(target)
+    if connection is not None and has_options:
         raise DeskUserError(
             f"{target} is an open connection, which cannot get other options.",
             "Give the options to `mcpdesk up`, or use the server itself as TARGET.",
         )
-    if found is None and not has_options and not is_name:
-        found = same_server(target)
-    if found is None:
+    if connection is None and not has_options and not is_name:
+        connection = same_server(target)
+    if connection is None:
         return None
-    report = found.report
+    report = connection.report
     folder = Path(report.folder) if report.folder else None
     name = report.name
     return OpenConnection(name, folder, partial(_transport, name), partial(_opened, name))
@@ -66,13 +66,13 @@ def same_server(target: str) -> Described | None:
     """Return the open connection to the same server, or None. Raises: DeskUserError if there are several."""
     if not (key := target_key(target)):
         return None
-    found = [each for each in described() if each.key == key]
-    if len(found) > 1:
-        names = ", ".join(each.report.name for each in found)
+    connections = [each for each in described() if each.key == key]
+    if len(connections) > 1:
+        names = ", ".join(each.report.name for each in connections)
         raise DeskUserError(
-            f"{mask_text(target)} has {len(found)} open connections: {names}.", "Use one of the names."
+            f"{mask_text(target)} has {len(connections)} open connections: {names}.", "Use one of the names."
         )
-    return found[0] if found else None
+    return connections[0] if connections else None
 
 
 def target_key(target: str) -> str:
@@ -80,22 +80,23 @@ def target_key(target: str) -> str:
 
     Nothing is started, and the content of a configuration file is not used.
     """
-    here = Path.cwd()
+    folder = Path.cwd()
     if target.startswith(COMMAND):
-        return f"{COMMAND}{shlex.join(shlex.split(target[len(COMMAND) :]))} in {here}"
+        return f"{COMMAND}{shlex.join(shlex.split(target[len(COMMAND) :]))} in {folder}"
     if "://" in target:
         return target
     try:
         path, name = discovered(target) if is_client_server(target) else split_target(target)
         if path.exists():
-            return f"{path.resolve()}:{name}{_content_mark(path)}"
+            return f"{path.resolve()}:{name}{_content_digest(path)}"
     except (DeskUserError, OSError):
         return ""
-    return f"module {target} in {here}" if module_target(target, here) is not None else ""
+    return f"module {target} in {folder}" if module_target(target, folder) is not None else ""
 
 
-def _content_mark(path: Path) -> str:
-    """Return a digest of a configuration file, because a changed entry is another server. Otherwise empty.
+def _content_digest(path: Path) -> str:
+    """Return a digest of a configuration file, because a changed entry is another server, or "" for any other
+    path.
 
     Raises: OSError.
     """

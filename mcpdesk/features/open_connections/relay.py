@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcpdesk.upstream.upstream import Upstream
 
 READ_BYTES = 64 << 10
-LONGEST_LINE = 256 << 20
+MAX_LINE_BYTES = 256 << 20
 MAX_UNREAD_BYTES = 64 << 20
 """Maximum size of the messages that a command has not read. A command that reads too slowly is
 disconnected.
@@ -101,13 +101,13 @@ class Relay:
         caller = RelayCaller(self, writer)
         self._callers.add(caller)
         self.activity.join()
-        framer = LineFramer(LONGEST_LINE)
+        framer = LineFramer(MAX_LINE_BYTES)
         try:
             while data := await reader.read(READ_BYTES):
                 for line in framer.feed(data):
                     if not line:
                         return
-                    caller.received(line)
+                    caller.receive(line)
         except (OSError, ProtocolError):
             pass
         finally:
@@ -120,32 +120,34 @@ class Relay:
         for caller in list(self._callers):
             caller.disconnect()
 
-    def wrap_questions(self, name: str, of_inbox: Callable[[], Questions]) -> Callable[[], Questions]:
-        """Return a function for the questions of the server. `of_inbox` returns the handlers of the inbox."""
+    def wrap_questions(self, name: str, inbox_questions: Callable[[], Questions]) -> Callable[[], Questions]:
+        """Return a function that returns the handlers of the server's questions. `inbox_questions` returns those
+        of the inbox.
+        """
 
         def offered() -> Questions:
             asker = RELAYED_CALL.get()
-            questions = {method: partial(self._ask, method, of_inbox) for method in QUESTIONS}
+            questions = {method: partial(self._ask, method, inbox_questions) for method in QUESTIONS}
             if asker is not None and asker.is_stateless and not self._inbox.people:
                 # In the stateless era, each request declares who can answer its questions.
-                questions = {key: each for key, each in questions.items() if asker.caller.answers(key)}
-            return {**of_inbox(), **questions}
+                questions = {key: each for key, each in questions.items() if asker.caller.can_answer(key)}
+            return {**inbox_questions(), **questions}
 
         return offered
 
     async def _ask(
-        self, method: str, of_inbox: Callable[[], Questions], params: JSONObject, subject: str
+        self, method: str, inbox_questions: Callable[[], Questions], params: JSONObject, subject: str
     ) -> JSONObject:
         """Ask the person at the command that caused the question, or else a person at a desk.
 
         Raises: ProtocolError if no person can be asked.
         """
-        askers = [asker] if (asker := RELAYED_CALL.get()) is not None else self._likely(subject)
+        askers = [asker] if (asker := RELAYED_CALL.get()) is not None else self._possible_askers(subject)
         callers = [each.caller for each in askers] or list(self._callers)
         for caller in reversed(callers):
-            if caller.answers(method):
+            if caller.can_answer(method):
                 return await caller.ask(method, params)
-        handler = of_inbox().get(method)
+        handler = inbox_questions().get(method)
         what = f"{self.name}: {subject or 'the server'} asks a person"
         text = (
             f"{what}; answer the question at the desk that is attached"
@@ -158,7 +160,7 @@ class Relay:
             raise ProtocolError(ErrorCode.METHOD_NOT_FOUND, NO_PERSON)
         return await handler(params, subject)
 
-    def _likely(self, subject: str) -> list[RelayedCall]:
+    def _possible_askers(self, subject: str) -> list[RelayedCall]:
         """Return the requests that may have caused a question about `subject`."""
         return [each for each in self.askers if each.subject == subject] or self.askers
 
@@ -270,7 +272,7 @@ class RelayCaller:
         """Show a text to the person at the command."""
         self.send({"jsonrpc": "2.0", "method": NOTICE, "params": {"text": text}})
 
-    def answers(self, method: str) -> bool:
+    def can_answer(self, method: str) -> bool:
         """True if the person at the command can answer this kind of question."""
         return not self._is_closed and QUESTIONS[method] in self._capabilities
 
@@ -326,7 +328,7 @@ class RelayCaller:
 
     # messages of the command
 
-    def received(self, line: bytes) -> None:
+    def receive(self, line: bytes) -> None:
         """Handle a message of the command. Raises: ProtocolError if it is not JSON."""
         message = codec.decode(line)
         if not isinstance(message, dict):

@@ -21,12 +21,12 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.features.open_connections.report import Described
 from mcpdesk.transports import rendezvous
 
-ENDING = ".open"
+SOCKET_SUFFIX = ".open"
 ANSWER_S = 2.0
 """Seconds within which a process must answer a request."""
-LONGEST_ANSWER = 1 << 20
-LONGEST_REQUEST = 100
-LONGEST_PLAN = 8 << 20
+MAX_ANSWER_BYTES = 1 << 20
+MAX_REQUEST_BYTES = 100
+MAX_PLAN_BYTES = 8 << 20
 
 
 class Request(StrEnum):
@@ -45,7 +45,7 @@ class Request(StrEnum):
 def socket_path(name: str) -> str:
     """Return the path of the socket of a connection."""
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    return f"{rendezvous.runtime_folder()}/{digest}{_state_mark()}{ENDING}"
+    return f"{rendezvous.runtime_folder()}/{digest}{_state_mark()}{SOCKET_SUFFIX}"
 
 
 def occupy(name: str) -> rendezvous.ListeningSocket | None:
@@ -61,10 +61,9 @@ def described(silent: list[int] | None = None) -> list[Described]:
     """Return the open connections of this user, oldest first.
 
     The ids of processes that do not answer are added to `silent`. Sockets of killed processes are deleted.
-    Raises: DeskUserError if other users can
-    access the folder of the sockets.
+    Raises: DeskUserError if other users can access the folder of the sockets.
     """
-    found, has_stale = list[Described](), False
+    descriptions, has_stale = list[Described](), False
     for path in _paths():
         connection = None
         try:
@@ -72,7 +71,7 @@ def described(silent: list[int] | None = None) -> list[Described]:
             if connection is None:
                 has_stale = True
             else:
-                found.append(ask(connection, Request.DESCRIBE))
+                descriptions.append(ask(connection, Request.DESCRIBE))
         except (OSError, EOFError, msgspec.MsgspecError):
             pid = None if connection is None else rendezvous.peer_credentials(connection)[0]
             if silent is not None and pid is not None:
@@ -83,7 +82,7 @@ def described(silent: list[int] | None = None) -> list[Described]:
     if has_stale:
         with suppress(OSError):
             rendezvous.sweep(rendezvous.runtime_folder())
-    return sorted(found, key=lambda each: each.report.since)
+    return sorted(descriptions, key=lambda each: each.report.since)
 
 
 def description_of(name: str) -> Described | None:
@@ -135,7 +134,7 @@ def plan_of_connection(name: str) -> bytes | None:
     connection = visited[0]
     try:
         connection.settimeout(ANSWER_S)
-        return read_line(connection, LONGEST_PLAN)
+        return read_line(connection, MAX_PLAN_BYTES)
     except (OSError, EOFError):
         raise DeskUserError(
             f"The open connection {name!r} does not say which server it uses.",
@@ -147,7 +146,7 @@ def plan_of_connection(name: str) -> bytes | None:
 
 
 def exists() -> bool:
-    """Return True if this user may have an open connection. Costs one look into the runtime folder.
+    """Return True if this user may have an open connection. This only lists the runtime folder.
 
     Raises: DeskUserError if other users can access the folder.
     """
@@ -158,21 +157,21 @@ def ask(connection: socket.socket, request: Request) -> Described:
     """Send a request and return the answer. Raises: OSError, EOFError, MsgspecError."""
     connection.settimeout(ANSWER_S)
     connection.sendall(f"{request}\n".encode())
-    line = read_line(connection, LONGEST_ANSWER)
+    line = read_line(connection, MAX_ANSWER_BYTES)
     connection.settimeout(None)
     return msgspec.json.decode(line, type=Described)
 
 
-def read_line(connection: socket.socket, longest: int) -> bytes:
+def read_line(connection: socket.socket, max_bytes: int) -> bytes:
     """Read one line, and no byte after it. Raises: OSError; EOFError without a complete line."""
     line = b""
     while not line.endswith(b"\n"):
-        start = connection.recv(min(4096, longest - len(line)), socket.MSG_PEEK)
-        end = start.find(b"\n") + 1
-        piece = connection.recv(end or len(start)) if start else b""
-        if not piece or len(line) >= longest:
+        received = connection.recv(min(4096, max_bytes - len(line)), socket.MSG_PEEK)
+        end = received.find(b"\n") + 1
+        part = connection.recv(end or len(received)) if received else b""
+        if not part or len(line) >= max_bytes:
             raise EOFError
-        line += piece
+        line += part
     return line
 
 
@@ -188,10 +187,10 @@ def _paths() -> Iterator[str]:
         return
     except rendezvous.UntrustedFolder as error:
         raise DeskUserError(f"Open connections cannot be found: {error}.") from None
-    ending = f"{_state_mark()}{ENDING}"
+    suffix = f"{_state_mark()}{SOCKET_SUFFIX}"
     with suppress(OSError):
         for name in os.listdir(folder):
-            if name.endswith(ending) and len(name) == 16 + len(ending):
+            if name.endswith(suffix) and len(name) == 16 + len(suffix):
                 yield f"{folder}/{name}"
 
 

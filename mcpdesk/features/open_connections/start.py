@@ -77,12 +77,12 @@ def end(name: str) -> bool:
     visited = visit(name, Request.END)
     if visited is None:
         return False
-    connection, found = visited
+    connection, description = visited
     with connection:
         if not _is_closed(connection):
             raise DeskUserError(
-                f"The open connection {name!r} does not end (process {found.report.pid}).",
-                f"Kill it: kill -9 {found.report.pid}",
+                f"The open connection {name!r} does not end (process {description.report.pid}).",
+                f"Kill it: kill -9 {description.report.pid}",
                 exit_code=1,
             )
     return True

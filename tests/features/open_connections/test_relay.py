@@ -217,11 +217,11 @@ async def test_a_command_that_leaves_is_asked_no_more_questions(bench: Bench) ->
     _, writer = await asyncio.open_unix_connection(sock=theirs)
     caller = RelayCaller(bench.relay, writer)
     capabilities: dict[str, Any] = {"elicitation": {}}
-    caller.received(codec.request(1, "initialize", {"capabilities": capabilities}))
-    await until(lambda: caller.answers("elicitation/create"))
+    caller.receive(codec.request(1, "initialize", {"capabilities": capabilities}))
+    await until(lambda: caller.can_answer("elicitation/create"))
     await caller.close()
     ours.close()
-    assert not caller.answers("elicitation/create")
+    assert not caller.can_answer("elicitation/create")
 
 
 async def test_only_commands_that_watch_a_resource_receive_its_updates(bench: Bench) -> None:
