@@ -18,6 +18,7 @@ from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.tools import check_libraries
 from mcpdesk.tools.conversion import ConvertedFile, Form, converted, form_of
+from mcpdesk.tools.icon_files import check_icon
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -144,6 +145,10 @@ def _opened(file_path: str, data: bytes) -> Image:
     from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = None  # the size is checked here, with an error that names the file
+    try:
+        check_icon(data, MAX_PIXELS)
+    except ValueError as error:
+        raise HandlerError(f"file_path: {file_path} has {error}") from None
     try:
         return Image.open(io.BytesIO(data), formats=READABLE)
     except Exception as error:  # decoders raise any exception for untrusted data

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from PIL.IcoImagePlugin import IcoImageFile
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.tools import conversion, images
@@ -61,6 +62,21 @@ async def test_an_icon_is_read(tmp_path: Path) -> None:
         "PNG",
         (64, 64),
     ) and "ICO, 64 x 64" in text
+
+
+async def test_an_icon_with_an_enormous_picture_is_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = save(tmp_path / "inner", "png", (300, 200)).read_bytes()
+    directory = (
+        bytes((16, 16, 0, 0, 1, 0, 8, 0)) + len(inner).to_bytes(4, "little") + (22).to_bytes(4, "little")
+    )
+    icon = tmp_path / "icon"
+    icon.write_bytes(bytes((0, 0, 1, 0, 1, 0)) + directory + inner)
+    monkeypatch.setattr(images, "MAX_PIXELS", 50_000)
+    monkeypatch.setattr(IcoImageFile, "load", lambda self: pytest.fail("the icon was decoded"))
+    with pytest.raises(HandlerError, match=r"icon has 300 x 200 pixels; at most 50,000 are allowed"):
+        await read(icon)
 
 
 @pytest.mark.slow

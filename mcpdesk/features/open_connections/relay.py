@@ -121,8 +121,8 @@ class Relay:
             caller.disconnect()
 
     def wrap_questions(self, name: str, inbox_questions: Callable[[], Questions]) -> Callable[[], Questions]:
-        """Return a function that returns the handlers of the server's questions. `inbox_questions` returns those
-        of the inbox.
+        """Return a function for the handlers of the server's questions. `inbox_questions` returns the handlers of
+        the inbox.
         """
 
         def offered() -> Questions:

@@ -36,6 +36,7 @@ from textual.widget import Widget
 
 from mcpdesk.features.pictures.graphics_query import graphics_of
 from mcpdesk.features.pictures.terminal_graphics import Graphics, GraphicsKind
+from mcpdesk.tools.icon_files import check_icon
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.terminal import driver_of
 
@@ -147,8 +148,11 @@ def _opened(data: bytes) -> Iterator[Image]:
     except ImportError:
         raise PictureError(f"drawing needs pillow, which is not installed: {INSTALL}") from None
 
-    Image.MAX_IMAGE_PIXELS = None  # `examine` checks the size before anything is decoded
     warnings.filterwarnings("ignore", module=r"PIL\.")  # warnings about metadata
+    try:
+        check_icon(data, MAX_PIXELS)
+    except ValueError as error:
+        raise PictureError(str(error)) from None
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             yield image
@@ -156,6 +160,8 @@ def _opened(data: bytes) -> Iterator[Image]:
         raise
     except UnidentifiedImageError:
         raise PictureError(f"not one of {', '.join(FORMATS)}") from None
+    except Image.DecompressionBombError:  # Pillow has a higher limit of its own
+        raise PictureError(f"too many pixels; at most {MAX_PIXELS:,} are drawn") from None
     except Exception as error:  # decoders raise any exception for untrusted bytes
         _log.debug("a picture that cannot be read", exc_info=True)
         raise PictureError(f"broken: {error}") from error

@@ -9,6 +9,7 @@ import zlib
 
 import pytest
 from PIL import Image
+from PIL.IcoImagePlugin import IcoImageFile
 from rich.console import Console
 from rich.style import Style
 
@@ -114,14 +115,35 @@ def test_pictures_that_end_early_are_told(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_enormous_pictures_are_not_decoded() -> None:
+def test_enormous_pictures_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 89_478_485)
     with pytest.raises(PictureError, match=r"8000 x 6000 pixels; at most 40,000,000 are drawn"):
         examine(plain(8000, 6000, 1, "L"))
     bomb = plain(2, 2).replace(b"\x00\x00\x00\x02\x00\x00\x00\x02", b"\x7f\xff\xff\xff\x7f\xff\xff\xff")
     header = bomb[12:29]
     bomb = bomb.replace(bomb[29:33], zlib.crc32(header).to_bytes(4, "big"), 1)
-    with pytest.raises(PictureError, match="2147483647 x 2147483647 pixels"):
+    with pytest.raises(PictureError, match="too many pixels; at most 40,000,000 are drawn"):
         examine(bomb)
+
+
+@pytest.mark.slow
+def test_enormous_pictures_in_an_icon_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = plain(8000, 6000, 1, "L")
+    directory = (
+        bytes((16, 16, 0, 0, 1, 0, 8, 0)) + len(inner).to_bytes(4, "little") + (22).to_bytes(4, "little")
+    )
+    icon = bytes((0, 0, 1, 0, 1, 0)) + directory + inner
+    monkeypatch.setattr(IcoImageFile, "load", lambda self: pytest.fail("the icon was decoded"))
+    with pytest.raises(PictureError, match=r"8000 x 6000 pixels; at most 40,000,000 are allowed"):
+        examine(icon)
+    with pytest.raises(PictureError, match=r"300 images in one file; at most 32 are allowed"):
+        examine(bytes((0, 0, 1, 0, 44, 1)) + directory)
+
+
+def test_limit_of_pillow_for_other_code_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000_000)
+    assert examine(packed(two_halves())).format == "PNG"
+    assert Image.MAX_IMAGE_PIXELS == 1_000_000
 
 
 def test_base64_is_checked_and_bounded() -> None:

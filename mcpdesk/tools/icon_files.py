@@ -1,0 +1,37 @@
+"""Check of an ICO file that must happen before Pillow opens the file.
+
+Pillow decodes an image of an ICO file already when it opens the file. The sizes in the directory of the file
+may be wrong, so a small file can contain an image that needs all memory.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+
+SIGNATURE = b"\0\0\1\0"
+MAX_IMAGES = 32
+"""Maximum number of images in an ICO file."""
+
+
+def check_icon(data: bytes, max_pixels: int) -> None:
+    """Check that no image of an ICO file has more than `max_pixels`. Other files are not checked.
+
+    Raises: ValueError with the reason.
+    """
+    if not data.startswith(SIGNATURE):
+        return
+    from PIL import Image, UnidentifiedImageError
+
+    image_count = int.from_bytes(data[4:6], "little")
+    if image_count > MAX_IMAGES:
+        raise ValueError(f"{image_count:,} images in one file; at most {MAX_IMAGES} are allowed")
+    for number in range(image_count):
+        start = int.from_bytes(data[18 + 16 * number : 22 + 16 * number], "little")
+        with (
+            suppress(UnidentifiedImageError),  # Pillow cannot decode the image either
+            Image.open(io.BytesIO(data[start:]), formats=("PNG", "DIB")) as image,
+        ):
+            width, height = image.size
+            if width * height > max_pixels:
+                raise ValueError(f"{width} x {height} pixels; at most {max_pixels:,} are allowed")
