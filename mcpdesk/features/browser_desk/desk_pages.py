@@ -50,7 +50,7 @@ CLOSE_S = 1.0
 END_S = 8.0
 """Seconds that closing all pages may take."""
 CHECK_S = 1.0
-"""Seconds between two checks that the operator of a page is still signed in."""
+"""Seconds between two checks whether the operator of a page is still signed in."""
 COOKIE = "mcpdesk-web"
 SOCKET = "/ws/"
 """Path of a page's WebSocket.
@@ -134,10 +134,8 @@ class BrowserDesk:
             self._thread.join(END_S)
 
     def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(self._serve())
-        finally:
-            self._loop.close()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # cancels the tasks that remain
+            runner.run(self._serve())
 
     async def _serve(self) -> None:
         plan = self._plan
@@ -176,18 +174,19 @@ class BrowserDesk:
             if request.method != "POST":
                 return no_method(request, ("POST",))
             require_own_page(request)
-            is_out = path == "/sign-out"
-            return self._sign_in.sign_out(request) if is_out else await self._sign_in.sign_in(request)
+            if path == "/sign-out":
+                return self._sign_in.sign_out(request)
+            return await self._sign_in.sign_in(request)
         if request.method not in ("GET", "HEAD"):
             return no_method(request, ("GET",))
         if path.startswith(SOCKET):
             return await self._screen(request, path.removeprefix(SOCKET))
         if path == "/session":
-            is_in = self._sign_in.session(request) is not None
-            return json_answer(200, b'{"signed_in":true}' if is_in else b'{"signed_in":false}')
+            is_signed_in = self._sign_in.session(request) is not None
+            return json_answer(200, b'{"signed_in":true}' if is_signed_in else b'{"signed_in":false}')
         if file := self._files.get(path):
-            kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-            return web.Response(body=await asyncio.to_thread(file.read_bytes), content_type=kind)
+            content_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+            return web.Response(body=await asyncio.to_thread(file.read_bytes), content_type=content_type)
         return plain_error(404, f"nothing at {path[:100]!r}")
 
     async def _screen(self, request: web.BaseRequest, page_key: str) -> web.StreamResponse:
@@ -246,24 +245,24 @@ async def _handle_page_message(tab: TabProcess, socket: web.WebSocketResponse, t
     """Handle a message of the page. Unknown messages are ignored."""
     try:
         message = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     match message:
         case ["ping", str(stamp)]:
             await socket.send_str(json.dumps(["pong", stamp]))
         case _:
-            await tab.handle(message)
+            tab.handle(message)
 
 
-def _number(request: web.BaseRequest, name: str, usual: int, most: int) -> int:
+def _number(request: web.BaseRequest, name: str, default: int, maximum: int) -> int:
     text = request.query.get(name, "")
-    return max(1, min(int(text), most)) if text.isdecimal() and len(text) < 6 else usual
+    return max(1, min(int(text), maximum)) if text.isdecimal() and len(text) < 6 else default
 
 
 def _page_files(static: Path) -> dict[str, Path]:
     """Return the files that browsers may load, by path: the page itself and the files of the terminal."""
-    script = {f"/static/{each.relative_to(static).as_posix()}": each for each in static.rglob("*.*")}
-    return {path: PAGE_FOLDER / name for path, name in FILES.items()} | script
+    static_files = {f"/static/{each.relative_to(static).as_posix()}": each for each in static.rglob("*.*")}
+    return {path: PAGE_FOLDER / name for path, name in FILES.items()} | static_files
 
 
 def _static_folder() -> Path:

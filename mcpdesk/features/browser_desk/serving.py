@@ -29,8 +29,8 @@ def require_free_address(settings: Settings) -> None:
 
 def _web_address(text: str) -> tuple[str, int]:
     """Return host and port of the setting `web`."""
-    name, _, port = text.rpartition(":")
-    return name.strip("[]") or "127.0.0.1", int(port)
+    host, _, port = text.rpartition(":")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 @contextmanager
@@ -41,16 +41,16 @@ def served_pages(core: ServedCore, theme: str | None) -> Iterator[list[str]]:
     """
     settings = core.settings
     require_unix("The desk in a browser (`web`)", "the Unix sockets on which its screens attach")
-    name, port = _web_address(settings.web)
-    chosen = {"MCPDESK_STATE_DIR": core.state_dir} if core.state_dir else {}
-    worn = ["--theme", theme] if theme else []
+    host, port = _web_address(settings.web)
+    state_variable = {"MCPDESK_STATE_DIR": core.state_dir} if core.state_dir else {}
+    theme_option = ["--theme", theme] if theme else []
     pages = BrowserDesk(
         BrowserDeskPlan(
-            name,
+            host,
             port,
             core.operator,
-            [sys.executable, "-P", "-m", "mcpdesk", "attach", str(os.getpid()), *worn],
-            {**core.environment, **chosen},
+            [sys.executable, "-P", "-m", "mcpdesk", "attach", str(os.getpid()), *theme_option],
+            {**core.environment, **state_variable},
             rules_of(settings, ""),
             may_move=settings.web == DEFAULT_WEB_ADDRESS,
         )
@@ -61,7 +61,7 @@ def served_pages(core: ServedCore, theme: str | None) -> Iterator[list[str]]:
         if is_terminal():
             word = core.operator.link_word()
             lines.append(f"this link signs in there once, within 10 minutes: {address}#sign-in={word}")
-        if not is_loopback(name):
+        if not is_loopback(host):
             lines.append("traffic between browsers and the desk is not encrypted: put a TLS proxy in front")
         yield lines
     finally:

@@ -22,6 +22,8 @@ MAX_PACKET_BYTES = 16 << 20
 """Maximum size of a packet in bytes."""
 STDERR_BYTES = 2_000
 """Number of last bytes of stderr that are shown if the screen cannot start."""
+MAX_UNREAD_BYTES = 4 << 20
+"""Maximum size in bytes of the messages that the process has not read. Further messages are dropped."""
 LEAVE_S = 2.0
 """Seconds to wait for the screen to end after each step: a request to quit, SIGTERM, and SIGKILL."""
 DRIVER = {
@@ -39,7 +41,7 @@ OpenUrl = Callable[[str], Awaitable[None]]
 
 
 class TabProcess:
-    """Process of one screen. `run` starts it and waits for its end. `leave` ends it."""
+    """Process of one screen. `run` starts the process and waits for its end. `leave` ends it."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._command = command
@@ -64,32 +66,34 @@ class TabProcess:
             start_new_session=True,
         )
         assert process.stdout is not None and process.stderr is not None
-        complaints = asyncio.create_task(_tail(process.stderr))
+        error_output = asyncio.create_task(_tail(process.stderr))
         relay = asyncio.create_task(self._relay(process.stdout, show, open_url))
         left = asyncio.create_task(self._left.wait())
         try:
             await asyncio.wait({relay, left}, return_when=asyncio.FIRST_COMPLETED)
             await self._end()
             if relay.done() and not relay.exception() and not relay.result():
-                reason = (await complaints).decode(
-                    "utf-8", "replace"
-                ).strip() or "It ended without a message."
+                text = (await error_output).decode("utf-8", "replace").strip()
+                reason = text or "It ended without a message."
                 await show(f"The desk cannot be shown.\n{reason}\n".replace("\n", "\r\n").encode())
         finally:
-            for task in (complaints, relay, left):
+            if process.returncode is None:  # this task was cancelled before the screen has ended
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            for task in (error_output, relay, left):
                 task.cancel()
-            await asyncio.gather(complaints, relay, left, return_exceptions=True)
+            await asyncio.gather(error_output, relay, left, return_exceptions=True)
 
-    async def handle(self, message: Any) -> None:
+    def handle(self, message: Any) -> None:
         """Handle a message of the page: typed text, a size, or focus. Other messages are ignored."""
         match message:
             case ["stdin", str(text)]:
-                await self._send(b"D", text.encode("utf-8", "replace"))
+                self._send(b"D", text.encode("utf-8", "replace"))
             case ["resize", {"width": int(width), "height": int(height)}]:
                 wide, high = max(1, min(width, MAX_COLUMNS)), max(1, min(height, MAX_ROWS))
-                await self._send_json({"type": "resize", "width": wide, "height": high})
+                self._send_json({"type": "resize", "width": wide, "height": high})
             case ["blur" | "focus" as kind]:
-                await self._send_json({"type": kind})
+                self._send_json({"type": kind})
 
     async def _relay(self, stdout: asyncio.StreamReader, show: Show, open_url: OpenUrl) -> bool:
         """Pass on what the process draws until it ends. Return False if the screen could not start."""
@@ -120,7 +124,7 @@ class TabProcess:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        await self._send_json({"type": "quit"})
+        self._send_json({"type": "quit"})
         for number in (None, signal.SIGTERM, signal.SIGKILL):
             if number is not None:
                 with suppress(ProcessLookupError):
@@ -130,16 +134,18 @@ class TabProcess:
                     await process.wait()
                     return
 
-    async def _send_json(self, message: Mapping[str, object]) -> None:
-        await self._send(b"M", json.dumps(message).encode())
+    def _send_json(self, message: Mapping[str, object]) -> None:
+        self._send(b"M", json.dumps(message).encode())
 
-    async def _send(self, kind: bytes, payload: bytes) -> None:
+    def _send(self, kind: bytes, payload: bytes) -> None:
+        """Send a packet to the process. This does not wait, because the process may no longer read."""
         process = self._process
-        if process is None or process.stdin is None:
+        if process is None or process.stdin is None or process.stdin.is_closing():
+            return
+        if process.stdin.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
             return
         with suppress(ConnectionError, RuntimeError):  # the process has just ended
             process.stdin.write(kind + len(payload).to_bytes(4, "big") + payload)
-            await process.stdin.drain()
 
 
 async def _is_ready(stdout: asyncio.StreamReader) -> bool:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.browser_desk import desk_pages
+from mcpdesk.features.browser_desk import desk_pages, tab_process
 from mcpdesk.features.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan
 from mcpdesk.transports.base import Rules
 from tests.support import tab_program
@@ -319,6 +319,20 @@ async def test_screen_that_cannot_begin_says_why() -> None:
         async with visitor(url) as owner, owner.ws_connect("/ws/") as ws:
             drawn = await Tab(ws).see("on this machine.")
     assert "The desk cannot be shown.\r\nmcpdesk: No core of mcpdesk is running" in drawn
+
+
+@pytest.mark.slow
+async def test_screen_that_does_not_read_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tab_process, "MAX_UNREAD_BYTES", 1_000_000)
+    with pages("stubborn") as url:
+        async with visitor(url) as owner, owner.ws_connect("/ws/") as ws:
+            pid = await Tab(ws).pid()
+            for _ in range(3):
+                await ws.send_json(["stdin", "x" * 900_000])
+            await ws.send_str("[" * 100_000)
+            await ws.send_json(["ping", "17"])
+            assert (await ws.receive_json())[1] == "17"
+        await until(lambda: not lives(pid))
 
 
 @pytest.mark.slow
