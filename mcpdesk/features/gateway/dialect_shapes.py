@@ -93,8 +93,8 @@ def accepted(identifier: str) -> JSONObject:
 
 def _initialize(params: JSONObject) -> JSONObject:
     offered = params.get("protocolVersion")
-    known = BY_NAME.get(offered) if isinstance(offered, str) else None
-    if known is not None and not known.is_stateless:
+    revision = BY_NAME.get(offered) if isinstance(offered, str) else None
+    if revision is not None and not revision.is_stateless:
         return params
     return params | {"protocolVersion": REVISION.name}
 

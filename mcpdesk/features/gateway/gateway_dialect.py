@@ -94,12 +94,12 @@ class GatewayDialect(Dialect):
         if ended.failures:
             raise invalid_arguments_error(tool, ended)
         structured = ended.body.get("structuredContent")
-        more = {} if stored_job is None else dialect_shapes.stored_output(stored_job.id)
+        extra_members = {} if stored_job is None else dialect_shapes.stored_output(stored_job.id)
         error = execution_error(tool.name, ended.body, structured)
         if error is not None:
-            error.data = error.data | more
+            error.data = error.data | extra_members
             raise error
-        return dialect_shapes.dialect_result(shaped, structured) | more
+        return dialect_shapes.dialect_result(shaped, structured) | extra_members
 
     def report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
         """Report the progress of a job after the response to its call, if the peer expects such reports."""
@@ -116,11 +116,11 @@ class GatewayDialect(Dialect):
 
     async def _report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
         """Report on a job until the job has ended. A slow peer does not receive all intermediate states."""
-        tag: dict[str, Any] = {} if token is None else {"progressToken": token}
+        token_params: dict[str, Any] = {} if token is None else {"progressToken": token}
         with JobReader(job) as reader:
             while True:
-                for news in reader.changes():
-                    outlet.send(codec.notification(dialect_shapes.PROGRESS, tag | news))
+                for changes in reader.changes():
+                    outlet.send(codec.notification(dialect_shapes.PROGRESS, token_params | changes))
                 await outlet.drain()
                 if reader.is_complete:
                     return

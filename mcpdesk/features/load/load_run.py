@@ -63,7 +63,7 @@ async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
     running = set[asyncio.Task[None]]()
     params = {"name": plan.tool, "arguments": plan.arguments}
 
-    async def call(start_time: float) -> None:
+    async def call(due_s: float) -> None:
         try:
             async with asyncio.timeout(plan.timeout_s):
                 result = await connection.result("tools/call", params)
@@ -73,27 +73,27 @@ async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
         except CallError as error:
             errors[str(error)[:_ERROR_CHARACTERS]] += 1
             return
-        times.append((perf_counter() - start_time) * 1000)
+        times.append((perf_counter() - due_s) * 1000)
         if result.get("isError"):
             texts = [str(each.get("text", "")) for each in result.get("content") or ()]
             errors[" ".join(texts)[:_ERROR_CHARACTERS] or "an error of the tool"] += 1
 
-    began = perf_counter()
+    start_s = perf_counter()
     calls = max(1, round(plan.rate * plan.seconds))
     for number in range(calls):
-        start_time = began + number / plan.rate
-        if (ahead := start_time - perf_counter()) > 0:
-            await asyncio.sleep(ahead)
+        due_s = start_s + number / plan.rate
+        if (wait_s := due_s - perf_counter()) > 0:
+            await asyncio.sleep(wait_s)
         if len(running) >= MAX_IN_FLIGHT:
             errors[f"not sent: {MAX_IN_FLIGHT:,} calls were running"] += 1
             continue
-        task = asyncio.create_task(call(start_time))
+        task = asyncio.create_task(call(due_s))
         running.add(task)
         task.add_done_callback(running.discard)
     if running:
         await asyncio.wait(running)
-    took = perf_counter() - began
-    return LoadResult(calls, errors.total(), dict(errors.most_common(5)), sorted(times), took)
+    total_s = perf_counter() - start_s
+    return LoadResult(calls, errors.total(), dict(errors.most_common(5)), sorted(times), total_s)
 
 
 def mean_phases(host: Host, tool: str) -> dict[str, float]:
@@ -104,11 +104,13 @@ def mean_phases(host: Host, tool: str) -> dict[str, float]:
     while index.catch_up(1.0):
         pass
     calls = [
-        one for one in index.exchanges if one.name == tool and one.part_of is None and one.ended is not None
+        exchange
+        for exchange in index.exchanges
+        if exchange.name == tool and exchange.part_of is None and exchange.ended is not None
     ]
     sums = defaultdict[str, float](float)
-    for one in calls:
-        for span in phase_spans(index, one, one.ended or 0.0):
+    for exchange in calls:
+        for span in phase_spans(index, exchange, exchange.ended or 0.0):
             sums[span.kind.value] += span.seconds
     return {kind: seconds * 1000 / len(calls) for kind, seconds in sums.items()}
 

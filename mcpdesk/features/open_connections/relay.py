@@ -121,7 +121,7 @@ class Relay:
             caller.disconnect()
 
     def wrap_questions(self, name: str, inbox_questions: Callable[[], Questions]) -> Callable[[], Questions]:
-        """Return a function for the handlers of the server's questions. `inbox_questions` returns the handlers of
+        """Return a function for the handlers of the server's questions. `inbox_questions` returns those of
         the inbox.
         """
 

@@ -87,15 +87,15 @@ def folder_files(folder: Path) -> FolderFiles:
     files = FolderFiles({}, [], [])
     total = 0
     for directory, folders, names in os.walk(folder):
-        here = Path(directory)
+        directory_path = Path(directory)
         for name in sorted(folders):
-            if reason := _why_no_folder(here / name, folder):
+            if reason := _folder_exclusion(directory_path / name, folder):
                 folders.remove(name)
-                files.left_out.append((f"{(here / name).relative_to(folder).as_posix()}/", reason))
+                files.left_out.append((f"{(directory_path / name).relative_to(folder).as_posix()}/", reason))
         folders.sort()
         for name in sorted(names):
-            path, relative = here / name, (here / name).relative_to(folder).as_posix()
-            if reason := _why_no_file(path, folder):
+            path, relative = directory_path / name, (directory_path / name).relative_to(folder).as_posix()
+            if reason := _file_exclusion(path, folder):
                 files.left_out.append((relative, reason))
                 continue
             files.files[relative] = path
@@ -140,8 +140,10 @@ def _project(name: str, version: str, requires: Iterable[str]) -> str:
         version_text = str(Version(version))
     except InvalidVersion:
         version_text = "0"
-    needed = json.dumps(list(dict.fromkeys(requires)))
-    return _PROJECT.format(name=name, version=version_text, dependencies=needed, program=NAME, wheel=WHEEL)
+    requirements = json.dumps(list(dict.fromkeys(requires)))
+    return _PROJECT.format(
+        name=name, version=version_text, dependencies=requirements, program=NAME, wheel=WHEEL
+    )
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes, is_program: bool = False) -> None:
@@ -152,7 +154,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes, is_program: bool = Fa
     archive.writestr(entry, data)
 
 
-def _why_no_folder(path: Path, folder: Path) -> str:
+def _folder_exclusion(path: Path, folder: Path) -> str:
     if path.is_symlink():
         return "a link to a folder"
     if path.name in IGNORED_FOLDERS or path.name.endswith(".egg-info"):
@@ -162,7 +164,7 @@ def _why_no_folder(path: Path, folder: Path) -> str:
     return "hidden" if path.name.startswith(".") else ""
 
 
-def _why_no_file(path: Path, folder: Path) -> str:
+def _file_exclusion(path: Path, folder: Path) -> str:
     name = path.name.lower()
     if name in PRIVATE_NAMES or name.endswith(PRIVATE_ENDINGS):
         return "may contain secrets"
@@ -174,10 +176,10 @@ def _why_no_file(path: Path, folder: Path) -> str:
         return "a lock of the contract"
     if path.parent == folder and OWN_OUTPUT.fullmatch(name):
         return "made by this command"
-    target = Path(os.path.realpath(path))
-    if not target.is_relative_to(folder):
+    real_path = Path(os.path.realpath(path))
+    if not real_path.is_relative_to(folder):
         return "a link out of the folder"
-    if target != path and _is_left_out(target, folder):
+    if real_path != path and _is_left_out(real_path, folder):
         return "a link to a file that is left out"
     if not path.is_file():
         return "not a file"
@@ -190,14 +192,16 @@ def _why_no_file(path: Path, folder: Path) -> str:
 
 def _is_left_out(path: Path, folder: Path) -> bool:
     """True if a file of the folder, or a folder that contains it, is left out."""
-    inside = path.relative_to(folder).parents
-    return any(_why_no_folder(folder / each, folder) for each in inside if each.name) or bool(
-        _why_no_file(path, folder)
+    parents = path.relative_to(folder).parents
+    return any(_folder_exclusion(folder / each, folder) for each in parents if each.name) or bool(
+        _file_exclusion(path, folder)
     )
 
 
 def _too_large(files: Mapping[str, Path]) -> DeskUserError:
     sizes = sorted(((path.stat().st_size, name) for name, path in files.items()), reverse=True)
-    listed = ", ".join(f"{name} ({size} bytes)" for size, name in sizes[:3])
-    most = f"{MAX_FILES} files with {MAX_BYTES >> 20} MiB together"
-    return DeskUserError(f"The folder is too large: a bundle has at most {most}.", f"The largest: {listed}.")
+    largest_files = ", ".join(f"{name} ({size} bytes)" for size, name in sizes[:3])
+    limit = f"{MAX_FILES} files with {MAX_BYTES >> 20} MiB together"
+    return DeskUserError(
+        f"The folder is too large: a bundle has at most {limit}.", f"The largest: {largest_files}."
+    )

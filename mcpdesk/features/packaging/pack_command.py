@@ -31,7 +31,6 @@ Exit codes: 0 ok, 1 the folder has an error, 2 invalid command.
 @click.argument("folder", shell_complete=completion.folder)
 @click.option(
     "--output",
-    "out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Bundle file to write. Default: NAME-VERSION.mcpb in the current folder.",
@@ -42,7 +41,7 @@ Exit codes: 0 ok, 1 the folder has an error, 2 invalid command.
     metavar="URL",
     help="URL where users will download the bundle. It is written to server.json.",
 )
-def pack_command(folder: str, out: Path | None, url: str) -> int:
+def pack_command(folder: str, output: Path | None, url: str) -> int:
     """Make two files from the server folder FOLDER: an MCPB bundle, and server.json for the registry.
 
     The bundle contains the folder and mcpdesk itself. uv starts the bundle, and installs the packages that it
@@ -64,17 +63,19 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     with loaded(folder_path) as host:
         hosted = host.folders[manifest.name]
         server = hosted.server
-        mistakes = load_errors(server, hosted.warnings)
-        variables = [(name, f"Needed by {where}") for name, where in hosted.variables.items()]
+        errors = load_errors(server, hosted.warnings)
+        variables = [(name, f"Needed by {user}") for name, user in hosted.variables.items()]
         if server.requires_jwt or server.token_tools:
-            what = "anything" if server.requires_jwt else ", ".join(server.token_tools)
-            variables.append((TOKEN_VARIABLE, f"Bearer token, without which {what} cannot be used"))
+            subject = "anything" if server.requires_jwt else ", ".join(server.token_tools)
+            variables.append((TOKEN_VARIABLE, f"Bearer token, without which {subject} cannot be used"))
         tools = [(tool.name, tool.description) for tool in server.tools]
         tools += [(each.name, "") for each in server.tools.unavailable if each.is_fit]
         has_prompts, publication = len(server.prompts) > 0, server.publication
-    chosen = folder_files(manifest.folder)
-    problems = [str(each) for each in mistakes]
-    problems += [f"{each}: error: holds what looks like a token or a private key" for each in chosen.secrets]
+    selection = folder_files(manifest.folder)
+    problems = [str(each) for each in errors]
+    problems += [
+        f"{each}: error: holds what looks like a token or a private key" for each in selection.secrets
+    ]
     problems += [
         f"{manifest.source('settings', name)}: error: settings.{name}: a bundle must not contain a secret"
         for name in manifest.settings
@@ -83,17 +84,21 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     if problems:
         print_text("\n".join(problems))
         return TOOL_ERROR
-    file = out or Path(f"{manifest.name}-{re.sub(r'[^A-Za-z0-9._+-]', '-', manifest.version)}.mcpb")
+    file = output or Path(f"{manifest.name}-{re.sub(r'[^A-Za-z0-9._+-]', '-', manifest.version)}.mcpb")
     publish = manifest.publish
     author = publish.author or publish.name.partition("/")[0] or "unknown"
-    described = bundle_manifest(publication, author, publish.license, tools, has_prompts, variables, START)
+    bundle_document = bundle_manifest(
+        publication, author, publish.license, tools, has_prompts, variables, START
+    )
     requires = list(manifest.requires)
-    for path in chosen.files.values():
+    for path in selection.files.values():
         requires += script_requirements(path.read_bytes()) if path.suffix == ".py" else []
-    data = pack(manifest.name, manifest.version, chosen.files, described, requires, manifest.builtins)
+    data = pack(
+        manifest.name, manifest.version, selection.files, bundle_document, requires, manifest.builtins
+    )
     digest = sha256(data).hexdigest()
-    where = url or publish.bundle or download_url(publication, file.name)
-    entry = registry_entry(publication, where or file.name, digest, variables)
+    bundle_url = url or publish.bundle or download_url(publication, file.name)
+    entry = registry_entry(publication, bundle_url or file.name, digest, variables)
     server_file = file.with_name("server.json")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -102,14 +107,14 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     except OSError as error:
         message = f"{error.filename or file} cannot be written: {error.strerror}."
         raise DeskUserError(message, "See --output.") from None
-    lines = [f"{file}  {len(chosen.files)} files, {len(data)} bytes, SHA-256 {digest}", str(server_file)]
-    lines += ["", "left out", *aligned(chosen.left_out, "  ")] if chosen.left_out else []
+    lines = [f"{file}  {len(selection.files)} files, {len(data)} bytes, SHA-256 {digest}", str(server_file)]
+    lines += ["", "left out", *aligned(selection.left_out, "  ")] if selection.left_out else []
     print_text("\n".join(lines))
     if not publish.name:
         print_message(
             f"mcpdesk: the registry rejects the name {LOCAL}/{manifest.name}: "
             'add "publish": {"name": "io.github.YOU/NAME"} to mcp.json.'
         )
-    if not where:
+    if not bundle_url:
         print_message("mcpdesk: server.json has no download URL of the bundle; see --url.")
     return OK

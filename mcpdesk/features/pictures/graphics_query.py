@@ -16,7 +16,7 @@ from textual.app import App
 
 from mcpdesk.features.pictures.terminal_graphics import (
     CELL_PIXELS,
-    QUESTION,
+    QUERY,
     Graphics,
     GraphicsKind,
     TerminalAnswers,
@@ -24,10 +24,7 @@ from mcpdesk.features.pictures.terminal_graphics import (
 from mcpdesk.tui.terminal import DeskDriver, driver_of
 
 TIMEOUT_S = 0.5
-"""Seconds to wait for an answer.
-
-Without an answer, half blocks are drawn. Later pictures use a late answer.
-"""
+"""Seconds to wait for an answer. Then half blocks are drawn, and only later pictures use an answer."""
 _queries: WeakKeyDictionary[DeskDriver, asyncio.Task[TerminalAnswers]] = WeakKeyDictionary()
 
 
@@ -51,11 +48,11 @@ async def graphics_of(app: App[Any]) -> Graphics:
 
 
 async def _ask(driver: DeskDriver) -> TerminalAnswers:
-    loop, is_complete = asyncio.get_running_loop(), asyncio.Event()
-    answers = TerminalAnswers(partial(loop.call_soon_threadsafe, is_complete.set))
+    loop, has_answered = asyncio.get_running_loop(), asyncio.Event()
+    answers = TerminalAnswers(partial(loop.call_soon_threadsafe, has_answered.set))
     driver.without_replies = answers.extract
-    driver.write(QUESTION)
+    driver.write(QUERY)
     with suppress(TimeoutError):
         async with asyncio.timeout(TIMEOUT_S):
-            await is_complete.wait()
+            await has_answered.wait()
     return answers

@@ -51,7 +51,7 @@ MAX_BYTES = 20_000_000
 MAX_PIXELS = 40_000_000
 """Maximum number of pixels of a decoded picture."""
 _ORIENTATION = 0x0112
-_SIDEWAYS = frozenset({5, 6, 7, 8})
+_ROTATED_ORIENTATIONS = frozenset({5, 6, 7, 8})
 """EXIF orientations with width and height exchanged."""
 
 Colour: TypeAlias = tuple[int, int, int]
@@ -97,7 +97,7 @@ def examine(data: bytes) -> PictureFacts:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise PictureError(f"{width} x {height} pixels; at most {MAX_PIXELS:,} are drawn")
-        if _orientation(image) in _SIDEWAYS:
+        if _orientation(image) in _ROTATED_ORIENTATIONS:
             width, height = height, width
         return PictureFacts(str(image.format), width, height, bool(getattr(image, "is_animated", False)))
 
@@ -110,21 +110,21 @@ def shrunk(data: bytes, size: tuple[int, int], max_size: tuple[int, int], backgr
     from PIL import Image, ImageOps
 
     with _opened(data) as image:
-        longest = max(size)
-        image.draft("RGB", (longest, longest))  # decodes a JPEG in a size not larger than needed
+        longer_side = max(size)
+        image.draft("RGB", (longer_side, longer_side))  # decodes a JPEG in a size not larger than needed
         image.load()
-        plain = _plain(image)
-        if (factor := max(image.size) // (2 * longest)) > 1:
-            plain = plain.reduce(factor)
-        upright = ImageOps.exif_transpose(plain) if _orientation(image) > 1 else plain
-        grows = max(upright.size) < longest
-        method = Image.Resampling.NEAREST if grows else Image.Resampling.BICUBIC
+        converted = _resizable(image)
+        if (factor := max(image.size) // (2 * longer_side)) > 1:
+            converted = converted.reduce(factor)
+        upright = ImageOps.exif_transpose(converted) if _orientation(image) > 1 else converted
+        is_enlarged = max(upright.size) < longer_side
+        method = Image.Resampling.NEAREST if is_enlarged else Image.Resampling.BICUBIC
         canvas = Image.new("RGBA", max_size, (*background, 255))
         canvas.alpha_composite(upright.resize(size, method).convert("RGBA"))
         return canvas.convert("RGB")
 
 
-def _plain(image: Image) -> Image:
+def _resizable(image: Image) -> Image:
     """Convert the image to a mode that can be resized."""
     if image.mode in ("L", "LA", "RGB", "RGBA"):
         return image
@@ -167,34 +167,34 @@ def _opened(data: bytes) -> Iterator[Image]:
         raise PictureError(f"broken: {error}") from error
 
 
-_UPPER = "▀"
+_UPPER_HALF_BLOCK = "▀"
 
 
 def half_blocks(image: Image) -> list[Strip]:
     """Return the lines of an RGB picture of even height. Each cell shows two pixels, one above the other."""
-    pixels, across = image.tobytes(), image.width
-    return [_strip(pixels, across, row) for row in range(0, image.height, 2)]
+    pixels, width = image.tobytes(), image.width
+    return [_strip(pixels, width, row) for row in range(0, image.height, 2)]
 
 
-def _strip(pixels: bytes, across: int, row: int) -> Strip:
+def _strip(pixels: bytes, width: int, row: int) -> Strip:
     segments = []
-    for column in range(across):
-        upper, lower = (_color(pixels, ((row + half) * across + column) * 3) for half in (0, 1))
-        segments.append(Segment(_UPPER, Style(color=upper, bgcolor=lower)))
-    return Strip(segments, across)
+    for column in range(width):
+        upper, lower = (_color(pixels, ((row + half) * width + column) * 3) for half in (0, 1))
+        segments.append(Segment(_UPPER_HALF_BLOCK, Style(color=upper, bgcolor=lower)))
+    return Strip(segments, width)
 
 
-def _color(pixels: bytes, at: int) -> Color:
-    return Color.from_rgb(*pixels[at : at + 3])
+def _color(pixels: bytes, offset: int) -> Color:
+    return Color.from_rgb(*pixels[offset : offset + 3])
 
 
 _SAVE, _RESTORE = "\x1b7", "\x1b8"
 """Save and restore the position of the cursor."""
-_BAND = 6
+_BAND_HEIGHT = 6
 """Number of pixel rows in one sixel."""
-_PRINTABLE = bytes(range(63, 127)) + bytes(192)
+_SIXEL_CHARACTERS = bytes(range(63, 127)) + bytes(192)
 """Table from the bits of a sixel to its character."""
-_RUN = re.compile(rb"(.)\1{3,}")
+_REPETITION = re.compile(rb"(.)\1{3,}")
 
 
 def sixel_rows(image: Image, cell_height: int) -> Iterator[str]:
@@ -222,23 +222,22 @@ def _sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
         "#{};2;{};{};{}".format(number, *percent[3 * number : 3 * number + 3])
         for number in sorted(set().union(*lines))
     )
-    bands = (_band(lines[top : top + _BAND]) for top in range(0, len(lines), _BAND))
+    bands = (_band(lines[top : top + _BAND_HEIGHT]) for top in range(0, len(lines), _BAND_HEIGHT))
     return f'\x1bP0;0;0q"1;1;{len(lines[0])};{len(lines)}{colours}{"-".join(bands)}\x1b\\'
 
 
 def _band(lines: Sequence[bytes]) -> str:
-    """Encode up to six lines: the most frequent colour as a solid bar, then each other colour
-    over the bar."""
-    (ground, _), *others = Counter(b"".join(lines)).most_common()
-    bar = f"#{ground}!{len(lines[0])}{chr(62 + (1 << len(lines)))}"
+    """Encode up to six lines: a bar of the most frequent colour, and over it each other colour."""
+    (background, _), *others = Counter(b"".join(lines)).most_common()
+    bar = f"#{background}!{len(lines[0])}{chr(62 + (1 << len(lines)))}"
     return "$".join([bar, *(f"#{colour}{_one_colour(lines, colour)}" for colour, _ in others)])
 
 
 def _one_colour(lines: Sequence[bytes], colour: int) -> str:
     is_colour = bytes(colour) + b"\x01" + bytes(255 - colour)
     bits = sum(int.from_bytes(line.translate(is_colour)) << down for down, line in enumerate(lines))
-    sixels = bits.to_bytes(len(lines[0])).translate(_PRINTABLE).rstrip(b"?")
-    return _RUN.sub(lambda run: b"!%d%b" % (len(run[0]), run[1]), sixels).decode()
+    sixels = bits.to_bytes(len(lines[0])).translate(_SIXEL_CHARACTERS).rstrip(b"?")
+    return _REPETITION.sub(lambda match: b"!%d%b" % (len(match[0]), match[1]), sixels).decode()
 
 
 class SixelStrip(Strip):
@@ -253,24 +252,18 @@ class SixelStrip(Strip):
         self._style = style
 
     def divide(self, cuts: Iterable[int]) -> list[Strip]:
-        """Divide the strip.
-
-        The first piece keeps the picture if the picture fits. The other pieces are blank.
-        """
+        """Divide the strip. The first part keeps the picture if it is wide enough. The others are blank."""
         edges = [cut for cut in cuts if cut <= self.cell_length]
-        pieces: list[Strip] = []
+        parts: list[Strip] = []
         for start, end in zip([0, *edges], edges, strict=False):
             if start == 0 and end >= self._columns:
-                pieces.append(SixelStrip(self._sequence, self._columns, end, self._style))
+                parts.append(SixelStrip(self._sequence, self._columns, end, self._style))
             else:
-                pieces.append(Strip([Segment(" " * (end - start), self._style)], end - start))
-        return pieces
+                parts.append(Strip([Segment(" " * (end - start), self._style)], end - start))
+        return parts
 
     def crop(self, start: int, end: int | None = None) -> Strip:
-        """Crop the strip.
-
-        A part from the left edge draws the whole picture, because nothing covers the rest.
-        """
+        """Crop the strip. A part from the left edge draws the complete picture, because it is not covered."""
         end = self.cell_length if end is None else min(self.cell_length, end)
         if start <= 0:
             return self if end == self.cell_length else self._as_wide(max(end, 0))
@@ -316,15 +309,15 @@ def transmission(image: Image, number: int, columns: int, rows: int) -> str:
 
     `number` identifies the picture. It must be below 2**24.
     """
-    packed = io.BytesIO()
-    image.save(packed, "PNG", compress_level=2)
-    payload = base64.b64encode(packed.getvalue()).decode()
-    pieces = [
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", compress_level=2)
+    payload = base64.b64encode(buffer.getvalue()).decode()
+    parts = [
         payload[start : start + _MAX_PAYLOAD_LENGTH] for start in range(0, len(payload), _MAX_PAYLOAD_LENGTH)
     ]
     messages = [
-        _message(f"i={number},f=100,q=2,m={int(left > 0)}", piece)
-        for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True)
+        _message(f"i={number},f=100,q=2,m={int(position < len(parts))}", part)
+        for position, part in enumerate(parts, 1)
     ]
     return "".join(messages) + _message(f"a=p,U=1,i={number},c={columns},r={rows},q=2")
 
@@ -352,25 +345,20 @@ def _message(keys: str, payload: str = "") -> str:
 
 
 MIN_ROWS = 12
-"""Number of rows that a picture may always take.
-
-In a higher pane, the picture may take all rows but a few.
-"""
-_WORDS = 3
+"""Number of rows that a picture may always take. In a higher pane, it may take all rows but `_TEXT_ROWS`."""
+_TEXT_ROWS = 3
 """Number of rows left for text: the line of facts, and the tool's text before the picture."""
 MAX_SCROLLED_SIXELS = 128_000
-"""A picture with more characters of sixels than this is not drawn during scrolling, because terminals are
-slow."""
+"""Maximum number of characters of the sixels of a picture that is drawn during scrolling, because terminals
+are slow.
+"""
 SCROLL_END_S = 0.1
 """Seconds without a movement of a picture after which scrolling has ended."""
 _T = TypeVar("_T")
 _painter = ThreadPoolExecutor(1, thread_name_prefix="mcpdesk-picture")
 """Executor with a single thread, so that one picture at a time is decoded."""
 _numbers: Iterator[int] = count(randrange(1 << 8, 1 << 23))
-"""Numbers for pictures in the terminal's memory.
-
-The first is random, because other programs share the memory.
-"""
+"""Numbers for pictures in the terminal's memory. The first is random, because other programs share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,8 +387,7 @@ class _Drawing:
 
 
 class PictureView(Widget):
-    """Widget with a line of facts, and below it the picture as large as fits, or the reason why it cannot be
-    drawn."""
+    """Widget with a line of facts, and below it the picture, or the reason why it cannot be drawn."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"picture--note", "picture--trouble"}
     DEFAULT_CSS = """
@@ -416,27 +403,27 @@ class PictureView(Widget):
         self._note = note
         self._data = b""
         self._facts: PictureFacts | None = None
-        self._trouble = ""
+        self._error_text = ""
         self._graphics = Graphics()
         self._cells = (0, 0)
-        self._wanted: _Frame | None = None
+        self._latest_frame: _Frame | None = None
         self._drawing: _Drawing | None = None
         self._regions: tuple[Region, Region] | None = None
-        self._moving: Timer | None = None
+        self._scroll_timer: Timer | None = None
 
     def on_mount(self) -> None:
         self.run_worker(self._open(), group="open")
 
     def on_unmount(self) -> None:
         self._delete(self._drawing)
-        self._wanted = None
+        self._latest_frame = None
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        if self._trouble:
+        if self._error_text:
             return 2
         if self._facts is None or self._graphics.kind is GraphicsKind.WORDS:
             return 1
-        columns, rows = max(1, width), max(MIN_ROWS, container.height - _WORDS)
+        columns, rows = max(1, width), max(MIN_ROWS, container.height - _TEXT_ROWS)
         if self._graphics.kind is GraphicsKind.KITTY:
             columns, rows = min(columns, MAX_CELLS), min(rows, MAX_CELLS)
         self._cells = self._graphics.cells(self._facts.width, self._facts.height, columns, rows)
@@ -447,20 +434,20 @@ class PictureView(Widget):
         width, style = self.size.width, self.rich_style
         if y == 0:
             return _text_line(self._facts_line(), width, style + self._partial("picture--note"))
-        if self._trouble:
+        if self._error_text:
             return _text_line(
-                f"✗ {self._trouble} · w saves it", width, style + self._partial("picture--trouble")
+                f"✗ {self._error_text} · w saves it", width, style + self._partial("picture--trouble")
             )
-        drawing = self._current()
+        drawing = self._newest_drawing()
         if drawing is None or y > len(drawing.strips):
             return Strip.blank(width, style)
         return drawing.strips[y - 1].adjust_cell_length(width, style)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw lines with sixels as separate strips, because they cannot be cut and styled like text."""
-        if self._graphics.kind is not GraphicsKind.SIXEL or self._trouble or self._facts is None:
+        if self._graphics.kind is not GraphicsKind.SIXEL or self._error_text or self._facts is None:
             return super().render_lines(crop)
-        drawing = self._current()
+        drawing = self._newest_drawing()
         if drawing is not None:
             is_cut = crop.x > 0 or drawing.frame.columns > crop.width
             if is_cut or self._is_scrolling(drawing, crop):
@@ -481,21 +468,21 @@ class PictureView(Widget):
         regions = (self.region, crop)
         if regions != self._regions:
             self._regions = regions
-            if self._moving is not None:
-                self._moving.stop()
-            self._moving = self.set_timer(SCROLL_END_S, self._stop_scrolling)
-        return self._moving is not None
+            if self._scroll_timer is not None:
+                self._scroll_timer.stop()
+            self._scroll_timer = self.set_timer(SCROLL_END_S, self._stop_scrolling)
+        return self._scroll_timer is not None
 
     def _stop_scrolling(self) -> None:
-        self._moving = None
+        self._scroll_timer = None
         self.refresh()
 
-    def _current(self) -> _Drawing | None:
+    def _newest_drawing(self) -> _Drawing | None:
         """Return the last drawing. If its parameters changed, start a new drawing."""
         red, green, blue = self.background_colors[1].rgb
         frame = _Frame(self._graphics, *self._cells, (red, green, blue))
-        if self._facts is not None and frame.columns and frame != self._wanted:
-            self._wanted = frame
+        if self._facts is not None and frame.columns and frame != self._latest_frame:
+            self._latest_frame = frame
             self.call_later(self._begin, frame)
         return self._drawing
 
@@ -503,22 +490,24 @@ class PictureView(Widget):
         self.run_worker(self._draw(frame), group="draw", exclusive=True)
 
     async def _open(self) -> None:
-        asking = asyncio.create_task(graphics_of(self.app))
+        query = asyncio.create_task(graphics_of(self.app))
         try:
             self._data, self._facts = await _in_thread(_decode, self._encoded)
         except PictureError as error:
-            self._trouble = str(error)
-        self._graphics = await asking
+            self._error_text = str(error)
+        self._graphics = await query
         self.refresh(layout=True)
 
     async def _draw(self, frame: _Frame) -> None:
         try:
-            drawing = await _in_thread(_draw, self._data, self._facts, frame, lambda: frame == self._wanted)
+            drawing = await _in_thread(
+                _draw, self._data, self._facts, frame, lambda: frame == self._latest_frame
+            )
         except PictureError as error:
-            self._trouble = str(error)
+            self._error_text = str(error)
             self.refresh(layout=True)
             return
-        if frame != self._wanted or drawing is None:
+        if frame != self._latest_frame or drawing is None:
             return
         driver = driver_of(self.app)
         if drawing.sent and driver is not None:
@@ -533,10 +522,10 @@ class PictureView(Widget):
             driver.write(deletion(drawing.number))
 
     def _facts_line(self) -> str:
-        facts = f"{self._facts}" if self._facts else "" if self._trouble else "…"
+        facts = f"{self._facts}" if self._facts else "" if self._error_text else "…"
         is_undrawn = self._graphics.kind is GraphicsKind.WORDS and self._facts is not None
-        undrawn = "not drawn without colour" if is_undrawn else ""
-        return " · ".join(part for part in (facts, undrawn, self._note) if part)
+        undrawn_reason = "not drawn without colour" if is_undrawn else ""
+        return " · ".join(part for part in (facts, undrawn_reason, self._note) if part)
 
     def _partial(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
@@ -556,9 +545,9 @@ def _decode(encoded: str) -> tuple[bytes, PictureFacts]:
     return data, examine(data)
 
 
-def _draw(data: bytes, facts: PictureFacts, frame: _Frame, is_wanted: Callable[[], bool]) -> _Drawing | None:
-    """Return the drawing, or None if the drawing is no longer wanted. Raises: PictureError."""
-    if not is_wanted():
+def _draw(data: bytes, facts: PictureFacts, frame: _Frame, is_latest: Callable[[], bool]) -> _Drawing | None:
+    """Return the drawing, or None if a newer drawing is needed. Raises: PictureError."""
+    if not is_latest():
         return None
     graphics, columns, rows = frame.graphics, frame.columns, frame.rows
     size = graphics.within(facts.width, facts.height, columns, rows)
@@ -567,7 +556,7 @@ def _draw(data: bytes, facts: PictureFacts, frame: _Frame, is_wanted: Callable[[
         case GraphicsKind.SIXEL:
             sixels = []
             for row in sixel_rows(image, graphics.cell[1]):
-                if not is_wanted():
+                if not is_latest():
                     return None
                 sixels.append(row)
             return _Drawing(frame, sixels=sixels)

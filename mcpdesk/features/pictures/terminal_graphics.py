@@ -38,48 +38,53 @@ class Graphics:
     @property
     def pixels_per_cell(self) -> tuple[float, float]:
         """Number of pixels of an unscaled picture per cell: horizontally and vertically."""
-        across, down = self.cell
-        return (1.0, down / across) if self.kind is GraphicsKind.HALF_BLOCKS else (float(across), float(down))
+        width, height = self.cell
+        is_half_blocks = self.kind is GraphicsKind.HALF_BLOCKS
+        return (1.0, height / width) if is_half_blocks else (float(width), float(height))
 
     def cells(self, width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
         """Return columns and rows, within `columns` by `rows`, of a picture of `width` by `height` pixels.
 
         The proportions are kept, and only tiny pictures are enlarged.
         """
-        across, down = self.pixels_per_cell
-        largest = max(1.0, MIN_COLUMNS * across / max(width, height))
-        scale = min(columns * across / width, rows * down / height, largest)
+        cell_width, cell_height = self.pixels_per_cell
+        max_scale = max(1.0, MIN_COLUMNS * cell_width / max(width, height))
+        scale = min(columns * cell_width / width, rows * cell_height / height, max_scale)
         if self.kind is GraphicsKind.SIXEL:
             scale = min(scale, (MAX_SIXEL_PIXELS / (width * height)) ** 0.5)
-        wide, high = (
-            ceil(width * scale / across - _ROUNDING_ERROR),
-            ceil(height * scale / down - _ROUNDING_ERROR),
+        picture_columns, picture_rows = (
+            ceil(width * scale / cell_width - _ROUNDING_ERROR),
+            ceil(height * scale / cell_height - _ROUNDING_ERROR),
         )
-        return min(columns, max(1, wide)), min(rows, max(1, high))
+        return min(columns, max(1, picture_columns)), min(rows, max(1, picture_rows))
 
     def pixels(self, columns: int, rows: int) -> tuple[int, int]:
         """Return width and height in pixels of a drawing in these cells."""
         if self.kind is GraphicsKind.HALF_BLOCKS:
             return columns, 2 * rows
-        across, down = self.cell
-        return columns * across, rows * down
+        cell_width, cell_height = self.cell
+        return columns * cell_width, rows * cell_height
 
     def within(self, width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
         """Return width and height of a picture scaled into these cells, with its proportions."""
-        wide, high = columns * self.pixels_per_cell[0] / width, rows * self.pixels_per_cell[1] / height
-        most = self.pixels(columns, rows)
-        scale = min(wide, high)
-        return max(1, round(most[0] * scale / wide)), max(1, round(most[1] * scale / high))
+        pixels_across, pixels_down = self.pixels_per_cell
+        horizontal_scale, vertical_scale = columns * pixels_across / width, rows * pixels_down / height
+        max_width, max_height = self.pixels(columns, rows)
+        scale = min(horizontal_scale, vertical_scale)
+        return (
+            max(1, round(max_width * scale / horizontal_scale)),
+            max(1, round(max_height * scale / vertical_scale)),
+        )
 
 
-NUMBER = 31
-QUESTION = (
-    f"\x1b_Gi={NUMBER},s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # kitty's protocol, with a picture of one pixel
+QUERY_NUMBER = 31
+QUERY = (
+    f"\x1b_Gi={QUERY_NUMBER},s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # kitty's protocol, with a picture of one pixel
     "\x1b[16t"  # query of the size of a cell
     "\x1b[c"  # query of the device attributes; all terminals answer it, and answers come in order
 )
 ANSWER_TIMEOUT_S = 2.0
-"""Seconds after the query in which a partial answer is held back until the rest arrives."""
+"""Seconds after the query in which the beginning of an answer is kept until the rest arrives."""
 _ANSWERS = re.compile(
     r"\x1b_Gi=31;(?P<kitty>[^\x1b]*)\x1b\\"
     r"|\x1b\[6;(?P<height>\d+);(?P<width>\d+)t"
@@ -100,17 +105,17 @@ class TerminalAnswers:
         """Width and height of a cell in pixels, if the terminal reported it."""
         self._on_last = on_last
         self._asked = time.monotonic()
-        self._begun = ""
+        self._partial_answer = ""
 
     def extract(self, typed: str) -> str:
         """Return the typed characters, and store the terminal's answers that arrived between them."""
-        typed, self._begun = self._begun + typed, ""
-        left = _ANSWERS.sub(self._read_answer, typed)
-        partial = _PARTIAL_ANSWER.search(left)
-        if partial is None or time.monotonic() - self._asked > ANSWER_TIMEOUT_S:
-            return left
-        self._begun = partial.group()
-        return left[: partial.start()]
+        typed, self._partial_answer = self._partial_answer + typed, ""
+        typed_keys = _ANSWERS.sub(self._read_answer, typed)
+        partial_answer = _PARTIAL_ANSWER.search(typed_keys)
+        if partial_answer is None or time.monotonic() - self._asked > ANSWER_TIMEOUT_S:
+            return typed_keys
+        self._partial_answer = partial_answer.group()
+        return typed_keys[: partial_answer.start()]
 
     def _read_answer(self, answer: re.Match[str]) -> str:
         if answer["kitty"] is not None:

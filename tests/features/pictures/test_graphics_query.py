@@ -6,7 +6,7 @@ import pytest
 
 from mcpdesk.features.pictures import graphics_query
 from mcpdesk.features.pictures.graphics_query import graphics_of
-from mcpdesk.features.pictures.terminal_graphics import QUESTION, Graphics, GraphicsKind
+from mcpdesk.features.pictures.terminal_graphics import QUERY, Graphics, GraphicsKind
 from mcpdesk.tui.terminal import DeskDriver, driver_of
 from tests.support.frame import running_frame
 
@@ -39,4 +39,4 @@ async def test_a_terminal_is_queried_once(
         monkeypatch.setattr(driver, "cell_size", lambda: None)
         for _ in range(2):
             assert await graphics_of(app) == Graphics(GraphicsKind.SIXEL, (12, 24))
-        assert written == [QUESTION]
+        assert written == [QUERY]
