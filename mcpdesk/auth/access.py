@@ -34,7 +34,7 @@ class Access(Struct, frozen=True, eq=False):
         return self.requires_token or self.verifier is not None
 
     def recognize(self, token: str | None) -> Principal | None:
-        """Return the principal of a token that was verified before, or None if `verify` must verify the
+        """Return the principal of a token that was verified before. Return None if `verify` must verify the
         token, or if the token lacks a required scope.
         """
         principal = self.verifier.recognize(token) if self.verifier is not None else None
@@ -46,7 +46,7 @@ class Access(Struct, frozen=True, eq=False):
         Raises: Rejected with the reason; KeysMissing if no keys are available.
         """
         if self.verifier is None:
-            raise Rejected("no tokens are accepted here")
+            raise Rejected("this server accepts no tokens")
         return await self.verifier.verify(token)
 
     def admits(self, principal: Principal) -> bool:
@@ -75,12 +75,12 @@ class Access(Struct, frozen=True, eq=False):
             "scope": " ".join(sorted({*self.scopes, *scopes})),
             "resource_metadata": metadata_url if self.authorization_servers else "",
         }
-        parameters = ", ".join(f'{name}="{_quoted(value)}"' for name, value in parts.items() if value)
+        parameters = ", ".join(f'{name}="{_quotable(value)}"' for name, value in parts.items() if value)
         return "Bearer " + (parameters or 'realm="mcpdesk"')
 
 
 OPEN_ACCESS = Access()
 
 
-def _quoted(text: str) -> str:
-    return "".join(each for each in text if each.isprintable() and each not in '"\\')
+def _quotable(text: str) -> str:
+    return "".join(char for char in text if char.isprintable() and char not in '"\\')

@@ -31,9 +31,9 @@ def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
     import secrets
 
     path = state / file_name
-    stored = _read(path)
-    if stored:
-        return stored
+    stored_key = _read(path)
+    if stored_key:
+        return stored_key
     key = secrets.token_urlsafe(KEY_BYTES)
     try:
         return _store(path, key)
@@ -63,7 +63,7 @@ def _store(path: Path, key: str) -> str:
     try:
         private_files.write(path, data, replaces=False)
     except FileExistsError:
-        if winner := _read(path):
-            return winner
+        if stored_key := _read(path):
+            return stored_key
         private_files.write(path, data)
     return key

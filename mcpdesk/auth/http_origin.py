@@ -1,8 +1,8 @@
 """Origin and Host checks of HTTP requests, made before any key is checked.
 
-The threat is a web page in the user's own browser. `Origin` identifies the page that sends the request.
-An attacker can make a host name resolve to this machine (DNS rebinding). `Host` then contains this name.
-Source: spec 2025-11-25, transports, security.
+The threat is a web page in the user's own browser. `Origin` identifies the page that sends the request. An
+attacker can make a host name resolve to this machine (DNS rebinding). The header `Host` then contains this
+name. Source: spec 2025-11-25, transports, security.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def check_origin(
     if site is None or not port or site[0] != "http":
         return False
     is_own_port = (site[1].port or _DEFAULT_PORTS["http"]) == str(port)
-    return is_own_port and (_is_local(site[1].name) or site[1].name == _bare(bound))
+    return is_own_port and (_is_local(site[1].name) or site[1].name == _normal_host(bound))
 
 
 def is_same_site(origin: str, host: str | None) -> bool:
@@ -72,23 +72,27 @@ def check_host(host: str | None, allowed: Iterable[str] = (), bound: str = "127.
     """Return True if a request with this Host header may be served by a listener bound to `bound`.
 
     `bound` is empty for a Unix socket. An entry of `allowed` without a port allows every port. If the
-    listener is not on loopback, a Host header with any IP address is accepted, because DNS rebinding needs a
-    host name.
+    listener is not on loopback, a Host header with any IP address is accepted, because DNS rebinding requires
+    a host name.
     """
     authority = _authority(host or "")
     if authority is None:
         return False
-    if _is_local(authority.name) or _listed(authority, allowed):
+    if _is_local(authority.name) or _is_allowed(authority, allowed):
         return True
     if is_loopback(bound) or not bound:
-        # A request to a server on 127.0.0.2 must use this number as host, because a host name may be rebound.
-        return _is_address(authority.name) and authority.name == _bare(bound)
-    return _is_address(authority.name) or authority.name in {_bare(bound), socket.gethostname().lower()}
+        # A request to a server on 127.0.0.2 must have this address as Host, because a host name may be
+        # rebound.
+        return _is_address(authority.name) and authority.name == _normal_host(bound)
+    return _is_address(authority.name) or authority.name in {
+        _normal_host(bound),
+        socket.gethostname().lower(),
+    }
 
 
 def is_loopback(address: str) -> bool:
     """Return True if only this machine can connect to a listener bound to `address`."""
-    name = _bare(address)
+    name = _normal_host(address)
     return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)
 
 
@@ -105,10 +109,10 @@ def _authority(text: str) -> Authority | None:
     match = _AUTHORITY.fullmatch(text)
     if match is None or int(match["port"] or 0) > 65535:
         return None
-    return Authority(_bare(match["name"]), match["port"] or "")
+    return Authority(_normal_host(match["name"]), match["port"] or "")
 
 
-def _listed(authority: Authority, allowed: Iterable[str]) -> bool:
+def _is_allowed(authority: Authority, allowed: Iterable[str]) -> bool:
     entries = {_authority(entry) for entry in allowed}
     return authority in entries or authority._replace(port="") in entries
 
@@ -125,7 +129,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _bare(name: str) -> str:
+def _normal_host(name: str) -> str:
     """Return a host name in lower case. For an IPv6 literal, return its shortest form without brackets."""
     name = name.lower().removeprefix("[").removesuffix("]")
     return ipaddress.ip_address(name).compressed if ":" in name and _is_address(name) else name

@@ -27,7 +27,7 @@ MAX_KEYS = 64
 _PUBLIC = ("kty", "crv", "n", "e", "x", "y", "k")
 
 Check = Callable[[bytes, bytes], bool]
-"""Function that takes signed bytes and a signature. It returns True if the signature is valid."""
+"""Function that takes the signed bytes and a signature. It returns True if the signature is valid."""
 
 
 class Key(Struct, frozen=True, eq=False):
@@ -54,7 +54,7 @@ class KeySet:
 
 
 def secret_keys(secret: bytes, algorithms: Iterable[str]) -> KeySet:
-    """Return a key set with a shared secret. Algorithms that need a longer secret are left out."""
+    """Return a key set with a shared secret. Algorithms that need a longer secret are omitted."""
     import jwt
 
     allowed = [name for name in algorithms if name in HMAC]
@@ -63,16 +63,16 @@ def secret_keys(secret: bytes, algorithms: Iterable[str]) -> KeySet:
             _algorithm(name).prepare_key(secret)
     except jwt.InvalidKeyError:
         return KeySet((), ["the secret is a key or certificate of another kind, which may be public"])
-    short = [name for name in allowed if len(secret) < MIN_SECRET_BYTES[name]]
-    checks = {name: _check(name, secret) for name in allowed if name not in short}
+    unsupported = [name for name in allowed if len(secret) < MIN_SECRET_BYTES[name]]
+    checks = {name: _check(name, secret) for name in allowed if name not in unsupported}
     complaints = [
-        f"the secret has {len(secret)} bytes, {name} needs {MIN_SECRET_BYTES[name]}" for name in short
+        f"the secret has {len(secret)} bytes, {name} needs {MIN_SECRET_BYTES[name]}" for name in unsupported
     ]
     return KeySet([Key(None, checks)] if checks else [], complaints)
 
 
 def jwk_keys(document: bytes, algorithms: Iterable[str], with_secrets: bool) -> KeySet:
-    """Return the keys of a JWK set. Unusable keys are left out. Raises: ValueError for an invalid set.
+    """Return the keys of a JWK set. Unusable keys are omitted. Raises: ValueError for an invalid set.
 
     With `with_secrets`, shared secrets are accepted, too. A public JWK set must not contain shared secrets.
     """
@@ -100,21 +100,25 @@ def _jwk(member: Any, allowed: Sequence[str], with_secrets: bool) -> Key:
 
     if not isinstance(member, dict):
         raise ValueError("it is not an object")
-    uses = member.get("key_ops", ["verify"])
-    if member.get("use", "sig") != "sig" or not isinstance(uses, list) or "verify" not in uses:
-        raise ValueError("it is not for checking signatures")
-    names = [name for name in _suited(member) if name in allowed]
+    key_operations = member.get("key_ops", ["verify"])
+    if (
+        member.get("use", "sig") != "sig"
+        or not isinstance(key_operations, list)
+        or "verify" not in key_operations
+    ):
+        raise ValueError("it is not intended for checking signatures")
+    names = [name for name in _supported_algorithms(member) if name in allowed]
     if member.get("alg") is not None:
         names = [name for name in names if name == member["alg"]]
     if not names:
         raise ValueError("it matches none of the allowed algorithms")
     if member.get("kty") == "oct" and not with_secrets:
-        raise ValueError("a secret must not be where others can read it")
-    public = {name: member[name] for name in _PUBLIC if name in member}
+        raise ValueError("a public key set must not contain a secret")
+    verifying_members = {name: member[name] for name in _PUBLIC if name in member}
     try:
-        key = _algorithm(names[0]).from_jwk(public)
+        key = _algorithm(names[0]).from_jwk(verifying_members)
     except (jwt.InvalidKeyError, ValueError, TypeError, KeyError):
-        raise ValueError("its numbers do not make a key") from None
+        raise ValueError("its parameters are not a valid key") from None
     if member["kty"] == "RSA" and key.key_size < MIN_RSA_BITS:
         raise ValueError(f"it has {key.key_size} bits, at least {MIN_RSA_BITS} are needed")
     if member["kty"] == "oct":
@@ -127,7 +131,7 @@ def _jwk(member: Any, allowed: Sequence[str], with_secrets: bool) -> Key:
     )
 
 
-def _suited(member: Mapping[str, Any]) -> tuple[str, ...]:
+def _supported_algorithms(member: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the algorithms that a key of the same kind as this JWK supports."""
     match member.get("kty"):
         case "RSA":
@@ -143,10 +147,10 @@ def _suited(member: Mapping[str, Any]) -> tuple[str, ...]:
 def _check(name: str, key: Any) -> Check:
     verify = _algorithm(name).verify
 
-    def fits(signed: bytes, signature: bytes) -> bool:
+    def is_valid(signed: bytes, signature: bytes) -> bool:
         return bool(verify(signed, key, signature))
 
-    return fits
+    return is_valid
 
 
 def _algorithm(name: str) -> Any:
@@ -187,7 +191,7 @@ URL = RefreshPace(fresh_s=600.0, pause_s=30.0, trusted_s=86_400.0)
 class KeySource:
     """Keys of one location. Only one load runs at a time.
 
-    `on_problem` receives error messages. A message that repeats the previous one is left out.
+    `on_problem` receives error messages. A message that repeats the previous one is omitted.
     """
 
     def __init__(
@@ -202,27 +206,28 @@ class KeySource:
         self._on_problem = on_problem
         self._clock = clock
         self._keys: KeySet | None = None
-        self._confirmed = self._tried = self._sought = float("-inf")
-        self._trouble = ""
+        self._last_load = self._last_attempt = self._last_search = float("-inf")
+        """Times of the last successful load, of the last attempt, and of the last load for an unknown key."""
+        self._last_problem = ""
         self._refresh_task: asyncio.Task[None] | None = None
 
     def fresh(self) -> KeySet | None:
-        """Return the keys, or None if they are missing or older than `fresh_s`. In this case, `find` loads
+        """Return the keys, or None if they are missing or older than `fresh_s`, so that `find` must load
         them.
         """
-        return self._keys if self._clock() - self._confirmed <= self._pace.fresh_s else None
+        return self._keys if self._clock() - self._last_load <= self._pace.fresh_s else None
 
     async def find(self, algorithm: str, identifier: str | None) -> Sequence[Check]:
         """Return the checks for a token. Reload if the key is unknown. Raises: KeysMissing."""
         now = self._clock()
-        if self._keys is None or now - self._confirmed > self._pace.fresh_s:
-            refreshing = self._refresh(now)
-            if refreshing is not None and (self._keys is None or self._pace.waits):
-                await asyncio.wait({refreshing})
-        checks = self._trusted(now).find(algorithm, identifier)
-        if not checks and (refreshing := self._seek(now)) is not None:
-            await asyncio.wait({refreshing})
-            checks = self._trusted(now).find(algorithm, identifier)
+        if self._keys is None or now - self._last_load > self._pace.fresh_s:
+            load_task = self._refresh(now)
+            if load_task is not None and (self._keys is None or self._pace.waits):
+                await asyncio.wait({load_task})
+        checks = self._trusted_keys(now).find(algorithm, identifier)
+        if not checks and (load_task := self._reload_for_unknown_key(now)) is not None:
+            await asyncio.wait({load_task})
+            checks = self._trusted_keys(now).find(algorithm, identifier)
         return checks
 
     def close(self) -> None:
@@ -230,52 +235,57 @@ class KeySource:
         if self._refresh_task is not None:
             self._refresh_task.cancel()
 
-    def _trusted(self, now: float) -> KeySet:
-        if self._keys is None or now - self._confirmed > self._pace.trusted_s:
-            raise KeysMissing(self._trouble or "no keys were found yet")
+    def _trusted_keys(self, now: float) -> KeySet:
+        if self._keys is None or now - self._last_load > self._pace.trusted_s:
+            raise KeysMissing(self._last_problem or "no keys were found yet")
         return self._keys
 
-    def _seek(self, came: float) -> asyncio.Task[None] | None:
-        """Start to reload, because a token that arrived at time `came` names an unknown key.
+    def _reload_for_unknown_key(self, arrival: float) -> asyncio.Task[None] | None:
+        """Start to reload, because a token names an unknown key. `arrival` is the time when the token
+        arrived.
 
         Return None if it is too early to reload. Keys that were loaded before the token arrived may be
         outdated, even if they were loaded recently. Constant keys are never reloaded.
         """
-        has_answered = self._confirmed >= self._tried
-        if has_answered and self._confirmed < came and came - self._sought > self._pace.pause_s:
-            self._sought = came
-            self._tried = float("-inf")
+        last_load_succeeded = self._last_load >= self._last_attempt
+        if (
+            last_load_succeeded
+            and self._last_load < arrival
+            and arrival - self._last_search > self._pace.pause_s
+        ):
+            self._last_search = arrival
+            self._last_attempt = float("-inf")
         return self._refresh(self._clock())
 
     def _refresh(self, now: float) -> asyncio.Task[None] | None:
-        """Return the task of the running load. If no load is running, start one. None if the last load was
-        too recent.
+        """Return the task of the running load. If no load is running, start one. Return None if the last
+        attempt was too recent.
         """
         if self._refresh_task is not None:
             return self._refresh_task
-        if now - self._tried < self._pace.pause_s:
+        if now - self._last_attempt < self._pace.pause_s:
             return None
-        self._tried = now
-        self._refresh_task = asyncio.get_running_loop().create_task(self._renew())
+        self._last_attempt = now
+        self._refresh_task = asyncio.get_running_loop().create_task(self._load_keys())
         return self._refresh_task
 
-    async def _renew(self) -> None:
+    async def _load_keys(self) -> None:
         try:
             keys = await self._load()
         except (OSError, ValueError) as error:
             self._report(str(error))
         else:
             self._keys = self._keys if keys is None else keys
-            self._confirmed = self._clock()
+            self._last_load = self._clock()
             if keys is not None:
                 self._report("; ".join(keys.complaints))
         finally:
             self._refresh_task = None
 
-    def _report(self, trouble: str) -> None:
-        if trouble and trouble != self._trouble:
-            self._on_problem(trouble)
-        self._trouble = trouble
+    def _report(self, problem: str) -> None:
+        if problem and problem != self._last_problem:
+            self._on_problem(problem)
+        self._last_problem = problem
 
 
 def constant(keys: KeySet) -> Load:

@@ -1,6 +1,6 @@
 """Credential of the operator, and sessions of browsers that signed in with it.
 
-Callers have other keys, with which they can call tools, but can neither answer questions nor see traffic.
+Callers have other keys. With those they can call tools, but neither answer questions nor see traffic.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ LINK_S = 600.0
 MAX_SESSIONS = 200
 """Maximum browser sessions. The oldest are dropped first."""
 MAX_LINKS = 50
+"""Maximum number of unused sign-in links. The oldest are dropped first."""
 MAX_ATTEMPTS = 5
 """Maximum number of attempts to create the file. Several may be needed, because other processes may delete
 the file.
@@ -39,7 +40,7 @@ the file.
 log = logging.getLogger(__name__)
 
 
-def _random_word(size: int) -> str:
+def _random_hex(size: int) -> str:
     """Return `size` random bytes in hexadecimal. The module `secrets` is not used, because its import would
     delay each start.
     """
@@ -65,14 +66,14 @@ class Operator:
     def __init__(self, configured: str = "", clock: Callable[[], float] = time.time) -> None:
         """Create an operator. If no credential is configured, a random one is generated."""
         self.is_configured = bool(configured)
-        self.credential = configured or _random_word(CREDENTIAL_BYTES)
+        self.credential = configured or _random_hex(CREDENTIAL_BYTES)
         self.file: Path | None = None
         """Path of the file with the credential, or None if it is not in a file."""
         self._clock = clock
         self._lock = threading.Lock()
         self._sessions: dict[str, BrowserSession] = {}
         self._links: dict[str, float] = {}
-        """Expiry of each unused sign-in link, by its word."""
+        """Expiry of each unused sign-in link in Unix seconds, by the word of the link."""
 
     def matches(self, secret: str | None) -> bool:
         """Return True if the given text is the credential, in constant time."""
@@ -80,7 +81,7 @@ class Operator:
 
     def link_word(self) -> str:
         """Return a one-time word for a link that signs in one browser. It expires after `LINK_S`."""
-        word = _random_word(CREDENTIAL_BYTES)
+        word = _random_hex(CREDENTIAL_BYTES)
         with self._lock:
             self._links[word] = self._clock() + LINK_S
             while len(self._links) > MAX_LINKS:
@@ -92,7 +93,7 @@ class Operator:
         if not self.matches(secret) and not self._use_link(secret):
             return None
         until = self._clock() + SESSION_S
-        session = BrowserSession(_random_word(32), _random_word(32), until)
+        session = BrowserSession(_random_hex(32), _random_hex(32), until)
         with self._lock:
             self._sessions[session.cookie] = session
             while len(self._sessions) > MAX_SESSIONS:
@@ -114,7 +115,7 @@ class Operator:
         return session.cookie in self._sessions and self._clock() <= session.until
 
     def ticket(self, session: BrowserSession, purpose: str) -> str:
-        """Return a word for a link, because a link cannot contain the page key.
+        """Return a word for a link. The word replaces the page key, which a link must not contain.
 
         The word is valid only for this purpose.
         """
@@ -137,7 +138,7 @@ class Operator:
     def revoke_all(self) -> int:
         """End all sessions, and invalidate all unused links. Return the number of sessions that ended."""
         with self._lock:
-            count = sum(self._clock() <= each.until for each in self._sessions.values())
+            count = sum(self._clock() <= session.until for session in self._sessions.values())
             self._sessions.clear()
             self._links.clear()
         return count
@@ -158,8 +159,8 @@ def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
         return
     path = state / FOLDER / str(os.getpid())
     try:
-        _sweep(path.parent)
-        descriptor = _created(path, operator.credential)
+        _delete_stale_files(path.parent)
+        descriptor = _create_held_file(path, operator.credential)
     except OSError as error:
         log.warning("the operator's key cannot be stored in a file: %s (%s)", error.strerror, path)
         yield None
@@ -173,7 +174,7 @@ def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
         os.close(descriptor)
 
 
-def _created(path: Path, credential: str) -> int:
+def _create_held_file(path: Path, credential: str) -> int:
     """Write the file, and mark it as in use by `private_files.hold`. Return its descriptor. Raises: OSError.
 
     Another process that starts now may delete the file before it is marked. In this case, the file is created
@@ -197,7 +198,7 @@ def _created(path: Path, credential: str) -> int:
     raise OSError(errno.EBUSY, "other processes delete it")
 
 
-def _sweep(folder: Path) -> None:
+def _delete_stale_files(folder: Path) -> None:
     """Delete the files of processes that were killed."""
     with suppress(FileNotFoundError):
         for path in folder.iterdir():

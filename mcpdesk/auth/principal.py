@@ -52,15 +52,15 @@ KEY = Principal("key", "key")
 MAX_CLOCK_CHECK_S = 60.0
 """Maximum seconds between two checks of the clock.
 
-A single timer until the expiry could fire late, because timers stop while the machine sleeps, and clocks are
-adjusted.
+A single timer until the expiry could fire late, because timers stop while the machine sleeps, and because the
+clock can be adjusted.
 """
 
 
 def until_expired(principal: Principal) -> AbstractAsyncContextManager[None]:
     """Return a context manager whose block is cancelled once the token of a caller expires.
 
-    It costs nothing for callers without a token.
+    For callers without a token, the context manager does nothing.
     """
     return nullcontext() if principal.expires is None else _until(principal.expires)
 
@@ -68,26 +68,26 @@ def until_expired(principal: Principal) -> AbstractAsyncContextManager[None]:
 @asynccontextmanager
 async def _until(expires: float) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
-    limit = asyncio.timeout(None)
+    timeout = asyncio.timeout(None)
     timer: asyncio.Handle
 
-    def look() -> None:
+    def check_clock() -> None:
         nonlocal timer
-        left_s = expires - time.time()
-        if left_s > 0:
-            timer = loop.call_later(min(left_s, MAX_CLOCK_CHECK_S), look)
+        remaining_s = expires - time.time()
+        if remaining_s > 0:
+            timer = loop.call_later(min(remaining_s, MAX_CLOCK_CHECK_S), check_clock)
         else:
-            limit.reschedule(loop.time())
+            timeout.reschedule(loop.time())
 
-    timer = loop.call_soon(look)
+    timer = loop.call_soon(check_clock)
     try:
-        async with limit:
+        async with timeout:
             try:
                 yield
             finally:
                 timer.cancel()
     except TimeoutError:
-        if not limit.expired():
+        if not timeout.expired():
             raise
 
 

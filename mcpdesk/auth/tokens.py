@@ -62,17 +62,17 @@ def principal_of(
 ) -> Principal:
     """Return the principal described by claims. `includes` maps a broad scope to the scopes that it implies.
 
-    Raises: Rejected if the claims contain no identity and are nested too deeply for a fingerprint.
+    Raises: Rejected if the claims name no subject, and are nested too deeply for a fingerprint.
     """
-    known = normalised(claims)
-    subject = known["sub"] or known["address"]
-    issuer = _first(claims, "iss")
-    subject_name = subject or _first(claims, "client_id", "azp", "jti")
+    handler_claims = normalised(claims)
+    subject = handler_claims["sub"] or handler_claims["address"]
+    issuer = _first_claim(claims, "iss")
+    subject_name = subject or _first_claim(claims, "client_id", "azp", "jti")
     expires = claims.get("exp")
     return Principal(
         "token",
         name=subject or subject_name or "a token without a subject",
-        claims=known,
+        claims=handler_claims,
         scopes=widened(scopes_of(claims), includes),
         expires=expires + leeway_s if isinstance(expires, int | float) else None,
         identity=f"principal:{digest([realm, issuer, bool(subject), subject_name or _fingerprint(claims)])}",
@@ -81,13 +81,13 @@ def principal_of(
 
 def normalised(claims: Mapping[str, Any]) -> dict[str, Any]:
     """Return claims for handlers: `sub`, `address`, `addr` and `tokenId` are strings, empty if unknown."""
-    address = _first(claims, "address", "addr")
+    address = _first_claim(claims, "address", "addr")
     return {
         **claims,
-        "sub": _first(claims, "sub") or address,
+        "sub": _first_claim(claims, "sub") or address,
         "address": address,
-        "addr": _first(claims, "addr", "address"),
-        "tokenId": _first(claims, "jti", "tokenId"),
+        "addr": _first_claim(claims, "addr", "address"),
+        "tokenId": _first_claim(claims, "jti", "tokenId"),
     }
 
 
@@ -100,7 +100,7 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
         value = claims.get(name)
         scope_values = value.split() if isinstance(value, str) else value
         scopes |= (
-            {each for each in scope_values if isinstance(each, str)}
+            {scope for scope in scope_values if isinstance(scope, str)}
             if isinstance(scope_values, list)
             else set()
         )
@@ -111,11 +111,11 @@ def widened(scopes: frozenset[str], includes: Mapping[str, frozenset[str]]) -> f
     """Return these scopes and all scopes that they imply, directly or indirectly."""
     if includes.keys().isdisjoint(scopes):
         return scopes
-    merged, news = set(scopes), list(scopes)
-    while news:
-        more = includes.get(news.pop(), frozenset()) - merged
-        merged |= more
-        news += more
+    merged, unprocessed = set(scopes), list(scopes)
+    while unprocessed:
+        added = includes.get(unprocessed.pop(), frozenset()) - merged
+        merged |= added
+        unprocessed += added
     return frozenset(merged)
 
 
@@ -127,7 +127,7 @@ def _fingerprint(claims: Mapping[str, Any]) -> str:
         raise Rejected("it has no subject, and its claims are nested too deeply") from None
 
 
-def _first(claims: Mapping[str, Any], *names: str) -> str:
+def _first_claim(claims: Mapping[str, Any], *names: str) -> str:
     """Return the first of these claims that is a string or an integer, as a string."""
     for name in names:
         value = claims.get(name)
@@ -139,7 +139,7 @@ def _first(claims: Mapping[str, Any], *names: str) -> str:
 
 
 MAX_CACHED_TOKENS = 256
-"""Maximum parsed tokens in the cache. Their signatures are still verified each time."""
+"""Maximum number of parsed tokens in the cache. Their signatures are still verified each time."""
 
 
 class TokenTerms(Struct, frozen=True):
@@ -157,7 +157,7 @@ class TokenTerms(Struct, frozen=True):
     """Implied scopes, by the broader scope that implies them."""
 
 
-class _Read(Struct, frozen=True):
+class _VerifiedToken(Struct, frozen=True):
     """Cached result of verifying a token.
 
     `checks` verify the token's signature with the keys that may have signed it. `keys` is the key set from
@@ -179,21 +179,21 @@ class Verifier:
         self.terms = terms
         self._source = source
         self._clock = clock
-        self._read: dict[str, _Read] = {}
+        self._verified_tokens: dict[str, _VerifiedToken] = {}
 
     def recognize(self, text: str | None) -> Principal | None:
-        """Return the principal of a token that was parsed before, after checking signature and time again, or
-        None if the token is unknown or not valid, or if the keys must be reloaded. Call `verify` in this
-        case.
+        """Return the principal of a token that was parsed before. Signature and time are checked again.
+
+        Return None if the token is unknown or not valid, or if the keys must be reloaded. Then call `verify`.
         """
-        read = self._read.get(text) if text is not None else None
-        if read is None or read.keys is None or read.keys is not self._source.fresh():
+        cached = self._verified_tokens.get(text) if text is not None else None
+        if cached is None or cached.keys is None or cached.keys is not self._source.fresh():
             return None
-        if not read.begins <= self._clock() < read.ends:
+        if not cached.begins <= self._clock() < cached.ends:
             return None
-        for check in read.checks:
-            if check(read.token.signed, read.token.signature):
-                return read.principal
+        for check in cached.checks:
+            if check(cached.token.signed, cached.token.signature):
+                return cached.principal
         return None
 
     async def verify(self, text: str) -> Principal:
@@ -201,22 +201,24 @@ class Verifier:
 
         Raises: Rejected with the reason; KeysMissing if no keys are available.
         """
-        read = self._read.get(text)
-        token = read_token(text) if read is None else read.token
+        cached = self._verified_tokens.get(text)
+        token = read_token(text) if cached is None else cached.token
         if token.algorithm not in self.terms.algorithms:
             raise Rejected("its algorithm is not allowed")
         checks = await self._source.find(token.algorithm, token.key_id)
         if not any(check(token.signed, token.signature) for check in checks):
             raise Rejected("its signature matches no key" if checks else "its key is not known")
         begins, ends = self._check(token.claims)
-        if read is None:
+        if cached is None:
             terms = self.terms
             principal = principal_of(token.claims, terms.includes, terms.leeway_s, terms.realm)
         else:
-            principal = read.principal
-        if len(self._read) >= MAX_CACHED_TOKENS:
-            self._read.clear()
-        self._read[text] = _Read(token, principal, begins, ends, self._source.fresh(), checks)
+            principal = cached.principal
+        if len(self._verified_tokens) >= MAX_CACHED_TOKENS:
+            self._verified_tokens.clear()
+        self._verified_tokens[text] = _VerifiedToken(
+            token, principal, begins, ends, self._source.fresh(), checks
+        )
         return principal
 
     def close(self) -> None:
@@ -226,15 +228,20 @@ class Verifier:
     def _check(self, claims: Mapping[str, Any]) -> tuple[float, float]:
         """Return the period of validity of a token in Unix seconds. Raises: Rejected."""
         terms, now = self.terms, self._clock()
-        expires = _time(claims, "exp", "it has no expiry time")
+        expires = _time_claim(claims, "exp", "it has no expiry time")
         if expires + terms.leeway_s <= now:
             raise Rejected("it has expired")
-        not_yet = "it is not valid yet"
+        not_yet_message = "it is not valid yet"
         begins = max(
-            [_time(claims, name, not_yet) for name in ("nbf", "iat") if claims.get(name) is not None] or [0]
+            [
+                _time_claim(claims, name, not_yet_message)
+                for name in ("nbf", "iat")
+                if claims.get(name) is not None
+            ]
+            or [0]
         )
         if begins - terms.leeway_s > now:
-            raise Rejected(not_yet)
+            raise Rejected(not_yet_message)
         if terms.issuer and claims.get("iss") != terms.issuer:
             raise Rejected("it is from another issuer")
         if terms.audiences:
@@ -245,9 +252,9 @@ class Verifier:
         return begins - terms.leeway_s, expires + terms.leeway_s
 
 
-def _time(claims: Mapping[str, Any], name: str, otherwise: str) -> float:
-    """Return a claim as Unix seconds. Raises: Rejected with the message `otherwise`."""
+def _time_claim(claims: Mapping[str, Any], name: str, message: str) -> float:
+    """Return a claim as Unix seconds. Raises: Rejected with the message `message`."""
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Rejected(otherwise)
+        raise Rejected(message)
     return float(value)

@@ -35,9 +35,8 @@ DEFAULT_TIMEOUT_S = 30.0
 class Client:
     """Client of one server, in the newest revision that both support. Only valid responses are accepted.
 
-    >>> async with Client("http://127.0.0.1:3333/mcp/hello", api_key="...") as client:
-    ...     tools = await client.list_tools()
-    ...     result = await client.call_tool("greet", {"name": "Ada"})
+    >>> async with Client("http://127.0.0.1:3333/mcp/hello", api_key="...") as client: ... tools = await
+    client.list_tools() ... result = await client.call_tool("greet", {"name": "Ada"})
 
     A server at a URL is used statelessly (2026-07-28) if the server supports that, else in a session of its
     newest revision. A folder is hosted in this process while the client is open. The first request connects;
@@ -45,8 +44,8 @@ class Client:
     token is not sent to another origin. Cookies are not stored. A response of more than `max_bytes` is
     rejected.
 
-    With `on_elicit` the server may ask a person during a call (elicitation, forms and links). Without it the
-    client does not declare elicitation.
+    With `on_elicit`, the server may ask a person during a call (elicitation, forms and links). Without
+    `on_elicit`, the client does not declare elicitation.
 
     Every request raises `HttpError`, `InvalidAnswer`, `RpcError` or `CallTimeout`, all of them `CallError`.
     """
@@ -84,10 +83,10 @@ class Client:
         self._max_bytes = max_bytes
         self._on_elicit = on_elicit
         self._connection: ServerConnection | None = None
-        self._opened = AsyncExitStack()
+        self._open_contexts = AsyncExitStack()
         """Context managers of the current connection."""
-        self._connecting = asyncio.Lock()
-        self._outputs: dict[str, Validator | None] = {}
+        self._connect_lock = asyncio.Lock()
+        self._output_validators: dict[str, Validator | None] = {}
         """Compiled output schemas of tools, by name. None for an unusable schema."""
 
     async def __aenter__(self) -> Client:
@@ -100,7 +99,7 @@ class Client:
 
     async def close(self) -> None:
         """Close the connections, and the session if the server has one. A later request connects again."""
-        stack, self._opened, self._connection = self._opened, AsyncExitStack(), None
+        stack, self._open_contexts, self._connection = self._open_contexts, AsyncExitStack(), None
         await stack.aclose()
 
     async def connect(self, timeout_s: float | None = None) -> Mapping[str, Any]:
@@ -137,7 +136,7 @@ class Client:
         """
         async with self._connected(timeout_s, "tools/list") as (connection, _):
             tools = await connection.list_all("tools/list", "tools")
-        self._outputs.clear()
+        self._output_validators.clear()
         return tools
 
     async def call_tool(
@@ -155,17 +154,22 @@ class Client:
         async with self._connected(timeout_s, name) as (connection, deadline):
             result = await connection.result("tools/call", params, deadline=deadline)
             has_structure = (await connection.open()).revision.structured != "none"
-        known = connection.tools.get(name)
-        if known is not None and "outputSchema" in known and has_structure and not result.get("isError"):
-            self._check_structure(connection.target, known, result)
+        definition = connection.tools.get(name)
+        if (
+            definition is not None
+            and "outputSchema" in definition
+            and has_structure
+            and not result.get("isError")
+        ):
+            self._check_structure(connection.target, definition, result)
         return result
 
     def _check_structure(self, target: str, tool: dict[str, Any], result: dict[str, Any]) -> None:
         """Raises: InvalidAnswer if the structured content does not match the declared schema."""
         name = tool["name"]
-        if name not in self._outputs:
-            self._outputs[name] = _compiled(tool["outputSchema"])
-        validator = self._outputs[name]
+        if name not in self._output_validators:
+            self._output_validators[name] = _validator_of(tool["outputSchema"])
+        validator = self._output_validators[name]
         if validator is None:
             return
         if "structuredContent" not in result:
@@ -182,13 +186,13 @@ class Client:
 
     @asynccontextmanager
     async def _connected(
-        self, timeout_s: float | None, what: str
+        self, timeout_s: float | None, subject: str
     ) -> AsyncIterator[tuple[ServerConnection, CallDeadline]]:
         """Provide the connection, within the time limit of a request. Raises: CallTimeout."""
         deadline = CallDeadline(self.timeout_s if timeout_s is None else timeout_s)
         try:
-            async with deadline.enforced(what):
-                async with self._connecting:
+            async with deadline.enforced(subject):
+                async with self._connect_lock:
                     if self._connection is None:
                         self._connection = await self._connect()
                     connection = self._connection
@@ -208,14 +212,14 @@ class Client:
         else:
             target = FolderTarget(Path(text))
         opening = connect(target, IDENTITY, reach=self._reach, answers=lambda: questions)
-        return await self._opened.enter_async_context(opening)
+        return await self._open_contexts.enter_async_context(opening)
 
     async def _elicit(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
         assert self._on_elicit is not None
         return await self._on_elicit(params)
 
 
-def _compiled(schema: dict[str, Any]) -> Validator | None:
+def _validator_of(schema: dict[str, Any]) -> Validator | None:
     """Return a validator, or None for an unusable schema. With None, results are not validated."""
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 

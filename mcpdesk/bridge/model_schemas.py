@@ -24,7 +24,7 @@ from mcpdesk.errors import DeskUserError
 
 ApiName: TypeAlias = Literal["openai", "anthropic"]
 """`openai`: chat completions. `anthropic`: messages."""
-CLAUDE = frozenset({"anthropic", "claude", "haiku", "opus", "sonnet"})
+CLAUDE_WORDS = frozenset({"anthropic", "claude", "haiku", "opus", "sonnet"})
 """Words in the names of Anthropic's models, including short forms."""
 
 
@@ -35,10 +35,10 @@ class ModelApi(Struct, frozen=True):
     tool_name: re.Pattern[str]
     argument_name: re.Pattern[str] | None
     """Pattern of valid argument names, or None if any name is valid."""
-    longest_name: int = 64
-    longest_description: int | None = None
+    max_name_length: int = 64
+    max_description_length: int | None = None
     """Maximum length in characters of a description, or None for no limit."""
-    most_tools: int | None = None
+    max_tools: int | None = None
     """Maximum number of tools in one request, or None for no limit."""
 
     def shape(self, name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -52,12 +52,12 @@ class ModelApi(Struct, frozen=True):
         """Return a description and a hint on the next line. If the API limits the length, the description is
         cut between words. A hint that would need half of the length is omitted.
         """
-        longest = self.longest_description
-        below = f"\n{hint}" if hint and (longest is None or len(hint) < longest // 2) else ""
-        if longest is not None and len(description) + len(below) > longest:
-            head = description[: max(0, longest - len(below) - 1)]
+        max_length = self.max_description_length
+        hint_line = f"\n{hint}" if hint and (max_length is None or len(hint) < max_length // 2) else ""
+        if max_length is not None and len(description) + len(hint_line) > max_length:
+            head = description[: max(0, max_length - len(hint_line) - 1)]
             description = (head.rsplit(None, 1)[0] if " " in head[-80:] else head).rstrip() + "…"
-        return f"{description}{below}".strip()
+        return f"{description}{hint_line}".strip()
 
 
 APIS: dict[str, ModelApi] = {
@@ -65,8 +65,8 @@ APIS: dict[str, ModelApi] = {
         "openai",
         tool_name=re.compile(r"[A-Za-z0-9_-]{1,64}"),
         argument_name=None,
-        longest_description=1024,
-        most_tools=128,
+        max_description_length=1024,
+        max_tools=128,
     ),
     "anthropic": ModelApi(
         "anthropic",
@@ -79,7 +79,7 @@ APIS: dict[str, ModelApi] = {
 
 def api_of_model(model: str) -> ApiName:
     """Return the API of a model's vendor: messages for any Claude model, else chat completions."""
-    return "anthropic" if CLAUDE & set(re.findall("[a-z]+", model.lower())) else "openai"
+    return "anthropic" if CLAUDE_WORDS & set(re.findall("[a-z]+", model.lower())) else "openai"
 
 
 def configured_api(target: object) -> ApiName:
@@ -109,7 +109,9 @@ class ToolSchema:
         """Name of the tool at the server."""
         self.name = name
         """Name of the tool for the model."""
-        arguments = partial(Names, pattern=api.argument_name, longest=api.longest_name, empty="argument")
+        arguments = partial(
+            Names, pattern=api.argument_name, max_length=api.max_name_length, empty="argument"
+        )
         shaped = ModelSchema(definition.get("inputSchema") or {}, arguments)
         self.arguments = shaped.names
         self.faulty = shaped.faulty
@@ -123,8 +125,8 @@ class ToolSchema:
 
     def for_server(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Rename a model's arguments to the names that the server uses. Unknown names are not changed."""
-        back = {legal: original for original, legal in self.arguments.changed.items()}
-        return {back.get(name, name): value for name, value in arguments.items()}
+        original_names = {legal: original for original, legal in self.arguments.changed.items()}
+        return {original_names.get(name, name): value for name, value in arguments.items()}
 
 
 class ToolSchemas(list[dict[str, Any]]):
@@ -136,7 +138,7 @@ class ToolSchemas(list[dict[str, Any]]):
 
     def __init__(self, definitions: Iterable[Mapping[str, Any]], api: ModelApi) -> None:
         for_model = [each for each in definitions if is_for_model(each)]
-        legal = Names([str(each["name"]) for each in for_model], api.tool_name, api.longest_name)
+        legal = Names([str(each["name"]) for each in for_model], api.tool_name, api.max_name_length)
         self.api = api
         self.tools = [ToolSchema(each, api, legal.legal(str(each["name"]))) for each in for_model]
         super().__init__(tool.schema for tool in self.tools)
@@ -160,9 +162,11 @@ class ToolSchemas(list[dict[str, Any]]):
                 messages.append(
                     f"{tool.original}: the description was cut to {len(tool.description)} characters"
                 )
-        most = self.api.most_tools
-        if most is not None and len(self) > most:
-            messages.append(f"{self.api.name} takes at most {most} tools a request, not {len(self)}")
+        max_tools = self.api.max_tools
+        if max_tools is not None and len(self) > max_tools:
+            messages.append(
+                f"{self.api.name} accepts at most {max_tools} tools in a request, not {len(self)}"
+            )
         return messages
 
 
@@ -180,6 +184,7 @@ def is_for_model(definition: Mapping[str, Any]) -> bool:
 MAX_DEPTH = 20
 """Maximum nesting depth of subschemas. A deeper subschema is replaced by an empty schema."""
 MAX_GROUPS = 8
+"""Maximum number of groups in the hint of a description."""
 MAX_PARTS = 1_000
 """Maximum number of parts that are visited from one root. Without a limit, definitions that refer to each
 other would be visited without end.
@@ -189,13 +194,13 @@ _DROPPED_KEYWORDS = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary",
      "additionalItems", "dependencies", "definitions", "nullable"}
 )  # fmt: skip
-_BY_NAME = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
+_SUBSCHEMA_MAP_KEYWORDS = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
 _SUBSCHEMA_KEYWORDS = frozenset(
     {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames",
      "unevaluatedItems", "unevaluatedProperties"}
 )  # fmt: skip
 _SUBSCHEMA_LIST_KEYWORDS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_ROOT_ONLY_IN_PARTS = ("allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then", "else", "$ref")
+_NOT_AT_ROOT = ("allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then", "else", "$ref")
 """Keywords that no API accepts at the root of a schema."""
 
 
@@ -208,12 +213,12 @@ class ModelSchema:
     """
 
     def __init__(self, source: Mapping[str, Any], arguments: Callable[[list[str]], Names]) -> None:
-        clean = _modern(source, 0)
-        root = _Root(clean)
+        modern = _as_2020_12(source, 0)
+        root = _Root(modern)
         properties: dict[str, Any] = root.properties
         self.names = arguments(list(properties))
         self.groups = [[self.names.legal(each) for each in group] for group in root.groups]
-        schema = {key: value for key, value in clean.items() if key not in _ROOT_ONLY_IN_PARTS}
+        schema = {key: value for key, value in modern.items() if key not in _NOT_AT_ROOT}
         schema |= {
             "type": "object",
             "properties": {self.names.legal(name): each for name, each in properties.items()},
@@ -229,8 +234,8 @@ class ModelSchema:
         """Text about the groups for the tool's description, or "" without groups."""
         if not self.groups:
             return ""
-        shown = [" and ".join(group) for group in self.groups[:MAX_GROUPS]]
-        return f"Give one of: {'; '.join(shown)}."
+        group_texts = [" and ".join(group) for group in self.groups[:MAX_GROUPS]]
+        return f"Give one of: {'; '.join(group_texts)}."
 
 
 class _Root:
@@ -238,7 +243,7 @@ class _Root:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
-        self._left = MAX_PARTS
+        self._remaining_parts = MAX_PARTS
         self.properties: dict[str, Any] = {}
         self.groups: list[list[str]] = []
         self.required = self._collect(schema, 0)
@@ -247,12 +252,14 @@ class _Root:
         """Collect the arguments of one part. Return the names of the arguments that this part always
         requires.
         """
-        self._left -= 1
-        if not isinstance(part, dict) or depth > MAX_DEPTH or self._left < 0:
+        self._remaining_parts -= 1
+        if not isinstance(part, dict) or depth > MAX_DEPTH or self._remaining_parts < 0:
             return set()
         for name, each in _mapping(part.get("properties")).items():
-            known = self.properties.get(name)
-            self.properties[name] = each if known is None or known == each else _either(known, each)
+            earlier = self.properties.get(name)
+            self.properties[name] = (
+                each if earlier is None or earlier == each else _either_schema(earlier, each)
+            )
         required = {name for name in _list(part.get("required")) if isinstance(name, str)}
         if isinstance(part.get("$ref"), str):
             required |= self._collect(_resolved(self._schema, part["$ref"]), depth + 1)
@@ -274,12 +281,12 @@ class _Root:
         return required
 
 
-def _either(one: Any, other: Any) -> dict[str, Any]:
-    known = one["anyOf"] if isinstance(one, dict) and list(one) == ["anyOf"] else [one]
-    return {"anyOf": known if other in known else [*known, other]}
+def _either_schema(first: Any, second: Any) -> dict[str, Any]:
+    alternatives = first["anyOf"] if isinstance(first, dict) and list(first) == ["anyOf"] else [first]
+    return {"anyOf": alternatives if second in alternatives else [*alternatives, second]}
 
 
-def _modern(schema: Any, depth: int) -> Any:
+def _as_2020_12(schema: Any, depth: int) -> Any:
     """Convert a schema of any draft to 2020-12."""
     if isinstance(schema, bool):
         return {} if schema else {"not": {}}
@@ -289,29 +296,29 @@ def _modern(schema: Any, depth: int) -> Any:
     for keyword, value in schema.items():
         if keyword in _DROPPED_KEYWORDS or keyword.startswith("x-"):
             continue
-        if keyword in _BY_NAME:
-            result[keyword] = {name: _modern(each, depth + 1) for name, each in _mapping(value).items()}
+        if keyword in _SUBSCHEMA_MAP_KEYWORDS:
+            result[keyword] = {name: _as_2020_12(each, depth + 1) for name, each in _mapping(value).items()}
         elif keyword in _SUBSCHEMA_LIST_KEYWORDS:
-            result[keyword] = [_modern(each, depth + 1) for each in _list(value)]
+            result[keyword] = [_as_2020_12(each, depth + 1) for each in _list(value)]
         elif keyword in _SUBSCHEMA_KEYWORDS:
             is_list = isinstance(value, list)
-            result[keyword] = value if isinstance(value, bool | list) else _modern(value, depth + 1)
+            result[keyword] = value if isinstance(value, bool | list) else _as_2020_12(value, depth + 1)
             if is_list:  # a tuple in older drafts
-                result["prefixItems"] = [_modern(each, depth + 1) for each in value]
-                result["items"] = _modern(schema.get("additionalItems", True), depth + 1)
+                result["prefixItems"] = [_as_2020_12(each, depth + 1) for each in value]
+                result["items"] = _as_2020_12(schema.get("additionalItems", True), depth + 1)
         elif not _is_deeper(value, MAX_DEPTH):
             result[keyword] = value
-    _definitions(schema, result, depth)
-    _bounds(result)
-    _dependencies(schema, result, depth)
-    _type(schema, result)
+    _convert_definitions(schema, result, depth)
+    _convert_bounds(result)
+    _convert_dependencies(schema, result, depth)
+    _convert_type(schema, result)
     return result
 
 
-def _definitions(schema: Mapping[str, Any], result: dict[str, Any], depth: int) -> None:
-    older = _mapping(schema.get("definitions"))
-    if older:
-        definitions = {name: _modern(each, depth + 1) for name, each in older.items()}
+def _convert_definitions(schema: Mapping[str, Any], result: dict[str, Any], depth: int) -> None:
+    older_definitions = _mapping(schema.get("definitions"))
+    if older_definitions:
+        definitions = {name: _as_2020_12(each, depth + 1) for name, each in older_definitions.items()}
         result["$defs"] = definitions | result.get("$defs", {})
     reference = result.get("$ref")
     if reference is None:
@@ -322,24 +329,24 @@ def _definitions(schema: Mapping[str, Any], result: dict[str, Any], depth: int) 
         del result["$ref"]  # the reference points to another document
 
 
-def _bounds(result: dict[str, Any]) -> None:
+def _convert_bounds(result: dict[str, Any]) -> None:
     """Convert boolean bounds of the oldest draft."""
-    for switch, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(result.get(switch), bool):
-            is_on = result.pop(switch)
-            if is_on and bound in result:
-                result[switch] = result.pop(bound)
+    for exclusive_keyword, keyword in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(result.get(exclusive_keyword), bool):
+            is_exclusive = result.pop(exclusive_keyword)
+            if is_exclusive and keyword in result:
+                result[exclusive_keyword] = result.pop(keyword)
 
 
-def _dependencies(schema: Mapping[str, Any], result: dict[str, Any], depth: int) -> None:
+def _convert_dependencies(schema: Mapping[str, Any], result: dict[str, Any], depth: int) -> None:
     for name, each in _mapping(schema.get("dependencies")).items():
         if isinstance(each, list):
             result.setdefault("dependentRequired", {})[name] = each
         else:
-            result.setdefault("dependentSchemas", {})[name] = _modern(each, depth + 1)
+            result.setdefault("dependentSchemas", {})[name] = _as_2020_12(each, depth + 1)
 
 
-def _type(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
+def _convert_type(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
     kind = result.get("type")
     if schema.get("nullable") is True and isinstance(kind, str):
         kind = result["type"] = [kind, "null"]
@@ -372,12 +379,14 @@ def _drop_faulty(schema: dict[str, Any]) -> list[str]:
     for name in faulty:
         description = arguments[name].get("description") if isinstance(arguments[name], dict) else None
         arguments[name] = {"description": description} if isinstance(description, str) else {}
-    words = [
-        word for word, value in schema.items() if word != "properties" and not meta.is_valid({word: value})
+    faulty_keywords = [
+        keyword
+        for keyword, value in schema.items()
+        if keyword != "properties" and not meta.is_valid({keyword: value})
     ]
-    for word in words:
-        del schema[word]
-    return faulty + words
+    for keyword in faulty_keywords:
+        del schema[keyword]
+    return faulty + faulty_keywords
 
 
 def _resolved(schema: Any, reference: str) -> Any:
@@ -395,8 +404,8 @@ def _resolved(schema: Any, reference: str) -> Any:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return bool(inner) and (levels == 0 or any(_is_deeper(each, levels - 1) for each in inner))
+    children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return bool(children) and (levels == 0 or any(_is_deeper(each, levels - 1) for each in children))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -418,24 +427,29 @@ class Names:
         self,
         originals: Iterable[str],
         pattern: re.Pattern[str] | None,
-        longest: int = 64,
+        max_length: int = 64,
         empty: str = "tool",
     ) -> None:
         """`pattern` must match a whole name. None accepts any name.
 
         `empty` replaces a name without legal characters.
         """
-        every = list(dict.fromkeys(originals))
+        unique_names = list(dict.fromkeys(originals))
         self._legal: dict[str, str] = {}
         self._original: dict[str, str] = {}
-        for name in every:
+        for name in unique_names:
             if pattern is None or pattern.fullmatch(name):
-                self._put(name, name)
-        plain = {name: _plain(name, pattern, empty) for name in every if name not in self._legal}
-        wanted = Counter(plain.values())
-        for name, short in plain.items():
-            is_shared = short in self._original or wanted[short] > 1
-            self._put(name, _marked(short, name, longest) if is_shared or len(short) > longest else short)
+                self._add(name, name)
+        plain_names = {
+            name: _plain_name(name, pattern, empty) for name in unique_names if name not in self._legal
+        }
+        plain_counts = Counter(plain_names.values())
+        for name, plain in plain_names.items():
+            is_shared = plain in self._original or plain_counts[plain] > 1
+            self._add(
+                name,
+                _name_with_hash(plain, name, max_length) if is_shared or len(plain) > max_length else plain,
+            )
 
     def legal(self, original: str) -> str:
         """Return the name for the API. Raises: KeyError for an unknown name."""
@@ -450,23 +464,27 @@ class Names:
         """Changed names, by original."""
         return {original: legal for original, legal in self._legal.items() if original != legal}
 
-    def _put(self, original: str, legal: str) -> None:
+    def _add(self, original: str, legal: str) -> None:
         self._legal[original] = legal
         self._original[legal] = original
 
 
-def _plain(name: str, pattern: re.Pattern[str] | None, empty: str) -> str:
+def _plain_name(name: str, pattern: re.Pattern[str] | None, empty: str) -> str:
     """Return the name in characters that every API accepts. Accents are removed; other illegal characters
     become `_`.
     """
-    bare = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
-    fit = "".join(each if pattern is None or pattern.fullmatch(each) else "_" for each in bare)
-    return re.sub(r"_{2,}", "_", fit).strip("_") or empty
+    without_accents = "".join(
+        each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each)
+    )
+    legal_name = "".join(
+        each if pattern is None or pattern.fullmatch(each) else "_" for each in without_accents
+    )
+    return re.sub(r"_{2,}", "_", legal_name).strip("_") or empty
 
 
-def _marked(short: str, name: str, longest: int) -> str:
+def _name_with_hash(plain: str, name: str, max_length: int) -> str:
     """Return the shortened name with a hash of the original name. The same original always gives the same
     result.
     """
     mark = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=_DIGEST_LENGTH // 2).hexdigest()
-    return f"{short[: longest - _DIGEST_LENGTH - 1]}_{mark}"
+    return f"{plain[: max_length - _DIGEST_LENGTH - 1]}_{mark}"

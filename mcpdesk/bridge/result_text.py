@@ -8,14 +8,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-NOTHING = "(no output)"
+NO_OUTPUT = "(no output)"
 
 
 Reader = Literal["assistant", "user"]
 
 
 def format_result(result: Any) -> str:
-    """Return the text of a result of any shape. Never empty.
+    """Return the text of a result of any shape. The text is never empty.
 
     The text of a tool's result is its text content. Images and similar blocks are described by type and size.
     A result without content is represented by its structured content. The text of an error starts with
@@ -24,7 +24,7 @@ def format_result(result: Any) -> str:
     """
     text = result_text(result, "assistant")
     is_error = isinstance(result, Mapping) and result.get("isError") is True
-    return _as_error(text) if is_error else text or NOTHING
+    return _as_error(text) if is_error else text or NO_OUTPUT
 
 
 def result_text(result: Any, reader: Reader = "user") -> str:
@@ -37,9 +37,9 @@ def result_text(result: Any, reader: Reader = "user") -> str:
         case str():
             return result
         case Mapping():
-            return _body(result, reader)
+            return _result_body_text(result, reader)
         case Sequence():
-            return _joined(result, reader)
+            return _text_of_blocks(result, reader)
     return value_text(result)
 
 
@@ -53,7 +53,7 @@ def content_text(block: Any) -> str:
         case {"type": "resource", "resource": {**contents}}:
             return content_text(contents)
         case {"type": "resource_link", "uri": uri, **rest}:
-            return _link(str(uri), rest)
+            return _link_text(str(uri), rest)
         case {"type": str(kind), "data": str(data), **rest}:
             return f"[{kind}, {rest.get('mimeType', 'unknown type')}, {_decoded_size(data)} bytes]"
         case {"type": "tool_use", "name": str(name), **rest}:
@@ -78,15 +78,15 @@ def value_text(value: Any) -> str:
     return json.dumps(value, indent=indent, ensure_ascii=False, default=str)
 
 
-def _body(result: Mapping[str, Any], reader: Reader) -> str:
+def _result_body_text(result: Mapping[str, Any], reader: Reader) -> str:
     content = result.get("content")
-    if isinstance(content, list) and (text := _joined(content, reader)):
+    if isinstance(content, list) and (text := _text_of_blocks(content, reader)):
         return text
     if "structuredContent" in result:
-        return _structured(result["structuredContent"])
+        return _structured_text(result["structuredContent"])
     for key in ("contents", "messages"):
         if isinstance(result.get(key), list):
-            return _joined(result[key], reader)
+            return _text_of_blocks(result[key], reader)
     if isinstance(result.get("stdout"), str):
         parts = [str(result[key]).rstrip("\n") for key in ("stdout", "stderr") if result.get(key)]
         return "\n".join(parts)
@@ -98,7 +98,7 @@ def _body(result: Mapping[str, Any], reader: Reader) -> str:
     return value_text(rest) if rest else ""
 
 
-def _structured(value: Any) -> str:
+def _structured_text(value: Any) -> str:
     """Return the text of structured content. Some servers wrap a value that is not an object in
     `{"result": ...}`.
     """
@@ -107,18 +107,18 @@ def _structured(value: Any) -> str:
     return value_text(value)
 
 
-def _joined(blocks: Sequence[Any], reader: Reader) -> str:
-    shown = [block for block in blocks if _is_for(block, reader)] or list(blocks)
-    return "\n".join(text for text in map(content_text, shown) if text)
+def _text_of_blocks(blocks: Sequence[Any], reader: Reader) -> str:
+    blocks_for_reader = [block for block in blocks if _is_meant_for(block, reader)] or list(blocks)
+    return "\n".join(text for text in map(content_text, blocks_for_reader) if text)
 
 
-def _is_for(block: Any, reader: Reader) -> bool:
+def _is_meant_for(block: Any, reader: Reader) -> bool:
     annotations = block.get("annotations") if isinstance(block, Mapping) else None
     audience = annotations.get("audience") if isinstance(annotations, Mapping) else None
     return not isinstance(audience, list) or not audience or reader in audience
 
 
-def _link(uri: str, link: Mapping[Any, Any]) -> str:
+def _link_text(uri: str, link: Mapping[Any, Any]) -> str:
     name = link.get("title") or link.get("name") or ""
     description = f": {link['description']}" if link.get("description") else ""
     return f"[link {uri}{f' ({name})' if name and name != uri else ''}{description}]"

@@ -12,7 +12,7 @@ from mcpdesk.bridge.model_schemas import ApiName, ToolSchema, ToolSchemas, confi
 from mcpdesk.bridge.result_text import format_result
 from mcpdesk.errors import CallTimeout, RpcError
 
-PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 class ClientTool:
@@ -86,11 +86,11 @@ class ClientTools(Sequence[ClientTool]):
                 for call in message.get("tool_calls") or ()
             ]
         blocks = message.get("content")
-        asked = (
+        tool_uses = (
             [each for each in blocks if each.get("type") == "tool_use"] if isinstance(blocks, list) else []
         )
         answers = [
-            _tool_result(each["id"], await self._use(each["name"], each.get("input"))) for each in asked
+            _tool_result(each["id"], await self._use(each["name"], each.get("input"))) for each in tool_uses
         ]
         return [{"role": "user", "content": answers}] if answers else []
 
@@ -139,7 +139,7 @@ def _tool_result(identifier: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result for the messages API, including images."""
     content: list[dict[str, Any]] = [{"type": "text", "text": format_result(result)}]
     for block in result.get("content", ()):
-        if block["type"] == "image" and block["mimeType"] in PICTURES:
+        if block["type"] == "image" and block["mimeType"] in IMAGE_TYPES:
             source = {"type": "base64", "media_type": block["mimeType"], "data": block["data"]}
             content.append({"type": "image", "source": source})
     answer = {"type": "tool_result", "tool_use_id": identifier, "content": content}

@@ -49,7 +49,7 @@ async def connect(
 
     Raises: DeskError if the server cannot be hosted, started or reached; ConnectTimeout after `limit_s`.
     """
-    async with _opened(target, reach, on_log) as (transport, agreement):
+    async with _open_target(target, reach, on_log) as (transport, agreement):
         connection = ServerConnection(
             transport,
             identity,
@@ -63,7 +63,7 @@ async def connect(
                 await open_within(connection, limit_s)
             yield connection
         finally:
-            with suppress(TimeoutError):  # a slow end must not replace the result or the error of the block
+            with suppress(TimeoutError):  # a slow close must not replace the result or the error of the block
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await connection.close()
 
@@ -76,26 +76,28 @@ async def open_within(connection: ServerConnection, limit_s: float) -> None:
     except TimeoutError:
         if not limit.expired():
             raise
-        awaited = connection.awaited
+        awaited_method = connection.awaited
         with suppress(
             TimeoutError
         ):  # a program that does not flush its output writes the output when it ends
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await connection.close()
-        came = f": {connection.unexpected_bytes}" if connection.unexpected_bytes else ""
-        message = f"no answer to {awaited} within {limit_s:g} s{came}"
+        received = f": {connection.unexpected_bytes}" if connection.unexpected_bytes else ""
+        message = f"no answer to {awaited_method} within {limit_s:g} s{received}"
         raise ConnectTimeout(message, connection.target) from None
 
 
-Opened: TypeAlias = "tuple[ClientTransport, Agreement | None]"
+TransportWithAgreement: TypeAlias = "tuple[ClientTransport, Agreement | None]"
 
 
-def _opened(target: Target, reach: Reach, on_log: ProgramEvents) -> AbstractAsyncContextManager[Opened]:
+def _open_target(
+    target: Target, reach: Reach, on_log: ProgramEvents
+) -> AbstractAsyncContextManager[TransportWithAgreement]:
     """Return a context manager that provides the transport to a target. If nothing needs to be negotiated, it
     also provides the agreement.
     """
     if isinstance(target, UrlTarget | CommandTarget | BrokenTarget | ClientTransport):
-        return _elsewhere(target, reach, on_log)
+        return _remote_transport(target, reach, on_log)
     from mcpdesk.connect import in_process
 
     if isinstance(target, FolderTarget):
@@ -108,9 +110,9 @@ def _opened(target: Target, reach: Reach, on_log: ProgramEvents) -> AbstractAsyn
 
 
 @asynccontextmanager
-async def _elsewhere(
+async def _remote_transport(
     target: RemoteTarget | ClientTransport, reach: Reach, on_log: ProgramEvents
-) -> AsyncIterator[Opened]:
+) -> AsyncIterator[TransportWithAgreement]:
     if isinstance(target, ClientTransport):
         yield target, None
         return

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def lone_host(folder: Path, flags: Mapping[str, object] | None = None, **plan: Any) -> Host:
     """Return a host of one folder that other processes cannot find. It does not watch the folder.
 
-    `flags` are settings. `plan` are further members of the `HostPlan`, which replace those that this function
-    sets. Raises: ManifestError or DeskUserError if the folder cannot be hosted.
+    `flags` are settings. `plan` are further members of the `HostPlan`. They replace the members that this
+    function sets. Raises: ManifestError or DeskUserError if the folder cannot be hosted.
     """
     settings = effective_settings(flags or {}, os.environ, folder).settings
     return Host(
@@ -84,12 +84,12 @@ def _in_memory(
         lambda write: endpoint.channel("memory", "bridge", write, {}, principal), endpoint.name
     )
     server = endpoint.server
-    known = Agreement(LATEST, {"name": endpoint.name, "version": server.version}, server.instructions)
-    return transport, None if reach.revision else known
+    agreement = Agreement(LATEST, {"name": endpoint.name, "version": server.version}, server.instructions)
+    return transport, None if reach.revision else agreement
 
 
 async def _caller(server: Server, token: str | None) -> Principal:
-    """Return the principal of a token. As over HTTP, a token is verified only if the server uses tokens.
+    """Return the principal of a token. A token is verified only if the server uses tokens, as over HTTP.
 
     Raises: RpcError (-32001) with the message that a server sends.
     """

@@ -16,22 +16,24 @@ MAX_TEXT_LENGTH = 65_536
 """Maximum characters of free text in one answer."""
 
 
-def fitting(pages: Sequence[Page], answers: Sequence[Answer]) -> tuple[Answer, ...]:
+def checked_answers(pages: Sequence[Page], answers: Sequence[Answer]) -> tuple[Answer, ...]:
     """Return the answers with their labels in the order of the options.
 
     Raises: ValueError that names the page with an invalid answer.
     """
     if len(answers) != len(pages):
         raise ValueError(f"{len(pages)} pages need as many answers, not {len(answers)}")
-    return tuple(_checked(number, *pair) for number, pair in enumerate(zip(pages, answers, strict=True), 1))
+    return tuple(
+        _checked_answer(number, *pair) for number, pair in enumerate(zip(pages, answers, strict=True), 1)
+    )
 
 
 def problem(page: Page, answer: Answer) -> str:
     """Return the error in an answer to a page, or "" if the answer is valid."""
     labels = [option.label for option in page.options]
-    unknown = [label for label in answer.selected if label not in labels]
-    if unknown:
-        return f"{unknown[0]!r} is not an option"
+    unknown_labels = [label for label in answer.selected if label not in labels]
+    if unknown_labels:
+        return f"{unknown_labels[0]!r} is not an option"
     if len(set(answer.selected)) != len(answer.selected):
         return "an option is chosen twice"
     if len(answer.other) > MAX_TEXT_LENGTH:
@@ -39,26 +41,26 @@ def problem(page: Page, answer: Answer) -> str:
     if page.link:
         return link_problem(page.link)
     text = answer.other.strip()
-    chosen = len(answer.selected) + bool(text)
-    if chosen == 0:
-        return _missing(page) if page.is_required else ""
-    if chosen > 1 and not page.multi_select:
+    choice_count = len(answer.selected) + bool(text)
+    if choice_count == 0:
+        return _missing_text(page) if page.is_required else ""
+    if choice_count > 1 and not page.multi_select:
         return "only one choice is possible"
     if text and not page.own_words:
         return "only the given options can be chosen"
-    return out_of_bounds(page.rules, chosen if page.multi_select else text or None)
+    return out_of_bounds(page.rules, choice_count if page.multi_select else text or None)
 
 
-def _missing(page: Page) -> str:
+def _missing_text(page: Page) -> str:
     if not page.options:
         return "write something"
     return "choose at least one option" + (" or write something" if page.own_words else "")
 
 
-def _checked(number: int, page: Page, answer: Answer) -> Answer:
-    wrong = problem(page, answer)
-    if wrong:
-        raise ValueError(f"page {number}: {wrong}")
+def _checked_answer(number: int, page: Page, answer: Answer) -> Answer:
+    fault = problem(page, answer)
+    if fault:
+        raise ValueError(f"page {number}: {fault}")
     ordered = tuple(option.label for option in page.options if option.label in answer.selected)
     return Answer(ordered, answer.other.strip())
 
@@ -73,15 +75,17 @@ def out_of_bounds(rules: Mapping[str, Any], value: str | int | None) -> str:
     that an option was chosen, which is always valid.
     """
     if isinstance(value, int):
-        return _outside(value, rules.get("minItems"), rules.get("maxItems"), "choose {}")
+        return _bound_problem(value, rules.get("minItems"), rules.get("maxItems"), "choose {}")
     if value is None:
         return ""
     if rules.get("type") in ("number", "integer"):
         return _number_problem(rules, value)
-    long = _outside(len(value), rules.get("minLength"), rules.get("maxLength"), "{} characters")
-    form = _FORMATS.get(str(rules.get("format")))
-    wrong = "" if form is None or form(value) else f"write {_EXAMPLES[rules['format']]}"
-    return long or wrong or _pattern_problem(rules.get("pattern"), value)
+    length_problem = _bound_problem(
+        len(value), rules.get("minLength"), rules.get("maxLength"), "{} characters"
+    )
+    is_format = _FORMATS.get(str(rules.get("format")))
+    format_problem = "" if is_format is None or is_format(value) else f"write {_EXAMPLES[rules['format']]}"
+    return length_problem or format_problem or _pattern_problem(rules.get("pattern"), value)
 
 
 def _pattern_problem(source: Any, text: str) -> str:
@@ -115,17 +119,19 @@ def _number_problem(rules: Mapping[str, Any], text: str) -> str:
         return "write a number"
     if rules["type"] == "integer" and value != int(value):
         return "write a whole number"
-    low, high, step = (rules.get(word) for word in ("exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+    low, high, step = (
+        rules.get(keyword) for keyword in ("exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+    )
     if _is_bound(low) and value <= low:
         return f"more than {low}"
     if _is_bound(high) and value >= high:
         return f"less than {high}"
     if _is_bound(step) and step > 0 and Fraction(str(value)) % Fraction(str(step)):
         return f"a multiple of {step}"
-    return _outside(value, rules.get("minimum"), rules.get("maximum"), "{}")
+    return _bound_problem(value, rules.get("minimum"), rules.get("maximum"), "{}")
 
 
-def _outside(value: float, low: Any, high: Any, template: str) -> str:
+def _bound_problem(value: float, low: Any, high: Any, template: str) -> str:
     """Return the violated bound in words, formatted with `template`.
 
     Bounds that are not finite numbers are ignored.
@@ -144,7 +150,7 @@ def _is_bound(value: Any) -> TypeGuard[float]:
     return isinstance(value, float) and math.isfinite(value)
 
 
-def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+def _accepted_by(parse: Callable[[str], object]) -> Callable[[str], bool]:
     def accepts(text: str) -> bool:
         try:
             parse(text)
@@ -159,7 +165,7 @@ def _is_uri(text: str) -> bool:
     return re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", text) is not None
 
 
-def _moment(text: str) -> None:
+def _parse_date_time(text: str) -> None:
     if datetime.fromisoformat(text).tzinfo is None or "T" not in text.upper():
         raise ValueError(text)
 
@@ -167,8 +173,8 @@ def _moment(text: str) -> None:
 _FORMATS: dict[str, Callable[[str], bool]] = {
     "email": lambda text: _EMAIL.fullmatch(text) is not None,
     "uri": _is_uri,
-    "date": _parses(lambda text: date.fromisoformat(text) if len(text) == 10 else int("")),
-    "date-time": _parses(_moment),
+    "date": _accepted_by(lambda text: date.fromisoformat(text) if len(text) == 10 else int("")),
+    "date-time": _accepted_by(_parse_date_time),
 }
 _EXAMPLES = {
     "email": "an address like ada@example.org",

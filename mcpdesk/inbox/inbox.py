@@ -1,8 +1,8 @@
 """Inbox of questions that wait for a person. Every question ends exactly once.
 
-The inbox owns the states of a question. By design it does not depend on the askers or on the delivery of
-answers. Everything except `questions()`, `version`, `audience` and `audience_elsewhere` is used on the loop
-that waits for the answers.
+The inbox owns the states of a question. It does not depend on the askers or on the delivery of answers.
+Everything except `questions()`, `version`, `audience` and `audience_elsewhere` is used on the loop that waits
+for the answers.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Listener = Callable[[Question], None]
 """Function that receives a question in its new state, when the question arrives and when it ends."""
 
 
-class _Waiting(Struct):
+class _WaitingQuestion(Struct):
     question: Question
     future: asyncio.Future[Question]
     timer: asyncio.TimerHandle
 
 
 class Answering(Protocol):
-    """Interface to answer questions. The first answer wins. Used on the core's loop."""
+    """Interface to answer questions. Only the first answer to a question counts. Used on the core's loop."""
 
     async def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
         """Answer a question; return False if it is no longer waiting.
@@ -69,8 +69,8 @@ class Inbox:
 
         The origin of each question that was asked in this process begins with this id.
         """
-        self._waiting: dict[int, _Waiting] = {}
-        self._elsewhere: dict[int, Question] = {}
+        self._waiting: dict[int, _WaitingQuestion] = {}
+        self._remote_questions: dict[int, Question] = {}
         """Questions that wait in other processes, by their numbers in this inbox."""
         self._ended: deque[Question] = deque(maxlen=keep_ended)
         self._snapshot: tuple[Question, ...] = ()
@@ -137,14 +137,14 @@ class Inbox:
             kind=kind, connection=connection, origin=self.mark and f"{self.mark}/{number}", is_form=is_form,
         )  # fmt: skip
         timer = loop.call_later(timeout_s, self.end, number, QuestionState.TIMED_OUT)
-        waiting = _Waiting(question, loop.create_future(), timer)
-        self._waiting[number] = waiting
+        pending = _WaitingQuestion(question, loop.create_future(), timer)
+        self._waiting[number] = pending
         self._changed(question)
-        return number, waiting.future
+        return number, pending.future
 
-    def add_ended(self, ended: Question) -> None:
+    def add_ended(self, question: Question) -> None:
         """Add a question that was asked and answered without this inbox, for example through the client."""
-        numbered = replace(ended, id=next(self._numbers))
+        numbered = replace(question, id=next(self._numbers))
         self._ended.appendleft(numbered)
         self._changed(numbered)
 
@@ -154,33 +154,35 @@ class Inbox:
         A question with id 0 is new and gets a number. A question with another id replaces the question with
         this number.
         """
-        shown = question if question.id else replace(question, id=next(self._numbers))
-        self._elsewhere.pop(shown.id, None)
-        if shown.state is QuestionState.WAITING:
-            self._elsewhere[shown.id] = shown
+        numbered = question if question.id else replace(question, id=next(self._numbers))
+        self._remote_questions.pop(numbered.id, None)
+        if numbered.state is QuestionState.WAITING:
+            self._remote_questions[numbered.id] = numbered
         else:
-            others = [each for each in self._ended if each.id != shown.id]
+            other_ended = [each for each in self._ended if each.id != numbered.id]
             self._ended.clear()
-            self._ended.extend((shown, *others))
-        self._changed(shown)
-        return shown.id
+            self._ended.extend((numbered, *other_ended))
+        self._changed(numbered)
+        return numbered.id
 
     def waiting(self, id: int) -> Question | None:
         """Return a question that is waiting in any process, or None."""
         pending = self._waiting.get(id)
-        return self._elsewhere.get(id) if pending is None else pending.question
+        return self._remote_questions.get(id) if pending is None else pending.question
 
     def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
-        """Answer a question; return False if it is no longer waiting, because the first answer wins.
+        """Answer a question; return False if it is no longer waiting, because only the first answer counts.
 
         Raises: ValueError that names the page with an invalid answer.
         """
-        waiting = self._waiting.get(id)
-        if waiting is None:
+        pending = self._waiting.get(id)
+        if pending is None:
             return False
-        from mcpdesk.inbox.answers import fitting  # imported late, because it is needed only for an answer
+        from mcpdesk.inbox.answers import (
+            checked_answers,  # imported late, because it is needed only for an answer
+        )
 
-        checked = fitting(waiting.question.pages, answers)
+        checked = checked_answers(pending.question.pages, answers)
         return self.end(id, QuestionState.ANSWERED, answers=checked, by=by)
 
     def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
@@ -189,8 +191,8 @@ class Inbox:
 
     def cancel(self, id: int, by: str = "desk") -> bool:
         """Cancel a question without an answer; return False if it has ended or does not allow that."""
-        waiting = self._waiting.get(id)
-        if waiting is None or not waiting.question.may_cancel:
+        pending = self._waiting.get(id)
+        if pending is None or not pending.question.may_cancel:
             return False
         return self.end(id, QuestionState.CANCELLED, by=by)
 
@@ -208,23 +210,23 @@ class Inbox:
         by: str = "",
     ) -> bool:
         """End a question of this process, with valid `answers`. Return False if it is no longer waiting."""
-        waiting = self._waiting.pop(id, None)
-        if waiting is None:
+        pending = self._waiting.pop(id, None)
+        if pending is None:
             return False
-        waiting.timer.cancel()
+        pending.timer.cancel()
         ended = replace(
-            waiting.question, state=state, answers=answers, reason=reason, answered_by=by, ended=self._clock()
+            pending.question, state=state, answers=answers, reason=reason, answered_by=by, ended=self._clock()
         )
         self._ended.appendleft(ended)
-        if not waiting.future.done():
-            waiting.future.set_result(ended)
+        if not pending.future.done():
+            pending.future.set_result(ended)
         self._changed(ended)
         return True
 
     def _changed(self, question: Question) -> None:
         waiting = [each.question for each in self._waiting.values()]
-        if self._elsewhere:
-            waiting = sorted((*waiting, *self._elsewhere.values()), key=lambda each: each.asked)
+        if self._remote_questions:
+            waiting = sorted((*waiting, *self._remote_questions.values()), key=lambda each: each.asked)
         self._snapshot = (*waiting, *self._ended)
         self.version += 1
         for listener in self._listeners:

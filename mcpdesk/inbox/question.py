@@ -10,10 +10,12 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-WEB = frozenset({"http", "https"})
+WEB_SCHEMES = frozenset({"http", "https"})
 """URL schemes that a person may be asked to open."""
-HIDDEN = "Part of this call is masked here (shared_mask): only a desk of the replica itself can allow it."
-LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+MASKED_NOTE = (
+    "Part of this call is masked here (shared_mask): only a desk of the replica itself can allow it."
+)
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class QuestionState(StrEnum):
@@ -44,7 +46,7 @@ WAITING_TEXTS = {
 
 
 class Approval(StrEnum):
-    """Options of an approval. Declining also denies the call, with a reason."""
+    """Options of an approval. If the person declines the question, the call is denied with a reason."""
 
     ONCE = "allow once"
     ALWAYS = "always for this peer"
@@ -149,7 +151,7 @@ def as_masked(question: Question, masked: Question) -> Question:
         return masked
     page = masked.pages[0]
     options = tuple(option for option in page.options if option.label == Approval.DENY)
-    detail = f"{HIDDEN}\n{page.detail}"
+    detail = f"{MASKED_NOTE}\n{page.detail}"
     return replace(masked, pages=(replace(page, options=options, detail=detail),))
 
 
@@ -157,7 +159,7 @@ def host_of(link: str) -> str:
     """Return the host of an http or https link. Empty for any other link."""
     try:
         parts = urlsplit(link)
-        return (parts.hostname or "") if parts.scheme.lower() in WEB else ""
+        return (parts.hostname or "") if parts.scheme.lower() in WEB_SCHEMES else ""
     except ValueError:
         return ""
 
@@ -172,5 +174,5 @@ def link_warnings(link: str) -> Iterator[str]:
         yield "the host is spelled with characters that can look like others"
     if "@" in urlsplit(link).netloc:
         yield "the part before the @ is not the host"
-    if link.lower().startswith("http:") and host not in LOCAL:
+    if link.lower().startswith("http:") and host not in LOCAL_HOSTS:
         yield "http: the connection is not encrypted"

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 class AttachPoint:
-    """Listens for screens on separate threads while the block runs, so that even a stuck core can be
-    inspected."""
+    """Listens for screens while the block runs. It uses separate threads, so that screens can inspect a core
+    whose loop is blocked.
+    """
 
     def __init__(self, host: Host, kind: str) -> None:
         """`kind` is the command that started the core."""
@@ -31,9 +32,9 @@ class AttachPoint:
         self._since = time.time()
         self._socket: rendezvous.ListeningSocket | None = None
         self._screens: set[socket] = set()
-        self._is_over = False
+        self._has_ended = False
         self._lock = threading.Lock()
-        self._published = ExitStack()
+        self._publication = ExitStack()
         """Context manager that announces the core to screens on other machines. Empty if the core does not
         share its state.
         """
@@ -42,19 +43,19 @@ class AttachPoint:
         if rendezvous.HAS_SOCKETS:
             threading.Thread(target=self._listen, name="attach", daemon=True).start()
         if (shared := self._host.shared) is not None:
-            self._published.enter_context(shared.publish(self._welcome, self._make_link))
+            self._publication.enter_context(shared.publish(self._welcome, self._make_link))
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self._published.close()
+        self._publication.close()
         with self._lock:
-            self._is_over = True
+            self._has_ended = True
             listening_socket, screens = self._socket, list(self._screens)
         if listening_socket is not None:
             listening_socket.withdraw()
-        for each in [*screens, *([listening_socket.listener] if listening_socket else [])]:
+        for open_socket in [*screens, *([listening_socket.listener] if listening_socket else [])]:
             with suppress(OSError):
-                each.shutdown(SHUT_RDWR)  # wakes the thread that waits for this socket
+                open_socket.shutdown(SHUT_RDWR)  # wakes the thread that waits for this socket
         if listening_socket is not None:
             listening_socket.listener.close()
 
@@ -67,7 +68,7 @@ class AttachPoint:
         if listening_socket is None:
             return
         with self._lock:
-            if self._is_over:
+            if self._has_ended:
                 return listening_socket.leave()
             self._socket = listening_socket
         with suppress(OSError):  # the socket is closed
@@ -93,7 +94,7 @@ class AttachPoint:
         with self._lock:
             self._screens.add(visitor)
         try:
-            if not self._is_over:
+            if not self._has_ended:
                 serve_screen(partial(LocalLink, self._host), self._welcome(), visitor)
         finally:
             with self._lock:

@@ -39,7 +39,7 @@ number.
 JOIN_TIMEOUT_S = 1.0
 """Seconds to wait at exit until stderr has been written."""
 FOLLOW_S = 0.2
-"""Seconds between two reads of the journal."""
+"""Minimum seconds between two reads of the journal."""
 SIGNALS = {
     "SIGTERM": "asked to end (SIGTERM)",
     "SIGINT": "interrupted",
@@ -50,6 +50,7 @@ SIGNALS = {
 CLIENT_LEFT = "the client has left"
 PARENT_DIED = "the program that started it has ended"
 PARENT_POLL_MS = 1000
+"""Milliseconds between two checks of the parent process, if its end cannot be awaited."""
 _TRACEBACK = re.compile(r"^(?:Traceback \(most recent|  File \")", re.MULTILINE)
 """Start of a traceback in a text. The traceback may be complete or shortened to lines of the author's code.
 """
@@ -57,18 +58,18 @@ IS_UNIX = hasattr(os, "fork")
 """True on Linux and macOS, False on Windows."""
 
 
-def require_unix(what: str, need: str) -> None:
-    """Raise DeskUserError on Windows. `need` names the system feature that `what` requires."""
+def require_unix(subject: str, requirement: str) -> None:
+    """Raise DeskUserError on Windows. `requirement` names the system feature that `subject` requires."""
     if not IS_UNIX:
         raise DeskUserError(
-            f"{what} does not work on Windows, which lacks {need}.",
+            f"{subject} does not work on Windows, which lacks {requirement}.",
             "Run it in WSL. `mcpdesk check`, `test`, `call`, `list` and `serve` work on Windows.",
         )
 
 
 @contextmanager
 def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
-    """Take descriptors 0 to 2 and logging away from hosted code while the block runs.
+    """Redirect descriptors 0 to 2 and logging of hosted code to the journal while the block runs.
 
     From then on, other processes of this user cannot inspect this process, even after the block.
     """
@@ -79,13 +80,13 @@ def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
 
     folders = host.plan.folders
 
-    def keep(line: StrayLine) -> None:
+    def log_line(line: StrayLine) -> None:
         level = "warning" if line.source == "stderr" else "info"
         host.journal.log(level, line.source, line.text, line.where, call=RUNNING_CALL.get())
 
     make_private()  # called before hosted code can start a program
     with logging_to(host.journal, lambda: folders, RUNNING_CALL.get):
-        claimed = claim(mode, keep, lambda: [str(folder) for folder in folders])
+        claimed = claim(mode, log_line, lambda: [str(folder) for folder in folders])
         try:
             yield claimed
         finally:
@@ -138,11 +139,11 @@ class JournalPrinter:
         self._journal = host.journal
         self._in_json = host.settings.log_format == "json"
         self._last = -1
-        self._following = threading.Lock()
+        self._print_lock = threading.Lock()
         host.blocking_code.on_stuck = self.follow
         self._lines: Queue[str | None] = Queue(MAX_LINES)
         """Queued lines. None ends the thread."""
-        self._left_out = 0
+        self._dropped_count = 0
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> JournalPrinter:
@@ -151,39 +152,39 @@ class JournalPrinter:
     def __exit__(self, *problem: object) -> None:
         self.follow()
         if self._thread is not None:
-            self._put(None)
+            self._enqueue(None)
             self._thread.join(JOIN_TIMEOUT_S)
 
     async def keep_following(self) -> None:
         """Print lines as they are added, until cancelled."""
         from mcpdesk.hosting.log_limits import INTERVAL_S
 
-        loop, came, is_due = asyncio.get_running_loop(), asyncio.Event(), False
+        loop, has_new_lines, is_due = asyncio.get_running_loop(), asyncio.Event(), False
 
-        def changed() -> None:  # called on any thread
+        def on_change() -> None:  # called on any thread
             nonlocal is_due
             if not is_due and self._journal.lines(self._last):
                 is_due = True
                 with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(came.set)
+                    loop.call_soon_threadsafe(has_new_lines.set)
 
-        remove = self._journal.changes.listen(changed)
+        remove_listener = self._journal.changes.listen(on_change)
         try:
             while True:
-                came.clear()
+                has_new_lines.clear()
                 is_due = False
                 self.follow()
-                changed()  # a line may have been added before the listener could report it
+                on_change()  # a line may have been added before the listener could report it
                 with suppress(TimeoutError):
                     async with asyncio.timeout(INTERVAL_S if self._journal.is_counting else None):
-                        await came.wait()
+                        await has_new_lines.wait()
                 await asyncio.sleep(FOLLOW_S)
         finally:
-            remove()
+            remove_listener()
 
     def follow(self) -> None:
         """Print the lines that were added since the last call."""
-        with self._following:  # another thread calls this if the loop is stuck
+        with self._print_lock:  # another thread calls this if the loop is stuck
             for line in self._journal.lines(self._last):
                 self._last = line.number
                 if self._in_json:
@@ -202,29 +203,29 @@ class JournalPrinter:
 
             return json_line(LogLine(0, when or time.time(), "info", "mcpdesk", text))
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
-        return _harmless(f"{stamp} {text}")
+        return _with_visible_controls(f"{stamp} {text}")
 
     def _queue(self, line: str) -> None:
-        self._put(line)
+        self._enqueue(line)
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="stderr", daemon=True)
             self._thread.start()
 
-    def _put(self, line: str | None) -> None:
+    def _enqueue(self, line: str | None) -> None:
         while True:
             try:
                 return self._lines.put_nowait(line)
             except Full:
                 with suppress(Empty):
                     self._lines.get_nowait()
-                    self._left_out += 1
+                    self._dropped_count += 1
 
     def _write(self) -> None:
         with suppress(OSError, ValueError):  # the reader has closed stderr
             while (line := self._lines.get()) is not None:
-                left_out, self._left_out = self._left_out, 0
-                if left_out:
-                    line_text = f"[{left_out} lines left out: stderr was not read in time]"
+                dropped_count, self._dropped_count = self._dropped_count, 0
+                if dropped_count:
+                    line_text = f"[{dropped_count} lines left out: stderr was not read in time]"
                     sys.stderr.write(f"{self._line(line_text) if self._in_json else line_text}\n")
                 sys.stderr.write(f"{line}\n")
                 sys.stderr.flush()
@@ -255,7 +256,7 @@ def json_line(line: LogLine) -> str:
     return json.dumps({name: value for name, value in members.items() if value not in ("", None)})
 
 
-def _harmless(text: str) -> str:
+def _with_visible_controls(text: str) -> str:
     """Make control characters visible, and indent continuation lines, so that they cannot be mistaken for new
     entries.
     """
@@ -294,34 +295,34 @@ class StopRequests:
         self._grace_s = grace_s
         self._parent = os.getppid() if with_parent else None
         self._client_fd = client_fd
-        self._over = threading.Event()
-        self._waker, self._wake = os.pipe()
-        self._before: dict[signal.Signals, Any] = {}
+        self._has_ended = threading.Event()
+        self._watched_fd, self._wake_fd = os.pipe()
+        self._earlier_handlers: dict[signal.Signals, Any] = {}
         self._watcher = threading.Thread(target=self._watch, name="end-watch", daemon=True)
 
     def __enter__(self) -> StopRequests:
         for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
             if signal.getsignal(number) is not signal.SIG_IGN:  # under `nohup`, ignore the signal
-                self._before[number] = signal.signal(number, self._signalled)
+                self._earlier_handlers[number] = signal.signal(number, self._on_signal)
         if self._parent is not None or self._client_fd is not None:
             self._watcher.start()
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self._over.set()
-        os.close(self._wake)
+        self._has_ended.set()
+        os.close(self._wake_fd)
         if self._watcher.ident is not None:
             self._watcher.join()
-        os.close(self._waker)
-        for number, handler in self._before.items():
+        os.close(self._watched_fd)
+        for number, handler in self._earlier_handlers.items():
             signal.signal(number, handler)
 
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.reason and number == signal.SIGINT:
             self._end_now(number)
-        self._ask(SIGNALS[signal.Signals(number).name], number)
+        self._request_stop(SIGNALS[signal.Signals(number).name], number)
 
-    def _ask(self, reason: str, number: int) -> None:
+    def _request_stop(self, reason: str, number: int) -> None:
         if self.reason:
             return
         self.reason = reason
@@ -329,7 +330,7 @@ class StopRequests:
         self._stop(reason)
 
     def _end_after_grace(self, number: int) -> None:
-        if not self._over.wait(self._grace_s):
+        if not self._has_ended.wait(self._grace_s):
             self._end_now(number)
 
     def _end_now(self, number: int) -> None:
@@ -341,7 +342,7 @@ class StopRequests:
     def _watch(self) -> None:
         """Wait until the parent process or the client has ended, or the block has ended."""
         poll = select.poll()
-        poll.register(self._waker, select.POLLIN)
+        poll.register(self._watched_fd, select.POLLIN)
         parent = None if self._parent is None else _process_fd(self._parent)
         if parent is not None:
             poll.register(parent, select.POLLIN)  # readable once the process has ended
@@ -353,7 +354,7 @@ class StopRequests:
                 events = poll.poll()
             else:
                 events = poll.poll(PARENT_POLL_MS)
-            if self._over.is_set():
+            if self._has_ended.is_set():
                 break
             if any(fd == self._client_fd for fd, _ in events):
                 reason = CLIENT_LEFT
@@ -362,7 +363,7 @@ class StopRequests:
         if parent is not None:
             os.close(parent)
         if reason:
-            self._ask(reason, signal.SIGHUP)
+            self._request_stop(reason, signal.SIGHUP)
 
 
 def _process_fd(pid: int) -> int | None:

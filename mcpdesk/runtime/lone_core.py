@@ -46,18 +46,18 @@ def run(
     from mcpdesk.hosting.host_plan import plan_for
 
     host = Host(replace(plan_for((folder,), {}, os.environ, http=False), accepts_pumps=False))
-    with ExitStack() as last, capture_output(host, "wire") as claimed:
+    with ExitStack() as exit_stack, capture_output(host, "wire") as claimed:
         host.load()
         core = _LoneCore(host, folder, mode, claimed, is_alone)
         # The printer ends last, because tools may still print after the core has ended.
-        printer = last.enter_context(JournalPrinter(host))
+        printer = exit_stack.enter_context(JournalPrinter(host))
         # This is the default event loop of asyncio, because importing uvloop takes longer than it saves.
         moved = core_thread.run(core.serve(client_state, printer), host.turns.new_loop)
     return moved or 0
 
 
 class _LoneCore:
-    """The core while it runs."""
+    """Running core, with the transport of its client."""
 
     def __init__(
         self, host: Host, folder: Path, mode: str, claimed: ClaimedDescriptors, is_alone: bool
@@ -72,7 +72,7 @@ class _LoneCore:
         """Socket of a desk that is ready to take over the client."""
 
     async def serve(self, client_state: ClientState | None, printer: JournalPrinter) -> MovedToDesk | None:
-        """Serve until the client has left or moved."""
+        """Serve until the client has left, or until a desk has taken it over."""
         host, loop = self._host, asyncio.get_running_loop()
         background: list[asyncio.Task[None]] = []
 
@@ -87,9 +87,9 @@ class _LoneCore:
             try:
                 await host.wake()
                 # The client is waiting, so all other work starts later.
-                background.append(asyncio.create_task(self._open()))
+                background.append(asyncio.create_task(self._run_background()))
                 background.append(asyncio.create_task(printer.keep_following()))
-                return await self._converse(client_state)
+                return await self._serve_client(client_state)
             finally:
                 for task in background:
                     task.cancel()
@@ -100,7 +100,7 @@ class _LoneCore:
                     self._desk.close()
                 await host.stop()
 
-    async def _converse(self, client_state: ClientState | None) -> MovedToDesk | None:
+    async def _serve_client(self, client_state: ClientState | None) -> MovedToDesk | None:
         from mcpdesk.transports.stdio import StdioTransport
 
         claimed, host = self._claimed, self._host
@@ -133,7 +133,7 @@ class _LoneCore:
                 host.journal.log("info", "server", "a desk has begun to host the folder and takes over")
                 return pump.MovedToDesk(desk, client_state)
 
-    async def _open(self) -> None:
+    async def _run_background(self) -> None:
         """Watch the folder, accept screens, and listen for desks, until cancelled."""
         with AttachPoint(self._host, "stdio"):
             await self._host.open()
@@ -142,33 +142,33 @@ class _LoneCore:
             await asyncio.Event().wait()
 
     async def _listen_for_desks(self) -> None:
-        """Listen for desks that start later, and look for a desk that started earlier."""
+        """Listen for desks that start later, and search for a desk that started earlier."""
         try:
             rendezvous.private_folder()
-            meeting = rendezvous.listen(rendezvous.waiting_point(self._folder))
+            meeting_socket = rendezvous.listen(rendezvous.waiting_point(self._folder))
         except OSError as error:
             self._host.journal.log("warning", "server", f"desks cannot find this client: {error}")
             return
-        if meeting is None:
+        if meeting_socket is None:
             return
         loop = asyncio.get_running_loop()
-        meeting.listener.setblocking(False)
+        meeting_socket.listener.setblocking(False)
         try:
             while True:
-                await self._ask_desk()
-                visitor, _ = await loop.sock_accept(meeting.listener)
+                await self._connect_to_desk()
+                visitor, _ = await loop.sock_accept(meeting_socket.listener)
                 visitor.close()
         finally:
-            meeting.leave()
+            meeting_socket.leave()
 
-    async def _ask_desk(self) -> None:
+    async def _connect_to_desk(self) -> None:
         """Connect to the desk that hosts the folder, if any, and start the handover of the client."""
         try:
             desk = await asyncio.to_thread(pump.connect_and_greet, str(self._folder), self._mode)
         except (OSError, pump.RefusedByDesk) as error:
             return self._host.journal.log("warning", "server", f"the desk cannot be reached: {error}")
-        before, self._desk = self._desk, desk
-        if before is not None:
-            before.close()
+        earlier_desk, self._desk = self._desk, desk
+        if earlier_desk is not None:
+            earlier_desk.close()
         if self._desk is not None and self._transport is not None:
             self._transport.hand_over()

@@ -59,5 +59,5 @@ def test_the_metadata_names_the_resource_and_who_gives_tokens() -> None:
 
 
 async def test_no_token_counts_where_none_is_looked_at() -> None:
-    with pytest.raises(Rejected, match="no tokens are accepted here"):
+    with pytest.raises(Rejected, match="this server accepts no tokens"):
         await OPEN_ACCESS.verify("a.b.c")

@@ -90,7 +90,7 @@ def test_changed_names_lead_back_and_are_remarked() -> None:
 
 def test_too_many_tools_are_remarked() -> None:
     made = ToolSchemas(({"name": f"t{n}", "inputSchema": {}} for n in range(129)), APIS["openai"])
-    assert made.remarks == ["openai takes at most 128 tools a request, not 129"]
+    assert made.remarks == ["openai accepts at most 128 tools in a request, not 129"]
 
 
 @pytest.mark.parametrize(

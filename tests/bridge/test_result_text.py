@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.bridge.result_text import NOTHING, content_text, format_result, result_text
+from mcpdesk.bridge.result_text import NO_OUTPUT, content_text, format_result, result_text
 
 
 def text(words: str, **more: Any) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def text(words: str, **more: Any) -> dict[str, Any]:
         ({"content": [text("Error 7: gone")], "isError": True}, "Error 7: gone"),
         ({"content": [], "isError": True}, "Error: the tool gave no reason"),
         ({"content": [], "structuredContent": {"code": 7}, "isError": True}, 'Error: {"code": 7}'),
-        ({"content": []}, NOTHING),
+        ({"content": []}, NO_OUTPUT),
         (
             {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]},
             "[image, image/png, 3 bytes]",
@@ -61,9 +61,9 @@ def text(words: str, **more: Any) -> dict[str, Any]:
         ({"answer": 42, "_meta": {}, "resultType": "complete"}, '{"answer": 42}'),
         ([text("a"), {"type": "tool_result", "content": [text("b")]}], "a\nb"),
         ("plain", "plain"),
-        ("", NOTHING),
-        (None, NOTHING),
-        ([], NOTHING),
+        ("", NO_OUTPUT),
+        (None, NO_OUTPUT),
+        ([], NO_OUTPUT),
         (7, "7"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.inbox.answers import MAX_TEXT_LENGTH, fitting
+from mcpdesk.inbox.answers import MAX_TEXT_LENGTH, checked_answers
 from mcpdesk.inbox.question import Answer, Option, Page
 
 ONE = Page("Which?", options=(Option("a"), Option("b"), Option("c")))
@@ -14,11 +14,11 @@ AGE = Page("How old?", rules={"type": "integer", "maximum": 99})
 
 
 def test_labels_come_back_in_the_order_of_the_options() -> None:
-    assert fitting([MANY], [Answer(("c", "a"), " more ")]) == (Answer(("a", "c"), "more"),)
+    assert checked_answers([MANY], [Answer(("c", "a"), " more ")]) == (Answer(("a", "c"), "more"),)
 
 
 def test_free_text_alone_answers_any_page() -> None:
-    assert fitting([ONE, Page("Why?")], [Answer(other="d"), Answer(other="so")])[1].other == "so"
+    assert checked_answers([ONE, Page("Why?")], [Answer(other="d"), Answer(other="so")])[1].other == "so"
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ def test_free_text_alone_answers_any_page() -> None:
 )
 def test_an_unfit_answer_names_its_page(page: Page, answer: Answer, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        fitting([page], [answer])
+        checked_answers([page], [answer])
 
 
 def test_the_number_of_answers_must_match_the_pages() -> None:
     with pytest.raises(ValueError, match="2 pages need as many answers, not 1"):
-        fitting([ONE, MANY], [Answer(("a",))])
+        checked_answers([ONE, MANY], [Answer(("a",))])
 
 
 def test_what_is_not_required_may_be_passed_over() -> None:
     pages = [Page("Why?", is_required=False), Page("Open it", link="https://example.org/")]
-    assert fitting(pages, [Answer(), Answer()]) == (Answer(), Answer())
+    assert checked_answers(pages, [Answer(), Answer()]) == (Answer(), Answer())

@@ -110,12 +110,12 @@ class SharedInbox:
 
     async def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
         """Implement `Answering.answer`."""
-        from mcpdesk.inbox.answers import fitting  # loaded with the first answer
+        from mcpdesk.inbox.answers import checked_answers  # loaded with the first answer
 
         question = self._inbox.waiting(id)
         if question is None:
             return False
-        checked = fitting(question.pages, answers)
+        checked = checked_answers(question.pages, answers)
         return await self._end(question, QuestionState.ANSWERED, by, answers=checked)
 
     async def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
