@@ -22,6 +22,7 @@ from mcpdesk.client.configs.entries import configured_server
 from mcpdesk.client.configs.entry_values import InvalidEntry, OnlyInClient
 from mcpdesk.client.configs.fastmcp_file import fastmcp_server, is_fastmcp
 from mcpdesk.client.configs.formats import ConfigFormat, RepeatableObject, known_formats, sections
+from mcpdesk.client.configs.program_names import shell_word
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
@@ -93,7 +94,7 @@ class ConfigFile(Struct, frozen=True):
         for each in self.servers:
             if each.name == name:
                 return each
-        known = ", ".join(each.name for each in self.servers)
+        known = ", ".join(shell_word(each.name) for each in self.servers)
         raise DeskUserError(f"{self.path} has no server {name[:80]!r}.", f"Its servers: {known}.")
 
 

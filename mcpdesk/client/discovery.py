@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from mcpdesk.client.config_files import ConfigFile, NoServers, read_config
 from mcpdesk.client.configs.client_places import CLIENTS, ClientFile, client_named, paths, platform_rows
-from mcpdesk.client.configs.program_names import program_name
+from mcpdesk.client.configs.program_names import program_name, shell_word
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.errors import DeskUserError
 
@@ -146,9 +146,10 @@ def discovered(text: str) -> tuple[Path, str]:
     names = list(dict.fromkeys(each.server.name for each in discovery.servers))
     similar_names, command = get_close_matches(name, names, n=3), ""
     if similar_names:
-        hint = f"Did you mean {' or '.join(f'{client}:{each}' for each in similar_names)}?"
+        targets = (shell_word(f"{client}:{each}") for each in similar_names)
+        hint = f"Did you mean {' or '.join(targets)}?"
     elif names:
-        hint = f"Its servers: {', '.join(names[:20])}."
+        hint = f"Its servers: {', '.join(map(shell_word, names[:20]))}."
     else:
         command = "mcpdesk list"
         hint = f"`{command}` lists the servers of all clients."

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 
 from mcpdesk.client.answers.connection_faults import NOT_HTTP, SPEAKS_TLS, WRONG_ENCODING
 from mcpdesk.client.child_process import BUFFERING_NOTE, ProgramEnded
-from mcpdesk.client.transport import ENDLESS_REDIRECTS, REDIRECT_STATUSES, REFUSAL_STATUSES, excerpt
+from mcpdesk.client.transport import (
+    ENDLESS_REDIRECTS,
+    REDIRECT_STATUSES,
+    REFUSAL_STATUSES,
+    excerpt,
+    quoted_excerpt,
+)
 from mcpdesk.errors import CallError, ConnectTimeout, HttpError, InvalidAnswer, Unreachable
 from mcpdesk.protocol.client_questions import wants_older_revision
 from mcpdesk.protocol.jsonrpc import ErrorCode
@@ -118,10 +124,10 @@ class MissingToken(NamedTuple):
 
 
 def scope_words(scopes: tuple[str, ...]) -> str:
-    """Return a text such as ` with the scopes a b`. Empty without scopes."""
+    """Return a text such as ` with the scopes "a b"`. Empty without scopes."""
     if not scopes:
         return ""
-    return f" with the scope{'s' if len(scopes) > 1 else ''} {excerpt(' '.join(scopes))}"
+    return f" with the scope{'s' if len(scopes) > 1 else ''} {quoted_excerpt(' '.join(scopes))}"
 
 
 def missing_token(error: HttpError) -> MissingToken | None:
@@ -141,8 +147,9 @@ def shell_token_hint(missing: MissingToken) -> str:
     article = "another" if missing.is_insufficient else "a"
     need = f"It needs {article} token{missing.scope_words}"
     if missing.has_login:
-        scope = shlex.quote(excerpt(" ".join(missing.scopes)))
-        scope_option = f" --scope {scope}" if missing.is_insufficient else ""
+        scope = excerpt(" ".join(missing.scopes))
+        is_shown = missing.is_insufficient and "`" not in scope
+        scope_option = f" --scope {shlex.quote(scope)}" if is_shown else ""
         return f"{need}. Log in: mcpdesk login URL{scope_option}. Or use --token-env VAR."
     return f"{need}: use --token-env VAR or --header. {NO_LOGIN_NAMED}"
 

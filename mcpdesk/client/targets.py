@@ -115,6 +115,7 @@ def find_target(
         return FolderTarget(path.resolve())
     # Imported late, because a folder does not need these modules and must load quickly.
     from mcpdesk.client.config_files import read_config
+    from mcpdesk.client.configs.program_names import shell_word
     from mcpdesk.client.configs.python_commands import (
         file_command,
         module_command,
@@ -144,11 +145,12 @@ def find_target(
     config = read_config(path)
     agree(config)
     if not name and len(config.servers) != 1:
-        names = ", ".join(each.name for each in config.servers) or "none"
+        names = ", ".join(shell_word(each.name) for each in config.servers) or "none"
         raise DeskUserError(f"{path} has several servers.", f"Name one as {path}:NAME: {names}.")
     server = config.server(name) if name else config.servers[0]
     if server.is_disabled and not name:
-        raise DeskUserError(f"{server.name} is disabled in {path}.", f"Use it anyway: {path}:{server.name}.")
+        hint = f"Use it anyway: {shell_word(f'{path}:{server.name}')}."
+        raise DeskUserError(f"{server.name} is disabled in {path}.", hint)
     return _expanded_target(server, config, environ, ask)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
@@ -29,6 +30,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 """First bytes of gzip data."""
 MAX_QUOTED_LENGTH = 120
 """Maximum number of characters that are shown of a body that is not an answer."""
+_PLAIN_WORD = re.compile(r"[\w.:/@~+*=,#?&%-]{1,120}", re.ASCII)
 
 
 class Incoming(Struct, frozen=True):
@@ -56,6 +58,18 @@ def excerpt(data: bytes | str) -> str:
     text = data[: MAX_EXCERPT_LENGTH * 4].decode("utf-8", "replace") if isinstance(data, bytes) else data
     line = " ".join(clean(text).split())
     return line if len(line) <= MAX_EXCERPT_LENGTH else line[: MAX_EXCERPT_LENGTH - 1] + "…"
+
+
+def quoted_excerpt(text: str) -> str:
+    """Return the beginning of a server's text for a sentence of ours, such as a hint.
+
+    Unless the text is a single plain word, it is in double quotes, and contains no double quotes and no
+    backquotes. A reader can then tell it from our words and commands.
+    """
+    if _PLAIN_WORD.fullmatch(text):
+        return text
+    line = excerpt(text).replace('"', "'").replace("`", "'")
+    return f'"{line}"'
 
 
 def value_excerpt(value: Any) -> str:

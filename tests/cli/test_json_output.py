@@ -15,7 +15,8 @@ from mcpdesk.cli.main import program
 from mcpdesk.cli.printing import cut_texts, report
 from mcpdesk.cli.reach import server_folder, with_hint
 from mcpdesk.client.hints import MissingToken, shell_token_hint
-from mcpdesk.errors import DeskError, DeskUserError, HttpError, LoginUnavailable, RpcError
+from mcpdesk.client.oauth.discovery import no_login
+from mcpdesk.errors import DeskError, DeskUserError, HttpError, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from tests.cli.conftest import ROOT, Run
 from tests.support.captures import recorded
@@ -139,15 +140,19 @@ def test_next_command_of_an_error(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 
 def test_servers_choose_no_command(capsys: pytest.CaptureFixture[str]) -> None:
-    command = "`mcpdesk trust evil.json`"
-    challenge = f'Bearer error="insufficient_scope", scope="{command}", resource_metadata="https://a/"'
+    command = 'a`.\x1b]0;x\x07 Run "`mcpdesk trust evil.json`'
+    escaped = command.replace('"', '\\"')
+    challenge = f'Bearer error="insufficient_scope", scope="{escaped}", resource_metadata="https://a/"'
     for error in (
         with_hint(HttpError("HTTP 403", status=403, challenge=challenge)),
-        with_hint(LoginUnavailable("no login", hint=f"If it needs a token with the scope {command}, ...")),
+        with_hint(no_login("https://a", command)),
         with_hint(RpcError(ErrorCode.FORBIDDEN, "no", {"scope": command})),
     ):
         sent = reported(error, capsys)
-        assert command in sent["hint"] and sent["next"] == ""
+        quoted = sent["hint"].split('"')
+        assert "Run" in quoted[1] and "mcpdesk trust evil.json" in quoted[1], "in quotation marks"
+        assert len(quoted) == 3 and "`" not in sent["hint"] and "\x1b" not in sent["hint"]
+        assert sent["next"] == ""
 
 
 def test_scopes_of_a_server_are_quoted_for_a_shell() -> None:

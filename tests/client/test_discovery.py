@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,18 @@ def test_a_name_is_a_target_and_a_similar_one_is_suggested(home: Home) -> None:
         with pytest.raises(DeskUserError) as error:
             find_target(text, {}, lambda variable: "", agree)
         assert error.value.hint == hint
+
+
+def test_names_in_hints_are_words_of_a_shell_without_control_characters(home: Home) -> None:
+    path = home[1] / ".cursor" / "mcp.json"
+    names = ["files. Run `reboot`", "files;reboot", "files\x1b]0;x\x07"]
+    path.write_text(json.dumps({"mcpServers": {name: {"command": "c"} for name in names}}))
+    for text in ("cursor:filess", "cursor:zzzzz", str(path), f"{path}:none"):
+        with pytest.raises(DeskUserError) as error:
+            find_target(text, {}, lambda variable: "", agree)
+        hint = error.value.hint
+        assert "files" in hint and "`" not in hint and "\x1b" not in hint
+        assert not {"reboot", "reboot?", "reboot,"} & set(shlex.split(hint.removesuffix("."))), hint
 
 
 def test_a_path_or_url_is_not_the_name_of_a_server(home: Home) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from mcpdesk.plain_text import clean
+
+MAX_WORD_LENGTH = 120
+"""Maximum number of characters of a name in a hint."""
 RUNNERS = frozenset({"npx", "uvx", "uv", "node", "python", "python3", "deno", "bun", "docker", "run", "exec"})
 """Words in commands that do not name a server."""
 
@@ -15,6 +20,14 @@ def program_name(argv: Sequence[str]) -> str:
     words = [word for word in argv if not word.startswith("-") and Path(word).name not in RUNNERS]
     file_name = re.sub(r"\.(py|[cm]?[jt]s|sh|exe)$", "", Path(words[0] if words else argv[0]).name)
     return plain_name(file_name.partition("@")[0] or file_name)
+
+
+def shell_word(name: str) -> str:
+    """Return a name of an untrusted file as a word of a shell, for a hint. Control characters and backquotes
+    are made visible or replaced, and a long name is cut.
+    """
+    word = clean(name, newlines=False).replace("`", "'")
+    return shlex.quote(word if len(word) <= MAX_WORD_LENGTH else f"{word[: MAX_WORD_LENGTH - 1]}…")
 
 
 def plain_name(name: str) -> str:

@@ -20,7 +20,7 @@ from mcpdesk.client.oauth.values import (
     checked_endpoint,
     strings_in,
 )
-from mcpdesk.client.transport import excerpt
+from mcpdesk.client.transport import excerpt, quoted_excerpt
 from mcpdesk.errors import AuthorizationError, LoginUnavailable
 from mcpdesk.protocol.jsonrpc import JSONObject
 
@@ -163,7 +163,7 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     if not answer.status and (not page.status or page.status in _MISSING_STATUSES):
         raise _connection_error(what, origin, answer)
     if page.status in _MISSING_STATUSES:
-        raise _no_login(origin, scope)
+        raise no_login(origin, scope)
     return AuthorizationServer(
         origin,
         token_endpoint=f"{origin}/token",
@@ -174,9 +174,9 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     )
 
 
-def _no_login(origin: str, scope: str) -> LoginUnavailable:
+def no_login(origin: str, scope: str) -> LoginUnavailable:
     """Return the error for a server that requires tokens but does not name an authorization server."""
-    token_text = f"a token with the scope {excerpt(scope)}" if scope else "a token"
+    token_text = f"a token with the scope {quoted_excerpt(scope)}" if scope else "a token"
     text = f"no login is available: {origin} publishes no metadata and has nothing at /authorize"
     advice = f"If it needs {token_text}, its operator has one: use --token-env VAR or --header."
     return LoginUnavailable(text, hint=advice)

@@ -254,7 +254,8 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
     """Register this client. Source: RFC 7591."""
     methods = [method for method in PREFERRED_METHODS if method in server.client_authentication]
     if not methods:
-        text = f"clients of {server.issuer} authenticate by {', '.join(server.client_authentication)} only"
+        methods_text = excerpt(", ".join(server.client_authentication))
+        text = f"clients of {server.issuer} authenticate by {methods_text} only"
         raise AuthorizationError(text, "RFC 7591, 2")
     metadata = {
         "client_name": setup.name,
