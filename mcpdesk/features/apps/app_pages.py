@@ -31,8 +31,8 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.connections import HttpConnections, connection_of
 from mcpdesk.transports.http.request_guard import RequestGuard
 from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import no_method, plain_error
-from mcpdesk.transports.http.socket_upgrade import CLOSE_TIMEOUT_S, dismiss, upgraded
+from mcpdesk.transports.http.responses import method_error, plain_error
+from mcpdesk.transports.http.socket_upgrade import CLOSE_TIMEOUT_S, close_socket, upgrade
 
 if TYPE_CHECKING:
     from mcpdesk.features.apps.app_session import AppSession
@@ -176,9 +176,9 @@ class AppPages:
         page = web.WebSocketResponse(
             heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_TIMEOUT_S
         )
-        if refusal := await upgraded(request, page):
+        if refusal := await upgrade(request, page):
             return refusal
-        link = PageLink(page.send_str, partial(dismiss, page, connection_of(request), b""))
+        link = PageLink(page.send_str, partial(close_socket, page, connection_of(request), b""))
         try:
             async for message in page:
                 if message.type is not WSMsgType.TEXT:
@@ -285,7 +285,7 @@ class _Route:
         answer: web.StreamResponse | None = self._guard.refuse(request, self._rules)
         if answer is None:
             if request.method != "GET":
-                answer = no_method(request, ("GET",))
+                answer = method_error(request, ("GET",))
             else:
                 answer = await self._route(request, head_of(request).path)
         assert answer is not None

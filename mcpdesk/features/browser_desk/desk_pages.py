@@ -30,9 +30,9 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.request_guard import RequestGuard
 from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_method, plain_error
+from mcpdesk.transports.http.responses import RequestRefused, json_answer, method_error, plain_error
 from mcpdesk.transports.http.sign_in import SignIn, require_own_page
-from mcpdesk.transports.http.socket_upgrade import upgraded
+from mcpdesk.transports.http.socket_upgrade import upgrade
 
 INSTALL = "pip install 'mcpdesk[web]'"
 MAX_TABS = 12
@@ -172,13 +172,13 @@ class BrowserDesk:
     async def _route(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if path in ("/sign-in", "/sign-out"):
             if request.method != "POST":
-                return no_method(request, ("POST",))
+                return method_error(request, ("POST",))
             require_own_page(request)
             if path == "/sign-out":
                 return self._sign_in.sign_out(request)
             return await self._sign_in.sign_in(request)
         if request.method not in ("GET", "HEAD"):
-            return no_method(request, ("GET",))
+            return method_error(request, ("GET",))
         if path.startswith(SOCKET):
             return await self._screen(request, path.removeprefix(SOCKET))
         if path == "/session":
@@ -203,7 +203,7 @@ class BrowserDesk:
             tab.leave()
 
         try:
-            if refusal := await upgraded(request, socket):
+            if refusal := await upgrade(request, socket):
                 return refusal
             watch = asyncio.create_task(leave_when_signed_out())
             try:

@@ -21,7 +21,7 @@ from mcpdesk.features.dashboard.page_updates import MAX_PAGES, DashboardPage, Pa
 from mcpdesk.link import state_looks
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.job_routes import NO_FILE, NO_JOB, download
-from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_method, plain_error
+from mcpdesk.transports.http.responses import RequestRefused, json_answer, method_error, plain_error
 from mcpdesk.transports.http.sign_in import SignIn, read_json, require_own_page
 
 if TYPE_CHECKING:
@@ -161,14 +161,14 @@ class DashboardRoutes:
         is_known = is_file or name in ("", "events") or name in self._reads
         if request.method not in ("GET", "HEAD"):
             if is_known:
-                return no_method(request, ("GET",))
+                return method_error(request, ("GET",))
         elif file := self._files.get(name or PAGE):
             return file.answer(request)
         elif name == "session":
             return self._session(request)
         elif is_known:
             if request.method == "HEAD" and not is_file:
-                return no_method(request, ("GET",))
+                return method_error(request, ("GET",))
             if is_file:
                 return await self._file(request, is_file[1])
             is_welcome = self._sign_in.admit(request)

@@ -14,7 +14,7 @@ from mcpdesk.auth.principal import OPEN
 from mcpdesk.transports.http.extra_routes import ExtraRoutes
 from mcpdesk.transports.http.mcp_routes import McpRoutes
 from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import no_method, plain_error
+from mcpdesk.transports.http.responses import method_error, plain_error
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
@@ -67,7 +67,7 @@ class DeskRoutes(ExtraRoutes):
             )
         verb = self._verbs.get(head.method)
         if verb is None:
-            return no_method(request, tuple(self._verbs))
+            return method_error(request, tuple(self._verbs))
         return await verb(request, await self._served(), OPEN)
 
     async def close(self) -> None:

@@ -82,7 +82,7 @@ class LocalClients(ClientFacet):
             ]
             if http is not None:
                 passed = (
-                    PassedRow(one.key.server, one.summary, None if one.works else one.seen)
+                    PassedRow(one.key.server, one.summary, None if one.running_works else one.seen)
                     for one in http.passed_clients()
                 )
                 views += passed_views(passed, http.former_passed_clients())
@@ -145,7 +145,7 @@ class LocalClients(ClientFacet):
         if session is None:
             return None
         return SessionView(
-            left_s=session.left_s(self._host.rules.session_ttl_s),
+            left_s=session.remaining_s(self._host.rules.session_ttl_s),
             streams=session.events.connected_streams,
             has_standing=session.standing.is_connected,
             kept_events=len(session.events),

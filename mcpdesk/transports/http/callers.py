@@ -29,10 +29,10 @@ from mcpdesk.transports.http.responses import REASON_KEY, RequestRefused, plain_
 if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint
 
-COOKIES = ("access_token", "jwt")
+TOKEN_COOKIES = ("access_token", "jwt")
 BODY_TOKEN_FIELD = "jwt"
 HIDDEN = "***"
-RETRY_S = "30"
+RETRY_AFTER_S = "30"
 REJECTED_PRINCIPAL = Principal("token", "a token that was rejected", expires=0.0)
 """Placeholder principal for a rejected token on a socket. It has expired, so tools reject it as well."""
 
@@ -65,18 +65,18 @@ class CallerCheck:
         self._access = access
         self._rules = rules
 
-    async def in_head(self, may_have_body: bool = False) -> Principal | None:
+    async def identify_by_head(self, may_have_body: bool = False) -> Principal | None:
         """Identify the caller by the headers, or None if the body must be read first.
 
         Raises: RequestRefused (400, 401, 403, 503).
         """
-        if wrong := self._head.misplaced:
-            raise self._refusal(400, f"Bad request: {wrong}", "invalid_request", wrong)
+        if error := self._head.token_error:
+            raise self._refusal(400, f"Bad request: {error}", "invalid_request", error)
         if self._head.bearer is not None:
             return await self._verified(self._head.bearer)
         return None if may_have_body else await self._without_token()
 
-    async def in_body(self, token: Any) -> Principal:
+    async def identify_by_body(self, token: Any) -> Principal:
         """Identify the caller of a request without a token in its headers. `token` comes from its body.
 
         Raises: RequestRefused (401, 403, 503).
@@ -87,8 +87,8 @@ class CallerCheck:
 
     def challenge(self, error: str = "", scopes: Iterable[str] = (), description: str = "") -> dict[str, str]:
         """Return the `WWW-Authenticate` header with the missing scopes and the metadata URL."""
-        where = self._metadata_url()
-        return {"WWW-Authenticate": self._access.challenge(where, error, scopes, description)}
+        metadata_url = self._metadata_url()
+        return {"WWW-Authenticate": self._access.challenge(metadata_url, error, scopes, description)}
 
     def challenge_for(self, answer: bytes) -> dict[str, str]:
         """Return the `WWW-Authenticate` header for a tool error that names the required scopes."""
@@ -110,12 +110,12 @@ class CallerCheck:
             refusal.answer[REASON_KEY] = str(reason)
             raise refusal from None
         except KeysMissing as reason:
-            answer = plain_error(503, "Tokens cannot be checked now", {"Retry-After": RETRY_S})
+            answer = plain_error(503, "Tokens cannot be checked now", {"Retry-After": RETRY_AFTER_S})
             answer[REASON_KEY] = str(reason)
             raise RequestRefused(answer) from None
-        lacking = self._access.scopes - principal.scopes
-        if lacking:
-            text = f"Forbidden: the token lacks the scope {' '.join(sorted(lacking))}"
+        missing_scopes = self._access.scopes - principal.scopes
+        if missing_scopes:
+            text = f"Forbidden: the token lacks the scope {' '.join(sorted(missing_scopes))}"
             raise self._refusal(403, text, "insufficient_scope", text)
         return principal
 
@@ -128,7 +128,7 @@ class CallerCheck:
         request, is_needed = self._request, self._access.requires_token
         if "Origin" in request.headers and "Cookie" in request.headers:
             cookies = request.cookies
-            token = next((cookies[name] for name in COOKIES if name in cookies), None)
+            token = next((cookies[name] for name in TOKEN_COOKIES if name in cookies), None)
             if token is not None:
                 try:
                     return await self._verified(token)
@@ -173,26 +173,26 @@ async def callers_of_site(
     request: web.BaseRequest,
     endpoints: Sequence[Endpoint],
     rules: Rules,
-    must_suit_all: bool = False,
+    must_pass_all: bool = False,
 ) -> list[Principal]:
     """Identify the caller of a request that names no server, by each server that accepts it.
 
-    `must_suit_all` requires a valid token for every server that uses tokens. Raises: RequestRefused (400,
+    `must_pass_all` requires a valid token for every server that uses tokens. Raises: RequestRefused (400,
     401, 503) with the refusal of the first server.
     """
     callers: list[Principal] = []
     refusals: list[RequestRefused] = []
     for endpoint in endpoints:
         access = endpoint.access
-        if must_suit_all and access.is_asked:
+        if must_pass_all and access.is_asked:
             access = replace(access, requires_token=True)
         try:
-            caller = await CallerCheck(request, access, rules).in_head() if access.is_asked else None
-        except RequestRefused as refused:
-            refusals.append(refused)
+            caller = await CallerCheck(request, access, rules).identify_by_head() if access.is_asked else None
+        except RequestRefused as error:
+            refusals.append(error)
         else:
             callers.append(caller or anonymous(rules))
-    if refusals and (must_suit_all or not callers):
+    if refusals and (must_pass_all or not callers):
         raise refusals[0]
     return callers or [anonymous(rules)]
 
@@ -203,31 +203,35 @@ def pop_token(message: Any) -> tuple[Any, Any]:
     The token is None if the message has no token. In a batch, the first message with a token counts.
     """
     if isinstance(message, list):
-        tokens = [pop_token(each) if holds_token(each) else (None, each) for each in message]
+        tokens = [pop_token(each) if has_token_field(each) else (None, each) for each in message]
         return next((token for token, _ in tokens if token is not None), None), [each for _, each in tokens]
-    rest = dict(message)
-    token, data = rest.pop(BODY_TOKEN_FIELD, None), rest.get("data")
+    message_without_token = dict(message)
+    token, data = message_without_token.pop(BODY_TOKEN_FIELD, None), message_without_token.get("data")
     if isinstance(data, dict) and BODY_TOKEN_FIELD in data:
-        rest["data"] = data = dict(data)
-        in_data = data.pop(BODY_TOKEN_FIELD)
-        token = in_data if token is None else token
-    return token, rest
+        message_without_token["data"] = data = dict(data)
+        data_token = data.pop(BODY_TOKEN_FIELD)
+        token = data_token if token is None else token
+    return token, message_without_token
 
 
-def holds_token(message: Any) -> bool:
+def has_token_field(message: Any) -> bool:
     """Return True if a message, or one in a batch, has a field for a token."""
     if isinstance(message, dict):
         data = message.get("data")
         return BODY_TOKEN_FIELD in message or (isinstance(data, dict) and BODY_TOKEN_FIELD in data)
-    return isinstance(message, list) and any(isinstance(each, dict) and holds_token(each) for each in message)
+    return isinstance(message, list) and any(
+        isinstance(each, dict) and has_token_field(each) for each in message
+    )
 
 
-def recorded(message: Any) -> bytes:
+def masked_message(message: Any) -> bytes:
     """Return the bytes of a message to record, with the token hidden."""
-    return codec.encode(list(map(_hidden, message)) if isinstance(message, list) else _hidden(message))
+    return codec.encode(
+        list(map(_with_hidden_token, message)) if isinstance(message, list) else _with_hidden_token(message)
+    )
 
 
-def unreadable(data: bytes) -> bytes:
+def masked_data(data: bytes) -> bytes:
     """Return invalid data to record. Everything that looks like a token is hidden."""
     return _TOKEN.sub(lambda match: match[0] if match[1] is None else HIDDEN.encode(), data)
 
@@ -237,13 +241,13 @@ def origin_of(request: web.BaseRequest) -> str:
     return f"{request.scheme}://{request.headers.get('Host', 'localhost').lower()}"
 
 
-def _hidden(message: Any) -> Any:
+def _with_hidden_token(message: Any) -> Any:
     if not isinstance(message, dict):
         return message
-    shown = dict(message)
-    if BODY_TOKEN_FIELD in shown:
-        shown[BODY_TOKEN_FIELD] = HIDDEN
-    data = shown.get("data")
+    masked = dict(message)
+    if BODY_TOKEN_FIELD in masked:
+        masked[BODY_TOKEN_FIELD] = HIDDEN
+    data = masked.get("data")
     if isinstance(data, dict) and BODY_TOKEN_FIELD in data:
-        shown["data"] = data | {BODY_TOKEN_FIELD: HIDDEN}
-    return shown
+        masked["data"] = data | {BODY_TOKEN_FIELD: HIDDEN}
+    return masked

@@ -107,7 +107,7 @@ class HttpConnection(asyncio.Protocol):
         self.on_lost: Callable[[], None] | None = None
         """Function that is called when the connection is lost, or None."""
         self._drain_waiters: list[asyncio.Future[None]] = []
-        self._held = 0
+        self._held_bytes = 0
         self._request: web.BaseRequest | None = None
         """Request that is being answered."""
         self._body: StreamReader | None = None
@@ -127,7 +127,7 @@ class HttpConnection(asyncio.Protocol):
         """Number of bytes since the beginning of the latest request."""
         self._filter: Callable[[bytes], bytes] | None = None
         self._lowest_unread = 0
-        self._read_at = 0.0
+        self._latest_read = 0.0
         self._reserved_at = 0.0
 
     # Used by handlers
@@ -169,7 +169,7 @@ class HttpConnection(asyncio.Protocol):
         if budget.held + size > budget.limit():
             return False
         budget.held += size
-        self._held += size
+        self._held_bytes += size
         return True
 
     async def reserve(self, size: int) -> None:
@@ -289,14 +289,14 @@ class HttpConnection(asyncio.Protocol):
         self._inner.eof_received()
 
     def pause_writing(self) -> None:
-        """Note that the client does not read fast enough."""
+        """Count the unread data, because the client does not read fast enough."""
         self.is_write_paused = True
         self._inner.pause_writing()
         UNREAD.add(self)
         UNREAD.check()
 
     def resume_writing(self) -> None:
-        """Note that the client has read enough."""
+        """Resume writing, because the client has read enough."""
         self.is_write_paused = False
         self._lowest_unread = 0
         if self.reserved:
@@ -304,7 +304,7 @@ class HttpConnection(asyncio.Protocol):
         else:
             UNREAD.remove(self)
         self._inner.resume_writing()
-        self._wake_drained()
+        self._wake_drain_waiters()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Close the dialogues of the client, or pass them to the pool if their calls continue without a
@@ -325,9 +325,9 @@ class HttpConnection(asyncio.Protocol):
         self.dialogues.clear()
         if self.on_lost is not None:
             self.on_lost()
-        self._wake_drained()
+        self._wake_drain_waiters()
 
-    def _wake_drained(self) -> None:
+    def _wake_drain_waiters(self) -> None:
         for waiter in self._drain_waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -363,7 +363,7 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def begin(self, request: web.BaseRequest, body_size: int | None) -> None:
-        """Note that the answer to a request begins. `body_size` is in bytes, or None for a body without
+        """Record that the answer to a request begins. `body_size` is in bytes, or None for a body without
         Content-Length.
         """
         self._request = request
@@ -374,15 +374,15 @@ class HttpConnection(asyncio.Protocol):
             self._request_size = None if body_size is None else self._request_size + body_size
 
     def end(self) -> None:
-        """Note that the answer has ended or is no longer needed."""
+        """Record that the answer has ended or is no longer needed."""
         self._request = None
         self.last_used = self.loop.time()
         self._expects_head = self._received == self._request_size
         if not self._expects_head:
             self._request_size = None
-        if self._held:
-            self._pool.budget.held -= self._held
-            self._held = 0
+        if self._held_bytes:
+            self._pool.budget.held -= self._held_bytes
+            self._held_bytes = 0
         self.give_back(self.reserved)
 
     @property
@@ -410,21 +410,21 @@ class HttpConnection(asyncio.Protocol):
         self._check_reading(now)
 
     def _check_reading(self, now: float) -> None:
-        wire = self._transport
-        if wire is None or not (self.is_write_paused or wire.is_closing()):
+        transport = self._transport
+        if transport is None or not (self.is_write_paused or transport.is_closing()):
             self._lowest_unread = 0
             return
-        unread = wire.get_write_buffer_size()
+        unread = transport.get_write_buffer_size()
         if not self._lowest_unread or unread < self._lowest_unread:
-            self._lowest_unread, self._read_at = unread, now
-        elif now - self._read_at > (min(UNREAD_S, PRESSED_UNREAD_S) if UNREAD.is_pressed else UNREAD_S):
+            self._lowest_unread, self._latest_read = unread, now
+        elif now - self._latest_read > (min(UNREAD_S, PRESSED_UNREAD_S) if UNREAD.is_pressed else UNREAD_S):
             UNREAD.count_cut("a connection", self.unread)
-            wire.abort()
+            transport.abort()
         if self.reserved and UNREAD.is_pressed:
             timeout_s = UNREAD_S + self.reserved / BODY_BYTES_PER_S
             if now - self._reserved_at > timeout_s:
                 UNREAD.count_cut("a connection", self.unread, f": not read within {timeout_s:.0f} s")
-                wire.abort()
+                transport.abort()
 
     def _check_head(self, data: bytes) -> str:
         """Add received bytes to the current request head. Return an error message if the head is too large,
@@ -619,7 +619,7 @@ class HttpConnections:
                 answer.force_close()
             return answer
         except Exception as error:
-            return _failed(request, connection, error)
+            return _failure_answer(request, connection, error)
         finally:
             connection.end()
 
@@ -666,12 +666,14 @@ def _slowest(connections: Iterable[HttpConnection], now: float) -> HttpConnectio
     idle = [each for each in connections if each.is_idle]
     if idle:
         return min(idle, key=lambda each: each.last_used)
-    waiting = [(each.body_since, each) for each in connections if each.body_since is not None]
-    since, slowest = min(waiting, key=lambda pair: pair[0], default=(now, None))
-    return slowest if now - since > SWEEP_S else None
+    body_waits = [(each.body_since, each) for each in connections if each.body_since is not None]
+    oldest_wait, slowest = min(body_waits, key=lambda pair: pair[0], default=(now, None))
+    return slowest if now - oldest_wait > SWEEP_S else None
 
 
-def _failed(request: web.BaseRequest, connection: HttpConnection, error: Exception) -> web.StreamResponse:
+def _failure_answer(
+    request: web.BaseRequest, connection: HttpConnection, error: Exception
+) -> web.StreamResponse:
     """Return the error response after a handler has failed."""
     if not (isinstance(error, ConnectionError) and connection.is_lost):
         log.error("cannot answer %s %s", request.method, request.path, exc_info=error)

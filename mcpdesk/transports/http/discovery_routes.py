@@ -19,7 +19,13 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.transports.base import Rules, first_pass_through
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.request_head import RequestHead
-from mcpdesk.transports.http.responses import json_answer, no_method, no_mode, no_service, plain_error
+from mcpdesk.transports.http.responses import (
+    json_answer,
+    method_error,
+    mode_error,
+    plain_error,
+    unavailable_error,
+)
 
 if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint, Site
@@ -46,24 +52,24 @@ def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Res
     if not site.rules.enable_mcp:
         return plain_error(404, "MCP is switched off here (enable_mcp)")
     if request.method not in ("GET", "HEAD"):
-        return no_method(request, ("GET",))
+        return method_error(request, ("GET",))
     if head.path in CATALOGS:
-        version, kind = CATALOGS[head.path]
+        version, media_type = CATALOGS[head.path]
         entries = list(_entries(site, request))
-        return _cached_answer({"specVersion": version, "entries": entries}, kind)
+        return _cached_answer({"specVersion": version, "entries": entries}, media_type)
     name = head.server if head.route == CARD_ROUTE else ""
-    if not name and (first := first_pass_through(site.pass_throughs)) is not None:
+    if not name and (pass_through := first_pass_through(site.pass_throughs)) is not None:
         return plain_error(
-            404, f"The first server, {first.name}, is a remote server: this machine has no card of it"
+            404, f"The first server, {pass_through.name}, is a remote server: this machine has no card of it"
         )
     try:
         endpoint = site.endpoint(name, head.mode)
     except UnknownMode as error:
-        return no_mode(error, is_message=False)
+        return mode_error(error, is_message=False)
     if endpoint is None:
         return plain_error(404, f"No server {head.server[:100]!r} here")
     if endpoint.refusal:
-        return no_service(endpoint.refusal, is_message=False)
+        return unavailable_error(endpoint.refusal, is_message=False)
     url = endpoint.access.resource or f"{origin_of(request)}/mcp/{quote(endpoint.name)}"
     if head.mode:
         url = f"{url}?mode={quote(head.mode)}"

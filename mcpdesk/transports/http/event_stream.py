@@ -48,11 +48,11 @@ def events(messages: Sequence[bytes]) -> bytes:
     return b"event: message\ndata: %b\n\n" % b"\n\nevent: message\ndata: ".join(messages)
 
 
-async def wait(over: asyncio.Event, seconds: float) -> None:
-    """Wait until `over` is set, but at most `seconds` seconds."""
+async def wait(end_event: asyncio.Event, seconds: float) -> None:
+    """Wait until `end_event` is set, but at most `seconds` seconds."""
     try:
         async with asyncio.timeout(seconds):
-            await over.wait()
+            await end_event.wait()
     except TimeoutError:
         pass
 
@@ -78,8 +78,8 @@ class EventStream:
         self._is_broken = False
         self._request = request
         self._pieces: list[bytes] = []
-        self._queued = 0
-        self._turned = 0.0
+        self._queued_bytes = 0
+        self._turn_start = 0.0
         self._writer_task: asyncio.Task[None] | None = None
         self._is_prepared = False
 
@@ -91,29 +91,29 @@ class EventStream:
     @property
     def queued(self) -> int:
         """Number of bytes that wait to be written."""
-        return self._queued
+        return self._queued_bytes
 
     def put(self, piece: bytes) -> None:
         """Queue one piece. If too much is unread, the peer is disconnected."""
-        if self._queued > UNREAD_LIMIT:
+        if self._queued_bytes > UNREAD_LIMIT:
             self._abort()
         if self._is_broken:
             return
         self._pieces.append(piece)
-        self._queued += len(piece)
+        self._queued_bytes += len(piece)
         if self._writer_task is None:
             self._writer_task = asyncio.get_running_loop().create_task(self._write())
-        if self._queued > HIGH_WATER:
+        if self._queued_bytes > HIGH_WATER:
             UNREAD.add(self)
             UNREAD.check()
 
     async def drain(self) -> None:
         """Wait while too much is queued."""
-        if self._queued > HIGH_WATER and self._writer_task is not None:
+        if self._queued_bytes > HIGH_WATER and self._writer_task is not None:
             await asyncio.shield(self._writer_task)
-        elif self._queued >= MAX_BURST_BYTES or monotonic() - self._turned > MAX_TURN_S:
+        elif self._queued_bytes >= MAX_BURST_BYTES or monotonic() - self._turn_start > MAX_TURN_S:
             await asyncio.sleep(0)
-            self._turned = monotonic()
+            self._turn_start = monotonic()
 
     async def finish(self) -> web.StreamResponse:
         """Write the queued data and end the stream."""
@@ -139,7 +139,7 @@ class EventStream:
             await self._prepare()
             while self._pieces:
                 pieces, self._pieces = self._pieces, []
-                size, self._queued = self._queued, 0
+                size, self._queued_bytes = self._queued_bytes, 0
                 if size < LARGE_ANSWER_BYTES:
                     await self.response.write(b"".join(pieces))
                 else:
@@ -147,7 +147,7 @@ class EventStream:
         except (ConnectionError, ClientConnectionResetError):
             self._is_broken = True
             self._pieces.clear()
-            self._queued = 0
+            self._queued_bytes = 0
         finally:
             self._writer_task = None
             UNREAD.remove(self)
@@ -155,17 +155,17 @@ class EventStream:
     @property
     def unread(self) -> int:
         """Number of bytes that wait to be written, without those that the connection has reserved."""
-        return max(0, self._queued - connection_of(self._request).reserved)
+        return max(0, self._queued_bytes - connection_of(self._request).reserved)
 
     def give_up(self) -> None:
         """End the stream and its connection at once."""
         self._abort()
 
     def _abort(self) -> None:
-        UNREAD.count_cut("a stream", self._queued)
+        UNREAD.count_cut("a stream", self._queued_bytes)
         self._is_broken = True
         self._pieces.clear()
-        self._queued = 0
+        self._queued_bytes = 0
         if self._request.transport is not None:
             self._request.transport.abort()
 
@@ -183,14 +183,14 @@ class PostOutlet:
 
     must_drain = False
     is_prompt = False
-    """True to begin a stream after a short time even without a message."""
+    """True to begin a stream after `STREAM_AFTER_S` seconds even without a message."""
     retry_s = 0.0
     """Seconds after which the client was asked to reconnect, or 0 if it was not asked."""
     # The values below are class attributes, because most calls end without a message.
-    _out: list[bytes] | None = None
-    _room = 0
+    _turn_messages: list[bytes] | None = None
+    _remaining_bytes = 0
     """Number of bytes that may still be sent before the sender must wait."""
-    _until = 0.0
+    _turn_end = 0.0
     """Monotonic time until which the sender may run before it must let the event loop write."""
 
     def __init__(
@@ -224,19 +224,19 @@ class PostOutlet:
 
     def send(self, message: bytes) -> None:
         """Queue a message. It is dropped if the client accepts no stream."""
-        out = self._out
-        if out is None:
+        messages = self._turn_messages
+        if messages is None:
             if not self._may_stream:
                 return
-            out = self._open()
-        out.append(message)
-        self._room -= len(message)
-        if self._room <= 0 or monotonic() > self._until:
+            messages = self._start_turn()
+        messages.append(message)
+        self._remaining_bytes -= len(message)
+        if self._remaining_bytes <= 0 or monotonic() > self._turn_end:
             self.must_drain = True
 
     def flush(self) -> None:
         """Record and write the queued messages."""
-        messages, self._out = self._out, None
+        messages, self._turn_messages = self._turn_messages, None
         if messages:
             self._record(self._connection, Direction.OUT, messages)
             self._write(messages)
@@ -260,7 +260,7 @@ class PostOutlet:
         self.must_drain = False
         if self.stream is not None:
             await self.stream.drain()
-        self._until = monotonic() + MAX_TURN_S
+        self._turn_end = monotonic() + MAX_TURN_S
 
     def keep_alive(self) -> None:
         """Begin a stream if the client accepts one, and write a comment."""
@@ -301,19 +301,19 @@ class PostOutlet:
             self.stream = EventStream(self.request, self.headers)
         return self.stream
 
-    def _open(self) -> list[bytes]:
+    def _start_turn(self) -> list[bytes]:
         """Return the list of messages for this loop turn."""
         self.begin()
-        self._out, self._room = out, _ = list[bytes](), MAX_BURST_BYTES
+        self._turn_messages, self._remaining_bytes = messages, _ = list[bytes](), MAX_BURST_BYTES
         asyncio.get_running_loop().call_soon(self.flush)
-        return out
+        return messages
 
     def _write(self, messages: Sequence[bytes]) -> None:
         self.begin().put(events(messages))
 
 
 SWEEP_S = 0.25
-NOT_SEEN = 0.0
+NOT_SCHEDULED = 0.0
 STREAM_AFTER_S = 0.4
 """An answer becomes a stream after this many seconds without a message, if the client can resume a stream or
 lists event streams in `Accept`.
@@ -324,31 +324,31 @@ class StreamKeepAlive:
     """Timer that sends keep-alive comments for the long calls of one listener."""
 
     def __init__(self) -> None:
-        self._due: dict[PostOutlet, float] = {}
+        self._due_times: dict[PostOutlet, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._due)
+        return len(self._due_times)
 
     def watch(self, outlet: PostOutlet) -> None:
         """Add the outlet of a call that has begun."""
-        self._due[outlet] = NOT_SEEN
+        self._due_times[outlet] = NOT_SCHEDULED
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
     def forget(self, outlet: PostOutlet) -> None:
         """Remove the outlet of a call that has ended."""
-        self._due.pop(outlet, None)
+        self._due_times.pop(outlet, None)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for outlet, due in list(self._due.items()):
-            if due == NOT_SEEN:
-                self._due[outlet] = now + (
+        for outlet, due in list(self._due_times.items()):
+            if due == NOT_SCHEDULED:
+                self._due_times[outlet] = now + (
                     STREAM_AFTER_S if outlet.is_prompt or outlet.sends_priming_event else KEEP_ALIVE_S
                 )
             elif due <= now:
                 outlet.keep_alive()
-                self._due[outlet] = now + KEEP_ALIVE_S
-        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._due else None
+                self._due_times[outlet] = now + KEEP_ALIVE_S
+        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._due_times else None

@@ -33,18 +33,18 @@ from mcpdesk.transports.http.passing.passed_clients import PassedClient
 from mcpdesk.transports.http.request_guard import (
     RefusalLog,
     RequestGuard,
-    is_question,
+    is_preflight,
     page_headers,
-    permission,
+    preflight_answer,
 )
 from mcpdesk.transports.http.request_head import DIALECT, RequestHead, head_of
 from mcpdesk.transports.http.responses import (
     CONFINED,
     RequestRefused,
-    no_method,
-    no_mode,
-    no_service,
+    method_error,
+    mode_error,
     plain_error,
+    unavailable_error,
 )
 from mcpdesk.transports.http.sessions.http_sessions import HttpSession, HttpSessions
 from mcpdesk.transports.http.site_routes import (
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Site
 
 SHUTDOWN_S = 2.0
-HUNG_UP = "disconnected at the desk"
-POLICY = "Content-Security-Policy"
+DISCONNECT_REASON = "disconnected at the desk"
+POLICY_HEADER = "Content-Security-Policy"
 PORTS_TRIED = 50
 
 QUERY_KEY_ENDPOINTS = frozenset({"ws"})
@@ -105,8 +105,8 @@ class HttpService:
             for path in feature.dialect_paths(self._mcp, self._sockets)
         ]
         self._verbs |= {DIALECT + each.path: dict(each.verbs) for each in self._dialect_paths}
-        in_query = {DIALECT + each.path for each in self._dialect_paths if each.takes_key_in_query}
-        self._in_query = QUERY_KEY_ENDPOINTS | in_query
+        dialect_routes = {DIALECT + each.path for each in self._dialect_paths if each.takes_key_in_query}
+        self._query_key_routes = QUERY_KEY_ENDPOINTS | dialect_routes
         self._guard = RequestGuard("")
         self._refusals = RefusalLog()
         self._origins: tuple[str, ...] = ()
@@ -123,12 +123,12 @@ class HttpService:
 
         Raises: PortTaken, ListeningForbidden, or TransportError for an invalid address.
         """
-        sock, chosen = _bind(host, port, PORTS_TRIED if may_move and port else 1)
-        self._guard = RequestGuard(host, chosen)
+        sock, bound_port = _bind(host, port, PORTS_TRIED if may_move and port else 1)
+        self._guard = RequestGuard(host, bound_port)
         await self._serve(sock)
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"http://{shown}:{chosen}"
-        return chosen
+        url_host = f"[{host}]" if ":" in host else host
+        self.address = f"http://{url_host}:{bound_port}"
+        return bound_port
 
     async def listen_unix(self, path: Path) -> None:
         """Listen on a Unix socket that only this user can access.
@@ -166,8 +166,8 @@ class HttpService:
         The result has the Unix time in seconds by connection number, or None while the client is connected.
         May be called on any thread.
         """
-        seen = {number: each.seen for number, each in self._mcp.sessions.by_connection().items()}
-        return seen if self._listener is None else seen | self._listener.lost_at()
+        session_times = {number: each.seen for number, each in self._mcp.sessions.by_connection().items()}
+        return session_times if self._listener is None else session_times | self._listener.lost_at()
 
     def passed_clients(self) -> list[PassedClient]:
         """Return the clients of pass-through servers. May be called on any thread."""
@@ -184,21 +184,23 @@ class HttpService:
             self._mcp.sessions.drop(session)  # another process has the session
             return True
         if session is not None:
-            self._mcp.sessions.end(session, HUNG_UP)
+            self._mcp.sessions.end(session, DISCONNECT_REASON)
             return True
-        carriers = (self._sockets, self._sse, self._passing, self._listener)
-        return any(each.disconnect(connection) for each in carriers if each is not None)
+        owners = (self._sockets, self._sse, self._passing, self._listener)
+        return any(each.disconnect(connection) for each in owners if each is not None)
 
     async def leave(self) -> None:
         """Accept no more connections, and close each open one after its next answer."""
         if self._server is None or self._listener is None or self._socket is None:
             return
-        loop, listening = asyncio.get_running_loop(), self._socket.dup()
+        loop, listening_copy = asyncio.get_running_loop(), self._socket.dup()
         await stop_accepting(self._server)
-        waiting = _accepted(listening)  # these connections would otherwise get no answer
-        listening.close()
+        accepted_sockets = _accept_waiting(listening_copy)  # these connections would otherwise get no answer
+        listening_copy.close()
         self._listener.is_leaving = True
-        await asyncio.gather(*(loop.connect_accepted_socket(self._listener, each) for each in waiting))
+        await asyncio.gather(
+            *(loop.connect_accepted_socket(self._listener, each) for each in accepted_sockets)
+        )
         self._mcp.sessions.release_streams()
 
     @property
@@ -240,10 +242,10 @@ class HttpService:
         paths = frozenset(each.path for each in self._dialect_paths)
         self._listener = HttpConnections(self._respond, lambda: self._site.rules, paths)
         if self._socket_path is not None:
-            creating = loop.create_unix_server(self._listener, sock=sock, backlog=1024)
+            start_coroutine = loop.create_unix_server(self._listener, sock=sock, backlog=1024)
         else:
-            creating = loop.create_server(self._listener, sock=sock, backlog=1024)
-        self._server = await start_accepting(creating)
+            start_coroutine = loop.create_server(self._listener, sock=sock, backlog=1024)
+        self._server = await start_accepting(start_coroutine)
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request. Headers keep browsers from running or embedding the answer.
@@ -252,100 +254,104 @@ class HttpService:
         """
         head = head_of(request)
         if self._origins and "Origin" in request.headers:
-            answer = await self._shared(request, head)
+            answer = await self._respond_to_page(request, head)
         else:
             answer = await self._handle(request, head)
-        if not answer.prepared and POLICY not in answer.headers:
+        if not answer.prepared and POLICY_HEADER not in answer.headers:
             answer.headers.update(CONFINED)
         return answer
 
-    async def _shared(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
+    async def _respond_to_page(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
         """Answer a request of a page. Headers allow a listed origin to read the answer."""
-        shared_headers = head.page_headers = page_headers(request, self._origins, FACT_PATHS)
-        if shared_headers and is_question(request):
-            answer: web.StreamResponse = self._guard.refuse(request, self._site.rules) or permission(request)
+        cors_headers = head.page_headers = page_headers(request, self._origins, FACT_PATHS)
+        if cors_headers and is_preflight(request):
+            answer: web.StreamResponse = self._guard.refuse(request, self._site.rules) or preflight_answer(
+                request
+            )
         else:
             answer = await self._handle(request, head)
         if not answer.prepared:
-            answer.headers.update(shared_headers)
+            answer.headers.update(cors_headers)
         return answer
 
     async def _handle(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
         rules = self._site.rules
-        if head.passed is not rules or request.version is not HttpVersion11:
+        if head.admitted_rules is not rules or request.version is not HttpVersion11:
             refusal = self._guard.refuse(request, rules)
             if refusal is not None:
                 return self._refusals.log(request, refusal)
-        verbs = self._verbs.get(head.route)
+        handlers = self._verbs.get(head.route)
         is_first = head.route == "" and not head.server
-        passed = first_pass_through(self._site.pass_throughs) if is_first else None
-        endpoint = None if verbs is None or passed is not None else self._site.endpoint(head.server)
+        pass_through = first_pass_through(self._site.pass_throughs) if is_first else None
+        endpoint = None if handlers is None or pass_through is not None else self._site.endpoint(head.server)
         if endpoint is None and head.route == "":
-            passed = passed or self._passed(head.server)
-        if passed is not None:
-            return await self._passed_on(request, head, passed, rules)
-        if endpoint is None or verbs is None:
+            pass_through = pass_through or self._find_pass_through(head.server)
+        if pass_through is not None:
+            return await self._forward(request, head, pass_through, rules)
+        if endpoint is None or handlers is None:
             job_path = self._jobs.parse_path(head.path)
             if job_path is not None:
                 return await self._answer_of_job(request, job_path, rules)
             for routes in self._extra:
-                if (answered := await routes.answer(request, head.path)) is not None:
-                    return answered
-            return await self._facts(request, head)
-        if head.passed is not rules:
+                if (extra_answer := await routes.answer(request, head.path)) is not None:
+                    return extra_answer
+            return await self._answer_public_page(request, head)
+        if head.admitted_rules is not rules:
             if not rules.enable_mcp:
                 return plain_error(404, "MCP is switched off here (enable_mcp)")
-            refusal = self._guard.refuse_caller(request, rules, head.route in self._in_query, head.key_status)
+            refusal = self._guard.refuse_caller(
+                request, rules, head.route in self._query_key_routes, head.key_status
+            )
             if refusal is not None:
                 return self._refusals.log(request, refusal)
             # An equal head passes without a check as long as the rules are the same.
             head.hide(rules.api_key_header)
-            head.passed, head.forwarded_headers = rules, None
-        verb = verbs.get(head.method)
-        if verb is None:
-            return no_method(request, verbs)
+            head.admitted_rules, head.forwarded_headers = rules, None
+        handler = handlers.get(head.method)
+        if handler is None:
+            return method_error(request, handlers)
         if refusal_text := endpoint.refusal:
-            return self._refusals.log(request, no_service(refusal_text, _is_message(head)))
+            return self._refusals.log(request, unavailable_error(refusal_text, _is_message(head)))
         access = endpoint.access
         caller: Principal | None = KEY if rules.api_key else OPEN
         if access is not OPEN_ACCESS and access.is_asked:
             caller = access.recognize(head.bearer)
         if caller is None:
             try:
-                caller = await CallerCheck(request, access, rules).in_head(head.method == "POST")
+                caller = await CallerCheck(request, access, rules).identify_by_head(head.method == "POST")
             except RequestRefused as refused:
                 return self._refusals.log(request, refused.answer)
         if head.mode:
             try:
                 endpoint = self._site.endpoint(endpoint.name, head.mode) or endpoint
             except UnknownMode as error:
-                return no_mode(error, _is_message(head))
-        answer = await verb(request, endpoint, caller)
+                return mode_error(error, _is_message(head))
+        answer = await handler(request, endpoint, caller)
         if answer.status >= 400 and isinstance(answer, web.Response):
             self._refusals.log(request, answer)
         return answer
 
-    def _passed(self, name: str) -> PassThrough | None:
+    def _find_pass_through(self, name: str) -> PassThrough | None:
         """Return the pass-through server with that name, or None.
 
         For an empty name, return the first one, because this core hosts no server.
         """
-        passed = self._site.pass_throughs
-        return passed.get(name) if name else next(iter(passed.values()), None)
+        pass_throughs = self._site.pass_throughs
+        return pass_throughs.get(name) if name else next(iter(pass_throughs.values()), None)
 
-    async def _passed_on(
-        self, request: web.BaseRequest, head: RequestHead, passed: PassThrough, rules: Rules
+    async def _forward(
+        self, request: web.BaseRequest, head: RequestHead, pass_through: PassThrough, rules: Rules
     ) -> web.StreamResponse:
         if not rules.enable_mcp:
             return plain_error(404, "MCP is switched off here (enable_mcp)")
-        if head.passed is not rules:
+        if head.admitted_rules is not rules:
             refusal = self._guard.refuse_caller(request, rules, status=head.key_status)
             if refusal is not None:
                 return self._refusals.log(request, refusal)
             head.hide(rules.api_key_header)
-            head.passed, head.forwarded_headers = rules, None
+            head.admitted_rules, head.forwarded_headers = rules, None
         try:
-            return await self._passing.answer(request, passed)
+            return await self._passing.answer(request, pass_through)
         except RequestRefused as refused:
             return self._refusals.log(request, refused.answer)
 
@@ -359,7 +365,7 @@ class HttpService:
             raise RequestRefused(refusal)
         endpoints = [each for each in self._site.endpoints() if each.access.is_asked]
         if not rules.api_key and endpoints:
-            await callers_of_site(request, endpoints, rules, must_suit_all=True)
+            await callers_of_site(request, endpoints, rules, must_pass_all=True)
 
     async def _answer_of_job(
         self, request: web.BaseRequest, job_path: JobPath, rules: Rules
@@ -375,7 +381,7 @@ class HttpService:
             return self._refusals.log(request, refused.answer)
         return await self._jobs.answer(request, job_path, callers)
 
-    async def _facts(self, request: web.BaseRequest, head: RequestHead) -> web.Response:
+    async def _answer_public_page(self, request: web.BaseRequest, head: RequestHead) -> web.Response:
         path = head.path
         if is_metadata(path):
             return metadata(self._site, request, path)
@@ -383,19 +389,19 @@ class HttpService:
             return discover_server(self._site, request, head)
         handler = FACTS.get(path)
         if handler is None:
-            return plain_error(404, await self._nothing(request, head))
+            return plain_error(404, await self._not_found_message(request, head))
         if request.method not in ("GET", "HEAD"):
-            return no_method(request, ("GET",))
+            return method_error(request, ("GET",))
         assert self._listener is not None
         passed = [client.key.server for client in self._passing.clients.clients()]
-        is_known = partial(self._is_known, request)
+        is_known = partial(self._may_see_names, request)
         lines = [each.front_line for each in self._extra if each.front_line]
         endpoints = [f"{each.path} for {each.clients}" for each in self._dialect_paths if each.clients]
         sessions = len(self._mcp.sessions)
         source = FactSource(self._site, self._listener, sessions, passed, is_known, endpoints, lines)
         return await handler(source)
 
-    async def _is_known(self, request: web.BaseRequest) -> bool:
+    async def _may_see_names(self, request: web.BaseRequest) -> bool:
         """Return True if a caller may see names: the caller has the key or a token, or is the operator."""
         rules = self._site.rules
         if not is_caller_due(self._site.endpoints(), rules):
@@ -408,23 +414,23 @@ class HttpService:
             return False
         return True
 
-    async def _nothing(self, request: web.BaseRequest, head: RequestHead) -> str:
+    async def _not_found_message(self, request: web.BaseRequest, head: RequestHead) -> str:
         """Return the error for an unknown path. It lists the servers if the caller may see them."""
-        is_told = await self._is_known(request)
-        names = [endpoint.name for endpoint in self._site.endpoints()] if is_told else []
+        may_see_names = await self._may_see_names(request)
+        names = [endpoint.name for endpoint in self._site.endpoints()] if may_see_names else []
         if head.is_dialect:
-            known = f"; ?server= may be: {', '.join(names)}" if is_told else ""
-            return f"No server {head.server[:100]!r} here{known}"
-        paths = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
-        served = (
+            names_text = f"; ?server= may be: {', '.join(names)}" if may_see_names else ""
+            return f"No server {head.server[:100]!r} here{names_text}"
+        paths = [f"/mcp/{name}" for name in names] if may_see_names else ["/mcp/<name>"]
+        served_paths = (
             [*paths, *(each.path for each in self._dialect_paths if each.clients), *FACT_PATHS]
             if self._site.rules.enable_mcp
             else FACT_PATHS
         )
-        return f"Nothing at {head.path[:100]}; served: {', '.join(served)}"
+        return f"Nothing at {head.path[:100]}; served: {', '.join(served_paths)}"
 
 
-def _accepted(listening: socket.socket) -> list[socket.socket]:
+def _accept_waiting(listening: socket.socket) -> list[socket.socket]:
     """Accept and return the connections that wait on a listening socket."""
     sockets: list[socket.socket] = []
     listening.setblocking(False)
@@ -497,14 +503,14 @@ def _bind_unix(path: Path) -> socket.socket:
     if path.is_socket():
         path.unlink(missing_ok=True)
     elif path.exists():
-        raise TransportError(f"cannot listen on {path}: something else is there already")
+        raise TransportError(f"cannot listen on {path}: a file that is not a socket has this path")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(0o177)
+    old_umask = os.umask(0o177)
     try:
         sock.bind(str(path))
     except OSError as error:
         sock.close()
         raise TransportError(f"cannot listen on {path}: {error.strerror or error}") from None
     finally:
-        os.umask(mask)
+        os.umask(old_umask)
     return sock

@@ -32,12 +32,12 @@ from mcpdesk.transports.http.responses import (
     RETRY_AFTER,
     json_answer,
     large_answer,
-    no_method,
+    method_error,
     plain_error,
-    try_again,
+    retry_later,
 )
-from mcpdesk.transports.http.socket_upgrade import CLOSE_TIMEOUT_S, HEARTBEAT_S, upgraded
-from mcpdesk.transports.http.websocket import EXPIRED
+from mcpdesk.transports.http.socket_upgrade import CLOSE_TIMEOUT_S, HEARTBEAT_S, upgrade
+from mcpdesk.transports.http.websocket import EXPIRED_REASON
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.hosted_jobs import HostedJob, RecordedJob
@@ -50,7 +50,7 @@ INTERVAL_MS, MIN_INTERVAL_MS, MAX_INTERVAL_MS = 200, 10, 60_000
 MAX_WAIT_MS = 24 * 3600 * 1000
 PAUSE_S = 0.05
 """Seconds between two messages on a WebSocket. Events in this time are sent together."""
-KINDS = ("stdout", "stderr", "progress")
+EVENT_KINDS = ("stdout", "stderr", "progress")
 MAX_MESSAGE_BYTES = 4096
 """Maximum size in bytes of a message from the client. It is read and ignored."""
 
@@ -89,7 +89,7 @@ class JobRoutes:
         match = _PATH.fullmatch(path)
         if match is None:
             return JobPath({}, "", False) if _LIST.fullmatch(path) else None
-        verbs = _VERBS.get((match[1], match[3]))
+        verbs = _HANDLERS.get((match[1], match[3]))
         return None if verbs is None else JobPath(verbs, match[2], match[1] == "ws/jobs")
 
     async def answer(
@@ -103,7 +103,7 @@ class JobRoutes:
                 return await self._list(request, callers)
             verb = job_path.verbs.get(request.method)
             if verb is None:
-                return no_method(request, job_path.verbs)
+                return method_error(request, job_path.verbs)
             for caller in callers:
                 job = self._site.jobs.find(job_path.job, caller)
                 if job is not None:
@@ -112,7 +112,7 @@ class JobRoutes:
                 404, f"{NO_JOB}, or it is not yours"
             )
         except StorageError as error:
-            return try_again(error)
+            return retry_later(error)
 
     async def _forward(
         self, request: web.BaseRequest, job_path: JobPath, verb: Verb, callers: Sequence[Principal]
@@ -138,18 +138,18 @@ class JobRoutes:
     async def _list(self, request: web.BaseRequest, callers: Sequence[Principal]) -> web.StreamResponse:
         """List the caller's own jobs."""
         if request.method not in ("GET", "HEAD"):
-            return no_method(request, ("GET",))
+            return method_error(request, ("GET",))
         session = request.headers.get("Mcp-Session-Id", "")
         jobs_of_callers = {
             caller.identity: await self._site.jobs.listed(caller, session) for caller in callers
         }
-        jobs = b",".join(job for listed in jobs_of_callers.values() for job in listed or ())
+        jobs = b",".join(job for jobs_of_caller in jobs_of_callers.values() for job in jobs_of_caller or ())
         is_anonymous = all(each is None for each in jobs_of_callers.values())
         note = b',"note":%b' % codec.encode(NOT_OWNED) if is_anonymous else b""
         return json_answer(200, b'{"jobs":[%b]%b}' % (jobs, note))
 
 
-async def _facts(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
+async def _state_answer(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     if job.result_size < LARGE_ANSWER_BYTES:
         return json_answer(200, job.facts())
     try:  # check before encoding
@@ -162,7 +162,7 @@ async def _facts(request: web.BaseRequest, job: AsyncCall, caller: Principal) ->
 async def _cancel(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     if not await job.cancel("canceled by the client"):
         return plain_error(409, f"The job has already ended: {job.state}", state=job.state)
-    return await _facts(request, job, caller)
+    return await _state_answer(request, job, caller)
 
 
 async def _manifest(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
@@ -183,12 +183,12 @@ async def download(
     if not job.is_over:
         return plain_error(409, f"The job is {job.state}: it has no files to download yet", state=job.state)
     try:
-        prepared = await job.download(request.query.get("file", ""))
+        file = await job.download(request.query.get("file", ""))
     except FileUnavailable as error:
         return plain_error(410, str(error))
     except ArchiveTooLarge as error:
         return plain_error(413, str(error))
-    return None if prepared is None else await send(request, prepared, headers)
+    return None if file is None else await send(request, file, headers)
 
 
 async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
@@ -197,33 +197,35 @@ async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal)
         interval_s = (
             _milliseconds(request, "interval_ms", MIN_INTERVAL_MS, MAX_INTERVAL_MS) or INTERVAL_MS / 1000
         )
-        most_s = _milliseconds(request, "max_ms", 0, MAX_WAIT_MS)
+        max_s = _milliseconds(request, "max_ms", 0, MAX_WAIT_MS)
     except ValueError as error:
         return plain_error(400, str(error))
     stream = EventStream(request)
     now = asyncio.get_running_loop().time
     due = now()
-    ends = float("inf") if most_s is None else due + most_s
+    end_time = float("inf") if max_s is None else due + max_s
     with job.reader() as reader:
         async with until_expired(caller):
             while not stream.is_broken:
                 stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
-                if reader.is_complete or now() >= ends:
+                if reader.is_complete or now() >= end_time:
                     break
                 await stream.drain()  # a slow client gets the next event later
                 # Counting from the due time avoids adding up the time for writing.
                 due = max(due + interval_s, now())
-                await reader.over(min(due, ends) - now())
+                await reader.over(min(due, end_time) - now())
     return await stream.finish()
 
 
 async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     """Send events as JSON messages until the job or the token ends, or the client disconnects."""
-    kinds = [each.strip() for each in request.query.get("stream", ",".join(KINDS)).split(",") if each.strip()]
-    unknown = [each for each in kinds if each not in KINDS]
+    kinds = [
+        each.strip() for each in request.query.get("stream", ",".join(EVENT_KINDS)).split(",") if each.strip()
+    ]
+    unknown = [each for each in kinds if each not in EVENT_KINDS]
     if unknown:
-        return plain_error(400, f"stream: {unknown[0][:80]!r} is not allowed; use {', '.join(KINDS)}")
-    return await send_texts(request, await opened_socket(request), _news(job, kinds), caller)
+        return plain_error(400, f"stream: {unknown[0][:80]!r} is not allowed; use {', '.join(EVENT_KINDS)}")
+    return await send_texts(request, await opened_socket(request), _event_texts(job, kinds), caller)
 
 
 async def opened_socket(request: web.BaseRequest) -> Socket | web.Response:
@@ -231,7 +233,7 @@ async def opened_socket(request: web.BaseRequest) -> Socket | web.Response:
     socket: Socket = web.WebSocketResponse(
         heartbeat=HEARTBEAT_S, timeout=CLOSE_TIMEOUT_S, compress=False, max_msg_size=MAX_MESSAGE_BYTES
     )
-    return await upgraded(request, socket) or socket
+    return await upgrade(request, socket) or socket
 
 
 async def send_texts(
@@ -243,24 +245,24 @@ async def send_texts(
     """Send texts until they end, the token expires or the connection is lost."""
     if isinstance(socket, web.Response):
         return socket
-    sending = asyncio.create_task(_send(request, socket, texts))
+    send_task = asyncio.create_task(_send(request, socket, texts))
     try:
         async with until_expired(caller):
             while (await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
                 pass
         if caller.has_expired(time.time()):
-            await socket.close(code=WSCloseCode.POLICY_VIOLATION, message=EXPIRED)
+            await socket.close(code=WSCloseCode.POLICY_VIOLATION, message=EXPIRED_REASON)
     finally:
-        sending.cancel()
-        await asyncio.wait({sending})
+        send_task.cancel()
+        await asyncio.wait({send_task})
     return socket
 
 
-RECORD_HANDLERS: tuple[Verb, ...] = (_facts, _cancel, _manifest, _download)
+RECORD_HANDLERS: tuple[Verb, ...] = (_state_answer, _cancel, _manifest, _download)
 """Handlers that need only the record of a job, whose process may not respond."""
 MACHINE_UNREACHABLE = "the machine that runs the job does not answer, so it cannot be followed: try again"
-_VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
-    ("jobs", None): {"GET": _facts, "DELETE": _cancel},
+_HANDLERS: dict[tuple[str, str | None], dict[str, Verb]] = {
+    ("jobs", None): {"GET": _state_answer, "DELETE": _cancel},
     ("jobs", "manifest"): {"GET": _manifest},
     ("jobs", "download"): {"GET": _download, "HEAD": _download},
     ("ws/jobs", None): {"GET": _socket},
@@ -269,12 +271,12 @@ _VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
 """Handlers by the two fixed parts of a path, then by method."""
 
 
-async def _news(job: AsyncCall, kinds: list[str]) -> AsyncGenerator[str, None]:
+async def _event_texts(job: AsyncCall, kinds: list[str]) -> AsyncGenerator[str, None]:
     """Yield the events of a job until it has ended."""
     with job.reader(kinds) as reader:
         while True:
-            for news in reader.changes():
-                yield codec.encode(news).decode()
+            for event in reader.changes():
+                yield codec.encode(event).decode()
             if reader.is_complete:
                 return
             await reader.changed()
@@ -293,22 +295,22 @@ async def _send(request: web.BaseRequest, socket: Socket, texts: AsyncGenerator[
         connection_of(request).abort()  # otherwise the client would take this for the end of the job
 
 
-def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) -> float | None:
+def _milliseconds(request: web.BaseRequest, name: str, minimum: int, maximum: int) -> float | None:
     """Return a query parameter in seconds, or None if the parameter is missing. Raises: ValueError with the
     limits.
     """
-    given = request.query.get(name)
-    if given is None:
+    text = request.query.get(name)
+    if text is None:
         return None
-    value = int(given) if given.isascii() and given.isdigit() and len(given) < 12 else -1
-    if not least <= value <= most:
-        raise ValueError(f"{name}: {given[:80]!r} is not a number of milliseconds from {least} to {most}")
+    value = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else -1
+    if not minimum <= value <= maximum:
+        raise ValueError(f"{name}: {text[:80]!r} is not a number of milliseconds from {minimum} to {maximum}")
     return value / 1000
 
 
 PIECE_BYTES = 256 << 10
 _RANGE = re.compile(r"bytes\s*+=\s*+(\d{0,18}+)\s*+-\s*+(\d{0,18}+)\s*+", re.IGNORECASE | re.ASCII)
-_UNQUOTED = re.compile(r"[^\w.,+() -]", re.ASCII)
+_UNSAFE_NAME_CHARS = re.compile(r"[^\w.,+() -]", re.ASCII)
 
 
 class ByteRange(NamedTuple):
@@ -319,17 +321,17 @@ class ByteRange(NamedTuple):
 
 
 async def send(
-    request: web.BaseRequest, download: Download, more: Mapping[str, str] = MappingProxyType({})
+    request: web.BaseRequest, download: Download, extra_headers: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse:
-    """Send an open file and close its descriptor. `more` are additional headers."""
+    """Send an open file and close its descriptor. `extra_headers` are additional headers."""
     try:
-        return await _answer(request, download, more)
+        return await _send_range(request, download, extra_headers)
     finally:
         os.close(download.descriptor)
 
 
-async def _answer(
-    request: web.BaseRequest, download: Download, more: Mapping[str, str]
+async def _send_range(
+    request: web.BaseRequest, download: Download, extra_headers: Mapping[str, str]
 ) -> web.StreamResponse:
     tag = f'"{download.tag}"'
     headers = {
@@ -339,20 +341,20 @@ async def _answer(
         "ETag": tag,
         "Cache-Control": "private, no-cache",
         **CONFINED,
-        **more,
+        **extra_headers,
     }
-    known = request.headers.get("If-None-Match", "").split(",")
-    if tag in [each.strip().removeprefix("W/") for each in known]:
+    known_tags = request.headers.get("If-None-Match", "").split(",")
+    if tag in [each.strip().removeprefix("W/") for each in known_tags]:
         return web.Response(status=304, headers={"ETag": tag})
     span = ByteRange(0, download.size)
     status = 200
     if request.headers.get("If-Range", tag) == tag:
-        asked = wanted(request.headers.get("Range", ""), download.size)
-        if asked is not None and not asked.length:
-            refused = f"The file has {download.size} bytes: the range is outside of the file"
-            return plain_error(416, refused, {"Content-Range": f"bytes */{download.size}"})
-        if asked is not None:
-            span, status = asked, 206
+        byte_range = requested_range(request.headers.get("Range", ""), download.size)
+        if byte_range is not None and not byte_range.length:
+            reason = f"The file has {download.size} bytes: the range is outside of the file"
+            return plain_error(416, reason, {"Content-Range": f"bytes */{download.size}"})
+        if byte_range is not None:
+            span, status = byte_range, 206
             headers["Content-Range"] = f"bytes {span.start}-{span.start + span.length - 1}/{download.size}"
     response = web.StreamResponse(status=status, headers=headers | head_of(request).page_headers)
     response.content_length = span.length
@@ -367,13 +369,13 @@ def disposition(name: str) -> str:
 
     It contains the exact name and an ASCII form of it.
     """
-    plain = _UNQUOTED.sub("_", name) or "file"
-    header = f'attachment; filename="{plain}"'
-    return header if plain == name else f"{header}; filename*=UTF-8''{quote(name, safe='')}"
+    ascii_name = _UNSAFE_NAME_CHARS.sub("_", name) or "file"
+    header = f'attachment; filename="{ascii_name}"'
+    return header if ascii_name == name else f"{header}; filename*=UTF-8''{quote(name, safe='')}"
 
 
-def wanted(header: str, size: int) -> ByteRange | None:
-    """Return the requested range. None for the whole file.
+def requested_range(header: str, size: int) -> ByteRange | None:
+    """Return the requested range, or None for the whole file.
 
     The length is 0 if the range is outside the file. For invalid headers and several ranges, the whole file
     is sent.
@@ -412,9 +414,9 @@ async def _read(descriptor: int, length: int, position: int) -> bytes:
     The read cannot be interrupted. If this coroutine is cancelled, it waits for the read, because the
     descriptor must not be closed and reused during the read.
     """
-    reading = asyncio.ensure_future(asyncio.to_thread(read_at, descriptor, length, position))
+    read_task = asyncio.ensure_future(asyncio.to_thread(read_at, descriptor, length, position))
     try:
-        return await asyncio.shield(reading)
+        return await asyncio.shield(read_task)
     except asyncio.CancelledError:
-        await asyncio.wait({reading})
+        await asyncio.wait({read_task})
         raise

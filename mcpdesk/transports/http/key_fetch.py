@@ -7,10 +7,10 @@ import aiohttp
 TIMEOUT_S = 5.0
 
 
-async def fetch_document(url: str, most: int) -> bytes:
+async def fetch_document(url: str, max_bytes: int) -> bytes:
     """Return the body of a 200 response. Redirects are not followed, so only the configured URL is trusted.
 
-    Raises: OSError if the request fails; ValueError for another status or a body larger than `most` bytes.
+    Raises: OSError if the request fails; ValueError for another status or a body over `max_bytes` bytes.
     """
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     headers = {"Accept": "application/json"}
@@ -24,8 +24,8 @@ async def fetch_document(url: str, most: int) -> bytes:
             body = bytearray()
             async for piece in answer.content.iter_any():
                 body += piece
-                if len(body) > most:
-                    raise ValueError(f"it is larger than {most} bytes")
+                if len(body) > max_bytes:
+                    raise ValueError(f"it is larger than {max_bytes} bytes")
     except TimeoutError:
         raise OSError(f"it did not answer within {TIMEOUT_S:g} s") from None
     except aiohttp.ClientError as error:

@@ -21,7 +21,13 @@ from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
-from mcpdesk.transports.http.callers import CallerCheck, holds_token, pop_token, recorded, unreadable
+from mcpdesk.transports.http.callers import (
+    CallerCheck,
+    has_token_field,
+    masked_data,
+    masked_message,
+    pop_token,
+)
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import PostOutlet, StreamKeepAlive
 from mcpdesk.transports.http.request_body import read_body
@@ -33,15 +39,15 @@ from mcpdesk.transports.http.responses import (
     RETRY_AFTER,
     STREAM,
     RequestRefused,
+    content_type_error,
     json_answer,
     large_answer,
-    no_json,
     plain_error,
     response_note,
+    retry_later,
     rpc_error,
-    try_again,
 )
-from mcpdesk.transports.http.session_streams import NOTHING_KEPT, stream_events
+from mcpdesk.transports.http.session_streams import STREAM_NOT_STORED, stream_events
 from mcpdesk.transports.http.sessions.http_sessions import HttpSession, HttpSessions
 from mcpdesk.transports.http.sessions.kept_sessions import KeptSessions
 from mcpdesk.transports.http.sessions.session_outlet import SessionOutlet
@@ -74,7 +80,7 @@ class McpRoutes:
         None.
         """
         self._site = site
-        self._pulse = StreamKeepAlive()
+        self._keep_alive = StreamKeepAlive()
         rules, folder = site.rules, site.state_dir
         self.sessions = HttpSessions(rules.session_ttl_s, rules.max_sessions, rules.resume_bytes)
         self.other_processes = find_other_processes(self.sessions)
@@ -90,19 +96,19 @@ class McpRoutes:
         """Answer one message or batch. If `caller` is None, the token may be in the body."""
         head = head_of(request)
         if head.content_type != JSON:
-            return no_json(head.content_type)
-        wanted = head.accepted
-        if not wanted.json and not wanted.stream:
+            return content_type_error(head.content_type)
+        accepted = head.accepted
+        if not accepted.json and not accepted.stream:
             return plain_error(406, "Accept must allow application/json or text/event-stream")
-        most = self._site.rules.max_body_bytes
+        max_bytes = self._site.rules.max_body_bytes
         try:
-            body = await read_body(request, most)
-            message, shown, token = codec.decode(body), body, None
-            if holds_token(message):
-                shown = recorded(message)
+            body = await read_body(request, max_bytes)
+            message, recorded_body, token = codec.decode(body), body, None
+            if has_token_field(message):
+                recorded_body = masked_message(message)
                 token, message = pop_token(message)
             if caller is None:
-                caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)
+                caller = await CallerCheck(request, endpoint.access, self._site.rules).identify_by_body(token)
             dialogue, session = await self._dialogue(request, head, endpoint, message, caller)
             if self.other_processes is not None and isinstance(message, dict):
                 forwarded = await self.other_processes.answer(request, session, message, body)
@@ -111,14 +117,14 @@ class McpRoutes:
         except RequestRefused as refused:
             return refused.answer
         except StorageError as error:
-            return try_again(error, readable_id(message))
+            return retry_later(error, readable_id(message))
         except ProtocolError as error:
-            return await self._undecodable(request, endpoint, body, error, caller)
-        self._site.recorder.frame(dialogue.connection, Direction.IN, shown, True, head.http_note)
+            return await self._answer_undecodable(request, endpoint, body, error, caller)
+        self._site.recorder.frame(dialogue.connection, Direction.IN, recorded_body, True, head.http_note)
         # Clients of SDK 1.x end their session after a 401 or 403. That helps only clients that can get
         # another token. For other clients, only the message contains the error.
-        is_told_inside = session is not None and not endpoint.access.authorization_servers
-        answer = await self._answer(request, head, dialogue, message, session, caller, is_told_inside)
+        hides_auth_status = session is not None and not endpoint.access.authorization_servers
+        answer = await self._answer(request, head, dialogue, message, session, caller, hides_auth_status)
         if (
             answer.status in (401, 403)
             and isinstance(answer, web.Response)
@@ -132,7 +138,7 @@ class McpRoutes:
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
         """Open the standing stream of a session. Without a session, describe this endpoint."""
-        refusal = _outside_sessions(request, endpoint)
+        refusal = _sessionless_refusal(request, endpoint)
         if refusal is not None:
             return refusal
         if "text/event-stream" not in request.headers.get("Accept", ""):
@@ -141,26 +147,26 @@ class McpRoutes:
             session = await self._session(request, request.headers[SESSION_HEADER], endpoint, caller or OPEN)
             if session is None:
                 return plain_error(404, "No such session: initialize again")
-            last = request.headers.get(LAST_EVENT_HEADER)
+            last_event_id = request.headers.get(LAST_EVENT_HEADER)
             if self.other_processes is not None:
-                return await self.other_processes.stream(request, session, caller or OPEN, last)
+                return await self.other_processes.stream(request, session, caller or OPEN, last_event_id)
         except StorageError as error:
-            return try_again(error)
+            return retry_later(error)
         # Events of earlier processes are lost. A client that asks for them gets a new stream.
-        if not last or session.events.is_earlier(last):
+        if not last_event_id or session.events.is_earlier(last_event_id):
             if session.standing.is_connected:
                 return plain_error(409, "This session already has a GET stream")
             return await stream_events(request, session, caller or OPEN, session.standing, None)
-        stream = session.events.find(last)
+        stream = session.events.find(last_event_id)
         if stream is None:
-            return plain_error(400, NOTHING_KEPT)
+            return plain_error(400, STREAM_NOT_STORED)
         return await stream_events(request, session, caller or OPEN, *stream)
 
     async def delete(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
         """End a session."""
-        refusal = _outside_sessions(request, endpoint)
+        refusal = _sessionless_refusal(request, endpoint)
         if refusal is not None:
             return refusal
         try:
@@ -169,7 +175,7 @@ class McpRoutes:
                 return plain_error(404, "No such session")
             await self.sessions.store.end(session)
         except StorageError as error:
-            return try_again(error)
+            return retry_later(error)
         self.sessions.end(session, "the client ended the session")
         return web.Response(status=204)
 
@@ -182,7 +188,7 @@ class McpRoutes:
             if head.repeated:
                 reason = f"{head.repeated} is given more than once"
                 raise RequestRefused(rpc_error(400, mismatch(reason), readable_id(message)))
-            return self._sessionless(request, endpoint, "", caller), None
+            return self._sessionless_dialogue(request, endpoint, "", caller), None
         if version and version not in BY_NAME:
             raise RequestRefused(rpc_error(400, unsupported(version[:80]), readable_id(message)))
         if isinstance(message, dict) and message.get("method") == "initialize":
@@ -193,11 +199,11 @@ class McpRoutes:
             session = self.sessions.begin(endpoint, peer_of(request), caller)
             return session.dialogue, session
         if head.session is None:
-            return self._sessionless(request, endpoint, version, caller), None
+            return self._sessionless_dialogue(request, endpoint, version, caller), None
         known_session = await self._session(request, head.session, endpoint, caller)
         if known_session is None:
-            missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
-            raise RequestRefused(rpc_error(404, missing, readable_id(message)))
+            error = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
+            raise RequestRefused(rpc_error(404, error, readable_id(message)))
         return known_session.dialogue, known_session
 
     async def _session(
@@ -213,7 +219,7 @@ class McpRoutes:
             return session
         return await self.sessions.store.join(identifier, endpoint, peer_of(request), caller)
 
-    def _sessionless(
+    def _sessionless_dialogue(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
     ) -> HostedDialogue:
         connection = connection_of(request)
@@ -232,11 +238,11 @@ class McpRoutes:
         message: Any,
         session: HttpSession | None,
         caller: Principal,
-        is_told_inside: bool,
+        hides_auth_status: bool,
     ) -> web.StreamResponse:
-        recorder, wanted, connection = self._site.recorder, head.accepted, dialogue.connection
+        recorder, accepted, connection = self._site.recorder, head.accepted, dialogue.connection
         is_listening = isinstance(message, dict) and message.get("method") == LISTEN
-        may_stream = wanted.stream and (self._site.rules.streaming or is_listening or not wanted.json)
+        may_stream = accepted.stream and (self._site.rules.streaming or is_listening or not accepted.json)
         if is_listening and not may_stream:
             return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
         if session is not None and session.is_kept:
@@ -252,12 +258,12 @@ class McpRoutes:
             )
         else:
             outlet = PostOutlet(request, may_stream, recorder.frame_batch, connection)
-        outlet.is_prompt = may_stream and (head.names_stream or head.wants_stream)
+        outlet.is_prompt = may_stream and (head.lists_event_stream or head.wants_stream)
         answer = dialogue.accept_message(message, outlet, head.headers, caller)
         if isinstance(answer, tuple):
             status, body, phases = answer
         else:
-            self._pulse.watch(outlet)
+            self._keep_alive.watch(outlet)
             if session is not None:
                 session.waiting.add(outlet)
                 if outlet.stream is None:
@@ -265,18 +271,18 @@ class McpRoutes:
             try:
                 status, body, phases = await answer
             finally:
-                self._pulse.forget(outlet)
+                self._keep_alive.forget(outlet)
                 if session is not None:
                     session.answered(outlet)
                     if outlet.stream is None:
                         connection_of(request).on_lost = None
-        if is_told_inside and status in (401, 403):
+        if hides_auth_status and status in (401, 403):
             status = 200
         if session is not None and (not session.is_kept or session.shared is not None):
             try:
-                await self._settle(session, outlet, message)
+                await self._save_session(session, outlet, message)
             except StorageError as error:
-                return try_again(error, readable_id(message))
+                return retry_later(error, readable_id(message))
         if self.other_processes is not None and self.other_processes.is_cut_off(body):
             outlet.headers |= RETRY_AFTER
         if body is None:
@@ -288,7 +294,7 @@ class McpRoutes:
                 status, body = 503, codec.error_response(readable_id(message), refused)
         if status == 503:
             outlet.headers |= RETRY_AFTER
-        prefers_json = wanted.json and not head.wants_stream
+        prefers_json = accepted.json and not head.wants_stream
         if outlet.stream is None and (prefers_json or status != 200):
             headers = outlet.headers or None
             http_note = None if status == 200 and headers is None else response_note(status, headers=headers)
@@ -305,7 +311,7 @@ class McpRoutes:
         recorder.frame(connection, Direction.OUT, body, True, http_note, phases=phases)
         return await outlet.conclude(body)
 
-    async def _settle(self, session: HttpSession, outlet: PostOutlet, message: Any) -> None:
+    async def _save_session(self, session: HttpSession, outlet: PostOutlet, message: Any) -> None:
         """Keep a session that has begun, or write what the client changed. Raises: StorageError."""
         if session.is_kept:
             if isinstance(message, dict) and message.get("method") in SESSION_METHODS:
@@ -314,14 +320,14 @@ class McpRoutes:
             try:
                 await self.sessions.store.publish(session)
             except StorageError:
-                session.close("it could not be shared")
+                session.close("the session could not be shared")
                 raise
             self.sessions.add(session)
             outlet.headers[SESSION_HEADER] = session.id
         else:
             session.close("the handshake failed")
 
-    async def _undecodable(
+    async def _answer_undecodable(
         self,
         request: web.BaseRequest,
         endpoint: Endpoint,
@@ -331,24 +337,30 @@ class McpRoutes:
     ) -> web.Response:
         if caller is None:
             try:
-                caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(None)
+                caller = await CallerCheck(request, endpoint.access, self._site.rules).identify_by_body(None)
             except RequestRefused as refused:
                 return refused.answer
-        dialogue = self._sessionless(request, endpoint, "", caller)
+        dialogue = self._sessionless_dialogue(request, endpoint, "", caller)
         record = self._site.recorder.frame
-        record(dialogue.connection, Direction.IN, unreadable(body), False, head_of(request).http_note)
+        record(
+            dialogue.connection,
+            Direction.IN,
+            masked_data(body),
+            False,
+            head_of(request).http_note,
+        )
         refusal = codec.error_response(None, error)
         record(dialogue.connection, Direction.OUT, refusal, True, response_note(400))
         return json_answer(400, refusal)
 
 
-def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
+def _sessionless_refusal(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
     """Return the error for a GET or DELETE that names no session, or None if the request names a session."""
     head = head_of(request)
-    known = BY_NAME.get(head.version)
-    if head.version and known is None:
+    revision = BY_NAME.get(head.version)
+    if head.version and revision is None:
         return rpc_error(400, unsupported(head.version[:80]))
-    if not head.session or (known is not None and known.is_stateless):
+    if not head.session or (revision is not None and revision.is_stateless):
         return _post_only(endpoint)
     return None
 

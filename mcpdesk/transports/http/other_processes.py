@@ -37,15 +37,15 @@ class OtherProcesses(SessionStore, ABC):
 
     @abstractmethod
     async def stream(
-        self, request: web.BaseRequest, session: HttpSession, caller: Principal, last: str | None
+        self, request: web.BaseRequest, session: HttpSession, caller: Principal, last_event_id: str | None
     ) -> web.StreamResponse:
-        """Send a stream of a session, which another process may have begun. `last` is `Last-Event-ID`.
+        """Send a stream of a session, which another process may have begun, after the event `last_event_id`.
 
         Raises: StorageError.
         """
 
     @abstractmethod
-    async def post(self, request: web.BaseRequest, owner: str, most_bytes: int) -> web.StreamResponse | None:
+    async def post(self, request: web.BaseRequest, owner: str, max_bytes: int) -> web.StreamResponse | None:
         """Forward a message to the process that has the client's stream. None if no process has it."""
 
     @abstractmethod

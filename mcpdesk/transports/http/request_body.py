@@ -33,13 +33,13 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     try:
         if content.is_eof():
             body = content.read_nowait()
-            _count(connection, len(body), len(body), limit)
+            _reserve_memory(connection, len(body), len(body), limit)
             return body
         return await _receive(content, connection, limit)
     except TimeoutError:
-        raise _closing(plain_error(408, late_request_message(connection.request_timeout_s))) from None
+        raise _closing_error(plain_error(408, late_request_message(connection.request_timeout_s))) from None
     except (ConnectionError, web.RequestPayloadError):
-        raise _closing(plain_error(400, "the body ended early")) from None
+        raise _closing_error(plain_error(400, "the body ended early")) from None
 
 
 def begin_body(request: web.BaseRequest) -> None:
@@ -50,7 +50,7 @@ def begin_body(request: web.BaseRequest) -> None:
             # A few kilobytes can expand to gigabytes. Also, the capture would not contain the bytes that were
             # sent.
             text = f"Content-Encoding {coding[:80]!r} is not supported: send the body without encoding"
-            raise _closing(plain_error(415, text))
+            raise _closing_error(plain_error(415, text))
         if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
             request.transport.write(CONTINUE)
 
@@ -61,14 +61,14 @@ async def body_pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
     Raises: TimeoutError, ConnectionError.
     """
     connection = connection_of(request)
-    left_s, now = connection.request_timeout_s, connection.loop.time
+    remaining_s, now = connection.request_timeout_s, connection.loop.time
     while True:
-        began = now()
-        async with asyncio.timeout(left_s):
+        start_time = now()
+        async with asyncio.timeout(remaining_s):
             piece = await request.content.readany()
         if not piece:
             return
-        left_s += len(piece) / BODY_BYTES_PER_S - (now() - began)
+        remaining_s += len(piece) / BODY_BYTES_PER_S - (now() - start_time)
         yield piece
 
 
@@ -84,7 +84,7 @@ async def _receive(content: StreamReader, connection: HttpConnection, limit: int
         async with asyncio.timeout_at(deadline) as timeout:
             while piece := await content.readany():
                 body += piece
-                _count(connection, len(piece), len(body), limit)
+                _reserve_memory(connection, len(piece), len(body), limit)
                 deadline += len(piece) / BODY_BYTES_PER_S
                 timeout.reschedule(deadline)
         return bytes(body)
@@ -98,23 +98,23 @@ async def _receive(content: StreamReader, connection: HttpConnection, limit: int
         connection.body_since = None
 
 
-def _count(connection: HttpConnection, more: int, total: int, limit: int) -> None:
-    """Reserve memory for `more` bytes of a body. Raises: RequestRefused."""
+def _reserve_memory(connection: HttpConnection, size: int, total: int, limit: int) -> None:
+    """Reserve memory for `size` bytes of a body. Raises: RequestRefused."""
     if total > limit:
         raise _too_large(None, limit)
-    if not connection.hold(more):
+    if not connection.hold(size):
         text = f"requests of more than {connection.body_limit} bytes are being received or answered"
-        raise _closing(rpc_error(503, invalid(f"{text} (max_bodies_bytes)")))
+        raise _closing_error(rpc_error(503, invalid(f"{text} (max_bodies_bytes)")))
 
 
 def _too_large(size: int | None, limit: int) -> RequestRefused:
     body_text = f"a body of {size} bytes" if size is not None else "the body"
-    return _closing(
+    return _closing_error(
         rpc_error(413, invalid(f"{body_text} exceeds the limit of {limit} bytes (max_body_bytes)"))
     )
 
 
-def _closing(answer: web.Response) -> RequestRefused:
+def _closing_error(answer: web.Response) -> RequestRefused:
     """Return an error that closes the connection, because the body was not read completely."""
     answer.force_close()
     return RequestRefused(answer)

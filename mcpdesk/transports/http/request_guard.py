@@ -22,19 +22,19 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.request_head import SESSION_HEADER, head_of, peer_of, split_path
 from mcpdesk.transports.http.responses import IS_RECORDED, REASON_KEY, plain_error
 
-FOREIGN_SITES = frozenset({"cross-site", "same-site"})
+OTHER_SITE_VALUES = frozenset({"cross-site", "same-site"})
 """Values of `Sec-Fetch-Site` for requests from a page of another site. Two ports of one machine are the same
 site.
 """
 
 
-FOR_SCRIPTS = frozenset({"empty", "websocket"})
+SCRIPT_DESTINATIONS = frozenset({"empty", "websocket"})
 """Values of `Sec-Fetch-Dest` for fetch, EventSource and WebSocket. Browsers never display their responses."""
 PROTOCOL_PATHS = ("/mcp/", "/v1/", "/jobs", "/ws/")
 """Paths for clients only, besides the endpoints that `split_path` knows."""
 DOWNLOAD_PATH = re.compile(r"(?:/v1)?/jobs/[^/]+/download/?")
 """Paths of attachments, which a browser saves."""
-INTERPRETED = frozenset(
+INTERPRETED_HEADERS = frozenset(
     {
         "accept", "accept-encoding", "access-control-request-headers", "access-control-request-method",
         "authorization", "baggage", "content-encoding", "content-type", "cookie", "expect", "host",
@@ -45,17 +45,17 @@ INTERPRETED = frozenset(
 """Headers that this program interprets, in lower case. It also interprets all headers that begin with
 `Mcp-`.
 """
-NOT_OPENED = "This address is for MCP clients: a browser cannot open or embed it"
+CLIENTS_ONLY = "This address is for MCP clients: a browser cannot open or embed it"
 
 
 class RequestGuard:
     """Checks the requests that arrive at one address.
 
-    `bound` and `port` are this address. On a Unix socket, `bound` is empty and `port` is 0.
+    `host` and `port` are this address. On a Unix socket, `host` is empty and `port` is 0.
     """
 
-    def __init__(self, bound: str, port: int = 0) -> None:
-        self._bound = bound
+    def __init__(self, host: str, port: int = 0) -> None:
+        self._host = host
         self._port = port
 
     def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
@@ -64,13 +64,13 @@ class RequestGuard:
         """
         headers = request.headers
         if request.version not in (HttpVersion10, HttpVersion11):
-            return _closing(505, "the request line must contain HTTP/1.1 or HTTP/1.0")
+            return _closing_error(505, "the request line must contain HTTP/1.1 or HTTP/1.0")
         codings = headers.getall("Transfer-Encoding", ())
         if codings and [each.strip().lower() for each in codings] != ["chunked"]:
             # A proxy in front of this server might find a different end of the body.
-            return _closing(501, "Transfer-Encoding must be only chunked, or omitted")
-        if wrong := _malformed(request, rules.api_key_header.lower()):
-            return plain_error(400, wrong)
+            return _closing_error(501, "Transfer-Encoding must be only chunked, or omitted")
+        if fault := _malformed(request, rules.api_key_header.lower()):
+            return plain_error(400, fault)
         host, origin = headers.get("Host"), headers.get("Origin")
         target = head_of(request).authority
         if len(headers.getall("Origin", ())) > 1:
@@ -80,12 +80,12 @@ class RequestGuard:
             return plain_error(403, "Pages of other sites must not load this", hint="see allowed_origins")
         # The request target may also contain a host. Both must be allowed, because either may be used.
         for name in (host, target) if target else (host,):
-            if not (check_host(name, rules.allowed_hosts, self._bound) or _is_probe(request, name)):
-                return plain_error(403, f"Host {_shown(name)} is not served here", hint="see allowed_hosts")
-        if not check_origin(origin, rules.allowed_origins, host, self._bound, self._port):
-            return plain_error(403, f"Origin {_shown(origin)} is not allowed", hint="see allowed_origins")
-        if _is_opened(headers) and _is_protocol(request):
-            return plain_error(403, NOT_OPENED, hint="open / for the dashboard")
+            if not (check_host(name, rules.allowed_hosts, self._host) or _is_probe(request, name)):
+                return plain_error(403, f"Host {_quoted(name)} is not served here", hint="see allowed_hosts")
+        if not check_origin(origin, rules.allowed_origins, host, self._host, self._port):
+            return plain_error(403, f"Origin {_quoted(origin)} is not allowed", hint="see allowed_origins")
+        if _is_displayed(headers) and _is_protocol(request):
+            return plain_error(403, CLIENTS_ONLY, hint="open / for the dashboard")
         return None
 
     def refuse_caller(
@@ -97,14 +97,14 @@ class RequestGuard:
         """
         if not rules.api_key:
             return None
-        given = request.headers.get(rules.api_key_header)
-        if given is None and in_query:
-            given = request.query.get("api_key")
-        if matches(given, rules.api_key):
+        sent_key = request.headers.get(rules.api_key_header)
+        if sent_key is None and in_query:
+            sent_key = request.query.get("api_key")
+        if matches(sent_key, rules.api_key):
             return None
-        state = "missing" if given is None else "wrong"
-        refused = "Unauthorized" if status == 401 else "Forbidden"
-        return plain_error(status, f"{refused}: {state} key in the header {rules.api_key_header}")
+        state = "missing" if sent_key is None else "wrong"
+        status_phrase = "Unauthorized" if status == 401 else "Forbidden"
+        return plain_error(status, f"{status_phrase}: {state} key in the header {rules.api_key_header}")
 
 
 def _is_probe(request: web.BaseRequest, host: str | None) -> bool:
@@ -125,7 +125,9 @@ def _malformed(request: web.BaseRequest, key_header: str) -> str:
         if value.isascii():
             continue
         lower = name.lower()
-        if not _is_text(value) and (lower in INTERPRETED or lower.startswith("mcp-") or lower == key_header):
+        if not _is_text(value) and (
+            lower in INTERPRETED_HEADERS or lower.startswith("mcp-") or lower == key_header
+        ):
             return f"The header {name} is not UTF-8"
     session = request.headers.get(SESSION_HEADER, "")
     if not (session.isascii() and session.isprintable() and " " not in session):
@@ -134,11 +136,11 @@ def _malformed(request: web.BaseRequest, key_header: str) -> str:
 
 
 def _is_text(value: str) -> bool:
-    """True if a decoded value was valid UTF-8."""
+    """Return True if a decoded value was valid UTF-8."""
     return value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value)
 
 
-def _closing(status: int, message: str) -> web.Response:
+def _closing_error(status: int, message: str) -> web.Response:
     """Return an error that closes the connection, because the start of the next request is unknown."""
     answer = plain_error(status, message)
     answer.force_close()
@@ -146,21 +148,21 @@ def _closing(status: int, message: str) -> web.Response:
 
 
 def _is_hidden_page(headers: Mapping[str, str]) -> bool:
-    """True if a page of another site caused this request without an `Origin`, for example to load an image.
+    """Return True if a page of another site caused this request without an `Origin`, such as for an image.
 
     A link that a person follows does not count.
     """
-    return headers.get("Sec-Fetch-Site") in FOREIGN_SITES and headers.get("Sec-Fetch-Mode") != "navigate"
+    return headers.get("Sec-Fetch-Site") in OTHER_SITE_VALUES and headers.get("Sec-Fetch-Mode") != "navigate"
 
 
-def _is_opened(headers: Mapping[str, str]) -> bool:
-    """True if a browser displays or embeds the response, so that no script receives it."""
+def _is_displayed(headers: Mapping[str, str]) -> bool:
+    """Return True if a browser displays or embeds the response, so that no script receives it."""
     is_navigation = headers.get("Sec-Fetch-Mode") in ("navigate", "nested-navigate")
-    return is_navigation or headers.get("Sec-Fetch-Dest", "empty") not in FOR_SCRIPTS
+    return is_navigation or headers.get("Sec-Fetch-Dest", "empty") not in SCRIPT_DESTINATIONS
 
 
 def _is_protocol(request: web.BaseRequest) -> bool:
-    """True if only clients use the path. Browsers may save the files of a job, so these paths do not
+    """Return True if only clients use the path. Browsers may save the files of a job, so these paths do not
     count.
     """
     head = head_of(request)
@@ -170,7 +172,7 @@ def _is_protocol(request: web.BaseRequest) -> bool:
     return not is_saved
 
 
-def _shown(value: str | None) -> str:
+def _quoted(value: str | None) -> str:
     return "(missing)" if value is None else repr(value[:100])
 
 
@@ -205,17 +207,17 @@ def page_headers(
     }
 
 
-def is_question(request: web.BaseRequest) -> bool:
+def is_preflight(request: web.BaseRequest) -> bool:
     """Return True for a CORS preflight request."""
     return request.method == "OPTIONS" and PREFLIGHT_HEADER in request.headers
 
 
-def permission(request: web.BaseRequest) -> web.Response:
+def preflight_answer(request: web.BaseRequest) -> web.Response:
     """Answer a preflight request. It contains neither key nor token."""
     headers = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": str(PREFLIGHT_CACHE_S)}
-    wanted = request.headers.get("Access-Control-Request-Headers", "")
-    if wanted and len(wanted) <= MAX_HEADER_LIST_LENGTH:
-        headers["Access-Control-Allow-Headers"] = wanted
+    requested_headers = request.headers.get("Access-Control-Request-Headers", "")
+    if requested_headers and len(requested_headers) <= MAX_HEADER_LIST_LENGTH:
+        headers["Access-Control-Allow-Headers"] = requested_headers
     if request.headers.get("Access-Control-Request-Private-Network") == "true":
         headers["Access-Control-Allow-Private-Network"] = "true"
     return web.Response(status=204, headers=headers)
@@ -238,10 +240,10 @@ class RefusalLog:
     """
 
     def __init__(self) -> None:
-        self._left_out = 0
+        self._uncounted_causes = 0
         self._counts: dict[tuple[int, str, str], int] = {}
         """Number of refusals in this second that were not logged, by cause."""
-        self._ending: asyncio.TimerHandle | None = None
+        self._flush_timer: asyncio.TimerHandle | None = None
         """Timer for the end of this second, or None."""
 
     def log(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
@@ -251,15 +253,15 @@ class RefusalLog:
         logger = LOGGERS.get(answer.status)
         if logger is None or IS_RECORDED in answer:
             return answer
-        if self._ending is None:
-            self._ending = asyncio.get_running_loop().call_later(SECOND_S, self.flush)
+        if self._flush_timer is None:
+            self._flush_timer = asyncio.get_running_loop().call_later(SECOND_S, self.flush)
         reason, peer = _reason(answer), sendable(peer_of(request))
         # A temporary failure concerns all clients.
         cause = answer.status, reason, "" if answer.status == 503 else peer
         if cause in self._counts:
             self._counts[cause] += 1
         elif len(self._counts) == MAX_A_SECOND:
-            self._left_out += 1
+            self._uncounted_causes += 1
         else:
             self._counts[cause] = 0
             line = sendable(head_of(request).line.removesuffix(" HTTP/1.1")[:200])
@@ -268,16 +270,16 @@ class RefusalLog:
 
     def flush(self) -> None:
         """Log the number of refusals that were not logged in this second."""
-        if self._ending is not None:
-            self._ending.cancel()
-            self._ending = None
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
         for (status, reason, _), count in self._counts.items():
             if count:
                 LOGGERS[status].warning("refused %d more requests: %d %s", count, status, reason)
-        if self._left_out:
-            LOGGERS[403].warning("refused %d more requests for other reasons", self._left_out)
+        if self._uncounted_causes:
+            LOGGERS[403].warning("refused %d more requests for other reasons", self._uncounted_causes)
         self._counts.clear()
-        self._left_out = 0
+        self._uncounted_causes = 0
 
 
 def _reason(answer: web.Response) -> str:
@@ -287,7 +289,7 @@ def _reason(answer: web.Response) -> str:
     error = codec.decode(answer.body).get("error", "")
     if isinstance(error, dict):
         data = error.get("data")
-        asked = data.get("requested") if isinstance(data, dict) else None
-        error = f"{error.get('message')}: {asked}" if asked else error.get("message")
+        requested = data.get("requested") if isinstance(data, dict) else None
+        error = f"{error.get('message')}: {requested}" if requested else error.get("message")
     reason = str(error)[:200]
     return f"{reason} ({answer[REASON_KEY]})" if REASON_KEY in answer else reason

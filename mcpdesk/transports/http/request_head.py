@@ -37,11 +37,11 @@ class RequestHead:
     def __init__(self, request: web.BaseRequest, dialect_paths: Collection[str] = ()) -> None:
         """`dialect_paths` are the paths of clients that do not send standard MCP (`server/calls/dialect`)."""
         headers = request.headers
-        self.method, self.asked = request.method, request.raw_path
-        self.line = f"{self.method} {self.asked} HTTP/1.1"
-        if "?" in self.asked or "=" in self.asked or "%" in self.asked:
+        self.method, self.raw_target = request.method, request.raw_path
+        self.line = f"{self.method} {self.raw_target} HTTP/1.1"
+        if "?" in self.raw_target or "=" in self.raw_target or "%" in self.raw_target:
             self.line = mask_text(self.line)
-        self.also_secret = ""
+        self.extra_secret_header = ""
         """Name of another header whose value must not be recorded."""
         self.masked_headers = _masked_headers(headers)
         """Headers to record, without keys and tokens."""
@@ -50,7 +50,7 @@ class RequestHead:
         """Headers of the request. Equal heads share this object, so that results can be cached by its
         identity.
         """
-        self.authority, target = _target(self.asked)
+        self.authority, target = _target(self.raw_target)
         """Host and port in the target if it is in absolute form, else empty."""
         self.path, _, query = target.partition("?")
         self.server, self.route = split_path(self.path)
@@ -62,7 +62,7 @@ class RequestHead:
         self.content_type = headers.get("Content-Type", "")
         """Content type, or empty."""
         self.accepted = accepted(headers.get("Accept", ""))
-        self.names_stream = STREAM in headers.get("Accept", "").lower()
+        self.lists_event_stream = STREAM in headers.get("Accept", "").lower()
         """True if `Accept` lists event streams, and not only a wildcard."""
         self.version = headers.get(VERSION_HEADER, "")
         self.session = headers.get(SESSION_HEADER)
@@ -72,23 +72,21 @@ class RequestHead:
         """True if the body is not encoded and the client does not wait for `100 Continue`."""
         self.page_headers: dict[str, str] = {}
         """CORS headers for all answers to this request."""
-        asked = parse_qs(query) if query else {}
-        self.bearer, self.misplaced = _token(headers, QUERY_TOKEN in asked)
-        """Token in the `Authorization` header, and the error if it was sent in a wrong way."""
+        query_values = parse_qs(query) if query else {}
+        self.bearer, self.token_error = _token(headers, QUERY_TOKEN in query_values)
+        """Token in the `Authorization` header, and the error if the token is in a wrong place or repeated."""
         if self.is_dialect:
-            self.server, self.route = asked.get("server", ("",))[0], DIALECT + self.path.rstrip("/")
-        self.wants_stream = not TRUE_VALUES.isdisjoint(asked.get("stream", ()))
-        self.mode = asked.get("mode", ("",))[0]
+            self.server, self.route = query_values.get("server", ("",))[0], DIALECT + self.path.rstrip("/")
+        self.wants_stream = not TRUE_VALUES.isdisjoint(query_values.get("stream", ()))
+        self.mode = query_values.get("mode", ("",))[0]
         """Requested mode of the server. Empty for none."""
         repeated = [name for name in ROUTING_HEADERS if len(headers.getall(name, ())) > 1]
         self.repeated = repeated[0] if repeated else ""
         """Routing header that is repeated, or empty. A proxy may have used the other value."""
-        self.passed: Rules | None = None
+        self.admitted_rules: Rules | None = None
         """Rules under which an equal request was admitted, or None."""
         self.forwarded_headers: dict[str, str] | None = None
-        """Headers to forward to the upstream server, as the rules in `passed` allow, or None if they were not
-        computed yet.
-        """
+        """Headers to forward upstream under `admitted_rules`, or None before they are computed."""
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON
 
@@ -99,8 +97,8 @@ class RequestHead:
 
     def hide(self, name: str) -> None:
         """Do not record the value of this header from now on."""
-        if name != self.also_secret and name in self.headers:
-            self.also_secret = name
+        if name != self.extra_secret_header and name in self.headers:
+            self.extra_secret_header = name
             self.masked_headers = _masked_headers(self.headers, name)
             self.http_note = HttpNote(self.line, self.masked_headers)
 
@@ -142,15 +140,17 @@ def peer_of(request: web.BaseRequest) -> str:
     return agent[:60] or (request.remote or "unix")
 
 
-def _masked_headers(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple[str, str], ...]:
+def _masked_headers(
+    headers: CIMultiDictProxy[str], extra_secret_header: str = ""
+) -> tuple[tuple[str, str], ...]:
     """Return the headers to record. Secrets, tokens, and keys in URLs are masked."""
-    more = also_secret.lower()
+    extra_name = extra_secret_header.lower()
     return tuple(
         [
             (
                 str(name),
                 mask_header(value)
-                if (low := name.lower()) in SECRET_HEADERS or low == more
+                if (low := name.lower()) in SECRET_HEADERS or low == extra_name
                 else mask_text(value)
                 if "=" in value or "%" in value
                 else value,
@@ -161,15 +161,17 @@ def _masked_headers(headers: CIMultiDictProxy[str], also_secret: str = "") -> tu
 
 
 def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | None, str]:
-    """Return the bearer token of a request, and the error if it was sent in a wrong way.
+    """Return the bearer token of a request, and the error if the token is in a wrong place or repeated.
 
     Source: RFC 6750, 2.
     """
-    given = headers.getall("Authorization", ())
+    header_values = headers.getall("Authorization", ())
     tokens = [
-        value[6:].strip() for value in given if value[:6].lower() == "bearer" and value[6:7] in ("", " ")
+        value[6:].strip()
+        for value in header_values
+        if value[:6].lower() == "bearer" and value[6:7] in ("", " ")
     ]
-    if len(given) > 1 and tokens:
+    if len(header_values) > 1 and tokens:
         return None, "Authorization is given more than once"
     if is_in_query:
         return None, f"a token must not be in the URL ({QUERY_TOKEN})"
@@ -183,11 +185,11 @@ def _body_size(headers: CIMultiDictProxy[str]) -> int | None:
     return int(length) if length.isascii() and length.isdigit() else None
 
 
-def _target(asked: str) -> tuple[str, str]:
+def _target(raw_target: str) -> tuple[str, str]:
     """Split a target into authority, and path with query. Source: RFC 9112, 3.2.2."""
-    match = None if asked.startswith("/") else _ABSOLUTE.fullmatch(asked)
+    match = None if raw_target.startswith("/") else _ABSOLUTE.fullmatch(raw_target)
     if match is None:
-        return "", asked
+        return "", raw_target
     return match[1], match[2] if match[2].startswith("/") else f"/{match[2]}"
 
 
@@ -203,6 +205,6 @@ def split_path(path: str) -> tuple[str, str | None]:
     if path.startswith("/mcp/"):
         name, _, route = path[5:].rstrip("/").partition("/")
         return name, route
-    bare = path.rstrip("/")
-    name, slash, end = bare[1:].partition("/")
-    return (name, "") if slash and end == "mcp" else ("", None)
+    stripped_path = path.rstrip("/")
+    name, slash, last_part = stripped_path[1:].partition("/")
+    return (name, "") if slash and last_part == "mcp" else ("", None)

@@ -45,11 +45,11 @@ def accepted(header: str) -> AcceptedTypes:
     """Parse an Accept header. An empty one accepts everything."""
     if not header.strip():
         return AcceptedTypes(True, True)
-    kinds = {part.partition(";")[0].strip().lower() for part in header.split(",")}
-    anything = "*/*" in kinds
+    media_types = {part.partition(";")[0].strip().lower() for part in header.split(",")}
+    accepts_everything = "*/*" in media_types
     return AcceptedTypes(
-        anything or not kinds.isdisjoint({"application/json", "application/*"}),
-        anything or not kinds.isdisjoint({"text/event-stream", "text/*"}),
+        accepts_everything or not media_types.isdisjoint({"application/json", "application/*"}),
+        accepts_everything or not media_types.isdisjoint({"text/event-stream", "text/*"}),
     )
 
 
@@ -61,12 +61,12 @@ def response_note(status: int, kind: str = JSON, headers: dict[str, str] | None 
     return (
         HttpNote(_line(status), (("Content-Type", kind), *headers.items()))
         if headers
-        else _bare(status, kind)
+        else _cached_note(status, kind)
     )
 
 
 @lru_cache(maxsize=64)
-def _bare(status: int, kind: str) -> HttpNote:
+def _cached_note(status: int, kind: str) -> HttpNote:
     """Return the same object for equal answers. The recorder then writes it only once."""
     return HttpNote(_line(status), (("Content-Type", kind),))
 
@@ -117,22 +117,22 @@ async def write_pieces(response: web.StreamResponse, pieces: Iterable[bytes]) ->
 
 
 def plain_error(
-    status: int, message: str, headers: dict[str, str] | None = None, **more: Any
+    status: int, message: str, headers: dict[str, str] | None = None, **members: Any
 ) -> web.Response:
     """Return an HTTP error with a readable JSON body."""
-    return json_answer(status, codec.encode({"error": message, **more}), headers)
+    return json_answer(status, codec.encode({"error": message, **members}), headers)
 
 
-def no_json(content_type: str) -> web.Response:
+def content_type_error(content_type: str) -> web.Response:
     """Return the error for a body that is not declared as JSON.
 
     Other types are rejected, because pages of other sites can send them.
     """
-    given = f"not {content_type[:80]!r}" if content_type else "but the request has none"
-    return plain_error(415, f"Content-Type must be application/json, {given}")
+    actual_type = f"not {content_type[:80]!r}" if content_type else "but the request has none"
+    return plain_error(415, f"Content-Type must be application/json, {actual_type}")
 
 
-def no_method(request: web.BaseRequest, allowed: Iterable[str]) -> web.Response:
+def method_error(request: web.BaseRequest, allowed: Iterable[str]) -> web.Response:
     """Return the error for a method that is not allowed. It lists the allowed ones."""
     return plain_error(
         405,
@@ -146,14 +146,14 @@ def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -
     return json_answer(status, codec.error_response(identifier, error))
 
 
-def try_again(error: DeskError, identifier: Id | None = None) -> web.Response:
+def retry_later(error: DeskError, identifier: Id | None = None) -> web.Response:
     """Return the response while stored state, or another process that is needed, does not respond."""
     answer = rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)), identifier)
     answer.headers.update(RETRY_AFTER)
     return answer
 
 
-def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
+def mode_error(error: UnknownMode, is_message: bool) -> web.Response:
     """Return the error for an unknown mode. It lists the known ones. `is_message` asks for JSON-RPC."""
     modes = list(error.known)
     if is_message:
@@ -161,7 +161,7 @@ def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
     return plain_error(404, error.message, modes=modes)
 
 
-def no_service(text: str, is_message: bool) -> web.Response:
+def unavailable_error(text: str, is_message: bool) -> web.Response:
     """Return the error for a server that is not served now. `is_message` asks for JSON-RPC."""
     if is_message:
         return rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, text))

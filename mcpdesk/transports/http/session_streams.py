@@ -14,14 +14,14 @@ from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, wait
 from mcpdesk.transports.http.sessions.http_sessions import HttpSession
 
-NOTHING_KEPT = "Last-Event-ID: that stream is no longer stored"
+STREAM_NOT_STORED = "Last-Event-ID: that stream is no longer stored"
 
 
 class Continuation(NamedTuple):
     """Stream that began in another process and continues in this one."""
 
-    left: Collection[bytes]
-    """Events that the other process left. They are sent first."""
+    missed_events: Collection[bytes]
+    """Events that the other process did not send. They are sent first."""
     catch_up: Callable[[], Awaitable[bool]]
     """Sends the events that the client missed. Returns False if the client must reconnect."""
     note_position: Callable[[], Awaitable[None]]
@@ -38,19 +38,19 @@ async def stream_events(
 ) -> web.StreamResponse:
     """Send the events after `after` on a stream, until the stream, the connection or the token ends."""
     stream = EventStream(request)
-    for piece in continuation.left if continuation is not None else ():
+    for piece in continuation.missed_events if continuation is not None else ():
         stream.put(piece)
-    done = asyncio.Event()
-    events.attach(stream, done.set, after)
+    end_event = asyncio.Event()
+    events.attach(stream, end_event.set, after)
     connection = connection_of(request)
-    connection.on_lost = done.set
+    connection.on_lost = end_event.set
     try:
         if continuation is not None and not await continuation.catch_up():
-            done.set()
+            end_event.set()
         async with until_expired(caller):
-            while not done.is_set() and not stream.is_broken:
+            while not end_event.is_set() and not stream.is_broken:
                 stream.put(KEEP_ALIVE)
-                await wait(done, KEEP_ALIVE_S)
+                await wait(end_event, KEEP_ALIVE_S)
                 if continuation is not None:
                     await continuation.note_position()
     finally:

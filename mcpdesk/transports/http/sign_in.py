@@ -16,7 +16,7 @@ from mcpdesk.auth.operator import OPERATOR_HEADER, BrowserSession, Operator
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.transports.http.request_body import read_body
-from mcpdesk.transports.http.request_guard import FOREIGN_SITES
+from mcpdesk.transports.http.request_guard import OTHER_SITE_VALUES
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer, plain_error
 
@@ -76,8 +76,8 @@ class SignIn:
 
     async def sign_in(self, request: web.BaseRequest) -> web.Response:
         """Create a session for a browser that sends `{"word": ...}`. Raises: RequestRefused."""
-        given = await read_json(request, MAX_BODY_BYTES)
-        word = given.get("word") if isinstance(given, dict) else None
+        document = await read_json(request, MAX_BODY_BYTES)
+        word = document.get("word") if isinstance(document, dict) else None
         session = self.operator.sign_in(word) if isinstance(word, str) else None
         if session is None:
             raise RequestRefused(plain_error(401, "That is not the operator's key, or the link was used."))
@@ -112,7 +112,7 @@ class SignIn:
 
 def refuse_other_sites(request: web.BaseRequest) -> None:
     """Reject a request that a page of another site caused. Raises: RequestRefused."""
-    if request.headers.get("Sec-Fetch-Site", "") in FOREIGN_SITES:
+    if request.headers.get("Sec-Fetch-Site", "") in OTHER_SITE_VALUES:
         raise RequestRefused(plain_error(403, "only a page of this server may do this"))
 
 

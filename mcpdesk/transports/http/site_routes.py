@@ -19,7 +19,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.transports.base import first_pass_through
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.request_head import split_path
-from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
+from mcpdesk.transports.http.responses import json_answer, method_error, plain_error
 from mcpdesk.transports.metric import Figure, Sample
 from mcpdesk.transports.unread_answers import UNREAD
 from mcpdesk.version import __version__
@@ -53,7 +53,7 @@ async def health(source: FactSource) -> web.Response:
     site = source.site
     if site.shared is None:
         return json_answer(200, b'{"status":"ok"}')
-    reason = await _detailed(source, site.unready or site.shared.outage)
+    reason = await _detailed_reason(source, site.unready or site.shared.outage)
     body = {"status": "ok", "ready": not reason, "reason": reason, **site.shared.health()}
     return json_answer(200, codec.encode(body))
 
@@ -65,12 +65,12 @@ async def ready(source: FactSource) -> web.Response:
     """
     down = {"down": list(source.site.down_servers)} if source.site.down_servers else {}
     if reason := source.site.unready:
-        body = {"status": "not ready", "reason": await _detailed(source, reason), **down}
+        body = {"status": "not ready", "reason": await _detailed_reason(source, reason), **down}
         return json_answer(503, codec.encode(body))
     return json_answer(200, codec.encode({"status": "ready", **down}))
 
 
-async def _detailed(source: FactSource, reason: str) -> str:
+async def _detailed_reason(source: FactSource, reason: str) -> str:
     """Return the reason. A known caller also sees addresses and error texts."""
     shared = source.site.shared
     if shared is None or not reason or reason != shared.outage:
@@ -90,7 +90,7 @@ async def status(source: FactSource) -> web.Response:
     """
     site, is_known = source.site, await source.is_known()
     servers = [endpoint.facts() for endpoint in site.endpoints()]
-    listed = {
+    listed_counts = {
         name: {f"{kind}s": count for kind, count in server.offered().items()}
         for name, server in site.pass_throughs.items()
     }
@@ -98,15 +98,15 @@ async def status(source: FactSource) -> web.Response:
     if site.capture.reason:
         capture["error"] = site.capture.reason
     shared = {} if site.shared is None else site.shared.status()
-    more = {
+    known_caller_facts = {
         "passed_on": list(site.pass_throughs),
-        "passed_servers": [{"name": name, **counts} for name, counts in listed.items()],
+        "passed_servers": [{"name": name, **counts} for name, counts in listed_counts.items()],
         "passed_clients": dict.fromkeys(site.pass_throughs, 0) | Counter(source.passed),
         "capture": capture,
         **shared,
     }
     totals = {
-        kind: sum(each[kind] for each in (*servers, *listed.values()))
+        kind: sum(each[kind] for each in (*servers, *listed_counts.values()))
         for kind in ("tools", "resources", "templates", "prompts")
     }
     body = {
@@ -116,7 +116,7 @@ async def status(source: FactSource) -> web.Response:
         "mcpdesk": __version__,
         **totals,
         "servers": servers if is_known else [{name: each[name] for name in PUBLIC_FACTS} for each in servers],
-        **(more if is_known else {}),
+        **(known_caller_facts if is_known else {}),
         "uptime_s": round(site.uptime_s, 1),
         "key_required": bool(site.rules.api_key),
         "token_required": bool(site.rules.api_key) or any(each["token_required"] for each in servers),
@@ -146,7 +146,7 @@ PREFIX = "mcpdesk_"
 async def metrics(source: FactSource) -> web.Response:
     """Return all metrics of the core and this listener. Callers that are not known see only totals."""
     site, listener, is_known = source.site, source.listener, await source.is_known()
-    counted = [
+    listener_metrics = [
         ("http_connections", "Open HTTP connections.", len(listener)),
         ("http_connections_total", "HTTP connections since the start.", listener.accepted),
         ("http_requests_total", "HTTP requests since the start.", listener.requests),
@@ -172,12 +172,14 @@ async def metrics(source: FactSource) -> web.Response:
     ]
     figures = [
         Figure(name, "counter" if name.endswith("_total") else "gauge", help, (Sample(value),))
-        for name, help, value in counted
+        for name, help, value in listener_metrics
     ]
-    counting = site.figures()
+    compute_figures = site.figures()
     # Importing this library takes a tenth of a second. Calls must not wait for it.
     text = await asyncio.to_thread(
-        lambda: written([*(counting() if is_known else map(_total, counting())), *figures])
+        lambda: prometheus_text(
+            [*(compute_figures() if is_known else map(_total, compute_figures())), *figures]
+        )
     )
     return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
@@ -214,15 +216,16 @@ def _total(figure: Figure) -> Figure:
     """Return a metric with the sum of its samples. Quantiles cannot be added and are left out."""
     sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     for sample in figure.samples:
-        shown = tuple((name, text) for name, text in sample.labels.items() if name in OPEN_LABELS)
-        if len(shown) == len(sample.labels) or "quantile" not in sample.labels:
-            sums[sample.suffix, shown] = sums.get((sample.suffix, shown), 0) + sample.value
+        open_labels = tuple((name, text) for name, text in sample.labels.items() if name in OPEN_LABELS)
+        if len(open_labels) == len(sample.labels) or "quantile" not in sample.labels:
+            sums[sample.suffix, open_labels] = sums.get((sample.suffix, open_labels), 0) + sample.value
     return replace(
-        figure, samples=[Sample(value, dict(shown), suffix) for (suffix, shown), value in sums.items()]
+        figure,
+        samples=[Sample(value, dict(open_labels), suffix) for (suffix, open_labels), value in sums.items()],
     )
 
 
-def written(figures: Iterable[Figure]) -> bytes:
+def prometheus_text(figures: Iterable[Figure]) -> bytes:
     """Format metrics and those of the process for Prometheus."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
@@ -261,7 +264,7 @@ def is_metadata(path: str) -> bool:
 def metadata(site: Site, request: web.BaseRequest, path: str) -> web.Response:
     """Return the OAuth metadata for the endpoint in the path, or else for the first server."""
     if request.method not in ("GET", "HEAD"):
-        return no_method(request, ("GET",))
+        return method_error(request, ("GET",))
     resource = path.removeprefix(WELL_KNOWN).rstrip("/")
     endpoint = _endpoint(site, resource)
     if endpoint is None or not endpoint.access.authorization_servers:

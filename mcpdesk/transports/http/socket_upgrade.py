@@ -14,19 +14,19 @@ HEARTBEAT_S = 30.0
 """Seconds between two pings. A peer that does not answer within half of this time is disconnected."""
 CLOSE_TIMEOUT_S = 1.0
 """Seconds that a peer may take to answer our closing frame."""
-UNMASKED = b"frames of a client must be masked"
-FIXED_PART = 2
+UNMASKED_REASON = b"frames of a client must be masked"
+FIXED_PART_BYTES = 2
 """Size of the fixed part of a frame head."""
-MASK = 0x80
+MASK_BIT = 0x80
 """Bit of the second byte of a frame: the payload is masked."""
-MASK_SIZE = 4
+MASK_BYTES = 4
 EXTENDED_SIZES = {126: 2, 127: 8}
 """Number of bytes after the fixed part that contain the payload size, by the seven-bit size in the fixed
 part.
 """
 
 
-async def upgraded(request: web.BaseRequest, socket: web.WebSocketResponse[Any]) -> web.Response | None:
+async def upgrade(request: web.BaseRequest, socket: web.WebSocketResponse[Any]) -> web.Response | None:
     """Upgrade the connection of a request. Return an error response if the upgrade is impossible.
 
     After the upgrade, an unmasked frame of the client closes the socket with code 1002.
@@ -36,7 +36,7 @@ async def upgraded(request: web.BaseRequest, socket: web.WebSocketResponse[Any])
     connection = connection_of(request)
     if connection.has_early_data:  # violates section 4.1, and hides where the first frame starts
         return plain_error(400, "Frames must not be sent before the answer to the handshake")
-    connection.set_filter(MaskedFrames(socket, connection).accepted)
+    connection.set_filter(MaskedFrames(socket, connection).filter_frames)
     try:
         await socket.prepare(request)
     except web.HTTPException as refusal:
@@ -45,7 +45,7 @@ async def upgraded(request: web.BaseRequest, socket: web.WebSocketResponse[Any])
     return None
 
 
-async def dismiss(
+async def close_socket(
     socket: web.WebSocketResponse[Any],
     connection: HttpConnection,
     reason: bytes,
@@ -67,39 +67,41 @@ class MaskedFrames:
         self._connection = connection
         self._head = b""
         """Bytes of an incomplete frame head."""
-        self._left = 0
+        self._remaining_bytes = 0
         """Bytes of the current frame that have not arrived."""
         self._closing_task: asyncio.Task[None] | None = None
 
-    def accepted(self, data: bytes) -> bytes:
+    def filter_frames(self, data: bytes) -> bytes:
         """Return received data up to the first unmasked frame. Nothing after that frame is accepted."""
         if self._closing_task is not None:
             return b""
         position = 0
         while position < len(data):
-            if self._left:
-                step = min(self._left, len(data) - position)
-                self._left -= step
+            if self._remaining_bytes:
+                step = min(self._remaining_bytes, len(data) - position)
+                self._remaining_bytes -= step
                 position += step
                 continue
             start = position
             position += _head_size(self._head) - len(self._head)
             self._head += data[start:position]
-            if len(self._head) == FIXED_PART and not self._head[1] & MASK:
+            if len(self._head) == FIXED_PART_BYTES and not self._head[1] & MASK_BIT:
                 self._closing_task = asyncio.create_task(
-                    dismiss(self._socket, self._connection, UNMASKED, WSCloseCode.PROTOCOL_ERROR)
+                    close_socket(self._socket, self._connection, UNMASKED_REASON, WSCloseCode.PROTOCOL_ERROR)
                 )
                 return data[:start]
             if len(self._head) == _head_size(self._head):
-                self._left = MASK_SIZE + _payload_size(self._head)
+                self._remaining_bytes = MASK_BYTES + _payload_size(self._head)
                 self._head = b""
         return data
 
 
 def _head_size(head: bytes) -> int:
-    """Size of a frame head without its mask, as far as the bytes that have arrived show it."""
-    return FIXED_PART + (EXTENDED_SIZES.get(head[1] & ~MASK, 0) if len(head) >= FIXED_PART else 0)
+    """Return the size of a frame head without its mask, as far as the bytes that have arrived show it."""
+    return FIXED_PART_BYTES + (
+        EXTENDED_SIZES.get(head[1] & ~MASK_BIT, 0) if len(head) >= FIXED_PART_BYTES else 0
+    )
 
 
 def _payload_size(head: bytes) -> int:
-    return int.from_bytes(head[FIXED_PART:]) if len(head) > FIXED_PART else head[1] & ~MASK
+    return int.from_bytes(head[FIXED_PART_BYTES:]) if len(head) > FIXED_PART_BYTES else head[1] & ~MASK_BIT

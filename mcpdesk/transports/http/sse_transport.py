@@ -20,7 +20,7 @@ from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.protocol.marked_ids import mark_of, marked
 from mcpdesk.recorder.record import HttpNote
-from mcpdesk.transports.http.callers import CallerCheck, holds_token, pop_token
+from mcpdesk.transports.http.callers import CallerCheck, has_token_field, pop_token
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import (
     HIGH_WATER,
@@ -34,8 +34,8 @@ from mcpdesk.transports.http.request_head import head_of, peer_of
 from mcpdesk.transports.http.responses import (
     JSON,
     RequestRefused,
+    content_type_error,
     json_answer,
-    no_json,
     plain_error,
     rpc_error,
 )
@@ -66,19 +66,19 @@ class SseRoutes:
             return plain_error(406, "Accept must allow text/event-stream")
         mark = "" if self._other_processes is None else self._other_processes.mark
         identifier = marked(secrets.token_urlsafe(ID_BYTES), mark)
-        sse = _SseConnection(request, endpoint, caller or OPEN)
+        connection = _SseConnection(request, endpoint, caller or OPEN)
         endpoint_path = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
         _, is_in_mode, mode = endpoint.key.partition("?")
         post_url = f"{endpoint_path}messages?connection={identifier}{f'&{mode}' if is_in_mode else ''}"
-        sse.stream.put(f"event: endpoint\ndata: {post_url}\n\n".encode())
-        self._open[identifier] = sse
+        connection.stream.put(f"event: endpoint\ndata: {post_url}\n\n".encode())
+        self._open[identifier] = connection
         try:
             async with until_expired(caller or OPEN):
-                await sse.keep_open()
+                await connection.keep_open()
         finally:
             del self._open[identifier]
-            sse.channel.close("the client disconnected")
-        return await sse.stream.finish()
+            connection.channel.close("the client disconnected")
+        return await connection.stream.finish()
 
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -95,18 +95,18 @@ class SseRoutes:
             return plain_error(404, "No such connection: open its stream again")
         head = head_of(request)
         if head.content_type != JSON:
-            return no_json(head.content_type)
+            return content_type_error(head.content_type)
         try:
             body = await read_body(request, self._site.rules.max_body_bytes)
             message = codec.decode(body)
             if not (isinstance(message, list) and message and sse.channel.may_batch):
                 classify(message)
             token = None
-            if holds_token(message):
+            if has_token_field(message):
                 token, message = pop_token(message)
                 body = codec.encode(message)
             if caller is None:
-                caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)
+                caller = await CallerCheck(request, endpoint.access, self._site.rules).identify_by_body(token)
         except RequestRefused as refused:
             return refused.answer
         except ProtocolError as error:

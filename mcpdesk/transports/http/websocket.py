@@ -19,10 +19,15 @@ from aiohttp.client_exceptions import ClientConnectionError
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.transports.http.callers import caller_on_socket, holds_token, pop_token, unreadable
+from mcpdesk.transports.http.callers import (
+    caller_on_socket,
+    has_token_field,
+    masked_data,
+    pop_token,
+)
 from mcpdesk.transports.http.connections import HttpConnection, connection_of
 from mcpdesk.transports.http.request_head import head_of, peer_of
-from mcpdesk.transports.http.socket_upgrade import CLOSE_TIMEOUT_S, HEARTBEAT_S, dismiss, upgraded
+from mcpdesk.transports.http.socket_upgrade import CLOSE_TIMEOUT_S, HEARTBEAT_S, close_socket, upgrade
 from mcpdesk.transports.pipe import HIGH_WATER
 from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 
@@ -31,10 +36,10 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint, Site
 
 SUBPROTOCOL = "mcp"
-STOPPING = b"the server stops"
-HUNG_UP = b"disconnected at the desk"
-EXPIRED = b"the token has expired"
-NOT_UTF8 = b"text frames must be UTF-8"
+STOP_REASON = b"the server stops"
+DISCONNECT_REASON = b"disconnected at the desk"
+EXPIRED_REASON = b"the token has expired"
+NOT_UTF8_REASON = b"text frames must be UTF-8"
 
 T = TypeVar("T")
 Socket: TypeAlias = "web.WebSocketResponse[Literal[False]]"
@@ -48,8 +53,8 @@ class SocketRoutes:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._open: dict[Socket, HttpConnection] = {}
-        self._served: dict[int, Socket] = {}
-        self._farewells: set[asyncio.Task[None]] = set()
+        self._by_connection: dict[int, Socket] = {}
+        self._close_tasks: set[asyncio.Task[None]] = set()
 
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -66,7 +71,7 @@ class SocketRoutes:
             writer_limit=WRITE_LIMIT,  # `SocketWriter` waits for slow readers itself
             decode_text=False,
         )
-        if refusal := await upgraded(request, socket):
+        if refusal := await upgrade(request, socket):
             return refusal
         self._open[socket] = connection_of(request)
         try:
@@ -77,40 +82,42 @@ class SocketRoutes:
 
     def disconnect(self, connection: int) -> bool:
         """Close one socket. Return False if the number is unknown."""
-        socket = self._served.get(connection)
+        socket = self._by_connection.get(connection)
         if socket is None:
             return False
-        farewell_task = asyncio.create_task(dismiss(socket, self._open[socket], HUNG_UP))
-        self._farewells.add(farewell_task)
-        farewell_task.add_done_callback(self._farewells.discard)
+        close_task = asyncio.create_task(close_socket(socket, self._open[socket], DISCONNECT_REASON))
+        self._close_tasks.add(close_task)
+        close_task.add_done_callback(self._close_tasks.discard)
         return True
 
     async def close(self) -> None:
         """Close all sockets."""
-        await asyncio.gather(*(dismiss(*each, STOPPING) for each in self._open.items()))
+        await asyncio.gather(*(close_socket(*each, STOP_REASON) for each in self._open.items()))
 
     async def _serve(
         self, request: web.BaseRequest, endpoint: Endpoint, socket: Socket, caller: Principal
     ) -> None:
-        line = SocketWriter(request, socket)
-        channel = endpoint.channel("websocket", peer_of(request), line.write, request.headers, caller)
-        line.channel = channel
-        self._served[channel.connection] = socket
+        writer = SocketWriter(request, socket)
+        channel = endpoint.channel("websocket", peer_of(request), writer.write, request.headers, caller)
+        writer.channel = channel
+        self._by_connection[channel.connection] = socket
         try:
             async with until_expired(caller):
-                await self._read(request, socket, line, channel, _Senders(endpoint, caller))
+                await self._read(request, socket, writer, channel, _Senders(endpoint, caller))
             if caller.has_expired(time.time()):
-                await dismiss(socket, connection_of(request), EXPIRED, WSCloseCode.POLICY_VIOLATION)
+                await close_socket(
+                    socket, connection_of(request), EXPIRED_REASON, WSCloseCode.POLICY_VIOLATION
+                )
         finally:
-            del self._served[channel.connection]
+            del self._by_connection[channel.connection]
             channel.close("the client disconnected")
-            line.close()
+            writer.close()
 
     async def _read(
         self,
         request: web.BaseRequest,
         socket: Socket,
-        line: SocketWriter,
+        writer: SocketWriter,
         channel: FrameChannel,
         senders: _Senders,
     ) -> None:
@@ -124,15 +131,15 @@ class SocketRoutes:
                 return
             data = bytes(message.data)
             if not _is_utf8(data):
-                await socket.close(code=WSCloseCode.INVALID_TEXT, message=NOT_UTF8)
+                await socket.close(code=WSCloseCode.INVALID_TEXT, message=NOT_UTF8_REASON)
                 return
             text, sender = await senders.sender(data)
             if is_first:
                 is_first = False
-                await line.answer(partial(channel.receive, text, sender, head_of(request).http_note))
+                await writer.answer(partial(channel.receive, text, sender, head_of(request).http_note))
             else:
-                await line.answer(partial(channel.receive_all, (text,), sender))
-            await line.caught_up()
+                await writer.answer(partial(channel.receive_all, (text,), sender))
+            await writer.wait_until_read()
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -154,13 +161,13 @@ class _Senders:
 
     async def sender(self, frame: bytes) -> tuple[bytes, Principal | None]:
         """Return a frame without its token, and the principal of the token. None without a token."""
-        if not _may_hold_token(frame):
+        if not _may_have_token(frame):
             return frame, None
         try:
             message = codec.decode(frame)
         except ProtocolError:
-            return unreadable(frame), None
-        if not holds_token(message):
+            return masked_data(frame), None
+        if not has_token_field(message):
             return frame, None
         token, message = pop_token(message)
         access = self._endpoint.access
@@ -168,7 +175,7 @@ class _Senders:
         return codec.encode(message), sender
 
 
-def _may_hold_token(frame: bytes) -> bool:
+def _may_have_token(frame: bytes) -> bool:
     # The letters of the key `jwt` may be escaped.
     return b'"jwt"' in frame or b"\\u00" in frame
 
@@ -181,18 +188,18 @@ class SocketWriter:
         self._connection = connection_of(request)
         self._socket = socket
         self._frames: deque[bytes] = deque()
-        self._queued = 0
+        self._queued_bytes = 0
         self._is_sending = False
         """True while a task or the reader sends queued frames."""
-        self._is_over = False
+        self._is_closed = False
         self._sender_task: asyncio.Task[None] | None = None
-        self._has_room = asyncio.Event()
-        self._has_room.set()
+        self._room_event = asyncio.Event()
+        self._room_event.set()
 
     @property
     def unread(self) -> int:
         """Number of bytes in the queue."""
-        return self._queued
+        return self._queued_bytes
 
     def give_up(self) -> None:
         """Disconnect the peer at once."""
@@ -201,15 +208,15 @@ class SocketWriter:
 
     def write(self, frames: Sequence[bytes]) -> None:
         """Queue frames. If too much is unread, the peer is disconnected."""
-        if self._is_over or self._socket.closed:
+        if self._is_closed or self._socket.closed:
             return
         self._frames += frames
-        self._queued += sum(map(len, frames))
+        self._queued_bytes += sum(map(len, frames))
         if not self._is_sending:
             self._is_sending = True
             self._sender_task = asyncio.create_task(self._send())
-        if self._queued > HIGH_WATER:
-            self._hold_back()
+        if self._queued_bytes > HIGH_WATER:
+            self._pause_or_disconnect()
 
     async def answer(self, handle: Callable[[], T]) -> T:
         """Call `handle`, which handles a message. Answers that are available at once are sent without a
@@ -223,17 +230,17 @@ class SocketWriter:
         finally:
             await self._send(may_wait=False)
 
-    async def caught_up(self) -> None:
+    async def wait_until_read(self) -> None:
         """Wait until the peer has read enough, so that its next request can be read."""
-        if not self._has_room.is_set():
-            await self._has_room.wait()
+        if not self._room_event.is_set():
+            await self._room_event.wait()
 
     def close(self) -> None:
         """Stop sending, and wake waiting tasks."""
-        self._is_over = True
+        self._is_closed = True
         self._frames.clear()
-        self._queued = 0
-        self._has_room.set()
+        self._queued_bytes = 0
+        self._room_event.set()
         UNREAD.remove(self)
         if self._sender_task is not None:
             self._sender_task.cancel()
@@ -249,25 +256,25 @@ class SocketWriter:
                         return
                     await connection.drain()
                 frame = frames.popleft()
-                self._queued -= len(frame)  # from here on the connection counts these bytes
+                self._queued_bytes -= len(frame)  # from here on the connection counts these bytes
                 await self._socket.send_frame(frame, WSMsgType.TEXT)
         except (ConnectionError, ClientConnectionError):
             log.debug("the peer of a WebSocket disconnected")
             self.close()
         self._is_sending = False
-        if not self._has_room.is_set():
-            self._has_room.set()
+        if not self._room_event.is_set():
+            self._room_event.set()
             UNREAD.remove(self)
             if self.channel is not None:
                 self.channel.resume()
 
-    def _hold_back(self) -> None:
-        if self._queued > WRITE_LIMIT:
-            UNREAD.count_cut("a WebSocket", self._queued)
+    def _pause_or_disconnect(self) -> None:
+        if self._queued_bytes > WRITE_LIMIT:
+            UNREAD.count_cut("a WebSocket", self._queued_bytes)
             self.give_up()
             return
         UNREAD.add(self)
         UNREAD.check()
-        if self._has_room.is_set() and self.channel is not None:
-            self._has_room.clear()
+        if self._room_event.is_set() and self.channel is not None:
+            self._room_event.clear()
             self.channel.pause()

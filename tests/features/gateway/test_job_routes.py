@@ -23,7 +23,7 @@ from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download
 from mcpdesk.server.background import job_work
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.job_routes import disposition, send, wanted
+from mcpdesk.transports.http.job_routes import disposition, requested_range, send
 from tests.support.gateway import gateway, sent
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.rude import PING, closing_code, frame, upgraded
@@ -405,7 +405,7 @@ async def test_a_listener_that_leaves_ends_nothing() -> None:
 
 def test_a_range_of_nothing_but_room_is_read_over_once() -> None:
     began = time.process_time()
-    assert wanted(f"bytes={' ' * 100_000}x", 100) is None
+    assert requested_range(f"bytes={' ' * 100_000}x", 100) is None
     assert time.process_time() - began < WITHIN_S
 
 

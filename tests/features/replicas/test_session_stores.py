@@ -133,7 +133,7 @@ def test_a_session_file_that_another_process_holds_is_an_error_and_not_a_missing
     first.write([SessionRecord("ab", time.time(), "calc", "ada", 0, STATE)])
     first.close([], [])
     second = SessionRecords(tmp_path, TTL_S)
-    with closing(sqlite3.connect(tmp_path / session_records.FILE, isolation_level=None)) as other:
+    with closing(sqlite3.connect(tmp_path / session_records.FILE_NAME, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageError, match="is held by another process"):
             second.claim("ab", "calc", ["ada"])

@@ -24,7 +24,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.sessions import http_sessions, kept_sessions, session_records
 from mcpdesk.transports.http.sessions.http_sessions import HttpSession, HttpSessions
 from mcpdesk.transports.http.sessions.kept_sessions import KeptSessions
-from mcpdesk.transports.http.sessions.session_records import SessionRecord, SessionRecords, hashed, seal
+from mcpdesk.transports.http.sessions.session_records import SessionRecord, SessionRecords, hash_id, seal
 from tests.support.blocking import blocking_calls
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.served import Peer
@@ -41,7 +41,7 @@ async def test_an_unused_session_expires(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_the_longest_unused_session_makes_room() -> None:
-    kept = HttpSessions(ttl_s=60, most=2)
+    kept = HttpSessions(ttl_s=60, max_sessions=2)
     endpoint = Peer().endpoint
     first, second, third = (HttpSession(endpoint, "t") for _ in range(3))
     kept.add(first)
@@ -82,7 +82,7 @@ def record(name: str, **more: Any) -> SessionRecord:
     """A record of a session that was used just now."""
     state = SessionState({"protocolVersion": "2025-11-25"}, True)
     values = {"used": time.time(), "server": "place", "owner": seal(name, "", ""), "restarts": 0}
-    return SessionRecord(hashed(name), **{**values, "state": state, **more})
+    return SessionRecord(hash_id(name), **{**values, "state": state, **more})
 
 
 Opened = Callable[[Path], SessionRecords]
@@ -146,7 +146,7 @@ def test_what_cannot_be_written_costs_nobody_elses_session(tmp_path: Path, opene
 
 def test_a_damaged_file_is_replaced(tmp_path: Path, opened: Opened) -> None:
     left(tmp_path, record("lost"))
-    path = tmp_path / session_records.FILE
+    path = tmp_path / session_records.FILE_NAME
     path.write_bytes(b"damaged" * 1_000)
     records, usual = opened(tmp_path), record("usual")
     assert taken(records, record("lost")) is None
@@ -219,7 +219,7 @@ async def test_a_locked_file_holds_up_nobody(tmp_path: Path) -> None:
     async with (
         serving(state_dir=tmp_path) as served,
         within(),
-        locked(folder / session_records.FILE) as holder,
+        locked(folder / session_records.FILE_NAME) as holder,
     ):
         asking = [served.post(ping, Mcp_Session_Id=f"{number:048x}") for number in range(40)]
         unknown = await asyncio.gather(*asking)
@@ -242,7 +242,7 @@ async def test_a_session_behind_a_locked_file_is_asked_for_again_and_not_lost(
         begun = await first.post(INITIALIZE)
         identifier = begun.headers["Mcp-Session-Id"]
     async with serving(state_dir=tmp_path) as served, within():
-        async with locked(folder / session_records.FILE):
+        async with locked(folder / session_records.FILE_NAME):
             asking = [served.post(ping, Mcp_Session_Id=identifier) for _ in range(4)]
             for answer in await asyncio.gather(*asking):
                 assert answer.status == 503 and answer.headers["Retry-After"]
@@ -258,7 +258,7 @@ async def test_an_unknown_session_opens_no_file_on_the_loop(tmp_path: Path) -> N
         with blocking_calls() as seen:
             assert (await served.post(ping, Mcp_Session_Id="0" * 48)).status == 404
             begun = await served.post(INITIALIZE)
-            written = tmp_path / session_records.FOLDER / f"{session_records.FILE}-wal"
+            written = tmp_path / session_records.FOLDER / f"{session_records.FILE_NAME}-wal"
             await until(written.exists)
             assert (await served.post(ping, Mcp_Session_Id=begun.headers["Mcp-Session-Id"])).status == 200
         await served.service.close()
@@ -270,7 +270,7 @@ async def test_a_session_stays_with_its_process_as_long_as_that_lives(tmp_path: 
     async with serving(state_dir=tmp_path) as first, serving(state_dir=tmp_path) as other, within():
         identifier = (await first.post(INITIALIZE)).headers["Mcp-Session-Id"]
         name, records = {"Mcp_Session_Id": identifier}, opened(tmp_path / session_records.FOLDER)
-        wanted = hashed(identifier), first.hosted.unique_key, [seal(identifier, "", "")]
+        wanted = hash_id(identifier), first.hosted.unique_key, [seal(identifier, "", "")]
         await until(lambda: records.may_have(*wanted))
         assert (await other.post(ping, **name)).status == 404
         assert (await first.post(ping, **name)).status == 200

@@ -21,7 +21,7 @@ def test_responses_wait_for_the_answer_up_to_a_number(monkeypatch: pytest.Monkey
     for number in range(3):
         unclaimed.add(answer(number))
     assert recorded == [answer(2)], "one more than may wait is recorded at once"
-    unclaimed.answered()
+    unclaimed.flush()
     unclaimed.add(answer(3))
     assert recorded == [answer(number) for number in (2, 0, 1, 3)]
 
@@ -40,9 +40,9 @@ def test_calls_whose_answers_are_not_seen_are_forgotten(monkeypatch: pytest.Monk
     info = ConnectionInfo(1, "far", "http", "c", "", 1.0)
     client = PassedClient(PassedKey("far"), info, 1.0)
     for number in range(5):
-        client.note_call(number)
-    assert client.called == {3, 4} and client.calls == 5
-    client.note_answer(0, True)
+        client.count_call(number)
+    assert client.pending_calls == {3, 4} and client.calls == 5
+    client.count_answer(0, True)
     assert client.errors == 0, "its call is forgotten"
-    client.note_answer(4, True)
-    assert client.errors == 1 and client.called == {3}
+    client.count_answer(4, True)
+    assert client.errors == 1 and client.pending_calls == {3}

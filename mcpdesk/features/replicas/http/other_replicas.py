@@ -36,10 +36,10 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, readable_id
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.job_routes import opened_socket, send_texts
 from mcpdesk.transports.http.request_body import read_body
-from mcpdesk.transports.http.responses import RequestRefused, plain_error, try_again
-from mcpdesk.transports.http.session_streams import NOTHING_KEPT, Continuation, stream_events
+from mcpdesk.transports.http.responses import RequestRefused, plain_error, retry_later
+from mcpdesk.transports.http.session_streams import STREAM_NOT_STORED, Continuation, stream_events
 from mcpdesk.transports.http.sessions.http_sessions import STREAMS_PER_PROCESS, HttpSession, HttpSessions
-from mcpdesk.transports.http.sessions.session_records import hashed
+from mcpdesk.transports.http.sessions.session_records import hash_id
 from mcpdesk.transports.http.site import Site
 
 REPLICA_LOST = "the machine that ran this call stopped before it answered; it may or may not have run"
@@ -84,7 +84,7 @@ class OtherReplicas(SharedCopies):
         except ReplicaSilent as error:
             # A suspended call may continue on that replica, so it must not start here as well. A request
             # about a task can be answered from the record of the task.
-            return None if task else try_again(error, readable_id(message))
+            return None if task else retry_later(error, readable_id(message))
         except TransportError:  # the replica has just ended
             next_holder = "" if task else await replicas.round_holder(request_state(message))
             if next_holder in ("", replicas.id, holder):
@@ -92,7 +92,7 @@ class OtherReplicas(SharedCopies):
         try:
             return await forward_request(request, replicas, next_holder, body)
         except TransportError as error:
-            return try_again(ReplicaSilent(str(error)), readable_id(message))
+            return retry_later(ReplicaSilent(str(error)), readable_id(message))
 
     async def _forward_response(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
@@ -116,7 +116,7 @@ class OtherReplicas(SharedCopies):
         try:
             return await forward_request(request, replicas, holder, body, RESPONSE_TIMEOUT_S)
         except ReplicaSilent as error:
-            return try_again(error)
+            return retry_later(error)
         except TransportError:
             return plain_error(404, "No request waits for this answer: the machine that asked has stopped")
 
@@ -158,10 +158,10 @@ class OtherReplicas(SharedCopies):
         That replica writes the events when its client disconnects, or when this replica asks for them.
         Raises: StorageError.
         """
-        replicas, identifier = self._replicas, hashed(session.id)
+        replicas, identifier = self._replicas, hash_id(session.id)
         holder = await replicas.sessions.holder(identifier, position.stream // STREAMS_PER_PROCESS)
         if holder == replicas.id:
-            return plain_error(400, NOTHING_KEPT)
+            return plain_error(400, STREAM_NOT_STORED)
         lost_response = codec.error_response(
             marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, REPLICA_LOST)
         )
@@ -196,13 +196,13 @@ class OtherReplicas(SharedCopies):
         If another replica has the stream, that replica's stream is forwarded. Otherwise the stream continues
         here, after the events that were written. Raises: StorageError.
         """
-        replicas, identifier = self._replicas, hashed(session.id)
+        replicas, identifier = self._replicas, hash_id(session.id)
         holder = await replicas.sessions.holder(identifier, position.stream // STREAMS_PER_PROCESS)
         if holder not in ("", replicas.id) and may_be_forwarded(request):
             try:
                 return await forward_request(request, replicas, holder, within_s=RESPONSE_TIMEOUT_S)
             except ReplicaSilent as error:
-                return try_again(error)
+                return retry_later(error)
             except TransportError:
                 pass  # the replica has ended
         events = await replicas.streams.events_after(identifier, position)
@@ -226,17 +226,17 @@ class OtherReplicas(SharedCopies):
 
         return Continuation(events, catch_up, lambda: self.note_position(session))
 
-    async def post(self, request: web.BaseRequest, owner: str, most_bytes: int) -> web.StreamResponse | None:
+    async def post(self, request: web.BaseRequest, owner: str, max_bytes: int) -> web.StreamResponse | None:
         """Forward a message to the replica that has the stream. None if no replica has the stream."""
         if owner in ("", self.mark) or not may_be_forwarded(request):
             return None
         try:
-            body = await read_body(request, most_bytes)
+            body = await read_body(request, max_bytes)
             return await forward_request(request, self._replicas, owner, body)
         except RequestRefused as refused:
             return refused.answer
         except StorageError as error:
-            return try_again(error)
+            return retry_later(error)
         except TransportError:
             return None
 

@@ -27,7 +27,7 @@ from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.transports.base import SharedSession
 from mcpdesk.transports.http.other_processes import OtherProcesses
 from mcpdesk.transports.http.sessions.http_sessions import STREAMS_PER_PROCESS, HttpSession, HttpSessions
-from mcpdesk.transports.http.sessions.session_records import hashed, seal
+from mcpdesk.transports.http.sessions.session_records import hash_id, seal
 
 if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint
@@ -57,7 +57,7 @@ class SharedCopies(OtherProcesses):
         session.dialogue.number_requests(secrets.token_hex(8), 1)
         state, used = session.dialogue.state, self._replicas.clock()
         owner = seal(session.id, session.owner, self._key())
-        new = SharedSession(hashed(session.id), session.server, owner, used, state, 0)
+        new = SharedSession(hash_id(session.id), session.server, owner, used, state, 0)
         self._register(session, await self._replicas.sessions.write(new, state))
 
     async def join(
@@ -69,7 +69,7 @@ class SharedCopies(OtherProcesses):
         """
         # The first caller with a token becomes the owner of a session without an owner.
         owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
-        shared = await self._replicas.sessions.join(hashed(identifier), endpoint.key, owners)
+        shared = await self._replicas.sessions.join(hash_id(identifier), endpoint.key, owners)
         if shared is None:
             return None
         if (copy := self._copies.get(shared.id)) is not None:
@@ -149,7 +149,7 @@ class SharedCopies(OtherProcesses):
 
     def forget(self, session: HttpSession) -> None:
         """Remove the copy of a session."""
-        identifier = hashed(session.id)
+        identifier = hash_id(session.id)
         if self._copies.get(identifier) is session:
             del self._copies[identifier]
             self._replicas.streams.disconnect(identifier)
@@ -158,7 +158,7 @@ class SharedCopies(OtherProcesses):
         """Delete the stored streams of a session that no replica serves any longer."""
         if session.events.archive is not None:
             session.events.archive = None
-            self._replicas.streams.remove_soon(hashed(session.id), session.events.archived)
+            self._replicas.streams.remove_soon(hash_id(session.id), session.events.archived)
 
     def push(self, session: HttpSession, message: bytes) -> None:
         """Send a message to the replica that serves the session's stream now or later."""

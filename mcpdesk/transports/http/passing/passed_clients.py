@@ -54,11 +54,11 @@ class PassedClient(Struct):
     calls: int = 0
     errors: int = 0
     capabilities: JSONObject = {}
-    works: set[Work] = field(default_factory=set)
+    running_works: set[Work] = field(default_factory=set)
     """Responses to this client that are being produced."""
-    called: set[Id] = field(default_factory=set)
+    pending_calls: set[Id] = field(default_factory=set)
     """Ids of calls that are not answered yet."""
-    awaited: set[Id] = field(default_factory=set)
+    pending_requests: set[Id] = field(default_factory=set)
     """Ids of all requests that are not answered yet."""
 
     @property
@@ -76,18 +76,18 @@ class PassedClient(Struct):
             capabilities=self.capabilities,
         )
 
-    def note_call(self, identifier: Id) -> None:
-        """Note a call of the client."""
+    def count_call(self, identifier: Id) -> None:
+        """Count a call of the client."""
         self.calls += 1
-        if len(self.called) >= MAX_TRACKED_CALLS:
-            self.called.clear()  # the answers to this client seem not to pass through this process
-        self.called.add(identifier)
+        if len(self.pending_calls) >= MAX_TRACKED_CALLS:
+            self.pending_calls.clear()  # this process probably does not forward the answers to this client
+        self.pending_calls.add(identifier)
 
-    def note_answer(self, identifier: Id, is_failure: bool) -> None:
-        """Note the answer to a request of the client."""
-        self.awaited.discard(identifier)
-        if identifier in self.called:
-            self.called.discard(identifier)
+    def count_answer(self, identifier: Id, is_failure: bool) -> None:
+        """Count the answer to a request of the client."""
+        self.pending_requests.discard(identifier)
+        if identifier in self.pending_calls:
+            self.pending_calls.discard(identifier)
             self.errors += is_failure
 
 
@@ -97,7 +97,7 @@ class PassedClients:
     def __init__(
         self, recorder: Recorder, ttl_s: Callable[[], float], on_left: Callable[[int], None]
     ) -> None:
-        """`on_left` is called with the connection number of a client that has left."""
+        """`on_left` is called with the connection number of a client that has disconnected."""
         self._recorder = recorder
         self._on_left = on_left
         self._ttl_s = ttl_s
@@ -105,7 +105,7 @@ class PassedClients:
         """Clients by key, the least recently used first."""
         self.former: dict[str, FormerClients] = {}
         """Former clients, by server."""
-        self._looking: asyncio.TimerHandle | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
 
     def clients(self) -> list[PassedClient]:
         """Return all clients, in no particular order."""
@@ -119,20 +119,20 @@ class PassedClients:
         self, server: str, session: str, address: str, message: object, number: Callable[[], int]
     ) -> PassedClient:
         """Return the sender of a message. `number` returns the connection number for a new client."""
-        about = _introduction(message)
-        key = PassedKey(server, session) if session else PassedKey(server, "", about.name, address)
+        introduction = _parse_introduction(message)
+        key = PassedKey(server, session) if session else PassedKey(server, "", introduction.name, address)
         client = self._by_key.pop(key, None)
         if client is None:
-            name = about.name or address
-            info = ConnectionInfo(number(), server, "http", name, about.revision, time.time())
-            client = PassedClient(key, info, info.opened, capabilities=about.capabilities)
+            name = introduction.name or address
+            info = ConnectionInfo(number(), server, "http", name, introduction.revision, time.time())
+            client = PassedClient(key, info, info.opened, capabilities=introduction.capabilities)
             self._recorder.connect(info)
         client.seen = time.time()
         self._by_key[key] = client
-        if self._looking is None:
-            self._look_again()
+        if self._sweep_timer is None:
+            self._schedule_sweep()
         elif len(self._by_key) > MAX_CLIENTS:
-            self._forget_quiet()
+            self._forget_inactive()
         return client
 
     def forget_other_servers(self, servers: Container[str]) -> None:
@@ -146,28 +146,28 @@ class PassedClients:
         self._by_key[client.key] = client
 
     def end(self, client: PassedClient) -> None:
-        """Note that a client has left."""
+        """Record that a client has disconnected."""
         if self._by_key.pop(client.key, None) is not None:
             client.info = replace(client.info, closed=time.time())
             self._recorder.connect(client.info)
             self.former.setdefault(client.key.server, FormerClients()).add(client.summary)
             self._on_left(client.info.number)
 
-    def _look_again(self) -> None:
-        self._looking = asyncio.get_running_loop().call_later(self._ttl_s() / 4, self._look)
+    def _schedule_sweep(self) -> None:
+        self._sweep_timer = asyncio.get_running_loop().call_later(self._ttl_s() / 4, self._sweep)
 
-    def _look(self) -> None:
-        self._looking = None
-        self._forget_quiet()
+    def _sweep(self) -> None:
+        self._sweep_timer = None
+        self._forget_inactive()
         if self._by_key:
-            self._look_again()
+            self._schedule_sweep()
 
-    def _forget_quiet(self) -> None:
-        before = time.time() - self._ttl_s()
+    def _forget_inactive(self) -> None:
+        oldest_allowed = time.time() - self._ttl_s()
         for client in self.clients():
-            if client.seen >= before and len(self._by_key) <= MAX_CLIENTS:
+            if client.seen >= oldest_allowed and len(self._by_key) <= MAX_CLIENTS:
                 return
-            if not client.works:
+            if not client.running_works:
                 self.end(client)
 
 
@@ -177,7 +177,7 @@ class _Introduction(NamedTuple):
     capabilities: JSONObject = {}
 
 
-def _introduction(message: object) -> _Introduction:
+def _parse_introduction(message: object) -> _Introduction:
     """Return name, revision and capabilities of a client, from `initialize` or from a stateless request."""
     params = message.get("params") if isinstance(message, dict) else None
     if not isinstance(params, dict):

@@ -29,7 +29,7 @@ RELAYED_PREFIXES = ("ratelimit", "x-ratelimit-")
 FIXED_HEADERS = {JSON: {"Content-Type": JSON, "Cache-Control": "no-store"},
          STREAM: {"Content-Type": STREAM, "Cache-Control": "no-cache, no-transform"}}  # fmt: skip
 """Headers set for the two kinds of body that are forwarded."""
-_PROMPTING = re.compile(r"(?:^|,)\s*(?:basic|digest|negotiate|ntlm)\b", re.IGNORECASE)
+_PASSWORD_CHALLENGE = re.compile(r"(?:^|,)\s*(?:basic|digest|negotiate|ntlm)\b", re.IGNORECASE)
 """Challenges that would make a browser show a password dialog in the name of the desk."""
 HOP_BY_HOP_HEADERS = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
@@ -61,15 +61,19 @@ def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) 
     The desk's own API key is removed from any header.
     """
     connection = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
-    dropped = UNSENT_HEADERS | connection | {api_key_header.lower()}
-    names, sent = dict[str, str](), dict[str, str]()
+    unsent = UNSENT_HEADERS | connection | {api_key_header.lower()}
+    names, joined = dict[str, str](), dict[str, str]()
     for name, value in headers.items():
-        low = name.lower()
-        if low in dropped or low.startswith(UNSENT_PREFIXES) or (api_key and api_key in value.split()):
+        lower_name = name.lower()
+        if (
+            lower_name in unsent
+            or lower_name.startswith(UNSENT_PREFIXES)
+            or (api_key and api_key in value.split())
+        ):
             continue
-        written = names.setdefault(low, name)
-        sent[written] = f"{sent[written]}, {value}" if written in sent else value
-    return sent
+        sent_name = names.setdefault(lower_name, name)
+        joined[sent_name] = f"{joined[sent_name]}, {value}" if sent_name in joined else value
+    return joined
 
 
 def relayed_headers(headers: Iterable[tuple[str, str]], kind: str) -> CIMultiDict[str]:
@@ -77,8 +81,8 @@ def relayed_headers(headers: Iterable[tuple[str, str]], kind: str) -> CIMultiDic
     relayed = CIMultiDict(
         (name, value)
         for name, value in headers
-        if ((low := name.lower()) in RELAYED_HEADERS or low.startswith(RELAYED_PREFIXES))
-        and not (low == "www-authenticate" and _PROMPTING.search(value))
+        if ((lower_name := name.lower()) in RELAYED_HEADERS or lower_name.startswith(RELAYED_PREFIXES))
+        and not (lower_name == "www-authenticate" and _PASSWORD_CHALLENGE.search(value))
     )
     relayed.update(FIXED_HEADERS.get(kind, {}))
     return relayed
@@ -89,12 +93,12 @@ def body_kind(headers: Iterable[tuple[str, str]]) -> str:
 
     A type that ends with `+json` counts as JSON, for example RFC 9457 problem details.
     """
-    given = next((value for name, value in headers if name.lower() == "content-type"), "")
-    kind = given.partition(";")[0].strip().lower()
+    content_type = next((value for name, value in headers if name.lower() == "content-type"), "")
+    kind = content_type.partition(";")[0].strip().lower()
     return JSON if kind.startswith("application/") and kind.endswith("+json") else kind
 
 
-async def quoted(chunks: AsyncIterator[bytes]) -> bytes:
+async def read_quote(chunks: AsyncIterator[bytes]) -> bytes:
     """Return the beginning of a body: at most `MAX_QUOTED_BYTES` bytes that arrived within
     `QUOTE_TIMEOUT_S` seconds.
     """
@@ -108,7 +112,7 @@ async def quoted(chunks: AsyncIterator[bytes]) -> bytes:
     return bytes(body[:MAX_QUOTED_BYTES])
 
 
-def not_relayed(server: str, status: int, kind: str, body: bytes, location: str) -> ProtocolError:
+def not_relayed_error(server: str, status: int, kind: str, body: bytes, location: str) -> ProtocolError:
     """Return the error that replaces a response that is not forwarded. It quotes the response."""
     text = clean(body.decode("utf-8", "replace")).strip()
     data = {"status": status, "contentType": kind[:100], "body": text}
@@ -116,7 +120,7 @@ def not_relayed(server: str, status: int, kind: str, body: bytes, location: str)
         target = clean(location[:MAX_QUOTED_LENGTH], newlines=False) or "nowhere"
         detail = f"{server} redirects to {target} (HTTP {status}), which is not followed. hint: use that URL"
         return RemoteProtocolError(ErrorCode.INTERNAL_ERROR, detail, data)
-    shown = kind[:100] if kind else "a body without a Content-Type"
+    kind_text = kind[:100] if kind else "a body without a Content-Type"
     excerpt = f"{text[:MAX_QUOTED_LENGTH]}…" if len(text) > MAX_QUOTED_LENGTH else text
-    detail = f"{server} answered HTTP {status_text(status)} with {shown} instead of JSON: {excerpt}"
+    detail = f"{server} answered HTTP {status_text(status)} with {kind_text} instead of JSON: {excerpt}"
     return RemoteProtocolError(ErrorCode.INTERNAL_ERROR, detail, data)

@@ -25,7 +25,7 @@ from mcpdesk.protocol.event_store import (
 )
 from mcpdesk.transports.base import SharedSession
 from mcpdesk.transports.http.event_stream import EventStream, PostOutlet
-from mcpdesk.transports.http.sessions.session_records import SessionRecord, hashed, seal
+from mcpdesk.transports.http.sessions.session_records import SessionRecord, hash_id, seal
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.channel import HostedDialogue
@@ -162,7 +162,7 @@ class HttpSession:
         """Outlets of requests that are not answered yet."""
         self.touched = time.monotonic()
         """Monotonic time of the last use."""
-        self._absent_since: float | None = None
+        self._absence_start: float | None = None
         """Monotonic time when a check first found the client without a connection, or None."""
         self.owner = caller.identity
         """Identity of the owner, or "" until a caller with an identity uses the session."""
@@ -187,8 +187,8 @@ class HttpSession:
 
         A running call is no activity, because it may continue without its client. May be read on any thread.
         """
-        is_there = any(outlet.request.transport is not None for outlet in list(self.waiting))
-        return None if is_there or self.events.connected_streams else time.time() - self._unused_s
+        has_connection = any(outlet.request.transport is not None for outlet in list(self.waiting))
+        return None if has_connection or self.events.connected_streams else time.time() - self._unused_s
 
     @property
     def _unused_s(self) -> float:
@@ -201,7 +201,7 @@ class HttpSession:
             self.dialogue.identify(caller)
         return self.owner == caller.identity
 
-    def left_s(self, ttl_s: float) -> float | None:
+    def remaining_s(self, ttl_s: float) -> float | None:
         """Return the seconds until the session expires, or None while a call or stream is open."""
         return ttl_s - self._unused_s if self.is_unused else None
 
@@ -222,11 +222,11 @@ class HttpSession:
         used = time.time() - (self._unused_s if self.is_unused else 0.0)
         owner = seal(self.id, self.owner, key)
         return SessionRecord(
-            hashed(self.id), used, self.unique_key, owner, self.restarts, self.dialogue.state
+            hash_id(self.id), used, self.unique_key, owner, self.restarts, self.dialogue.state
         )
 
     def connection_lost(self) -> None:
-        """Note that a connection of the client was lost.
+        """Handle the loss of a connection of the client.
 
         If it was the last connection, calls that wait for a person or the client must end. They end at once
         if the client cannot resume its streams, else after `ABSENT_S` seconds. If several processes serve the
@@ -239,7 +239,7 @@ class HttpSession:
             return
         if self.shared is not None:
             return
-        self._absent_since = now = time.monotonic()
+        self._absence_start = now = time.monotonic()
         due = now + self._absent_s
         asyncio.get_running_loop().call_later(
             due - now + _TIMER_SLACK_S, self.end_disconnected, due + _TIMER_SLACK_S
@@ -258,10 +258,10 @@ class HttpSession:
         them.
         """
         if self.shared is not None or self.seen is None or not self.dialogue.awaits_answer:
-            self._absent_since = None
-        elif self._absent_since is None or self.touched > self._absent_since:
-            self._absent_since = now
-        elif now - self._absent_since >= self._absent_s:
+            self._absence_start = None
+        elif self._absence_start is None or self.touched > self._absence_start:
+            self._absence_start = now
+        elif now - self._absence_start >= self._absent_s:
             self.dialogue.end_awaiting()
 
     def close(self, reason: str) -> None:
@@ -278,13 +278,13 @@ class HttpSessions:
     def __init__(
         self,
         ttl_s: float,
-        most: int = 10_000,
+        max_sessions: int = 10_000,
         kept_bytes: int = MAX_SESSION_BYTES,
     ) -> None:
         self.ttl_s = ttl_s
         self.event_budget = SharedEventBudget(kept_bytes * TOTAL_FACTOR)
         self._kept_bytes = kept_bytes
-        self._most = most
+        self._max_sessions = max_sessions
         self.store = ALONE
         """Sessions on disk or of other processes. Set it before the first session begins."""
         self.is_leaving = False
@@ -335,7 +335,7 @@ class HttpSessions:
 
     def has_room(self) -> bool:
         """Return True if another session may begin. The new session may replace an unused one."""
-        return len(self._sessions) < self._most or self._unused() is not None
+        return len(self._sessions) < self._max_sessions or self._unused() is not None
 
     def _unused(self) -> HttpSession | None:
         """Return the oldest unused session that a limited search finds. Searching all would take too long."""
@@ -344,7 +344,7 @@ class HttpSessions:
 
     def add(self, session: HttpSession) -> None:
         """Add a session after its handshake succeeded. If there are too many, remove an unused one."""
-        if len(self._sessions) >= self._most:
+        if len(self._sessions) >= self._max_sessions:
             self._leave_or_end(self._unused() or next(iter(self._sessions.values())), "too many sessions")
         self._sessions[session.id] = self._used[session.id] = session
         session.is_kept = True
@@ -424,13 +424,13 @@ class HttpSessions:
         is_needed = self._sessions or self.store.has_unwritten
         self._timer = loop.call_later(min(RECORD_S, SWEEP_S), self._tick) if is_needed else None
 
-    def _sweep(self, before: float) -> None:
+    def _sweep(self, oldest_use: float) -> None:
         now = time.monotonic()
         for session in list(self._sessions.values()):
             session.end_disconnected(now)
             if not session.is_unused:
                 self._used[session.id] = session
-            elif session.touched < before:
+            elif session.touched < oldest_use:
                 if session.shared is not None:
                     self.store.expire_soon(session)
                 else:

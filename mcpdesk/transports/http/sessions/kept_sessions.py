@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ProtocolError, StorageError
 from mcpdesk.transports.http.sessions.http_sessions import ID_BYTES, HttpSession, HttpSessions, SessionStore
-from mcpdesk.transports.http.sessions.session_records import SessionRecord, SessionRecords, hashed, seal
+from mcpdesk.transports.http.sessions.session_records import SessionRecord, SessionRecords, hash_id, seal
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -39,21 +39,21 @@ class KeptSessions(SessionStore):
     def __init__(self, sessions: HttpSessions, records: SessionRecords, key: Callable[[], str] = str) -> None:
         """`key` returns the API key or an empty string."""
         self._sessions, self._records, self._key = sessions, records, key
-        self._ended: list[str] = []
+        self._ended_ids: list[str] = []
         """Hashes of the ids of stored sessions that have ended and must be deleted."""
         # The threads start at first use. Looking for a session does not wait for a write.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sessions-writer")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="sessions-reader")
-        self._leaving: ThreadFuture[None] | None = None
+        self._last_write: ThreadFuture[None] | None = None
         """Last write, or None before the process ends."""
-        self._joining: dict[str, asyncio.Task[HttpSession | None]] = {}
+        self._join_tasks: dict[str, asyncio.Task[HttpSession | None]] = {}
         """Tasks that look for sessions on disk, by session id."""
-        self._writing: Future[None] | None = None
+        self._write_future: Future[None] | None = None
 
     @property
     def has_unwritten(self) -> bool:
         """True if the end of a session must still be written."""
-        return bool(self._ended) and self._leaving is None
+        return bool(self._ended_ids) and self._last_write is None
 
     async def join(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
@@ -63,40 +63,40 @@ class KeptSessions(SessionStore):
         Raises: StorageError while another process locks the file, or if too many requests look for their
         sessions at the same time.
         """
-        joining = self._joining.get(identifier)
-        if joining is not None:  # an earlier request of the client is looking for the session
-            await asyncio.wait({joining})
-            if not joining.cancelled() and (failure := joining.exception()) is not None:
+        join_task = self._join_tasks.get(identifier)
+        if join_task is not None:  # an earlier request of the client is looking for the session
+            await asyncio.wait({join_task})
+            if not join_task.cancelled() and (failure := join_task.exception()) is not None:
                 raise failure  # the session is still on disk
             return self._sessions.get(identifier, endpoint.key, caller)
-        if len(self._joining) >= MAX_RESUMING:
+        if len(self._join_tasks) >= MAX_RESUMING:
             raise StorageError(f"{MAX_RESUMING} sessions are already being looked up on disk")
         # Shielded: if the client disconnects, the session must not be taken over and then lost.
-        joining = asyncio.create_task(self._claim(identifier, endpoint, peer, caller))
-        self._joining[identifier] = joining
-        joining.add_done_callback(lambda done: self._joined(identifier, done))
-        return await asyncio.shield(joining)
+        join_task = asyncio.create_task(self._claim(identifier, endpoint, peer, caller))
+        self._join_tasks[identifier] = join_task
+        join_task.add_done_callback(lambda task: self._on_joined(identifier, task))
+        return await asyncio.shield(join_task)
 
-    def _joined(self, identifier: str, done: asyncio.Task[HttpSession | None]) -> None:
-        del self._joining[identifier]
-        if not done.cancelled():
-            done.exception()  # marks the exception as retrieved
+    def _on_joined(self, identifier: str, task: asyncio.Task[HttpSession | None]) -> None:
+        del self._join_tasks[identifier]
+        if not task.cancelled():
+            task.exception()  # marks the exception as retrieved
 
     async def _claim(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
         sessions, records = self._sessions, self._records
-        if self._leaving is not None or not _ID.fullmatch(identifier) or not sessions.has_room():
+        if self._last_write is not None or not _ID.fullmatch(identifier) or not sessions.has_room():
             return None
         if sessions.has(identifier):  # another caller owns the session
             return None
         # The first caller with a token becomes the owner of a session without an owner.
         owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
-        loop, wanted = asyncio.get_running_loop(), (hashed(identifier), endpoint.unique_key, owners)
-        if not await loop.run_in_executor(self._reader, records.may_have, *wanted):
+        loop, query = asyncio.get_running_loop(), (hash_id(identifier), endpoint.unique_key, owners)
+        if not await loop.run_in_executor(self._reader, records.may_have, *query):
             return None
-        record = await loop.run_in_executor(self._writer, records.claim, *wanted)
-        if record is None or self._leaving is not None:
+        record = await loop.run_in_executor(self._writer, records.claim, *query)
+        if record is None or self._last_write is not None:
             return None
         session = sessions.make(endpoint, peer, caller, identifier, record.restarts)
         session.record = record
@@ -112,16 +112,16 @@ class KeptSessions(SessionStore):
 
     def write_changed(self, used: Iterable[HttpSession]) -> Iterable[HttpSession]:
         """Write the sessions that differ from what is on disk, and delete those that have ended."""
-        if self._leaving is not None:
+        if self._last_write is not None:
             return ()
-        if self._writing is not None and not self._writing.done():
+        if self._write_future is not None and not self._write_future.done():
             return used
         used = list(used)
-        changed, ended = self._changed(used), self._ended
-        self._ended = []
-        if changed or ended:
+        changed, ended_ids = self._changed(used), self._ended_ids
+        self._ended_ids = []
+        if changed or ended_ids:
             loop = asyncio.get_running_loop()
-            self._writing = loop.run_in_executor(self._writer, self._records.write, changed, ended)
+            self._write_future = loop.run_in_executor(self._writer, self._records.write, changed, ended_ids)
         # a running call can change the session without another request
         return [session for session in used if not session.dialogue.is_idle]
 
@@ -129,27 +129,27 @@ class KeptSessions(SessionStore):
         """Return the records of sessions that differ from what is on disk."""
         changed = []
         for session in used:
-            known, record = session.record, session.current_record(self._key())
-            stale = record.used - min(MAX_STORED_AGE_S, self._sessions.ttl_s / 10)
-            if known is None or known.used < stale or replace(known, used=record.used) != record:
+            stored, record = session.record, session.current_record(self._key())
+            oldest_use = record.used - min(MAX_STORED_AGE_S, self._sessions.ttl_s / 10)
+            if stored is None or stored.used < oldest_use or replace(stored, used=record.used) != record:
                 session.record = record
                 changed.append(record)
         return changed
 
     def end_soon(self, session: HttpSession) -> None:
         """Schedule the deletion of a session, unless it is left for the next process."""
-        if session.record is not None and self._leaving is None:
-            self._ended.append(session.record.id)
+        if session.record is not None and self._last_write is None:
+            self._ended_ids.append(session.record.id)
 
     def leave(self, sessions: Iterable[HttpSession]) -> None:
         """Write all sessions, and release them for the next process. Later changes are not written."""
-        if self._leaving is None:
-            left = [session.current_record(self._key()) for session in sessions]
-            self._leaving = self._writer.submit(self._records.close, left, self._ended)
+        if self._last_write is None:
+            last_records = [session.current_record(self._key()) for session in sessions]
+            self._last_write = self._writer.submit(self._records.close, last_records, self._ended_ids)
 
     async def left(self) -> None:
         """Wait until `leave` has finished writing."""
-        if self._leaving is not None:
-            await asyncio.wrap_future(self._leaving)
+        if self._last_write is not None:
+            await asyncio.wrap_future(self._last_write)
         self._writer.shutdown(wait=False)
         self._reader.shutdown(wait=False)

@@ -51,20 +51,20 @@ class SessionOutlet(PostOutlet):
         """Wait until the client has read enough, if it is connected."""
         self.flush()
         self.must_drain = False
-        events = self._events
-        if events is not None and events.live is not None and events.is_connected:
-            await events.live.drain()
+        stream = self._events
+        if stream is not None and stream.live is not None and stream.is_connected:
+            await stream.live.drain()
         else:
             await asyncio.sleep(0)
-        self._until = monotonic() + MAX_TURN_S
+        self._turn_end = monotonic() + MAX_TURN_S
 
     def keep_alive(self) -> None:
         """Begin a stream if the client accepts one and is connected, and write a comment."""
         if self.may_send and (self.stream is not None or self.request.transport is not None):
             self.flush()
-            live = self._opened().live
-            if live is not None:
-                live.put(KEEP_ALIVE)
+            connected_stream = self._open_stream().live
+            if connected_stream is not None:
+                connected_stream.put(KEEP_ALIVE)
 
     async def close_stream(self, retry_ms: int) -> bool:
         """Close the connection and continue the call. The client should reconnect after `retry_ms`.
@@ -74,15 +74,15 @@ class SessionOutlet(PostOutlet):
         if not (self.may_send and self._store.sends_priming_event):
             return False
         self.flush()
-        events = self._opened()
-        live = events.live
-        if live is None or not events.is_connected:
+        stream = self._open_stream()
+        connected_stream = stream.live
+        if connected_stream is None or not stream.is_connected:
             return False
-        live.put(b"retry: %d\n\n" % retry_ms)
+        connected_stream.put(b"retry: %d\n\n" % retry_ms)
         self.retry_s = retry_ms / 1000
-        events.release()
-        if live is self.stream:
-            await live.finish()
+        stream.release()
+        if connected_stream is self.stream:
+            await connected_stream.finish()
             if self.request.transport is not None:
                 self.request.transport.close()
         return True
@@ -100,7 +100,7 @@ class SessionOutlet(PostOutlet):
     async def conclude(self, body: bytes | None) -> web.StreamResponse:
         """Send the last message on the connection that has the stream at present, and end the stream."""
         self.flush()
-        events, stream = self._opened(), self.begin()
+        events, stream = self._open_stream(), self.begin()
         if body is not None:
             events.put(body)
         events.end()
@@ -124,11 +124,11 @@ class SessionOutlet(PostOutlet):
         self._on_lost()
 
     def _write(self, messages: Sequence[bytes]) -> None:
-        put = self._opened().put
+        put = self._open_stream().put
         for message in messages:
             put(message)
 
-    def _opened(self) -> ResumableStream[EventStream]:
+    def _open_stream(self) -> ResumableStream[EventStream]:
         self.begin()
         assert self._events is not None
         return self._events

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FOLDER = "sessions"
 """Name of the folder with the files, in the state folder."""
-FILE = "sessions.sqlite"
+FILE_NAME = "sessions.sqlite"
 WRITE_TIMEOUT_S = 5.0
 """Seconds to wait for another process before a write fails."""
 READ_TIMEOUT_S = 1.0
@@ -69,7 +69,7 @@ class SessionRecord(Struct, frozen=True):
     state: SessionState
 
 
-def hashed(identifier: str) -> str:
+def hash_id(identifier: str) -> str:
     """Return the hash that stands for a session id on disk."""
     return hashlib.sha256(identifier.encode()).hexdigest()
 
@@ -94,7 +94,7 @@ class SessionRecords:
         self._folder = folder
         self._ttl_s = ttl_s
         self._holder = f"{os.getpid()}-{os.urandom(4).hex()}"
-        self._held = -1
+        self._lock_descriptor = -1
         """Descriptor of the lock file of this process, or -1."""
         self._connection: Connection | None = None
         self._pending: dict[str, SessionRecord | None] = {}
@@ -110,7 +110,7 @@ class SessionRecords:
             if self._is_closed:
                 return
             self._pending |= dict.fromkeys(ended) | {record.id: record for record in records}
-            is_written = bool(self._pending) and self._try(self._write_pending)
+            is_written = bool(self._pending) and self._run_transaction(self._write_pending)
             if is_written:
                 self._pending.clear()
 
@@ -121,7 +121,7 @@ class SessionRecords:
         """
         import sqlite3
 
-        path = self._folder / FILE
+        path = self._folder / FILE_NAME
         if self._is_closed or not path.exists():
             return False
         try:
@@ -149,8 +149,8 @@ class SessionRecords:
             if row is None:
                 return None
             _, holder, used, found_server, owner, restarts, state = row
-            is_meant = found_server == server and owner in owners and used >= time.time() - self._ttl_s
-            if not is_meant or self._is_alive(holder):
+            is_claimable = found_server == server and owner in owners and used >= time.time() - self._ttl_s
+            if not is_claimable or self._is_alive(holder):
                 return None
             connection.execute(
                 "UPDATE sessions SET holder = ?, restarts = restarts + 1 WHERE id = ?",
@@ -160,9 +160,9 @@ class SessionRecords:
             return SessionRecord(identifier, used, server, owner, restarts + 1, state)
 
         with self._lock:
-            if self._is_closed or not (self._folder / FILE).exists():
+            if self._is_closed or not (self._folder / FILE_NAME).exists():
                 return None
-            return self._try(update, is_wanted=True)
+            return self._run_transaction(update, must_succeed=True)
 
     def close(self, records: Iterable[SessionRecord], ended: Iterable[str]) -> None:
         """Write the last changes, and release the sessions for the next process. Later writes are ignored."""
@@ -172,31 +172,31 @@ class SessionRecords:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
-            if self._held >= 0:
+            if self._lock_descriptor >= 0:
                 self._lock_file(self._holder).unlink(missing_ok=True)
-                os.close(self._held)
-                self._held = -1
+                os.close(self._lock_descriptor)
+                self._lock_descriptor = -1
 
     def _write_pending(self, connection: Connection) -> bool:
         for identifier, record in self._pending.items():
             state = None if record is None else _encode(record.state)
             if record is None or state is None:
-                mine = (identifier, self._holder)
-                connection.execute("DELETE FROM sessions WHERE id = ? AND holder = ?", mine)
+                key = (identifier, self._holder)
+                connection.execute("DELETE FROM sessions WHERE id = ? AND holder = ?", key)
             else:
                 row = (identifier, self._holder, *msgspec.structs.astuple(record)[1:-1], state)
                 connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         return True
 
-    def _try(self, work: Callable[[Connection], T], is_wanted: bool = False) -> T | None:
+    def _run_transaction(self, work: Callable[[Connection], T], must_succeed: bool = False) -> T | None:
         """Run `work` in one transaction. If it fails, log the error and return None.
 
-        If the result `is_wanted` and another process locks the file, raise StorageError instead.
+        If `must_succeed` is True and another process locks the file, raise StorageError instead.
         """
         import sqlite3
 
         try:
-            self._connection = self._connection or self._opened()
+            self._connection = self._connection or self._open_database()
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
                 result = work(self._connection)
@@ -206,22 +206,24 @@ class SessionRecords:
             self._is_failing = True
             if getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 self._discard()
-            if is_wanted and _is_busy(error):
-                raise StorageError(f"{self._folder / FILE} is held by another process") from error
+            if must_succeed and _is_busy(error):
+                raise StorageError(f"{self._folder / FILE_NAME} is held by another process") from error
             return None
         self._is_failing = False
         return result
 
-    def _opened(self) -> Connection:
+    def _open_database(self) -> Connection:
         import sqlite3
 
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._held < 0:
-            self._held = os.open(self._lock_file(self._holder), os.O_CREAT | os.O_RDWR | OPEN_FLAGS, 0o600)
-            lock(self._held)
-        os.close(os.open(self._folder / FILE, os.O_CREAT | os.O_RDWR | OPEN_FLAGS, 0o600))
+        if self._lock_descriptor < 0:
+            self._lock_descriptor = os.open(
+                self._lock_file(self._holder), os.O_CREAT | os.O_RDWR | OPEN_FLAGS, 0o600
+            )
+            lock(self._lock_descriptor)
+        os.close(os.open(self._folder / FILE_NAME, os.O_CREAT | os.O_RDWR | OPEN_FLAGS, 0o600))
         connection = sqlite3.connect(
-            self._folder / FILE, timeout=WRITE_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            self._folder / FILE_NAME, timeout=WRITE_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -240,7 +242,7 @@ class SessionRecords:
             self._connection.close()
             self._connection = None
         for suffix in ("", "-wal", "-shm"):
-            (self._folder / f"{FILE}{suffix}").unlink(missing_ok=True)
+            (self._folder / f"{FILE_NAME}{suffix}").unlink(missing_ok=True)
 
     def _is_alive(self, holder: str) -> bool:
         """Return True if a process still has its lock. The lock file of an ended process is deleted."""
