@@ -176,7 +176,7 @@ class HostedUpstreams:
             upstream.program_output.on_stray,
             upstream.input_schema,
             upstream.offered,
-            takes_plain=plan.is_mock,
+            allows_sessionless=plan.is_mock,
         )
         self.pass_throughs[plan.name].leads = plan.leads
 

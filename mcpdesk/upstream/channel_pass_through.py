@@ -57,7 +57,7 @@ from mcpdesk.upstream.passed_channel import (
     Events,
     OnUnclaimed,
     PassedChannel,
-    Waiting,
+    PendingMessages,
     members,
 )
 
@@ -82,15 +82,15 @@ comments.
 UNANSWERED_S = 8.0
 """Seconds to wait for the answer to `server/discover`. Programs of older revisions may never answer it."""
 JSON, STREAM = "application/json", "text/event-stream"
-Sender: TypeAlias = frozenset[tuple[str, str]]
-STREAMED = (("Content-Type", STREAM), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no"))
+SenderHeaders: TypeAlias = frozenset[tuple[str, str]]
+STREAM_HEADERS = (("Content-Type", STREAM), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no"))
 
 
 class PassedSession(Struct):
     """Session of one client, with its channel."""
 
     channel: PassedChannel
-    sender: Mapping[str, str]
+    sender_headers: Mapping[str, str]
     """Headers of the client that began the session, in the form in which the channel receives them."""
     events: EventStore[ClientStream]
     """Streams that the client can resume."""
@@ -98,9 +98,9 @@ class PassedSession(Struct):
     """Stream for messages that belong to no request."""
     revision: str = ""
     expiry: asyncio.TimerHandle | None = None
-    lasting: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    session_messages: dict[tuple[str, str], bytes] = field(default_factory=dict)
     """Messages to repeat on a new channel, by method and resource, in their order."""
-    renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    renewal_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Lock to hold while the channel is replaced."""
 
     def store(self, message: JSONObject, line: bytes) -> None:
@@ -109,9 +109,9 @@ class PassedSession(Struct):
         params = message.get("params")
         uri = str(params.get("uri", "")) if isinstance(params, dict) else ""
         if method in ("resources/subscribe", "resources/unsubscribe"):
-            self.lasting.pop(("resources/subscribe", uri), None)
+            self.session_messages.pop(("resources/subscribe", uri), None)
         if method in SESSION_METHODS:
-            self.lasting[method, uri] = line
+            self.session_messages[method, uri] = line
 
 
 class ChannelPassThrough:
@@ -130,11 +130,11 @@ class ChannelPassThrough:
         tool_schema: Callable[[str], JSONObject],
         offered: Callable[[], Mapping[str, int]],
         *,
-        takes_plain: bool = False,
+        allows_sessionless: bool = False,
     ) -> None:
         """`on_stray` is called with lines that are not messages. `tool_schema` returns a tool's input schema.
 
-        `takes_plain` allows messages without a session, because the server needs no handshake.
+        `allows_sessionless` allows messages without a session, because the server needs no handshake.
         """
         self.name = name
         self.offered = offered
@@ -148,10 +148,10 @@ class ChannelPassThrough:
         self.has_lines = channels.has_lines
         self._channels, self._ttl_s = channels, ttl_s
         self._on_stray, self._tool_schema = on_stray, tool_schema
-        self._takes_plain = takes_plain
+        self._allows_sessionless = allows_sessionless
         self._sessions: dict[str, PassedSession] = {}
         """Sessions by id. The least recently used session is first."""
-        self._shared: dict[Sender, PassedChannel] = {}
+        self._shared: dict[SenderHeaders, PassedChannel] = {}
         """Channels for requests without a session, by headers of the caller.
 
         The least recently used channel is first.
@@ -159,8 +159,8 @@ class ChannelPassThrough:
         self._event_budget = SharedEventBudget(MAX_SESSION_BYTES * TOTAL_FACTOR)
         self._retired: dict[PassedChannel, asyncio.TimerHandle] = {}
         """Replaced channels on which calls may still end, with their timers."""
-        self._starting = asyncio.Lock()
-        self._ending: set[asyncio.Task[None]] = set()
+        self._start_lock = asyncio.Lock()
+        self._end_tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def ask(
@@ -175,26 +175,26 @@ class ChannelPassThrough:
         Raises: CallError if no channel can be opened, or if the channel rejects the message.
         """
         assert isinstance(body, bytes)
-        unclaimed = on_unclaimed or self._on_stray
+        on_unclaimed = on_unclaimed or self._on_stray
         lower_headers = {key.lower(): value for key, value in headers.items()}
         if method == "POST":
-            async with self._posted(lower_headers, body, unclaimed) as answer:
+            async with self._answer_post(lower_headers, body, on_unclaimed) as answer:
                 yield answer
             return
         identifier = lower_headers.get(SESSION, "")
         session = self._session(lower_headers)
         if not identifier:
             text = invalid("this endpoint accepts JSON-RPC messages by POST")
-            yield refused(405, text, headers=(("Allow", "POST"),))
+            yield error_answer(405, text, headers=(("Allow", "POST"),))
         elif session is None:
-            yield refused(404, invalid("No such session: initialize again"))
+            yield error_answer(404, invalid("No such session: initialize again"))
         elif method == "DELETE":
             self._end(identifier)
             yield PassedAnswer(204, (), _no_chunks)
         elif not (last := lower_headers.get("last-event-id")) and session.standing.is_connected:
-            yield refused(409, invalid("this session already has a GET stream"))
+            yield error_answer(409, invalid("this session already has a GET stream"))
         elif (position := session.events.find(last) if last else (session.standing, None)) is None:
-            yield refused(400, invalid("Last-Event-ID: that stream is no longer stored"))
+            yield error_answer(400, invalid("Last-Event-ID: that stream is no longer stored"))
         else:
             async with self._resumed_answer(identifier, *position) as answer:
                 yield answer
@@ -205,7 +205,7 @@ class ChannelPassThrough:
             self._end(identifier)
         for channel in (*self._shared.values(), *self._retired.copy()):
             self._finish(channel)
-        await asyncio.gather(*self._ending)
+        await asyncio.gather(*self._end_tasks)
         await self._channels.close()
 
     async def restart(self) -> None:
@@ -213,36 +213,36 @@ class ChannelPassThrough:
 
         Running calls have a short time to end on the old channels.
         """
-        for sender in list(self._shared):
-            self._retire(self._shared.pop(sender))
+        for sender_headers in list(self._shared):
+            self._retire(self._shared.pop(sender_headers))
         sessions = list(self._sessions.items())
         await asyncio.gather(*(self._renew(identifier, session) for identifier, session in sessions))
 
     async def _renew(self, identifier: str, session: PassedSession) -> None:
-        async with session.renewing:
-            unclaimed = session.channel.on_unclaimed
-            fresh = self._session_channel(identifier, session.standing, unclaimed)
+        async with session.renewal_lock:
+            on_unclaimed = session.channel.on_unclaimed
+            new_channel = self._session_channel(identifier, session.standing, on_unclaimed)
             capabilities: JSONObject = {}
             try:
                 async with asyncio.timeout(RENEWED_S):
-                    await fresh.open(self._channels, session.sender)
-                    for line in list(session.lasting.values()):
-                        capabilities = await self._repeat_handshake(fresh, line) or capabilities
+                    await new_channel.open(self._channels, session.sender_headers)
+                    for line in list(session.session_messages.values()):
+                        capabilities = await self._repeat_handshake(new_channel, line) or capabilities
             except (CallError, TimeoutError):
-                self._retire(fresh)
+                self._retire(new_channel)
                 self._end(identifier)
                 return
             if identifier not in self._sessions:
-                self._finish(fresh)
+                self._finish(new_channel)
                 return
-            before, session.channel = session.channel, fresh
-            before.standing = None
-            self._retire(before)
-        if fresh.has_ended:
+            old_channel, session.channel = session.channel, new_channel
+            old_channel.standing = None
+            self._retire(old_channel)
+        if new_channel.has_ended:
             self._end(identifier)
-        for kind, offered in capabilities.items():
-            if isinstance(offered, dict) and offered.get("listChanged") is True:
-                fresh.send_standing(codec.notification(f"notifications/{kind}/list_changed", {}))
+        for kind, settings in capabilities.items():
+            if isinstance(settings, dict) and settings.get("listChanged") is True:
+                new_channel.send_standing(codec.notification(f"notifications/{kind}/list_changed", {}))
 
     async def _repeat_handshake(self, channel: PassedChannel, line: bytes) -> JSONObject:
         """Repeat a message of the client on a new channel. Return the capabilities in the answer, if any."""
@@ -250,16 +250,16 @@ class ChannelPassThrough:
         if "id" not in message:
             await channel.send(line)
             return {}
-        waiting = Waiting(channel.on_unclaimed, may_stream=False)
-        async with channel.request(message, line, waiting, is_alone=False):
-            [line_back] = [each async for each in waiting.messages()]
-        result = (await _members(line_back)).get("result")
+        pending = PendingMessages(channel.on_unclaimed, may_stream=False)
+        async with channel.request(message, line, pending, is_alone=False):
+            [answer_line] = [each async for each in pending.messages()]
+        result = (await _decode_message(answer_line)).get("result")
         capabilities = result.get("capabilities") if isinstance(result, dict) else None
         return capabilities if isinstance(capabilities, dict) else {}
 
     @asynccontextmanager
-    async def _posted(
-        self, headers: Mapping[str, str], body: bytes, unclaimed: OnUnclaimed
+    async def _answer_post(
+        self, headers: Mapping[str, str], body: bytes, on_unclaimed: OnUnclaimed
     ) -> AsyncIterator[PassedAnswer]:
         message: Any = None
         try:
@@ -267,7 +267,7 @@ class ChannelPassThrough:
             if isinstance(message, list):
                 channel = await self._batch_channel(headers, message)
                 parts = list(zip(message, members(body, message), strict=True))
-                async with self._batch_answered(channel, headers, parts, unclaimed) as answer:
+                async with self._answer_batch(channel, headers, parts, on_unclaimed) as answer:
                     yield answer
                 return
             kind = classify(message)
@@ -275,34 +275,36 @@ class ChannelPassThrough:
             if is_stateless(message, headers.get("mcp-protocol-version", "")):
                 if kind is MessageKind.REQUEST:
                     self._admit(message["method"], message.get("params") or {}, headers)
-                channel = await self._shared_channel(headers, unclaimed)
+                channel = await self._shared_channel(headers, on_unclaimed)
             elif message.get("method") == "initialize":
-                channel, identifier = await self._begun(headers, unclaimed)
-            elif self._takes_plain and not headers.get(SESSION):
-                channel = await self._shared_channel(headers, unclaimed)
+                channel, identifier = await self._begin_session(headers, on_unclaimed)
+            elif self._allows_sessionless and not headers.get(SESSION):
+                channel = await self._shared_channel(headers, on_unclaimed)
             else:
                 channel, identifier = await self._channel_of(headers), headers[SESSION]
                 self._sessions[identifier].store(message, body)
         except _Refusal as refusal:
-            yield refused(refusal.status, refusal, readable_id(message))
+            yield error_answer(refusal.status, refusal, readable_id(message))
             return
         except ProtocolError as error:
-            yield refused(max(400, http_status(error, True)), error, readable_id(message))
+            yield error_answer(max(400, http_status(error, True)), error, readable_id(message))
             return
         if kind is not MessageKind.REQUEST:
             await channel.send(body)
             yield PassedAnswer(202, (), _no_chunks)
             return
         if identifier and channel.is_known(message["id"]):
-            yield refused(400, invalid("another request of this session has this id"), message["id"])
+            yield error_answer(400, invalid("another request of this session has this id"), message["id"])
             return
         if identifier and message["method"] == "initialize":
-            waiting = Waiting(unclaimed, may_stream=False)
-            yield await self._introduced(channel, identifier, message, body, waiting)
+            pending = PendingMessages(on_unclaimed, may_stream=False)
+            yield await self._answer_initialize(channel, identifier, message, body, pending)
             return
         may_stream = STREAM in headers.get("accept", JSON)
-        waiting = Waiting(unclaimed, may_stream, LOG_LEVEL_KEY in meta_of(message), on_drop=self._note_drop)
-        async with self._answered(channel, identifier, headers, message, body, waiting) as answer:
+        pending = PendingMessages(
+            on_unclaimed, may_stream, LOG_LEVEL_KEY in meta_of(message), on_drop=self._count_dropped
+        )
+        async with self._answer_request(channel, identifier, headers, message, body, pending) as answer:
             yield answer
 
     def _admit(self, method: str, params: JSONObject, headers: Mapping[str, str]) -> None:
@@ -334,12 +336,12 @@ class ChannelPassThrough:
         return channel
 
     @asynccontextmanager
-    async def _batch_answered(
+    async def _answer_batch(
         self,
         channel: PassedChannel,
         headers: Mapping[str, str],
         batch: Sequence[tuple[JSONObject, bytes]],
-        unclaimed: OnUnclaimed,
+        on_unclaimed: OnUnclaimed,
     ) -> AsyncIterator[PassedAnswer]:
         """Send the messages of a batch one by one. Return the answers to all requests of the batch together.
 
@@ -347,25 +349,25 @@ class ChannelPassThrough:
         """
         requests = sum(1 for each, _ in batch if classify(each) is MessageKind.REQUEST)
         may_stream = STREAM in headers.get("accept", JSON)
-        waiting = Waiting(unclaimed, may_stream, answers=requests, on_drop=self._note_drop)
-        async with AsyncExitStack() as under_way:
+        pending = PendingMessages(on_unclaimed, may_stream, answers=requests, on_drop=self._count_dropped)
+        async with AsyncExitStack() as stack:
             for each, line in batch:
                 self._sessions[headers[SESSION]].store(each, line)
                 if classify(each) is MessageKind.REQUEST:
-                    request = channel.request(each, line, waiting, is_alone=False)
-                    await under_way.enter_async_context(request)
+                    request = channel.request(each, line, pending, is_alone=False)
+                    await stack.enter_async_context(request)
                 else:
                     await channel.send(line)
             if not requests:
                 yield PassedAnswer(202, (), _no_chunks)
-            elif waiting.may_stream:
-                async with self._streamed(headers[SESSION], waiting) as answer:
+            elif pending.may_stream:
+                async with self._stream_answer(headers[SESSION], pending) as answer:
                     yield answer
             else:
-                yield answered(200, b"[%b]" % b",".join([each async for each in waiting.messages()]))
-        self._used(headers[SESSION])
+                yield complete_answer(200, b"[%b]" % b",".join([each async for each in pending.messages()]))
+        self._touch(headers[SESSION])
 
-    def _note_drop(self, count: int) -> None:
+    def _count_dropped(self, count: int) -> None:
         """Count a message that a client did not receive. `count` is the number of such messages of the same
         request.
         """
@@ -378,15 +380,20 @@ class ChannelPassThrough:
                 MAX_HELD_BYTES,
             )
 
-    async def _introduced(
-        self, channel: PassedChannel, identifier: str, message: JSONObject, line: bytes, waiting: Waiting
+    async def _answer_initialize(
+        self,
+        channel: PassedChannel,
+        identifier: str,
+        message: JSONObject,
+        line: bytes,
+        pending: PendingMessages,
     ) -> PassedAnswer:
         """Return the answer to `initialize`. If the answer contains no result, the session ends."""
         result = None
         try:
-            async with channel.request(message, line, waiting, is_alone=False):
-                [line_back] = [each async for each in waiting.messages()]
-                result = (await _members(line_back)).get("result")
+            async with channel.request(message, line, pending, is_alone=False):
+                [answer_line] = [each async for each in pending.messages()]
+                result = (await _decode_message(answer_line)).get("result")
         finally:
             if not isinstance(result, dict):
                 self._end(identifier)
@@ -395,48 +402,50 @@ class ChannelPassThrough:
             session.revision = str(result.get("protocolVersion"))
             session.events.sends_priming_event = session.revision == PRIMING_REVISION
             session.store(message, line)
-        return answered(200, line_back, ((SESSION, identifier),) if identifier in self._sessions else ())
+        return complete_answer(
+            200, answer_line, ((SESSION, identifier),) if identifier in self._sessions else ()
+        )
 
     @asynccontextmanager
-    async def _answered(
+    async def _answer_request(
         self,
         channel: PassedChannel,
         identifier: str,
         headers: Mapping[str, str],
         message: JSONObject,
         line: bytes,
-        waiting: Waiting,
+        pending: PendingMessages,
     ) -> AsyncIterator[PassedAnswer]:
-        may_stream, is_probe = waiting.may_stream, message["method"] == "server/discover"
-        async with channel.request(message, line, waiting, is_alone=not identifier):
-            received = await waiting.next_message(UNANSWERED_S if is_probe else SILENT_S)
+        may_stream, is_probe = pending.may_stream, message["method"] == "server/discover"
+        async with channel.request(message, line, pending, is_alone=not identifier):
+            received = await pending.next_message(UNANSWERED_S if is_probe else SILENT_S)
             while received is None and not may_stream and not is_probe:
-                received = await waiting.next_message(KEEP_ALIVE_S)
+                received = await pending.next_message(KEEP_ALIVE_S)
             if received is None and is_probe:
                 text = f"{self.name} did not answer server/discover within {UNANSWERED_S:g} s"
-                yield refused(404, ProtocolError(ErrorCode.METHOD_NOT_FOUND, text), message["id"])
+                yield error_answer(404, ProtocolError(ErrorCode.METHOD_NOT_FOUND, text), message["id"])
             elif (
                 received is None
                 or not received[1]
                 or (may_stream and "json" not in headers.get("accept", JSON))
             ):
                 if identifier in self._sessions:
-                    async with self._streamed(identifier, waiting, received) as answer:
+                    async with self._stream_answer(identifier, pending, received) as answer:
                         yield answer
                 else:
-                    yield PassedAnswer(200, STREAMED, partial(waiting.events, received))
+                    yield PassedAnswer(200, STREAM_HEADERS, partial(pending.events, received))
             else:
-                yield answered(200 if identifier else await answer_status(received[0]), received[0])
-        self._used(identifier)
+                yield complete_answer(200 if identifier else await answer_status(received[0]), received[0])
+        self._touch(identifier)
 
     @asynccontextmanager
-    async def _streamed(
-        self, identifier: str, waiting: Waiting, first: tuple[bytes, bool] | None = None
+    async def _stream_answer(
+        self, identifier: str, pending: PendingMessages, first: tuple[bytes, bool] | None = None
     ) -> AsyncIterator[PassedAnswer]:
         """Answer with a stream of the session. The client can resume the stream."""
         events = self._sessions[identifier].events.open()
         async with self._resumed_answer(identifier, events) as answer:
-            waiting.stream_into(events, first)
+            pending.stream_into(events, first)
             yield answer
 
     @asynccontextmanager
@@ -447,35 +456,39 @@ class ChannelPassThrough:
         client = ClientStream()
         events.attach(client, client.close, after)
         try:
-            yield PassedAnswer(200, STREAMED, client.pieces)
+            yield PassedAnswer(200, STREAM_HEADERS, client.pieces)
         finally:
             events.detach(client)
-            self._used(identifier)
+            self._touch(identifier)
 
     def _session(self, headers: Mapping[str, str]) -> PassedSession | None:
         """Return the session of a request, or None if the session does not belong to the sender."""
         session = self._sessions.get(headers.get(SESSION, ""))
-        sent = headers.get(AUTHORIZATION)
-        return session if session is not None and session.sender.get(AUTHORIZATION) == sent else None
+        authorization = headers.get(AUTHORIZATION)
+        return (
+            session
+            if session is not None and session.sender_headers.get(AUTHORIZATION) == authorization
+            else None
+        )
 
     async def _channel_of(self, headers: Mapping[str, str]) -> PassedChannel:
         if not headers.get(SESSION):
             raise _Refusal(400, "Mcp-Session-Id is missing: initialize first")
-        if (session := self._session(headers)) is not None and session.renewing.locked():
-            async with session.renewing:
+        if (session := self._session(headers)) is not None and session.renewal_lock.locked():
+            async with session.renewal_lock:
                 session = self._session(headers)
         if session is None:
             raise _Refusal(404, "No such session: initialize again")
-        self._used(headers[SESSION])
+        self._touch(headers[SESSION])
         return session.channel
 
-    def _session_channel(self, identifier: str, standing: Events, unclaimed: OnUnclaimed) -> PassedChannel:
+    def _session_channel(self, identifier: str, standing: Events, on_unclaimed: OnUnclaimed) -> PassedChannel:
         def ended() -> None:
             session = self._sessions.get(identifier)
             if session is not None and session.channel is channel:
                 self._end(identifier)
 
-        channel = PassedChannel(self.name, self._on_stray, ended, unclaimed, standing)
+        channel = PassedChannel(self.name, self._on_stray, ended, on_unclaimed, standing)
         return channel
 
     def _make_room(self) -> None:
@@ -483,63 +496,66 @@ class ChannelPassThrough:
         if len(self._sessions) + len(self._shared) < MAX_CHANNELS:
             return
         unused = next((key for key, each in self._sessions.items() if each.channel.is_unused), "")
-        alone = next((key for key, each in self._shared.items() if each.is_unused), None)
+        unused_shared = next((key for key, each in self._shared.items() if each.is_unused), None)
         if unused:
             self._end(unused)
-        elif alone is not None:
-            self._finish(self._shared.pop(alone))
+        elif unused_shared is not None:
+            self._finish(self._shared.pop(unused_shared))
         else:
             raise _Refusal(503, f"{self.name} has {MAX_CHANNELS} clients here already, which is the limit")
 
-    async def _begun(self, headers: Mapping[str, str], unclaimed: OnUnclaimed) -> tuple[PassedChannel, str]:
+    async def _begin_session(
+        self, headers: Mapping[str, str], on_unclaimed: OnUnclaimed
+    ) -> tuple[PassedChannel, str]:
         """Begin a session. Return its channel and id."""
         self._make_room()
         identifier = secrets.token_urlsafe(24)
         events = EventStore[ClientStream](MAX_SESSION_BYTES, MAX_EVENTS, self._event_budget)
-        standing, sender = events.open(), self._channels.sender(headers)
-        channel = self._session_channel(identifier, standing, unclaimed)
-        await channel.open(self._channels, sender)
-        self._sessions[identifier] = PassedSession(channel, sender, events, standing)
-        self._used(identifier)
+        standing, sender_headers = events.open(), self._channels.sender_headers(headers)
+        channel = self._session_channel(identifier, standing, on_unclaimed)
+        await channel.open(self._channels, sender_headers)
+        self._sessions[identifier] = PassedSession(channel, sender_headers, events, standing)
+        self._touch(identifier)
         return channel, identifier
 
     async def _shared_channel(
-        self, client_headers: Mapping[str, str], unclaimed: OnUnclaimed
+        self, client_headers: Mapping[str, str], on_unclaimed: OnUnclaimed
     ) -> PassedChannel:
-        headers = self._channels.sender(client_headers)
-        sender = frozenset(headers.items())
-        async with self._starting:
-            if (known := self._shared.pop(sender, None)) is not None:
-                self._shared[sender] = known
-                return known
+        headers = self._channels.sender_headers(client_headers)
+        sender_headers = frozenset(headers.items())
+        async with self._start_lock:
+            if (channel_in_use := self._shared.pop(sender_headers, None)) is not None:
+                self._shared[sender_headers] = channel_in_use
+                return channel_in_use
             self._make_room()
 
             def ended() -> None:
-                if self._shared.get(sender) is channel:
-                    del self._shared[sender]
+                if self._shared.get(sender_headers) is channel:
+                    del self._shared[sender_headers]
                     self._finish(channel)
 
-            channel = PassedChannel(self.name, self._on_stray, ended, unclaimed)
+            channel = PassedChannel(self.name, self._on_stray, ended, on_unclaimed)
             await channel.open(self._channels, headers)
             if not channel.has_ended:
-                self._shared[sender] = channel
+                self._shared[sender_headers] = channel
             return channel
 
-    def _used(self, identifier: str) -> None:
-        """Note that a session was used, and restart its timer."""
+    def _touch(self, identifier: str) -> None:
+        """Record the use of a session, and restart its timer."""
         session = self._sessions.pop(identifier, None)
         if session is None:
             return
         if session.expiry is not None:
             session.expiry.cancel()
-        session.expiry = asyncio.get_running_loop().call_later(self._ttl_s, self._expired, identifier)
+        session.expiry = asyncio.get_running_loop().call_later(self._ttl_s, self._end_if_unused, identifier)
         self._sessions[identifier] = session
 
-    def _expired(self, identifier: str) -> None:
+    def _end_if_unused(self, identifier: str) -> None:
+        """End an expired session, unless it is still in use."""
         if self._sessions[identifier].channel.is_unused:
             self._end(identifier)
         else:
-            self._used(identifier)
+            self._touch(identifier)
 
     def _end(self, identifier: str) -> None:
         session = self._sessions.pop(identifier, None)
@@ -553,16 +569,16 @@ class ChannelPassThrough:
         if channel.is_unused:
             self._finish(channel)
         else:
-            later = asyncio.get_running_loop().call_later(RETIRED_S, self._finish, channel)
-            self._retired[channel] = later
+            timer = asyncio.get_running_loop().call_later(RETIRED_S, self._finish, channel)
+            self._retired[channel] = timer
 
     def _finish(self, channel: PassedChannel, events: EventStore[ClientStream] | None = None) -> None:
         """Close a channel, and then the streams of its session."""
-        if (later := self._retired.pop(channel, None)) is not None:
-            later.cancel()
+        if (timer := self._retired.pop(channel, None)) is not None:
+            timer.cancel()
         task = asyncio.get_running_loop().create_task(channel.end())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._end_tasks.add(task)
+        task.add_done_callback(self._end_tasks.discard)
         if events is not None:
             task.add_done_callback(lambda ended: events.close())
 
@@ -575,7 +591,7 @@ class _Refusal(RemoteProtocolError):
         self.status = status
 
 
-async def _members(line: bytes) -> JSONObject:
+async def _decode_message(line: bytes) -> JSONObject:
     """Decode a message of a server. Slightly invalid messages are accepted."""
     value = (await read_on_thread(line)).value
     return value if isinstance(value, dict) else {}
@@ -585,13 +601,13 @@ async def answer_status(line: bytes) -> int:
     """Return the HTTP status for an answer to a request without a session."""
     if b"error" not in line and b"\\u" not in line:
         return 200  # avoids decoding a large result
-    error = (await _members(line)).get("error")
+    error = (await _decode_message(line)).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), int):
         return 200
     return http_status(ProtocolError(error["code"], excerpt(str(error.get("message")))), True)
 
 
-def answered(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> PassedAnswer:
+def complete_answer(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> PassedAnswer:
     """Return an answer that consists of one piece."""
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -602,14 +618,14 @@ def answered(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) 
     )
 
 
-def refused(
+def error_answer(
     status: int,
     error: ProtocolError,
     identifier: Id | None = None,
     headers: Sequence[tuple[str, str]] = (),
 ) -> PassedAnswer:
     """Return an answer with an error of the desk itself."""
-    return answered(status, codec.error_response(identifier, error), headers)
+    return complete_answer(status, codec.error_response(identifier, error), headers)
 
 
 async def _no_chunks() -> AsyncIterator[bytes]:

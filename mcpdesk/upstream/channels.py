@@ -53,13 +53,13 @@ class Channels(Protocol):
         server with the desk's credentials.
         """
 
-    def sender(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return those headers of a client on which its channel depends, with names in lower case.
+    def sender_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a client that determine its channel, with names in lower case.
 
         Clients share a channel only if these headers are equal.
         """
 
-    async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> ServerChannel:
+    async def open(self, sender_headers: Mapping[str, str], callbacks: ChannelCallbacks) -> ServerChannel:
         """Open a channel for a client. Raises: CallError."""
 
     async def close(self) -> None:
@@ -91,25 +91,27 @@ class ProgramChannels:
     def __init__(self, program: ProgramCommand, log: ProgramEvents) -> None:
         self._program, self._log = program, log
 
-    def sender(self, headers: Mapping[str, str]) -> dict[str, str]:
+    def sender_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return only the token. A program receives no headers, but clients with different tokens must not
         share a process.
         """
         return {name: headers[name] for name in (AUTHORIZATION,) if name in headers}
 
-    async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> ProgramChannel:
+    async def open(self, sender_headers: Mapping[str, str], callbacks: ChannelCallbacks) -> ProgramChannel:
         """Start the program. Raises: Unreachable."""
         groups: list[int] = []
 
-        def ended(code: int, last_lines: Sequence[str]) -> None:
+        def on_ended(code: int, last_lines: Sequence[str]) -> None:
             for group in groups:
                 GUARD.release(group)
             callbacks.on_end(ProgramEnded(code, last_lines))
 
-        def too_long() -> None:
+        def on_too_long_line() -> None:
             self._log.on_stray(b"a line that is longer than any message may be")
 
-        run = await ProgramRun.start(self._program, callbacks.on_message, too_long, self._log.on_log, ended)
+        run = await ProgramRun.start(
+            self._program, callbacks.on_message, on_too_long_line, self._log.on_log, on_ended
+        )
         if not run.ended_event.is_set():
             groups.append(run.pid)
             GUARD.watch(run.pid)
@@ -128,16 +130,20 @@ class SseChannels:
         self._requests = requests
         self.holds_credentials = requests.holds_credentials
 
-    def sender(self, headers: Mapping[str, str]) -> dict[str, str]:
+    def sender_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers that are meant for the server."""
         return end_to_end(headers)
 
-    async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> SseChannel:
+    async def open(self, sender_headers: Mapping[str, str], callbacks: ChannelCallbacks) -> SseChannel:
         """Open the event stream, and read the URL for messages. Raises: CallError."""
-        requests, headers = self._requests.with_theirs, dict(sender)
-        if AUTHORIZATION not in sender:
-            requests = self._requests.with_ours
-            headers = {name: value for name, value in sender.items() if name not in self._requests.ours}
+        requests, headers = self._requests.with_client_credentials, dict(sender_headers)
+        if AUTHORIZATION not in sender_headers:
+            requests = self._requests.with_desk_credentials
+            headers = {
+                name: value
+                for name, value in sender_headers.items()
+                if name not in self._requests.desk_headers
+            }
         channel = SseChannel(requests, headers, *callbacks)
         await channel.wait_until_open()
         return channel
@@ -152,17 +158,19 @@ class SocketChannels:
 
     has_lines = False
 
-    def __init__(self, url: str, ours: Mapping[str, str]) -> None:
-        self._url, self._ours = url, ours
-        self.holds_credentials = bool(ours)
+    def __init__(self, url: str, desk_headers: Mapping[str, str]) -> None:
+        self._url, self._desk_headers = url, desk_headers
+        self.holds_credentials = bool(desk_headers)
 
-    def sender(self, headers: Mapping[str, str]) -> dict[str, str]:
+    def sender_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers that are meant for the server."""
         return end_to_end(headers)
 
-    async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> SocketChannel:
+    async def open(self, sender_headers: Mapping[str, str], callbacks: ChannelCallbacks) -> SocketChannel:
         """Connect. Raises: HttpError."""
-        headers = sender if AUTHORIZATION in sender else {**sender, **self._ours}
+        headers = (
+            sender_headers if AUTHORIZATION in sender_headers else {**sender_headers, **self._desk_headers}
+        )
         return await SocketChannel.open(self._url, headers, *callbacks)
 
     async def close(self) -> None:

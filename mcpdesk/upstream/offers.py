@@ -21,14 +21,14 @@ class OfferList(NamedTuple):
     method: str
     key: str
     """Member of the result that contains the items."""
-    named_by: str
+    name_key: str
     """Member of an item that identifies it."""
     capability: str
     is_optional: bool = False
     """True if a server may lack the method although it declares the capability."""
 
 
-LISTS = (
+OFFER_LISTS = (
     OfferList("tool", "tools/list", "tools", "name", "tools"),
     OfferList("resource", "resources/list", "resources", "uri", "resources"),
     OfferList(
@@ -41,7 +41,7 @@ LISTS = (
     ),
     OfferList("prompt", "prompts/list", "prompts", "name", "prompts"),
 )
-SKILLS = OfferList("skill", "skills/list", "skills", "uri", "extensions", True)
+SKILL_LIST = OfferList("skill", "skills/list", "skills", "uri", "extensions", True)
 """Servers declare skills as an extension. The connection checks that the server declares this extension."""
 
 
@@ -67,17 +67,17 @@ async def read_offers(
     offers: list[Offer] = []
     problems = [
         f"initialize: the capability {name!r} is {value_excerpt(capabilities[name])}; it must be an object"
-        for name in sorted({each.capability for each in LISTS} & capabilities.keys())
+        for name in sorted({each.capability for each in OFFER_LISTS} & capabilities.keys())
         if not isinstance(capabilities[name], dict)
     ]
-    asks_all = asks_all or not any(each.capability in capabilities for each in LISTS)
-    for each in (*LISTS, SKILLS):
+    asks_all = asks_all or not any(each.capability in capabilities for each in OFFER_LISTS)
+    for each in (*OFFER_LISTS, SKILL_LIST):
         is_declared = each.capability in capabilities
-        if not is_declared and (each is SKILLS or not asks_all):
+        if not is_declared and (each is SKILL_LIST or not asks_all):
             continue
         faults: list[str] = []
         try:
-            if each is SKILLS:
+            if each is SKILL_LIST:
                 items = await connection.skills.listed(faults)
             else:
                 items = await connection.list_all(each.method, each.key, faults)
@@ -98,17 +98,19 @@ async def read_offers(
     return tuple(offers), tuple(problems)
 
 
-def _offers(shelf: OfferList, items: list[JSONObject], problems: list[str]) -> Iterator[Offer]:
+def _offers(offer_list: OfferList, items: list[JSONObject], problems: list[str]) -> Iterator[Offer]:
     """Yield the items of a list. If several items have the same name, the first one counts."""
-    known = set[str]()
+    names = set[str]()
     for item in items:
-        name = str(item[shelf.named_by])
-        if name in known:
-            problems.append(f"{shelf.method}: {excerpt(name)!r} is listed more than once")
+        name = str(item[offer_list.name_key])
+        if name in names:
+            problems.append(f"{offer_list.method}: {excerpt(name)!r} is listed more than once")
             continue
-        known.add(name)
+        names.add(name)
         annotations = item.get("annotations")
-        hinted = annotations.get("title") if isinstance(annotations, dict) else None
+        annotation_title = annotations.get("title") if isinstance(annotations, dict) else None
         front_matter = item.get("frontmatter", item)
-        title = next((each for each in (item.get("title"), hinted, front_matter.get("name")) if each), name)
-        yield Offer(shelf.kind, name, str(title), front_matter.get("description") or "", item)
+        title = next(
+            (each for each in (item.get("title"), annotation_title, front_matter.get("name")) if each), name
+        )
+        yield Offer(offer_list.kind, name, str(title), front_matter.get("description") or "", item)

@@ -35,23 +35,25 @@ class UrlRequests:
 
         It is read only once, because it decides whether callers need a key.
         """
-        self.ours = own_headers(target, reach, client_place)
+        self.desk_headers = own_headers(target, reach, client_place)
         """Headers that are added to requests, with names in lower case."""
         authorizer = None
-        if "authorization" not in self.ours:
+        if "authorization" not in self.desk_headers:
             options = login_options(target, reach)
             if options.is_machine or has_login:
                 store = open_grants(client_place.state_dir, target.account or reach.account)
                 authorizer = Authorizer(target.url, options, store)
-        self.holds_credentials = bool(self.ours) or authorizer is not None
+        self.holds_credentials = bool(self.desk_headers) or authorizer is not None
         """True if headers or tokens of the desk are added to requests."""
-        self.with_ours = HttpRequests(target.url, self.ours, reach.mode, authorizer=authorizer)
-        self.with_theirs = HttpRequests(target.url, {}, reach.mode)
+        self.with_desk_credentials = HttpRequests(
+            target.url, self.desk_headers, reach.mode, authorizer=authorizer
+        )
+        self.with_client_credentials = HttpRequests(target.url, {}, reach.mode)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self.with_ours.close()
-        await self.with_theirs.close()
+        await self.with_desk_credentials.close()
+        await self.with_client_credentials.close()
 
 
 def has_stored_login(target: UrlTarget, reach: Reach, client_place: ClientPlace) -> bool:
@@ -86,7 +88,7 @@ class UrlPassThrough:
         self.leads = False
         self.holds_credentials = requests.holds_credentials
         self._requests = requests
-        self._cookies = SessionCookies(requests.with_theirs.url)
+        self._cookies = SessionCookies(requests.with_client_credentials.url)
 
     @asynccontextmanager
     async def ask(
@@ -101,25 +103,27 @@ class UrlPassThrough:
         The client receives everything that the server sends, so `on_unclaimed` is never called. Raises:
         HttpError if no complete answer arrives.
         """
-        requests, ours = self._requests.with_theirs, self._requests.ours
+        requests, desk_headers = self._requests.with_client_credentials, self._requests.desk_headers
         if "authorization" not in {key.lower() for key in headers}:
-            requests = self._requests.with_ours
-            if ours:
-                headers = {key: value for key, value in headers.items() if key.lower() not in ours}
+            requests = self._requests.with_desk_credentials
+            if desk_headers:
+                headers = {key: value for key, value in headers.items() if key.lower() not in desk_headers}
         session = next((value for key, value in headers.items() if key.lower() == _SESSION), "")
-        sent = dict(headers) | self._cookies.header(session)
-        async with requests.answered(method, sent, body or None) as answer:
+        request_headers = dict(headers) | self._cookies.header(session)
+        async with requests.answered(method, request_headers, body or None) as answer:
             if method == "DELETE":
                 self._cookies.forget(session)
             elif answer.status < 400 and (set_cookies := answer.headers.getall("Set-Cookie", ())):
-                # A client that invents session ids cannot push the cookies of others out of the store.
+                # Only successful answers count: invented session ids cannot displace other cookies.
                 self._cookies.store(answer.headers.get(_SESSION, session), set_cookies)
-            relayed = list(answer.headers.items())
+            answer_headers = list(answer.headers.items())
             if "Content-Encoding" in answer.headers:
                 # The body was decoded here, so these two headers would be wrong.
-                untrue = {"content-encoding", "content-length"}
-                relayed = [(key, value) for key, value in relayed if key.lower() not in untrue]
-            yield PassedAnswer(answer.status, relayed, answer.content.iter_any)
+                wrong_names = {"content-encoding", "content-length"}
+                answer_headers = [
+                    (key, value) for key, value in answer_headers if key.lower() not in wrong_names
+                ]
+            yield PassedAnswer(answer.status, answer_headers, answer.content.iter_any)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -131,6 +135,6 @@ def own_headers(target: UrlTarget, reach: Reach, client_place: ClientPlace) -> d
 
     Raises: DeskUserError for an invalid header.
     """
-    more = dict(target.headers) | dict(reach.headers)
-    ours = credential_headers(reach.token, reach.key, client_place.key_header, more)
-    return {key.lower(): value for key, value in ours.items()}
+    extra_headers = dict(target.headers) | dict(reach.headers)
+    desk_headers = credential_headers(reach.token, reach.key, client_place.key_header, extra_headers)
+    return {key.lower(): value for key, value in desk_headers.items()}

@@ -43,7 +43,7 @@ MAX_REMEMBERED_IDS = 1_000
 """Maximum number of request ids that are remembered for each channel."""
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still there\n\n"
-_parts = json.Decoder(list[Raw]).decode
+_decode_parts = json.Decoder(list[Raw]).decode
 
 
 class ClientStream:
@@ -53,36 +53,36 @@ class ClientStream:
         self.is_broken = False
         """True if the client has disconnected."""
         self._pieces: deque[bytes] = deque()
-        self._held = 0
-        self._is_over = False
-        self._came = asyncio.Event()
+        self._queued_bytes = 0
+        self._has_ended = False
+        self._arrival_event = asyncio.Event()
 
     def put(self, piece: bytes) -> None:
         """Queue a piece. If too much is unread, the client is disconnected."""
         self._pieces.append(piece)
-        self._held += len(piece)
-        self._came.set()
-        if self._held > MAX_HELD_BYTES:
+        self._queued_bytes += len(piece)
+        self._arrival_event.set()
+        if self._queued_bytes > MAX_HELD_BYTES:
             self.is_broken = True
             self.close()
 
     def close(self) -> None:
         """End the stream after the queued pieces."""
-        self._is_over = True
-        self._came.set()
+        self._has_ended = True
+        self._arrival_event.set()
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the pieces until the stream ends. Keep-alive comments are inserted."""
-        while self._pieces or not self._is_over:
+        while self._pieces or not self._has_ended:
             if self._pieces:
                 piece = self._pieces.popleft()
-                self._held -= len(piece)
+                self._queued_bytes -= len(piece)
                 yield piece
                 continue
-            self._came.clear()
+            self._arrival_event.clear()
             try:
                 async with asyncio.timeout(KEEP_ALIVE_S):
-                    await self._came.wait()
+                    await self._arrival_event.wait()
             except TimeoutError:
                 yield KEEP_ALIVE
 
@@ -92,14 +92,14 @@ OnUnclaimed: TypeAlias = Callable[[bytes], None]
 """Function that is called with messages that no client receives."""
 
 
-class Waiting:
+class PendingMessages:
     """Messages that wait to be sent to the client of one request."""
 
     def __init__(
         self,
         on_unclaimed: OnUnclaimed,
         may_stream: bool = True,
-        hears_logs: bool = False,
+        receives_logs: bool = False,
         answers: int = 1,
         on_drop: Callable[[int], object] = lambda count: None,
     ) -> None:
@@ -115,33 +115,33 @@ class Waiting:
         self.dropped = 0
         """Number of messages that were dropped because the client does not read."""
         self.may_stream = may_stream
-        self.hears_logs = hears_logs
-        self._due = answers
-        self.is_left = False
+        self.receives_logs = receives_logs
+        self._missing_answers = answers
+        self.has_client_left = False
         """True if the client disconnected before the answer."""
         self._events: Events | None = None
         self._lines: deque[tuple[bytes, bool]] = deque()
-        self._held = 0
-        self._came = asyncio.Event()
+        self._queued_bytes = 0
+        self._arrival_event = asyncio.Event()
 
     def put(self, line: bytes, is_answer: bool = False) -> None:
         """Add a message. The last answer ends the messages."""
-        if self.is_left:
+        if self.has_client_left:
             self.on_unclaimed(line)
             return
-        if self._held > MAX_HELD_BYTES and not is_answer:
+        if self._queued_bytes > MAX_HELD_BYTES and not is_answer:
             self.dropped += 1
             self._on_drop(self.dropped)
             self.on_unclaimed(line)
             return
-        self._due -= is_answer
-        self._hand_on(line, not self._due)
+        self._missing_answers -= is_answer
+        self._deliver(line, not self._missing_answers)
 
-    def _hand_on(self, line: bytes, is_last: bool) -> None:
+    def _deliver(self, line: bytes, is_last: bool) -> None:
         if self._events is None:
-            self._held += len(line)
+            self._queued_bytes += len(line)
             self._lines.append((line, is_last))
-            self._came.set()
+            self._arrival_event.set()
             return
         self._events.put(in_event(line))
         if is_last:
@@ -151,19 +151,19 @@ class Waiting:
         """Send the messages to a resumable stream. `first` was already taken and comes first."""
         self._events = events
         for line, is_last in ([] if first is None else [first]) + list(self._lines):
-            self._hand_on(line, is_last)
+            self._deliver(line, is_last)
         self._lines.clear()
 
     def leave(self) -> None:
         """Record that the client has disconnected. If the messages go to a resumable stream, the client may
         still return.
         """
-        self.is_left = self._events is None
+        self.has_client_left = self._events is None
 
     @property
     def is_unused(self) -> bool:
         """True if no client reads the messages."""
-        return self.is_left or (self._events is not None and not self._events.is_connected)
+        return self.has_client_left or (self._events is not None and not self._events.is_connected)
 
     async def next_message(self, within_s: float) -> tuple[bytes, bool] | None:
         """Return the next message, and True if it is the last message, or None if no message arrives in
@@ -172,12 +172,12 @@ class Waiting:
         try:
             async with asyncio.timeout(within_s):
                 while not self._lines:
-                    self._came.clear()
-                    await self._came.wait()
+                    self._arrival_event.clear()
+                    await self._arrival_event.wait()
         except TimeoutError:
             return None
         line, is_last = self._lines.popleft()
-        self._held -= len(line)
+        self._queued_bytes -= len(line)
         return line, is_last
 
     async def messages(self) -> AsyncIterator[bytes]:
@@ -229,8 +229,8 @@ class PassedChannel:
         self._channel: ServerChannel | None = None
         self.has_ended = False
         """True if no further messages can arrive."""
-        self._waiting: dict[Id, Waiting] = {}
-        self._recent = RequestTable[Id, OnUnclaimed](MAX_REMEMBERED_IDS)
+        self._pending: dict[Id, PendingMessages] = {}
+        self._recent_requests = RequestTable[Id, OnUnclaimed](MAX_REMEMBERED_IDS)
         """Functions for repeated answers to recent requests."""
         self._tokens: dict[Id, Id] = {}
         """Request ids by progress token."""
@@ -242,16 +242,18 @@ class PassedChannel:
     @property
     def is_unused(self) -> bool:
         """True if no client waits for a message."""
-        return not self._has_listener and all(each.is_unused for each in self._waiting.values())
+        return not self._has_listener and all(each.is_unused for each in self._pending.values())
 
     @property
     def _has_listener(self) -> bool:
         """True if a client has opened the standing stream."""
         return self.standing is not None and self.standing.is_connected
 
-    async def open(self, channels: Channels, sender: Mapping[str, str]) -> None:
+    async def open(self, channels: Channels, sender_headers: Mapping[str, str]) -> None:
         """Open the channel for a client, given its headers. Raises: CallError."""
-        self._channel = await channels.open(sender, ChannelCallbacks(self._received, self._ended))
+        self._channel = await channels.open(
+            sender_headers, ChannelCallbacks(self._on_frame, self._on_channel_end)
+        )
 
     async def end(self) -> None:
         if self._channel is not None:
@@ -270,102 +272,102 @@ class PassedChannel:
             await self._channel.send(line)
 
     def is_known(self, identifier: Id) -> bool:
-        """True if a request with that id is being answered."""
-        return identifier in self._waiting
+        """Return True if a request with that id is being answered."""
+        return identifier in self._pending
 
     @asynccontextmanager
     async def request(
-        self, message: JSONObject, line: bytes, waiting: Waiting, *, is_alone: bool
+        self, message: JSONObject, line: bytes, pending: PendingMessages, *, is_alone: bool
     ) -> AsyncIterator[None]:
-        """Send a request. Its answer is the last message of `waiting`.
+        """Send a request. Its answer is the last message of `pending`.
 
         If the `with` block ends before the answer arrives, a request without a session is cancelled on the
         server. For a request with a session, the late answer is discarded unless the client can resume its
         stream.
         """
-        message, line = self._distinct(message, line)
+        message, line = self._with_unique_ids(message, line)
         identifier = message["id"]
-        self._waiting[identifier] = waiting
-        self.on_unclaimed = waiting.on_unclaimed
-        self._recent.add(identifier, waiting.on_unclaimed)
+        self._pending[identifier] = pending
+        self.on_unclaimed = pending.on_unclaimed
+        self._recent_requests.add(identifier, pending.on_unclaimed)
         if (token := progress_token(meta_of(message))) is not None:
             self._tokens[token], self._token_of[identifier] = identifier, token
         try:
             if self.has_ended:
-                waiting.put(self._failed(identifier, f"{self._name} has ended"), True)
+                pending.put(self._error_line(identifier, f"{self._name} has ended"), True)
             await self.send(line)
             yield
         finally:
-            if self._waiting.get(identifier) is waiting:
-                waiting.leave()
+            if self._pending.get(identifier) is pending:
+                pending.leave()
                 if is_alone:
-                    self._forget(identifier)
+                    self._remove_request(identifier)
                     cancelled = {"requestId": identifier, "reason": "the client left"}
                     with suppress(CallError):
                         await self.send(codec.notification("notifications/cancelled", cancelled))
 
-    def _distinct(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
+    def _with_unique_ids(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
         """Return the message. Replace its id and its token if another pending request uses the same."""
         identifier, token = message["id"], progress_token(meta_of(message))
-        is_taken, is_token_taken = identifier in self._waiting, token in self._tokens
+        is_taken, is_token_taken = identifier in self._pending, token in self._tokens
         if not is_taken and not is_token_taken:
             return message, line
-        here = f"mcpdesk-{secrets.token_hex(8)}" if is_taken else identifier
-        self._aliases[here] = Alias(identifier, token if is_token_taken else None)
-        message, changes = {**message, "id": here}, dict[tuple[str, ...], Id]()
+        channel_id = f"mcpdesk-{secrets.token_hex(8)}" if is_taken else identifier
+        self._aliases[channel_id] = Alias(identifier, token if is_token_taken else None)
+        message, changes = {**message, "id": channel_id}, dict[tuple[str, ...], Id]()
         if is_taken:
-            changes["id",] = here
+            changes["id",] = channel_id
         if is_token_taken:
             params = message["params"]
-            message["params"] = {**params, "_meta": {**params["_meta"], "progressToken": here}}
-            changes["params", "_meta", "progressToken"] = here
+            message["params"] = {**params, "_meta": {**params["_meta"], "progressToken": channel_id}}
+            changes["params", "_meta", "progressToken"] = channel_id
         return message, with_values(line, changes) or codec.encode(message)
 
-    def _received(self, line: bytes, read: ReadFrame | None = None) -> None:
+    def _on_frame(self, line: bytes, read: ReadFrame | None = None) -> None:
         try:
-            # Large frames were already read, because reading them takes long.
+            # Large frames were already parsed on a worker thread, because parsing takes long.
             is_plain = read is not None and type(read.value) is dict and not read.remarks and not read.fault
             message = read.value if read is not None and is_plain else codec.decode(line)
             if isinstance(message, list) and message:
                 for each in members(line, message):
-                    self._received(each)
+                    self._on_frame(each)
                 return
             kind = classify(message)
         except ProtocolError:
-            self._received_odd(line, read or read_frame(line, is_line=True))
+            self._handle_lenient_frame(line, read or read_frame(line, is_line=True))
             return
         if kind is MessageKind.RESPONSE:
-            self._answered(message, line)
+            self._deliver_answer(message, line)
             return
-        self._hand_on(message, line)
+        self._deliver(message, line)
 
-    def _received_odd(self, line: bytes, read: ReadFrame) -> None:
+    def _handle_lenient_frame(self, line: bytes, read: ReadFrame) -> None:
         """Handle a frame that is almost valid. Its client receives the original bytes."""
         if isinstance(read.value, list):
             for each in members(line, read.value):
-                self._received(each)
+                self._on_frame(each)
         elif read.fault is not None and read.is_response:
-            self._answered({"id": read.id}, line, read.fault.text)
+            self._deliver_answer({"id": read.id}, line, read.fault.text)
         elif is_answer(read.value):
-            self._answered(read.value, line)
+            self._deliver_answer(read.value, line)
         elif read.value is None or not isinstance(read.value.get("method"), str):
             self._on_stray(line)
         else:
             params = read.value.get("params")
-            self._hand_on({**read.value, "params": params if isinstance(params, dict) else {}}, line)
+            self._deliver({**read.value, "params": params if isinstance(params, dict) else {}}, line)
 
-    def _hand_on(self, message: JSONObject, line: bytes) -> None:
+    def _deliver(self, message: JSONObject, line: bytes) -> None:
         """Send a request or notification of the server to the right client."""
-        about, message, line = self._subject(message, line)
-        waiting = self._waiting.get(about) if about is not None else self._likeliest(message)
-        if waiting is not None and waiting.may_stream and not waiting.is_left:
-            waiting.put(line)
-        elif self.standing is not None and (about is None or self._has_listener):
+        request_id, message, line = self._addressed_request(message, line)
+        pending = self._pending.get(request_id) if request_id is not None else self._only_candidate(message)
+        if pending is not None and pending.may_stream and not pending.has_client_left:
+            pending.put(line)
+        elif self.standing is not None and (request_id is None or self._has_listener):
             self.send_standing(line)
         else:
             self.on_unclaimed(line)
 
-    def _answered(self, message: JSONObject, line: bytes, fault: str = "") -> None:
+    def _deliver_answer(self, message: JSONObject, line: bytes, fault: str = "") -> None:
         """Send a response to its client.
 
         If its id is unknown and only one request waits, the response belongs to that request. If several
@@ -374,87 +376,87 @@ class PassedChannel:
         """
         message_id = message.get("id")
         identifier = readable_id(message)
-        if identifier is None or identifier not in self._waiting:
-            identifier = next((key for key in self._waiting if same_id(message_id, key)), None)
+        if identifier is None or identifier not in self._pending:
+            identifier = next((key for key in self._pending if same_id(message_id, key)), None)
         if (
             identifier is None
             and is_id(message_id)
-            and (on_repeated := self._recent.get(message_id)) is not None
+            and (on_repeated := self._recent_requests.get(message_id)) is not None
         ):
             on_repeated(line)
             return
-        if identifier is None and len(self._waiting) == 1:
-            identifier = next(iter(self._waiting))
+        if identifier is None and len(self._pending) == 1:
+            identifier = next(iter(self._pending))
         if identifier is None:
             reason = fault or unknown_id_remark(message_id).text
-            for key in list(self._waiting):
-                shown = self._aliases.get(key, Alias(key)).identifier
-                self._forget(key).put(self._failed(shown, f"{self._name}: {reason}"), True)
+            for key in list(self._pending):
+                client_id = self._aliases.get(key, Alias(key)).identifier
+                self._remove_request(key).put(self._error_line(client_id, f"{self._name}: {reason}"), True)
             self.on_unclaimed(line)
             return
         alias = self._aliases.get(identifier)
-        waiting = self._forget(identifier)
+        pending = self._remove_request(identifier)
         if fault and alias is not None and alias.identifier != identifier:
-            line = self._failed(alias.identifier, f"{self._name}: {fault}")
+            line = self._error_line(alias.identifier, f"{self._name}: {fault}")
         elif alias is not None and alias.identifier != identifier:
-            put_back = with_value(line, ("id",), alias.identifier)
-            line = put_back or codec.encode({**message, "id": alias.identifier})
-        waiting.put(line, True)
+            restored_line = with_value(line, ("id",), alias.identifier)
+            line = restored_line or codec.encode({**message, "id": alias.identifier})
+        pending.put(line, True)
 
-    def _subject(self, message: JSONObject, line: bytes) -> tuple[Id | None, JSONObject, bytes]:
+    def _addressed_request(self, message: JSONObject, line: bytes) -> tuple[Id | None, JSONObject, bytes]:
         """Return the request that a notification is about, and the notification with the client's own id."""
         params, subscription = params_of(message), meta_of(message).get(SUBSCRIPTION_KEY)
         token = params.get("progressToken") if message["method"] == "notifications/progress" else None
-        about: Id | None = None
+        request_id: Id | None = None
         if is_id(token):
-            about = self._tokens.get(token)
+            request_id = self._tokens.get(token)
         elif is_id(subscription):
-            about = subscription
-        alias = self._aliases.get(about) if about is not None else None
+            request_id = subscription
+        alias = self._aliases.get(request_id) if request_id is not None else None
         if alias is None:
-            return about, message, line
-        changed, changes = dict(params), dict[tuple[str, ...], Id]()
+            return request_id, message, line
+        new_params, changes = dict(params), dict[tuple[str, ...], Id]()
         if token is not None and alias.token is not None:
-            changed["progressToken"] = alias.token
+            new_params["progressToken"] = alias.token
             changes["params", "progressToken"] = alias.token
         if subscription is not None:
-            changed["_meta"] = {**params["_meta"], SUBSCRIPTION_KEY: alias.identifier}
+            new_params["_meta"] = {**params["_meta"], SUBSCRIPTION_KEY: alias.identifier}
             changes["params", "_meta", SUBSCRIPTION_KEY] = alias.identifier
-        message = {**message, "params": changed}
-        return about, message, with_values(line, changes) or codec.encode(message)
+        message = {**message, "params": new_params}
+        return request_id, message, with_values(line, changes) or codec.encode(message)
 
-    def _likeliest(self, message: JSONObject) -> Waiting | None:
+    def _only_candidate(self, message: JSONObject) -> PendingMessages | None:
         """Return the request to which a message without a reference belongs, or None if no request or several
         requests are possible.
         """
-        here = [each for each in set(self._waiting.values()) if not each.is_left]
-        if message["method"] == "notifications/message" and len(here) > 1:
-            here = [each for each in here if each.hears_logs]
-        return here[0] if len(here) == 1 else None
+        candidates = [each for each in set(self._pending.values()) if not each.has_client_left]
+        if message["method"] == "notifications/message" and len(candidates) > 1:
+            candidates = [each for each in candidates if each.receives_logs]
+        return candidates[0] if len(candidates) == 1 else None
 
-    def _forget(self, identifier: Id) -> Waiting:
+    def _remove_request(self, identifier: Id) -> PendingMessages:
         if (token := self._token_of.pop(identifier, None)) is not None:
             del self._tokens[token]
         self._aliases.pop(identifier, None)
-        return self._waiting.pop(identifier)
+        return self._pending.pop(identifier)
 
-    def _ended(self, reason: CallError) -> None:
+    def _on_channel_end(self, reason: CallError) -> None:
         if self.has_ended:
             return
         self.has_ended = True
-        for identifier in list(self._waiting):
-            shown = self._aliases.get(identifier, Alias(identifier)).identifier
-            self._forget(identifier).put(self._failed(shown, f"{self._name}: {reason}"), True)
+        for identifier in list(self._pending):
+            client_id = self._aliases.get(identifier, Alias(identifier)).identifier
+            self._remove_request(identifier).put(self._error_line(client_id, f"{self._name}: {reason}"), True)
         self._on_end()
 
-    def _failed(self, identifier: Id, text: str) -> bytes:
+    def _error_line(self, identifier: Id, text: str) -> bytes:
         return codec.error_response(identifier, ProtocolError(ErrorCode.INTERNAL_ERROR, text))
 
 
 def members(data: bytes, batch: Sequence[Any]) -> list[bytes]:
     """Return the bytes of each message in a batch. They are encoded again if `data` is not strict JSON."""
     with suppress(MsgspecError, RecursionError):
-        parts = [bytes(each) for each in _parts(data)]
+        parts = [bytes(each) for each in _decode_parts(data)]
         if len(parts) == len(batch):
             return parts
     return [codec.encode(each) for each in batch]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OnReply = Callable[[str, ServerReply], None]
 """Function that is called with the method of each answered request, and the reply."""
 CLIENT_STOPPED = "the client stopped waiting for the response"
-UNANSWERED = "the call had ended before the server's question was answered"
+UNANSWERED_QUESTION = "the call had ended before the server's question was answered"
 MAX_QUESTIONS = 1_000
 """Maximum number of unanswered requests of a server that are remembered."""
 OPENING = "opening a stream"
@@ -69,9 +69,9 @@ class RecordedTransport(ClientTransport):
         self._watch = watch
         self._pending: dict[Id, _Pending] = {}
         """Pending requests by progress token, or by id if they have no token."""
-        self._with_line: dict[_Pending, MessageLine] = {}
+        self._queues: dict[_Pending, MessageLine] = {}
         """Pending requests with intercepted messages, and the queue of each."""
-        self._unrelated: MessageLine | None = None
+        self._unrelated_queue: MessageLine | None = None
         """Queue for messages that belong to no pending request, or None before the connection is open."""
         self._questions = RequestTable[Id, Id | None](MAX_QUESTIONS)
         """Unanswered requests of the server, by id. The value is the id of the client's request on whose
@@ -108,7 +108,7 @@ class RecordedTransport(ClientTransport):
     async def open(self, receive: Receive) -> None:
         """Connect. Raises: CallError."""
         try:
-            self._unrelated = self._unrelated or self._line(receive)
+            self._unrelated_queue = self._unrelated_queue or self._new_queue(receive)
             await self._inner.open(self._recording(receive))
         except HttpError as error:
             if error.status:
@@ -122,15 +122,15 @@ class RecordedTransport(ClientTransport):
         watch = self._watch()
         if watch is None:
             return await self._exchange(request, headers, receive)
-        request, followed = watch.ask(self._info, request)
+        request, watched = watch.ask(self._info, request)
         status = 0
         try:
             reply = await self._exchange(request, headers, receive)
             status = reply.status
-            followed.handle_server_message(reply.message)
+            watched.handle_server_message(reply.message)
             return reply
         finally:
-            followed.over(status, may_go_on=False)
+            watched.over(status, may_go_on=False)
 
     async def _exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
@@ -141,15 +141,15 @@ class RecordedTransport(ClientTransport):
             if self._interceptor.is_active:
                 reply = await self._intercepted_exchange(request, headers, receive)
             else:
-                with self._awaited(request) as pending:
+                with self._registered(request) as pending:
                     reply = await self._inner.exchange(request, headers, self._recording(receive, pending))
-                    if (line := self._with_line.get(pending)) is not None:
-                        await line.wait_until_empty()
+                    if (queue := self._queues.get(pending)) is not None:
+                        await queue.wait_until_empty()
         except BaseException as error:
             if isinstance(error, SessionGone) and error.reply is not None:
-                self._record_lost(error.reply, identifier)
+                self._record_lost_session(error.reply, identifier)
             else:
-                self._record_silence(
+                self._record_missing_answer(
                     identifier, str(error) if isinstance(error, CallError) else CLIENT_STOPPED
                 )
             raise
@@ -164,7 +164,7 @@ class RecordedTransport(ClientTransport):
             self._recorder.frame(self._info.number, Direction.OUT, reply.body, is_json, http_note)
         if not is_answer(reply.message) or not same_id(reply.message.get("id"), identifier):
             instead = f"HTTP {reply.status}" if http_note else "the answer is not a response to it"
-            self._record_silence(identifier, f"no response: {instead}")
+            self._record_missing_answer(identifier, f"no response: {instead}")
         self._on_reply(request["method"], reply)
         return reply
 
@@ -175,22 +175,22 @@ class RecordedTransport(ClientTransport):
 
         Raises: CallError.
         """
-        interceptor, number, came = self._interceptor, self._info.number, time()
-        known = BY_NAME.get(self._info.revision) if self._info.transport == "http" else None
-        in_session = known is not None and not known.is_stateless and request["method"] != "initialize"
+        interceptor, number, arrival = self._interceptor, self._info.number, time()
+        revision = BY_NAME.get(self._info.revision) if self._info.transport == "http" else None
+        in_session = revision is not None and not revision.is_stateless and request["method"] != "initialize"
         try:
             sent, mock_answer = await interceptor.request(number, request, in_session)
-        except SessionLost as lost:
-            raise SessionGone(str(lost), self.target, status=404) from None
+        except SessionLost as error:
+            raise SessionGone(str(error), self.target, status=404) from None
         if mock_answer is not None:
             return ServerReply(mock_answer, codec.encode(mock_answer))
         if sent is not None:
-            fitting = headers if sent is request else adapted_headers(sent, headers)
-            reply = await self._exchange_in_line(sent, fitting, receive)
+            sent_headers = headers if sent is request else adapted_headers(sent, headers)
+            reply = await self._exchange_in_line(sent, sent_headers, receive)
             if not isinstance(reply.message, dict):
                 return reply
             try:
-                answer = await interceptor.answer(number, sent, came, reply.message)
+                answer = await interceptor.answer(number, sent, arrival, reply.message)
             except AnswerCut as cut:
                 raise CallError(str(cut), self.target) from None
             if answer is reply.message:
@@ -212,8 +212,8 @@ class RecordedTransport(ClientTransport):
             except CallError as error:
                 failures.append(error)
 
-        with self._awaited(request) as pending:
-            line = self._with_line[pending] = self._line(received, pending.identifier)
+        with self._registered(request) as pending:
+            queue = self._queues[pending] = self._new_queue(received, pending.identifier)
 
             def put(incoming: Incoming) -> None:
                 if incoming.message is None or "method" not in incoming.message:
@@ -221,11 +221,11 @@ class RecordedTransport(ClientTransport):
                     received(incoming)
                 else:
                     self._record_remarks(incoming.remarks, incoming.request)
-                    self._keep_question(incoming.message, pending.identifier)
-                    line.put(_readable(incoming))
+                    self._remember_question(incoming.message, pending.identifier)
+                    queue.put(_readable(incoming))
 
             reply = await self._inner.exchange(request, headers, put)
-            await line.wait_until_empty()
+            await queue.wait_until_empty()
         if failures:
             raise failures[0]
         return reply
@@ -238,10 +238,10 @@ class RecordedTransport(ClientTransport):
         if (watch := self._watch()) is not None:
             watch.follow(self._info, message)
         if self._interceptor.is_active:
-            passed = await self._interceptor.one_way(self._info.number, message)
-            if passed is None:
+            intercepted = await self._interceptor.one_way(self._info.number, message)
+            if intercepted is None:
                 return
-            message = passed
+            message = intercepted
         await self._inner.send(message)
 
     async def close(self) -> None:
@@ -249,7 +249,7 @@ class RecordedTransport(ClientTransport):
         await self._inner.close()
 
     def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """Note the agreed revision."""
+        """Record and apply the agreed revision."""
         self._info = replace(self._info, revision=revision.name)
         self._recorder.connect(self._info)
         self._inner.agreed(revision, reply)
@@ -265,9 +265,9 @@ class RecordedTransport(ClientTransport):
             older, self._recorder, info, self._interceptor, self._on_reply, self._on_agreed, self._watch
         )
 
-    async def listen(self, opened: Callable[[], None]) -> None:
+    async def listen(self, on_open: Callable[[], None]) -> None:
         """Receive messages that belong to no request, until cancelled."""
-        await self._inner.listen(opened)
+        await self._inner.listen(on_open)
 
     def record_fetch(self, request: Fetch, answer: FetchResult) -> None:
         """Record an authorization request and its response."""
@@ -287,7 +287,7 @@ class RecordedTransport(ClientTransport):
         self.remarked(Remark(RemarkKind.OAUTH, text), None)
 
     def ended(self, at: float) -> None:
-        """Note that the connection ended at this Unix time."""
+        """Record the end of the connection. `at` is the Unix time in seconds."""
         self._interceptor.forget(self._info.number)
         if (watch := self._watch()) is not None:
             watch.left(self._info.number)
@@ -307,12 +307,12 @@ class RecordedTransport(ClientTransport):
                 receive(incoming)
                 return
             self._record_remarks(incoming.remarks, incoming.request)
-            self._keep_question(message, None if pending is None else pending.identifier)
+            self._remember_question(message, None if pending is None else pending.identifier)
             if (watch := self._watch()) is not None:
                 watch.handle_server_message(self._info, message)
-            line = self._line_for(message, receive, pending) if self._is_intercepting else None
-            if line is not None:
-                line.put(_readable(incoming))
+            queue = self._queue_for(message, receive, pending) if self._is_intercepting else None
+            if queue is not None:
+                queue.put(_readable(incoming))
             else:
                 data = incoming.frame or codec.encode(message)
                 self._record(Direction.OUT, data, not incoming.remarks)
@@ -320,28 +320,30 @@ class RecordedTransport(ClientTransport):
 
         return received
 
-    def _record_lost(self, reply: ServerReply, request: Id) -> None:
+    def _record_lost_session(self, reply: ServerReply, request: Id) -> None:
         """Record that the server lost the session. The request ends and will be sent again."""
         http_note = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
         self._recorder.frame(self._info.number, Direction.OUT, reply.body, False, http_note)
-        lost = "the server has forgotten the session; a new one was started, and the request was sent again"
-        self.remarked(Remark(RemarkKind.SESSION, lost, is_fault=True), request)
+        text = "the server has forgotten the session; a new one was started, and the request was sent again"
+        self.remarked(Remark(RemarkKind.SESSION, text, is_fault=True), request)
 
-    def _record_silence(self, request: Id, reason: str) -> None:
+    def _record_missing_answer(self, request: Id, reason: str) -> None:
         """Record that a request gets no response."""
         self.remarked(Remark(RemarkKind.NO_ANSWER, excerpt(reason) or CLIENT_STOPPED, is_fault=True), request)
 
-    def _keep_question(self, message: JSONObject, of: Id | None) -> None:
+    def _remember_question(self, message: JSONObject, request_id: Id | None) -> None:
         """Remember a request of the server until it is answered."""
         if is_id(identifier := message.get("id")):
-            self._questions.add(identifier, of)
+            self._questions.add(identifier, request_id)
 
-    def end_questions(self, of: Id | None = None) -> None:
-        """Record that requests of the server get no answer. If `of` is None, this applies to all requests,
-        otherwise to those that arrived with the request `of`.
+    def end_questions(self, request_id: Id | None = None) -> None:
+        """Record that requests of the server get no answer: those that arrived on the stream of the request
+        `request_id`, or all if `request_id` is None.
         """
-        remark = Remark(RemarkKind.NO_ANSWER, UNANSWERED, is_fault=True)
-        for identifier, _ in self._questions.take_all(lambda _, came_with: of is None or came_with == of):
+        remark = Remark(RemarkKind.NO_ANSWER, UNANSWERED_QUESTION, is_fault=True)
+        for identifier, _ in self._questions.take_all(
+            lambda _, source_id: request_id is None or source_id == request_id
+        ):
             recorded = RecordedRemark(self._info.number, identifier, time(), remark, is_question=True)
             self._recorder.remark(recorded)
 
@@ -360,7 +362,7 @@ class RecordedTransport(ClientTransport):
         self._recorder.remark(RecordedRemark(self._info.number, request, time(), remark))
 
     @contextmanager
-    def _awaited(self, request: JSONObject) -> Iterator[_Pending]:
+    def _registered(self, request: JSONObject) -> Iterator[_Pending]:
         """Register a request while its reply is awaited. Afterwards, drop messages of the request that are
         still held.
 
@@ -374,42 +376,47 @@ class RecordedTransport(ClientTransport):
         finally:
             if self._pending.get(token) is pending:
                 del self._pending[token]
-            line = self._with_line.pop(pending, None)
-            for data in [] if line is None else line.close():
+            queue = self._queues.pop(pending, None)
+            for data in [] if queue is None else queue.close():
                 message = codec.decode(data)
                 is_useful = "id" not in message and progress_token(params_of(message)) is None
-                if is_useful and self._unrelated is not None:
-                    self._unrelated.put(data)
+                if is_useful and self._unrelated_queue is not None:
+                    self._unrelated_queue.put(data)
 
     @property
     def _is_intercepting(self) -> bool:
         """True if messages are intercepted now, or earlier messages still wait."""
-        if self._interceptor.is_active or (self._unrelated is not None and self._unrelated.has_messages):
+        if self._interceptor.is_active or (
+            self._unrelated_queue is not None and self._unrelated_queue.has_messages
+        ):
             return True
-        return any(line.has_messages for line in self._with_line.values())
+        return any(queue.has_messages for queue in self._queues.values())
 
-    def _line_for(self, message: JSONObject, receive: Receive, of: _Pending | None) -> MessageLine | None:
-        """Return the queue for a message. The message belongs to the request `of`, or to the request that it
-        names.
+    def _queue_for(
+        self, message: JSONObject, receive: Receive, pending: _Pending | None
+    ) -> MessageLine | None:
+        """Return the queue for a message.
 
-        If it names no request, it belongs to the only request with intercepted messages, or else to no
-        request. Return None for progress of a request that is no longer pending, because no caller waits for
-        this progress.
+        The message belongs to the request `pending`, or to the request that the message names. If the message
+        names no request, it belongs to the only request with intercepted messages, or else to no request.
+
+        Return None for progress of a request that is no longer pending, because no caller waits for this
+        progress.
         """
         token = progress_token(params_of(message))
-        if of is None and token is not None:
-            of = self._pending.get(token)
-            if of is None:
+        if pending is None and token is not None:
+            pending = self._pending.get(token)
+            if pending is None:
                 return None
-        if of is None:
-            of = next(iter(self._with_line)) if len(self._with_line) == 1 else None
-        if of is None:
-            return self._unrelated
-        if of not in self._with_line:
-            self._with_line[of] = self._line(receive, of.identifier)
-        return self._with_line[of]
+        if pending is None:
+            pending = next(iter(self._queues)) if len(self._queues) == 1 else None
+        if pending is None:
+            return self._unrelated_queue
+        if pending not in self._queues:
+            self._queues[pending] = self._new_queue(receive, pending.identifier)
+        return self._queues[pending]
 
-    def _line(self, receive: Receive, of: Id | None = None) -> MessageLine:
+    def _new_queue(self, receive: Receive, request_id: Id | None = None) -> MessageLine:
         """Return a queue whose messages are recorded and passed to `receive`."""
 
         def deliver(data: bytes) -> None:
@@ -421,7 +428,7 @@ class RecordedTransport(ClientTransport):
             with suppress(CallError):
                 await self._inner.send(message)
 
-        return self._interceptor.line(self._info.number, deliver, answer, of)
+        return self._interceptor.line(self._info.number, deliver, answer, request_id)
 
     def _record(self, direction: Direction, data: bytes, is_json: bool = True) -> None:
         self._recorder.frame(self._info.number, direction, data, is_json)

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from mcpdesk.client.answers.connection_pool import ServerCookies
 
 MAX_SESSIONS = 1_000
-"""Maximum number of sessions with cookies. The cookies of the one used longest ago are dropped first."""
+"""Maximum number of sessions with cookies. Those of the least recently used session are deleted first."""
 
 
 class SessionCookies:
     """Cookies that a server set for sessions of its clients.
 
-    A load balancer finds the server of a session by them. Clients neither receive nor choose them, and a
-    cookie of one session is never sent for another, because it may identify a person.
+    A load balancer uses these cookies to find the server of a session. Clients neither receive nor choose the
+    cookies. A cookie of one session is never sent for another, because the cookie may identify a person.
     """
 
     def __init__(self, url: str) -> None:
@@ -51,5 +51,5 @@ class SessionCookies:
             self._cookies.popitem(last=False)
 
     def forget(self, session: str) -> None:
-        """Drop the cookies of a session that has ended."""
+        """Delete the cookies of a session that has ended."""
         self._cookies.pop(session, None)

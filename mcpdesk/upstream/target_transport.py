@@ -82,11 +82,11 @@ def target_transport(
 
         return Unusable(target.problem)
     if isinstance(target, CommandTarget):
-        return _program(target, reach, events)
-    return _url(target, reach, client_place)
+        return _program_transport(target, reach, events)
+    return _url_transport(target, reach, client_place)
 
 
-def _url(target: UrlTarget, reach: Reach, client_place: ClientPlace) -> ClientTransport:
+def _url_transport(target: UrlTarget, reach: Reach, client_place: ClientPlace) -> ClientTransport:
     """Return the transport to a URL. It uses the tokens of an earlier login."""
     from mcpdesk.client.credentials import credential_headers
     from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp
@@ -94,8 +94,8 @@ def _url(target: UrlTarget, reach: Reach, client_place: ClientPlace) -> ClientTr
     from mcpdesk.client.oauth.stored_grants import open_grants
     from mcpdesk.client.web_socket import WebSocket
 
-    more = dict(target.headers) | dict(reach.headers)
-    headers = credential_headers(reach.token, reach.key, client_place.key_header, more)
+    extra_headers = dict(target.headers) | dict(reach.headers)
+    headers = credential_headers(reach.token, reach.key, client_place.key_header, extra_headers)
     if target.kind == "ws":
         return WebSocket(target.url, headers)
     authorizer = None
@@ -109,7 +109,7 @@ def _url(target: UrlTarget, reach: Reach, client_place: ClientPlace) -> ClientTr
     return StreamableHttp(target.url, headers, reach.mode, authorizer=authorizer)
 
 
-def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> ClientTransport:
+def _program_transport(target: CommandTarget, reach: Reach, events: ProgramEvents) -> ClientTransport:
     """Return the transport to a program. The program ends when this process ends.
 
     Raises: DeskUserError for options that programs do not support.
@@ -126,9 +126,9 @@ def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> Clie
         groups.append(group)
         GUARD.watch(group)
 
-    def ended(how: ProgramEnded) -> None:
+    def ended(program_end: ProgramEnded) -> None:
         GUARD.release(groups.pop())
-        events.on_ended(how)
+        events.on_ended(program_end)
 
     return ChildProcess(
         guarded_program(target),

@@ -43,7 +43,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
-from mcpdesk.upstream.offers import LISTS, Offer, read_offers
+from mcpdesk.upstream.offers import OFFER_LISTS, Offer, read_offers
 from mcpdesk.upstream.program_log import ProgramLog
 from mcpdesk.upstream.recorded_transport import OPENING, RecordedTransport
 from mcpdesk.upstream.target_transport import (
@@ -183,7 +183,7 @@ class Upstream:
         """Lowest level of the log messages that are requested."""
         self._steps: list[str] = []
         self._is_closing = False
-        self._reading: asyncio.Task[None] | None = None
+        self._read_task: asyncio.Task[None] | None = None
         self._is_resuming = False
         self._login_text = ""
         self._prepare()
@@ -196,7 +196,7 @@ class Upstream:
     @property
     def program_output(self) -> ProgramEvents:
         """Functions that handle all output of the program except messages."""
-        return ProgramEvents(ProgramLog(self._logged).feed, self._on_stray_line)
+        return ProgramEvents(ProgramLog(self._on_log_entry).feed, self._on_stray_line)
 
     def input_schema(self, tool: str) -> JSONObject:
         """Return the input schema of a tool from the latest list, or an empty dict if the tool is unknown."""
@@ -210,8 +210,8 @@ class Upstream:
 
     def offered(self) -> dict[str, int]:
         """Return the number of listed items by kind: tools, resources, templates and prompts."""
-        listed = Counter(each.kind for each in self.status.offers)
-        return {each.kind: listed[each.kind] for each in LISTS}
+        counts = Counter(each.kind for each in self.status.offers)
+        return {each.kind: counts[each.kind] for each in OFFER_LISTS}
 
     def start(self) -> None:
         """Connect to the server, unless it is disabled. If it is a program, watch the files that its command
@@ -331,7 +331,7 @@ class Upstream:
         events = self.program_output._replace(on_ended=self._program_ended)
         transport = target_transport(plan.target, plan.reach, site.location, events)
         self._transport = RecordedTransport(
-            transport, site.recorder, info, site.interceptor, self._answered, site.agreed, site.watch
+            transport, site.recorder, info, site.interceptor, self._on_reply, site.agreed, site.watch
         )
         self.connection = ServerConnection(
             self._transport,
@@ -363,8 +363,10 @@ class Upstream:
             await self._subscribe(agreement)
             await self._read(agreement)
         except TimeoutError:
-            came = f": {self.connection.unexpected_bytes}" if self.connection.unexpected_bytes else ""
-            message = f"it did not answer within {limit_s:g} s (connect_timeout_s){came}"
+            received_text = (
+                f": {self.connection.unexpected_bytes}" if self.connection.unexpected_bytes else ""
+            )
+            message = f"it did not answer within {limit_s:g} s (connect_timeout_s){received_text}"
             self.failure = ConnectTimeout(message, self.connection.target)
             self._fail(message, _hint(self.plan, self.failure, is_first))
             await self.connection.close()
@@ -418,7 +420,7 @@ class Upstream:
 
     async def _read_again(self) -> None:
         await asyncio.sleep(REFRESH_DELAY_S)
-        self._reading = None
+        self._read_task = None
         try:
             await self._read(await self.connection.introduced())
         except CallError as error:
@@ -442,15 +444,17 @@ class Upstream:
             return
         from watchfiles import DefaultFilter, PythonFilter, awatch
 
-        usual, python = DefaultFilter(), PythonFilter()
+        default_filter, python_filter = DefaultFilter(), PythonFilter()
 
-        def matters(change: Change, path: str) -> bool:
+        def is_relevant(change: Change, path: str) -> bool:
             is_source = any(Path(path).is_relative_to(each) for each in program.sources)
             is_watched = any(Path(path).is_relative_to(each) for each in program.watched)
-            return usual(change, path) if is_watched or not is_source else python(change, path)
+            return (
+                default_filter(change, path) if is_watched or not is_source else python_filter(change, path)
+            )
 
-        async for _ in awatch(*files, watch_filter=matters):
-            self._site.notify(f"{self.name}: a file of it changed, so it is started again", False)
+        async for _ in awatch(*files, watch_filter=is_relevant):
+            self._site.notify(f"{self.name}: one of its files changed, so it is restarted", False)
             await self.restart()
             return
 
@@ -461,16 +465,18 @@ class Upstream:
         if method == "notifications/message":
             data, level = params.get("data"), params.get("level")
             text = data if isinstance(data, str) else codec.encode(data).decode()
-            known = level if level in LOG_LEVELS else "info"
-            self._site.log(str(known), str(params.get("logger") or "server")[:80], text, self.name, None)
+            known_level = level if level in LOG_LEVELS else "info"
+            self._site.log(
+                str(known_level), str(params.get("logger") or "server")[:80], text, self.name, None
+            )
         elif method.endswith("/list_changed"):
             self._lists_changed()
 
     def _lists_changed(self) -> None:
-        if self._reading is None:
-            self._reading = self._begin(self._read_again())
+        if self._read_task is None:
+            self._read_task = self._begin(self._read_again())
 
-    def _answered(self, method: str, reply: ServerReply) -> None:
+    def _on_reply(self, method: str, reply: ServerReply) -> None:
         if self.status.state is UpstreamState.ENDED and not self._is_resuming:
             self._is_resuming = True
             self._begin(self._resume())
@@ -484,8 +490,8 @@ class Upstream:
             text = "answered"
         self._steps.append(f"{method}: {text}")
 
-    def _logged(self, level: str, text: str, began: float) -> None:
-        self._site.log(level, "stderr", text, self.name, began)
+    def _on_log_entry(self, level: str, text: str, start_time: float) -> None:
+        self._site.log(level, "stderr", text, self.name, start_time)
 
     def _on_stray_line(self, line: bytes) -> None:
         self._site.log("warning", "stdout", f"no message: {excerpt(line)}", self.name, None)
@@ -519,12 +525,12 @@ class Upstream:
             listener()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._guarded(work))
+        task = asyncio.get_running_loop().create_task(self._run_guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except Exception as error:  # an error of one server must not end the others
@@ -543,11 +549,13 @@ def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
     return advice if is_about_token else f"{advice} {RETRY_HINT}".strip()
 
 
-def login_text(grant: OAuthGrant, where: str) -> str:
-    """Return a text such as `token of https://issuer, until 14:05, kept in the keyring of the system`."""
-    until = "" if grant.expires is None else time.strftime(", until %H:%M", time.localtime(grant.expires))
-    renewed = " and then renewed" if until and grant.refresh_token else ""
-    return f"token of {grant.issuer}{until}{renewed}, stored in {where}"
+def login_text(grant: OAuthGrant, location: str) -> str:
+    """Return a text such as `token of https://issuer, until 14:05, stored in the keyring of the system`."""
+    expiry_text = (
+        "" if grant.expires is None else time.strftime(", until %H:%M", time.localtime(grant.expires))
+    )
+    renewal_text = " and then renewed" if expiry_text and grant.refresh_token else ""
+    return f"token of {grant.issuer}{expiry_text}{renewal_text}, stored in {location}"
 
 
 def watched_files(target: CommandTarget) -> tuple[Path, ...]:
@@ -558,5 +566,5 @@ def watched_files(target: CommandTarget) -> tuple[Path, ...]:
     """
     folder = target.folder or Path.cwd()
     paths = (folder / word for word in target.argv[1:] if re.search(r"\.\w{1,4}$", word))
-    named = [path for path in paths if path.is_file() and "site-packages" not in path.parts]
-    return (*named, *(path for path in (*target.watched, *target.sources) if path.exists()))
+    command_files = [path for path in paths if path.is_file() and "site-packages" not in path.parts]
+    return (*command_files, *(path for path in (*target.watched, *target.sources) if path.exists()))

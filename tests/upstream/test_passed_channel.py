@@ -18,7 +18,7 @@ from mcpdesk.protocol.reading.message import QUICK_BYTES, read_frame
 from mcpdesk.upstream import passed_channel
 from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 from mcpdesk.upstream.channels import ChannelCallbacks, ProgramChannel
-from mcpdesk.upstream.passed_channel import ClientStream, PassedChannel, Waiting, in_event
+from mcpdesk.upstream.passed_channel import ClientStream, PassedChannel, PendingMessages, in_event
 from tests.support.patience import WITHIN_S, until, within
 
 
@@ -31,7 +31,7 @@ class Server:
         self.sent: list[bytes] = []
         self.heard: ChannelCallbacks
 
-    def sender(self, given: Mapping[str, str]) -> dict[str, str]:
+    def sender_headers(self, given: Mapping[str, str]) -> dict[str, str]:
         return {}
 
     async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> Server:
@@ -64,7 +64,7 @@ async def test_second_answers_go_to_the_takers_of_the_latest_requests(
     await channel.open(server, {})
     for number, taker in takers.items():
         message = {"jsonrpc": "2.0", "id": number, "method": "ping"}
-        waiting = Waiting(taker.append)
+        waiting = PendingMessages(taker.append)
         async with channel.request(message, codec.encode(message), waiting, is_alone=False):
             server.say(answer(number))
             assert await waiting.next_message(WITHIN_S) == (answer(number), True)
@@ -79,7 +79,7 @@ async def test_a_server_that_ends_answers_its_requests_for_the_last_time() -> No
     channel = PassedChannel("far", strays.append, lambda: None, strays.append)
     await channel.open(server, {})
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    waiting = Waiting(strays.append)
+    waiting = PendingMessages(strays.append)
     async with channel.request(message, codec.encode(message), waiting, is_alone=False):
         server.heard.on_end(CallError("it has crashed"))
         async with within():
@@ -92,7 +92,7 @@ async def test_of_a_client_that_reads_too_slowly_messages_go_to_the_record_and_i
 ) -> None:
     monkeypatch.setattr(passed_channel, "MAX_HELD_BYTES", 100)
     unclaimed: list[bytes] = []
-    waiting = Waiting(unclaimed.append)
+    waiting = PendingMessages(unclaimed.append)
     told = [b"%d" % number * 60 for number in range(4)]
     for each in told:
         waiting.put(each)
@@ -166,7 +166,7 @@ async def test_an_id_that_two_clients_use_is_replaced_and_restored_without_decod
     channel = PassedChannel("far", strays.append, lambda: None, strays.append)
     await channel.open(server, {})
     sent = b'{ "jsonrpc":"2.0" ,"id": 7,"method":"tools/call","params":{"_meta":{"progressToken": 1.0e0}}}'
-    first, second = Waiting(strays.append), Waiting(strays.append)
+    first, second = PendingMessages(strays.append), PendingMessages(strays.append)
     async with (
         channel.request(codec.decode(sent), sent, first, is_alone=True),
         channel.request(codec.decode(sent), sent, second, is_alone=True),
@@ -204,7 +204,7 @@ async def test_an_answer_costs_the_same_however_many_requests_have_progress_toke
         for number in (1, 2):
             params = {"_meta": {"progressToken": f"t{number}"}}
             message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-            asked.append(Waiting(strays.append))
+            asked.append(PendingMessages(strays.append))
             request = channel.request(message, codec.encode(message), asked[-1], is_alone=True)
             await stack.enter_async_context(request)
         server.say(answer(1))
@@ -229,7 +229,7 @@ async def test_every_line_of_a_message_is_data_of_its_event(end: bytes) -> None:
         "id": 1,
         "result": {},
     }
-    waiting = Waiting(lambda line: None)
+    waiting = PendingMessages(lambda line: None)
     waiting.put(message, True)
     assert [each async for each in waiting.events()] == [event(in_event(message))]
     assert in_event(b'{"a": 1}') == b'{"a": 1}'

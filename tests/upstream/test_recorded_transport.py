@@ -16,7 +16,7 @@ from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.interceptor import Interceptor
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 from mcpdesk.upstream import recorded_transport
-from mcpdesk.upstream.recorded_transport import UNANSWERED, RecordedTransport
+from mcpdesk.upstream.recorded_transport import UNANSWERED_QUESTION, RecordedTransport
 from tests.support.site import Frames
 
 
@@ -61,8 +61,8 @@ async def test_of_too_many_questions_without_an_answer_the_oldest_are_forgotten(
     assert [data for _, data in frames.seen] == asked
     transport.end_questions()
     assert [(each.id, each.remark.text) for each in frames.remarks] == [
-        ("q1", UNANSWERED),
-        ("q2", UNANSWERED),
+        ("q1", UNANSWERED_QUESTION),
+        ("q2", UNANSWERED_QUESTION),
     ]
     await transport.close()
 

@@ -162,7 +162,7 @@ async def test_it_is_started_again_when_a_file_of_its_command_changes(tmp_path: 
         await until(lambda: upstream(desk).state == "ready")
         program.write_text(program.read_text().replace('"grow"', '"shrink"', 1))
         await until(lambda: "shrink" in names(desk))
-        told = "odd: a file of it changed, so it is started again"
+        told = "odd: one of its files changed, so it is restarted"
         assert [notice.text for notice in desk.notices()] == [told], "our own restart is not a failure"
 
 
