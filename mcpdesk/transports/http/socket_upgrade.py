@@ -15,11 +15,11 @@ HEARTBEAT_S = 30.0
 CLOSE_TIMEOUT_S = 1.0
 """Seconds that a peer may take to answer our closing frame."""
 UNMASKED_REASON = b"frames of a client must be masked"
-FIXED_PART_BYTES = 2
+FIXED_PART_SIZE = 2
 """Size of the fixed part of a frame head."""
 MASK_BIT = 0x80
 """Bit of the second byte of a frame: the payload is masked."""
-MASK_BYTES = 4
+MASK_SIZE = 4
 EXTENDED_SIZES = {126: 2, 127: 8}
 """Number of bytes after the fixed part that contain the payload size, by the seven-bit size in the fixed
 part.
@@ -85,23 +85,23 @@ class MaskedFrames:
             start = position
             position += _head_size(self._head) - len(self._head)
             self._head += data[start:position]
-            if len(self._head) == FIXED_PART_BYTES and not self._head[1] & MASK_BIT:
+            if len(self._head) == FIXED_PART_SIZE and not self._head[1] & MASK_BIT:
                 self._closing_task = asyncio.create_task(
                     close_socket(self._socket, self._connection, UNMASKED_REASON, WSCloseCode.PROTOCOL_ERROR)
                 )
                 return data[:start]
             if len(self._head) == _head_size(self._head):
-                self._remaining_bytes = MASK_BYTES + _payload_size(self._head)
+                self._remaining_bytes = MASK_SIZE + _payload_size(self._head)
                 self._head = b""
         return data
 
 
 def _head_size(head: bytes) -> int:
     """Return the size of a frame head without its mask, as far as the bytes that have arrived show it."""
-    return FIXED_PART_BYTES + (
-        EXTENDED_SIZES.get(head[1] & ~MASK_BIT, 0) if len(head) >= FIXED_PART_BYTES else 0
+    return FIXED_PART_SIZE + (
+        EXTENDED_SIZES.get(head[1] & ~MASK_BIT, 0) if len(head) >= FIXED_PART_SIZE else 0
     )
 
 
 def _payload_size(head: bytes) -> int:
-    return int.from_bytes(head[FIXED_PART_BYTES:]) if len(head) > FIXED_PART_BYTES else head[1] & ~MASK_BIT
+    return int.from_bytes(head[FIXED_PART_SIZE:]) if len(head) > FIXED_PART_SIZE else head[1] & ~MASK_BIT

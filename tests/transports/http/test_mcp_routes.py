@@ -298,7 +298,7 @@ async def test_a_socket_that_cannot_be_is_refused_with_the_reason(tmp_path: Path
     (tmp_path / "file").touch()
     cases = {
         tmp_path / ("s" * 120): "path too long",
-        tmp_path / "file": "something else is there already",
+        tmp_path / "file": "a file that is not a socket has this path",
         tmp_path / "file" / "h.sock": "File exists",
     }
     async with serving() as served:
