@@ -132,23 +132,39 @@ def _headers(seen: Sequence[SeenMessage]) -> Iterator[Check]:
     """Yield the checks of the HTTP headers."""
     if seen[0].headers is None:
         return
-    stateless = [each for each in seen if each.is_request and _is_stateless(each)]
-    agreed = next((each.agreed for each in seen if each.agreed), "")
-    position = next((number for number, each in enumerate(seen) if each.agreed), len(seen))
-    later = [each for each in seen[position + 1 :] if not _is_stateless(each)]
     yield _accept([each for each in seen if each.headers is not None])
+    stateless = [each for each in seen if each.is_request and _is_stateless(each)]
     if stateless:
         yield _stateless_headers(stateless)
-    if later and agreed in ("2025-06-18", "2025-11-25"):
-        wrong = [each for each in later if (each.headers or {}).get("mcp-protocol-version") != agreed]
+    later = _after_handshake(seen)
+    versions = [
+        (agreed, (each.headers or {}).get("mcp-protocol-version"))
+        for each, agreed in later
+        if agreed in ("2025-06-18", "2025-11-25")
+    ]
+    if versions:
+        wrong_count = sum(agreed != sent for agreed, sent in versions)
         rule = "After the handshake, every request has `MCP-Protocol-Version` with the agreed revision."
-        yield _counted("version-header", len(wrong), len(later), rule, OLD_HTTP)
-    if later and any(each.has_session for each in later):
-        lacking = [
-            each for each in later if each.has_session and "mcp-session-id" not in (each.headers or {})
-        ]
+        yield _counted("version-header", wrong_count, len(versions), rule, OLD_HTTP)
+    with_session = [each for each, _ in later if each.has_session]
+    if with_session:
+        missing_count = sum("mcp-session-id" not in (each.headers or {}) for each in with_session)
         rule = "A client sends the session id of the server with every later request."
-        yield _counted("session-header", len(lacking), len(later), rule, OLD_HTTP)
+        yield _counted("session-header", missing_count, len(with_session), rule, OLD_HTTP)
+
+
+def _after_handshake(seen: Sequence[SeenMessage]) -> list[tuple[SeenMessage, str]]:
+    """Return the messages after a handshake, each with the revision that was agreed last.
+
+    A client may do several handshakes. Messages of the stateless era belong to none.
+    """
+    messages, agreed = list[tuple[SeenMessage, str]](), ""
+    for each in seen:
+        if each.method == "initialize":
+            agreed = each.agreed or agreed
+        elif agreed and not _is_stateless(each):
+            messages.append((each, agreed))
+    return messages
 
 
 def _is_stateless(message: SeenMessage) -> bool:
@@ -190,17 +206,17 @@ def _counted(name: str, wrong: int, count: int, rule: str, source: str) -> Check
 
 def _ready(seen: Sequence[SeenMessage]) -> Iterator[Check]:
     """Yield the check of the notification after the handshake."""
-    position = next((number for number, each in enumerate(seen) if each.agreed), None)
-    later = [] if position is None else seen[position + 1 :]
-    if not later:
+    methods = [each.method for each, _ in _after_handshake(seen) if each.method != "ping"]
+    if not methods:
         return
-    rule = "After `initialize`, the client sends `notifications/initialized` before other requests."
-    first = later[0].method
-    if first in ("notifications/initialized", "ping"):
+    rule = (
+        "After `initialize`, the client sends `notifications/initialized` before other requests than `ping`."
+    )
+    if methods[0] == "notifications/initialized":
         yield Check("initialized", CheckVerdict.PASS, "sent", rule, LIFECYCLE)
     else:
-        was_sent = any(each.method == "notifications/initialized" for each in later)
-        observed = f"{first} came first" if was_sent else "not sent"
+        was_sent = "notifications/initialized" in methods
+        observed = f"{methods[0]} came first" if was_sent else "not sent"
         yield Check(
             "initialized", CheckVerdict.WARNING if was_sent else CheckVerdict.FAIL, observed, rule, LIFECYCLE
         )

@@ -117,6 +117,28 @@ def test_wrong_headers_are_named() -> None:
     assert found["initialized"].observed == "not sent"
 
 
+def test_ping_does_not_replace_the_notification_after_the_handshake() -> None:
+    client = _Client("2025-11-25")
+    headers = {"mcp_session_id": client.initialize(), "mcp_protocol_version": "2025-11-25"}
+    client.send("ping", None, **headers)
+    assert "initialized" not in client.checks
+    client.send("tools/list", None, **headers)
+    assert client.checks["initialized"].observed == "not sent"
+    client.send("notifications/initialized", None, **headers)
+    assert client.checks["initialized"].observed == "tools/list came first"
+
+
+def test_client_may_do_several_handshakes() -> None:
+    client = _Client("all")
+    for version in ("2025-11-25", "2025-06-18"):
+        headers = {"mcp_session_id": client.initialize(version), "mcp_protocol_version": version}
+        client.send("notifications/initialized", None, **headers)
+        client.send("tools/list", None, **headers)
+    found = client.checks
+    assert found["version-header"].observed == found["session-header"].observed == "right in 4 requests"
+    assert found["initialized"].verdict is CheckVerdict.PASS
+
+
 def test_client_that_refuses_the_revision_of_the_server_is_no_fault() -> None:
     client = _Client("2024-11-05")
     client.initialize()
