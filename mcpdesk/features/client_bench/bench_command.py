@@ -29,7 +29,7 @@ def require_placeholder(words: Sequence[str], *, takes_command: bool) -> None:
 
 
 async def wait_for(changed: asyncio.Event, is_done: Callable[[], bool], timeout_s: float) -> bool:
-    """Wait until `is_done` returns True, which is called after each change. Return False after the limit."""
+    """Wait until `is_done` returns True. It is called after each change. Return False after the limit."""
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             while not is_done():
@@ -52,7 +52,7 @@ async def first_of(*waits: Awaitable[object]) -> int:
 
 
 def run_bench(bench: Callable[[asyncio.Event], Awaitable[BenchReport]]) -> BenchReport:
-    """Run a bench. It receives an event that is set by Ctrl+C or SIGTERM, and then returns its report."""
+    """Run a bench, and return its report. The bench receives an event that Ctrl+C and SIGTERM set."""
 
     async def run() -> BenchReport:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()

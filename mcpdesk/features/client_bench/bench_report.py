@@ -74,13 +74,13 @@ def short_text(value: object) -> str:
     return value[:MAX_TEXT_LENGTH] if isinstance(value, str) else ""
 
 
-def add_message(messages: list[Message], new: Message, most: int) -> None:
-    """Add a message, or count it if it equals the last one. `most` is the maximum length of the list."""
+def add_message(messages: list[Message], message: Message, max_length: int) -> None:
+    """Add a message, or count it if it equals the last one. `max_length` limits the list."""
     last = messages[-1] if messages else None
-    if last is not None and (last.sent, last.answer) == (new.sent, new.answer):
+    if last is not None and (last.sent, last.answer) == (message.sent, message.answer):
         messages[-1] = replace(last, count=last.count + 1)
-    elif len(messages) < most:
-        messages.append(new)
+    elif len(messages) < max_length:
+        messages.append(message)
 
 
 class BenchRun(Struct, frozen=True):

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60.0
 """Default time limit in seconds: of each client that the bench starts, or of the whole bench."""
 POLL_S = 0.2
-"""Seconds between two looks at the result of a server over stdio."""
+"""Seconds between two checks of the result of a server over stdio."""
 EXAMPLES = """\b
 Examples:
   mcpdesk era-bench                                      for a client that you start and configure
@@ -179,8 +179,8 @@ async def _over_http(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
         recorder = await _listening(stack, name, plan.port)
         argv = client_argv(plan.client, recorder.url)
         process = await stack.enter_async_context(running_client(argv, {}))
-        used = _is_decided(recorder, plan.timeout_s)
-        if await first_of(used, stop.wait(), process.wait()) == 0:
+        use_wait = _is_decided(recorder, plan.timeout_s)
+        if await first_of(use_wait, stop.wait(), process.wait()) == 0:
             await first_of(asyncio.sleep(SETTLE_S), stop.wait(), process.wait())
         return recorder.run(process.returncode)
 
@@ -191,8 +191,8 @@ async def _over_stdio(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
         options = ("--stdio", name, "--output", str(output))
         command = (sys.executable, "-P", "-m", "mcpdesk", "era-bench", *options)
         async with running_client(client_argv(plan.client, "", command), {}) as process:
-            used = asyncio.wait_for(_used(output), plan.timeout_s)
-            if await first_of(used, stop.wait(), process.wait()) == 0:
+            use_wait = asyncio.wait_for(_until_used(output), plan.timeout_s)
+            if await first_of(use_wait, stop.wait(), process.wait()) == 0:
                 await first_of(asyncio.sleep(SETTLE_S), stop.wait(), process.wait())
             exit_code = process.returncode
         run = read_run(output)
@@ -201,7 +201,7 @@ async def _over_stdio(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
     return replace(run, client_exit=exit_code)
 
 
-async def _used(output: Path) -> None:
+async def _until_used(output: Path) -> None:
     """Wait until the client uses the server."""
     while True:
         run = read_run(output)
@@ -215,15 +215,15 @@ async def _used(output: Path) -> None:
 def _serve_stdio(name: str, output: Path | None, shows_messages: bool) -> int:
     """Be a server over stdio. Return the exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    recorded = list[BenchRun]()
+    runs = list[BenchRun]()
     with suppress(KeyboardInterrupt, BrokenPipeError):
         try:
-            recorded.append(serve_stdio(name, output))
+            runs.append(serve_stdio(name, output))
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
             raise DeskUserError(f"{output} cannot be written: {error.strerror}.") from None
-    for run in recorded:
+    for run in runs:
         for line in report_lines(BenchReport(VERSION, "era", True, [run]), shows_messages=shows_messages):
             print_message(line)
     return 0

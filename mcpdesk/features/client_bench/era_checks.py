@@ -1,4 +1,4 @@
-"""Checks of `era-bench`: what a client sends to a server that serves one revision, or all.
+"""Checks of `era-bench`: messages of a client to a server that serves one revision, or all revisions.
 
 Source: MCP basic/versioning, basic/transports/streamable-http; 2025-11-25 basic/lifecycle, basic/transports.
 """
@@ -21,7 +21,7 @@ HTTP = "MCP 2026-07-28 basic/transports/streamable-http"
 OLD_HTTP = "MCP 2025-11-25 basic/transports"
 
 
-class SeenMessage(Struct, frozen=True):
+class ObservedMessage(Struct, frozen=True):
     """Message of the client, and the answer."""
 
     method: str
@@ -31,7 +31,7 @@ class SeenMessage(Struct, frozen=True):
     code: int | None
     """Error code of the answer, or None."""
     agreed: str = ""
-    """Revision in the answer to `initialize`."""
+    """Revision in the answer to `initialize`, or "" for any other message or answer."""
     headers: dict[str, str] | None = None
     """Headers with lower-case names, or None over stdio."""
     has_session: bool = False
@@ -42,16 +42,22 @@ class SeenMessage(Struct, frozen=True):
     """True if `_meta` has the revision, as in the stateless era."""
 
 
-def checks(served: str, seen: Sequence[SeenMessage]) -> list[Check]:
+def checks(served: str, messages: Sequence[ObservedMessage]) -> list[Check]:
     """Return the checks for a server that serves the revision `served`, or all revisions."""
-    if not seen:
+    if not messages:
         return [Check("speaks", CheckVerdict.NOT_SEEN, "no client connected", _rule(served), VERSIONING)]
-    return [_first(seen), _speaks(served, seen), *_fallback(served, seen), *_headers(seen), *_ready(seen)]
+    return [
+        _first_request(messages),
+        _speaks(served, messages),
+        *_fallback(served, messages),
+        *_headers(messages),
+        *_initialized(messages),
+    ]
 
 
-def is_decided(served: str, seen: Sequence[SeenMessage]) -> bool:
+def is_decided(served: str, messages: Sequence[ObservedMessage]) -> bool:
     """Return True if the client uses the server, so that all checks have a result."""
-    return _used(seen) is not None
+    return _used_revision(messages) is not None
 
 
 def _rule(served: str) -> str:
@@ -59,52 +65,52 @@ def _rule(served: str) -> str:
     return f"The server serves {name}."
 
 
-def _first(seen: Sequence[SeenMessage]) -> Check:
+def _first_request(messages: Sequence[ObservedMessage]) -> Check:
     """Return the client's first request as a fact."""
-    first = seen[0]
+    first = messages[0]
     revision = f" with {first.revision}" if first.revision else ""
-    offered = list(dict.fromkeys(each.revision for each in seen if each.revision))
+    offered = list(dict.fromkeys(each.revision for each in messages if each.revision))
     later = f"; later {', '.join(offered[1:])}" if len(offered) > 1 else ""
     rule = "The first request shows the era of the client: it is `initialize`, or has `_meta`."
     return Check("offers", CheckVerdict.FACT, f"{first.method}{revision}{later}", rule, VERSIONING)
 
 
-def _used(seen: Sequence[SeenMessage]) -> str | None:
-    """Return the revision in which the client made a successful request other than the first ones."""
+def _used_revision(messages: Sequence[ObservedMessage]) -> str | None:
+    """Return the revision of the first successful request that does not open a connection, or None."""
     agreed = ""
-    for each in seen:
+    for each in messages:
         agreed = each.agreed or agreed
-        is_opening = each.method in ("initialize", "server/discover", "ping")
-        if each.is_request and not is_opening and each.code is None:
+        is_setup = each.method in ("initialize", "server/discover", "ping")
+        if each.is_request and not is_setup and each.code is None:
             return each.revision or agreed
     return None
 
 
-def _speaks(served: str, seen: Sequence[SeenMessage]) -> Check:
-    used = _used(seen)
-    if used is not None:
-        return Check("speaks", CheckVerdict.PASS, f"uses {used}", _rule(served), VERSIONING)
-    refused = next((each for each in reversed(seen) if each.code is not None), None)
-    agreed = next((each.agreed for each in reversed(seen) if each.agreed), "")
+def _speaks(served: str, messages: Sequence[ObservedMessage]) -> Check:
+    revision = _used_revision(messages)
+    if revision is not None:
+        return Check("speaks", CheckVerdict.PASS, f"uses {revision}", _rule(served), VERSIONING)
+    refused = next((each for each in reversed(messages) if each.code is not None), None)
+    agreed = next((each.agreed for each in reversed(messages) if each.agreed), "")
     if agreed:
         observed = f"ended after the server answered with {agreed}"
     elif refused is not None:
         observed = f"ended after the error {refused.code}"
     else:
-        observed = f"ended after {seen[-1].method}"
+        observed = f"ended after {messages[-1].method}"
     return Check("speaks", CheckVerdict.FACT, f"does not use it: {observed}", _rule(served), VERSIONING)
 
 
-def _fallback(served: str, seen: Sequence[SeenMessage]) -> Iterator[Check]:
+def _fallback(served: str, messages: Sequence[ObservedMessage]) -> Iterator[Check]:
     """Yield the check of a client that has to change the era."""
-    is_modern = served == LATEST.name
-    opened_modern = seen[0].method != "initialize" and bool(seen[0].revision)
-    opened_old = seen[0].method == "initialize"
+    is_stateless_server = served == LATEST.name
+    began_stateless = messages[0].method != "initialize" and bool(messages[0].revision)
+    began_with_handshake = messages[0].method == "initialize"
     if served == ALL:
         return
-    if not is_modern and opened_modern:
+    if not is_stateless_server and began_stateless:
         rule = "A client of both eras sends `initialize` if the server does not know the stateless era."
-        later = next((each for each in seen if each.method == "initialize"), None)
+        later = next((each for each in messages if each.method == "initialize"), None)
         if later is None:
             yield Check("falls-back", CheckVerdict.FACT, "no: it sent no `initialize`", rule, VERSIONING)
         elif later.has_metadata:
@@ -113,30 +119,30 @@ def _fallback(served: str, seen: Sequence[SeenMessage]) -> Iterator[Check]:
         else:
             observed = f"yes: `initialize` with {later.revision}"
             yield Check("falls-back", CheckVerdict.PASS, observed, rule, VERSIONING)
-    if is_modern and opened_old:
+    if is_stateless_server and began_with_handshake:
         rule = "After the error -32022, a client uses a revision of `data.supported`, or names the problem."
-        is_stateless = any(each.revision == LATEST.name and each.method != "initialize" for each in seen)
-        observed = f"yes: to {LATEST.name}" if is_stateless else "no: it ended"
-        verdict = CheckVerdict.PASS if is_stateless else CheckVerdict.FACT
+        changed_era = any(each.revision == LATEST.name and each.method != "initialize" for each in messages)
+        observed = f"yes: to {LATEST.name}" if changed_era else "no: it ended"
+        verdict = CheckVerdict.PASS if changed_era else CheckVerdict.FACT
         yield Check("changes-era", verdict, observed, rule, VERSIONING)
-    if is_modern and opened_modern:
+    if is_stateless_server and began_stateless:
         rule = "A client does not send `initialize` to a server that knows the stateless era."
-        sent = any(each.method == "initialize" for each in seen)
+        sent = any(each.method == "initialize" for each in messages)
         hint = "Do not fall back after a result, or after the errors -32020, -32021 and -32022."
         observed = "it sent `initialize`" if sent else "no `initialize`"
         verdict = CheckVerdict.FAIL if sent else CheckVerdict.PASS
         yield Check("stays-stateless", verdict, observed, rule, HTTP, hint if sent else "")
 
 
-def _headers(seen: Sequence[SeenMessage]) -> Iterator[Check]:
+def _headers(messages: Sequence[ObservedMessage]) -> Iterator[Check]:
     """Yield the checks of the HTTP headers."""
-    if seen[0].headers is None:
+    if messages[0].headers is None:
         return
-    yield _accept([each for each in seen if each.headers is not None])
-    stateless = [each for each in seen if each.is_request and _is_stateless(each)]
+    yield _accept([each for each in messages if each.headers is not None])
+    stateless = [each for each in messages if each.is_request and _is_stateless(each)]
     if stateless:
         yield _stateless_headers(stateless)
-    later = _after_handshake(seen)
+    later = _after_handshake(messages)
     versions = [
         (agreed, (each.headers or {}).get("mcp-protocol-version"))
         for each, agreed in later
@@ -153,60 +159,62 @@ def _headers(seen: Sequence[SeenMessage]) -> Iterator[Check]:
         yield _counted("session-header", missing_count, len(with_session), rule, OLD_HTTP)
 
 
-def _after_handshake(seen: Sequence[SeenMessage]) -> list[tuple[SeenMessage, str]]:
+def _after_handshake(messages: Sequence[ObservedMessage]) -> list[tuple[ObservedMessage, str]]:
     """Return the messages after a handshake, each with the revision that was agreed last.
 
     A client may do several handshakes. Messages of the stateless era belong to none.
     """
-    messages, agreed = list[tuple[SeenMessage, str]](), ""
-    for each in seen:
+    later, agreed = list[tuple[ObservedMessage, str]](), ""
+    for each in messages:
         if each.method == "initialize":
             agreed = each.agreed or agreed
         elif agreed and not _is_stateless(each):
-            messages.append((each, agreed))
-    return messages
+            later.append((each, agreed))
+    return later
 
 
-def _is_stateless(message: SeenMessage) -> bool:
+def _is_stateless(message: ObservedMessage) -> bool:
     revision = BY_NAME.get(message.revision)
     return message.method != "initialize" and revision is not None and revision.is_stateless
 
 
-def _accept(seen: Sequence[SeenMessage]) -> Check:
-    types = ("application/json", "text/event-stream")
-    wrong = [each for each in seen if not all(one in (each.headers or {}).get("accept", "") for one in types)]
+def _accept(messages: Sequence[ObservedMessage]) -> Check:
+    media_types = ("application/json", "text/event-stream")
+    accepted = [(each.headers or {}).get("accept", "") for each in messages]
+    wrong_count = sum(not all(media_type in text for media_type in media_types) for text in accepted)
     rule = "Every POST request accepts application/json and text/event-stream."
-    return _counted("accept-header", len(wrong), len(seen), rule, HTTP)
+    return _counted("accept-header", wrong_count, len(messages), rule, HTTP)
 
 
-def _stateless_headers(seen: Sequence[SeenMessage]) -> Check:
-    wrong = list[str]()
-    for each in seen:
+def _stateless_headers(messages: Sequence[ObservedMessage]) -> Check:
+    wrong_headers = list[str]()
+    for each in messages:
         headers = each.headers or {}
         expected = {"mcp-protocol-version": each.revision, "mcp-method": each.method}
         names = {"mcp-protocol-version": "MCP-Protocol-Version", "mcp-method": "Mcp-Method"}
-        wrong += [names[name] for name, value in expected.items() if headers.get(name) != value]
+        wrong_headers += [names[name] for name, value in expected.items() if headers.get(name) != value]
         if each.name and each.name.isascii() and headers.get("mcp-name") != each.name:
-            wrong.append("Mcp-Name")
+            wrong_headers.append("Mcp-Name")
     rule = "Every request repeats revision, method and name in MCP-Protocol-Version, Mcp-Method and Mcp-Name."
-    if not wrong:
-        observed = f"right in {len(seen)} requests"
+    if not wrong_headers:
+        observed = f"right in {len(messages)} requests"
         return Check("routing-headers", CheckVerdict.PASS, observed, rule, HTTP)
-    observed = f"missing or different: {', '.join(dict.fromkeys(wrong))}"
+    observed = f"missing or different: {', '.join(dict.fromkeys(wrong_headers))}"
     hint = f"A server refuses such a request with the error {int(ErrorCode.HEADER_MISMATCH)}."
     return Check("routing-headers", CheckVerdict.FAIL, observed, rule, HTTP, hint)
 
 
-def _counted(name: str, wrong: int, count: int, rule: str, source: str) -> Check:
-    if not wrong:
+def _counted(name: str, wrong_count: int, count: int, rule: str, source: str) -> Check:
+    """Return the check of a header that is missing or wrong in `wrong_count` of `count` requests."""
+    if not wrong_count:
         return Check(name, CheckVerdict.PASS, f"right in {count} requests", rule, source)
-    observed = f"missing or wrong in {wrong} of {count} requests"
+    observed = f"missing or wrong in {wrong_count} of {count} requests"
     return Check(name, CheckVerdict.FAIL, observed, rule, source, "Add the header to the request.")
 
 
-def _ready(seen: Sequence[SeenMessage]) -> Iterator[Check]:
+def _initialized(messages: Sequence[ObservedMessage]) -> Iterator[Check]:
     """Yield the check of the notification after the handshake."""
-    methods = [each.method for each, _ in _after_handshake(seen) if each.method != "ping"]
+    methods = [each.method for each, _ in _after_handshake(messages) if each.method != "ping"]
     if not methods:
         return
     rule = (

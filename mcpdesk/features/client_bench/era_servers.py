@@ -1,4 +1,4 @@
-"""Servers of `era-bench`: each serves one revision, or all, and records the messages of its client."""
+"""Servers of `era-bench`. Each serves one revision or all, and records the messages of its client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcpdesk.features.client_bench.bench_report import (
     add_message,
     short_text,
 )
-from mcpdesk.features.client_bench.era_checks import ALL, SeenMessage, checks, is_decided
+from mcpdesk.features.client_bench.era_checks import ALL, ObservedMessage, checks, is_decided
 from mcpdesk.features.client_bench.scripted_server import (
     ScriptedReply,
     ScriptedServer,
@@ -43,7 +43,7 @@ HEADERS = frozenset(
 
 
 class EraRecorder:
-    """Scripted server of one run, with its record."""
+    """Scripted server of one run, and the messages that its client sent."""
 
     def __init__(self, served: str, *, is_http: bool) -> None:
         self.served = served
@@ -51,26 +51,21 @@ class EraRecorder:
         self.changed = asyncio.Event()
         """Set after each message."""
         self.server = ScriptedServer(REVISIONS if served == ALL else [BY_NAME[served]], is_http=is_http)
-        self._seen = list[SeenMessage]()
-        self._messages = list[Message]()
+        self._observed = list[ObservedMessage]()
+        self._message_log = list[Message]()
         self._client = ClientFacts()
         self._has_session = False
-        self._began = time.monotonic()
+        self._start_s = time.monotonic()
 
     @property
     def is_decided(self) -> bool:
         """True if the client uses the server."""
-        return is_decided(self.served, self._seen)
-
-    @property
-    def is_used(self) -> bool:
-        """True if a client has sent a message."""
-        return bool(self._seen)
+        return is_decided(self.served, self._observed)
 
     def observe(self, message: Any, reply: ScriptedReply, headers: Mapping[str, str] | None) -> None:
         """Record a message and its reply. `headers` have lower-case names, or are None over stdio."""
         self.changed.set()
-        if len(self._seen) >= MAX_MESSAGES or not isinstance(message, dict):
+        if len(self._observed) >= MAX_MESSAGES or not isinstance(message, dict):
             return
         method, params = short_text(message.get("method", "answer")), message.get("params")
         params = params if isinstance(params, dict) else {}
@@ -79,8 +74,8 @@ class EraRecorder:
         result = answer.get("result", {})
         name = params.get("uri") if method == "resources/read" else None
         name = params.get("name") if method in ("tools/call", "prompts/get") else name
-        self._seen.append(
-            SeenMessage(
+        self._observed.append(
+            ObservedMessage(
                 method,
                 "id" in message,
                 revision,
@@ -93,9 +88,9 @@ class EraRecorder:
             )
         )
         self._has_session = self._has_session or bool(reply.session)
-        at_s = round(time.monotonic() - self._began, 3)
-        named = f" ({revision})" if revision else ""
-        add_message(self._messages, Message(at_s, f"{method}{named}", reply.text), MAX_MESSAGES)
+        at_s = round(time.monotonic() - self._start_s, 3)
+        revision_note = f" ({revision})" if revision else ""
+        add_message(self._message_log, Message(at_s, f"{method}{revision_note}", reply.text), MAX_MESSAGES)
         info = client_info(message)
         if info:
             texts = (info.get("name"), info.get("version"), (headers or {}).get("user-agent"))
@@ -106,11 +101,11 @@ class EraRecorder:
         return BenchRun(
             self.served,
             self.url,
-            "complete" if self._seen else "no client",
+            "complete" if self._observed else "no client",
             self._client,
-            checks(self.served, self._seen),
-            self._messages,
-            round(time.monotonic() - self._began, 3),
+            checks(self.served, self._observed),
+            self._message_log,
+            round(time.monotonic() - self._start_s, 3),
             exit_code,
         )
 

@@ -82,8 +82,8 @@ def oauth_bench_command(
     """
     if client:
         require_placeholder(client, takes_command=False)
-    chosen = probes or (ALL_PROBES if client else ALL_PROBES[:1])
-    plan = BenchPlan(client, port, tuple(dict.fromkeys(chosen)), lifetime_s, timeout_s, ask)
+    chosen_probes = probes or (ALL_PROBES if client else ALL_PROBES[:1])
+    plan = BenchPlan(client, port, tuple(dict.fromkeys(chosen_probes)), lifetime_s, timeout_s, ask)
     report = run_bench(lambda stop: run_probes(plan, stop))
     return print_report(report, as_json=as_json, shows_messages=shows_messages)
 
@@ -119,14 +119,14 @@ async def _run_probe(plan: BenchPlan, name: str, stop: asyncio.Event) -> BenchRu
 
     probe = Probe(name)
     server = BenchServer(probe, plan.lifetime_s, asks=plan.asks)
-    began, exit_code = time.monotonic(), None
+    start_s, exit_code = time.monotonic(), None
     async with AsyncExitStack() as stack:
         server.origin = await stack.enter_async_context(listening(server.handle, plan.port))
         announce([f"{name}: connect a client to {server.url}"])
 
         def is_done() -> bool:
-            refused = probe is not Probe.LOGIN and server.seen.bad_redirects > 0
-            return refused or is_decided(probe, server.seen, server.url)
+            refused = probe is not Probe.LOGIN and server.observations.bad_redirects > 0
+            return refused or is_decided(probe, server.observations, server.url)
 
         waits: list[Awaitable[object]] = [wait_for(server.changed, is_done, plan.timeout_s), stop.wait()]
         if plan.client:
@@ -134,24 +134,24 @@ async def _run_probe(plan: BenchPlan, name: str, stop: asyncio.Event) -> BenchRu
             argv = client_argv(plan.client, server.url)
             process = await stack.enter_async_context(running_client(argv, variables))
             waits.append(process.wait())
-        ended = await first_of(*waits)
-        if ended == 0 and is_done():
+        ended_wait = await first_of(*waits)
+        if ended_wait == 0 and is_done():
             await first_of(_settled(server, probe), stop.wait())
         if plan.client:
             exit_code = process.returncode
-    results = checks(probe, server.seen, server.url, is_over=True)
+    results = checks(probe, server.observations, server.url, is_over=True)
     is_complete = all(each.verdict is not CheckVerdict.NOT_SEEN for each in results)
     outcome: Literal["complete", "incomplete", "no client"] = "complete" if is_complete else "incomplete"
-    if not server.seen.messages:
+    if not server.observations.messages:
         outcome = "no client"
     return BenchRun(
         name,
         server.url,
         outcome,
-        server.seen.client,
+        server.observations.client,
         results,
-        server.seen.messages,
-        round(time.monotonic() - began, 3),
+        server.observations.messages,
+        round(time.monotonic() - start_s, 3),
         exit_code,
     )
 
@@ -163,8 +163,8 @@ async def _settled(server: BenchServer, probe: Probe) -> None:
     if probe is Probe.LOGIN:
         await asyncio.sleep(SETTLE_S)
         return
-    while not server.seen.bad_codes_used:  # again after each redirect
-        redirects = server.seen.bad_redirects
-        await wait_for(server.changed, lambda: server.seen.bad_codes_used > 0, REFUSAL_S)
-        if server.seen.bad_redirects == redirects:
+    while not server.observations.bad_codes_used:  # again after each redirect
+        redirects = server.observations.bad_redirects
+        await wait_for(server.changed, lambda: server.observations.bad_codes_used > 0, REFUSAL_S)
+        if server.observations.bad_redirects == redirects:
             return

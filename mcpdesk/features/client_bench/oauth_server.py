@@ -1,4 +1,4 @@
-"""Authorization server and protected MCP endpoint of `oauth-bench`, which record what the client does."""
+"""Authorization server and protected MCP endpoint of `oauth-bench`. Both record requests of the client."""
 
 from __future__ import annotations
 
@@ -107,8 +107,6 @@ class Observations(Struct):
     tokens_in_url: int = 0
     missing_tokens: int = 0
     """Number of requests without a token after a login."""
-    has_expired: bool = False
-    """True if a token has expired while the client knew no newer one."""
     later_logins: int = 0
     """Number of authorizations although the client had a valid refresh token."""
     is_login_revoked: bool = False
@@ -122,22 +120,20 @@ class Observations(Struct):
 
 
 class BenchServer(LocalAuthorizationServer):
-    """Records the requests of a client. It refuses a violation only if there is no other way."""
+    """Records the requests of a client. A request that breaks a rule is accepted if this is possible."""
 
     def __init__(self, probe: Probe, lifetime_s: float, *, asks: bool) -> None:
         """With `asks`, a person confirms each login on a page."""
         super().__init__(lifetime_s, (SCOPE, OTHER_SCOPE))
         self.probe = probe
-        self.seen = Observations()
+        self.observations = Observations()
         self.changed = asyncio.Event()
         """Set after each request."""
         self._asks = asks
-        self._began = time.monotonic()
+        self._start_s = time.monotonic()
         self._server = ScriptedServer(REVISIONS, is_http=True)
-        self._current: IssuedToken | None = None
+        self._newest_token: IssuedToken | None = None
         """Newest token. Its refresh token is valid."""
-        self._uses = 0
-        """Number of successful requests with the newest token."""
         self._bad_codes = set[str]()
         self._confirmations: dict[str, str] = {}
 
@@ -152,16 +148,16 @@ class BenchServer(LocalAuthorizationServer):
     async def _handled(self, request: web.BaseRequest) -> web.StreamResponse:
         self._describe(user_agent=request.headers.get("User-Agent", ""))
         if "access_token" in request.query:
-            self.seen.tokens_in_url += 1
+            self.observations.tokens_in_url += 1
         if request.path == ENDPOINT:
             return await self._resource(request)
         if request.path in (METADATA, RESOURCE_METADATA, f"{RESOURCE_METADATA}{ENDPOINT}"):
-            _note(self.seen.metadata_paths, request.path)
+            _note(self.observations.metadata_paths, request.path)
             response: web.Response | None = self.document("resource", self.resource_metadata())
         elif request.path == "/confirm" and request.method == "POST":
             return await self._confirm(request)
         elif request.path == UNDELIVERED:
-            self.seen.is_undelivered = True
+            self.observations.is_undelivered = True
             response = web.Response(status=204)
         else:
             response = await self.answer(request)
@@ -178,17 +174,21 @@ class BenchServer(LocalAuthorizationServer):
 
     def observe(self, kind: str, fields: Document) -> None:
         """Record a request to the authorization server."""
-        seen = self.seen
+        observations = self.observations
         match kind:
             case "registration":
-                _note(seen.registrations, fields)
+                _note(observations.registrations, fields)
                 if isinstance(name := fields.get("client_name"), str):
                     self._describe(registered=name)
-            case "authorization" if fields not in seen.authorizations:  # some clients also check the page
-                _note(seen.authorizations, fields)
-                if self._current is not None and not self._current.is_renewed:
-                    seen.is_login_revoked |= not seen.later_logins and bool(seen.revoked_uses)
-                    seen.later_logins += 1
+            case "authorization" if (
+                fields not in observations.authorizations
+            ):  # some clients also check the page
+                _note(observations.authorizations, fields)
+                if self._newest_token is not None and not self._newest_token.is_renewed:
+                    observations.is_login_revoked |= not observations.later_logins and bool(
+                        observations.revoked_uses
+                    )
+                    observations.later_logins += 1
 
     async def login_page(self, request: web.BaseRequest, asked: Document) -> web.Response | None:
         """Return a page with a button, if a person must confirm logins."""
@@ -234,90 +234,88 @@ class BenchServer(LocalAuthorizationServer):
 
     def redirect(self, asked: Document, code: str) -> Document:
         """Return the parameters of the redirect, with the error of the probe."""
-        back = super().redirect(asked, code)
+        parameters = super().redirect(asked, code)
         match self.probe:
             case Probe.LOGIN:
-                return back
+                return parameters
             case Probe.WRONG_ISS:
-                back["iss"] = "https://other-issuer.example"
+                parameters["iss"] = "https://other-issuer.example"
             case Probe.NO_ISS:
-                del back["iss"]
+                del parameters["iss"]
             case Probe.WRONG_STATE:
-                back["state"] = "state-of-another-login"
-        self.seen.bad_redirects += 1
+                parameters["state"] = "state-of-another-login"
+        self.observations.bad_redirects += 1
         self._bad_codes.add(code)
-        return back
+        return parameters
 
     def check_code(self, asked: Document, given: Document) -> None:
         """Record the token request of a login, and accept it."""
-        _note(self.seen.codes, given)
-        _note(self.seen.verified, is_verified(asked, given))
+        _note(self.observations.codes, given)
+        _note(self.observations.verified, is_verified(asked, given))
 
     def scopes_of(self, given: Document) -> tuple[str, ...]:
         """Return the scopes of a new token. Raises: TokenRefused."""
         if given.get("code") in self._bad_codes:
-            self.seen.bad_codes_used += 1
+            self.observations.bad_codes_used += 1
         if given.get("grant_type") == "refresh_token":
             return self._renewed(given)
         scopes = super().scopes_of(given)
-        self.seen.logins += 1
+        self.observations.logins += 1
         return scopes
 
     def _renewed(self, given: Document) -> tuple[str, ...]:
-        known = {each.refresh_token: each for each in self._tokens.values()}
-        token = known.get(given.get("refresh_token", ""))
+        tokens = {each.refresh_token: each for each in self._tokens.values()}
+        token = tokens.get(given.get("refresh_token", ""))
         if token is None:
             raise TokenRefused("invalid_grant", "the refresh token is unknown")
         if token.is_renewed:
-            self.seen.reused += 1
-            self._current = None
+            self.observations.reused += 1
+            self._newest_token = None
             return self.check_refresh(token.refresh_token).scopes  # refuses, and deletes all tokens
-        _note(self.seen.renewal_requests, given)
-        _note(self.seen.renewals, self._reason(token))
+        _note(self.observations.renewal_requests, given)
+        _note(self.observations.renewals, self._reason(token))
         self.check_refresh(token.refresh_token)
         return token.scopes
 
     def _reason(self, token: IssuedToken) -> Renewal:
-        if token.is_revoked and self.seen.revoked_uses:
+        if token.is_revoked and self.observations.revoked_uses:
             return Renewal.REVOKED
         if not token.has_expired:
             return Renewal.EARLY
-        return Renewal.REJECTED if self.seen.expired_uses else Renewal.EXPIRED
+        return Renewal.REJECTED if self.observations.expired_uses else Renewal.EXPIRED
 
     def issue(self, scopes: tuple[str, ...]) -> IssuedToken:
         """Return a new token."""
-        self._current, self._uses = super().issue(scopes), 0
-        return self._current
-
-    @property
-    def expires_in_s(self) -> float | None:
-        """Seconds until the newest token expires, or None without a token. May be negative."""
-        return None if self._current is None else self._current.expires - time.monotonic()
+        self._newest_token = super().issue(scopes)
+        return self._newest_token
 
     async def _resource(self, request: web.BaseRequest) -> web.Response:
         """Answer a request to the MCP endpoint, if it has a valid token."""
-        seen, token = self.seen, self.presented(request)
-        seen.requests += 1
+        observations, token = self.observations, self.presented(request)
+        observations.requests += 1
         version = BY_NAME.get(request.headers.get("MCP-Protocol-Version", ""))
-        seen.is_stateless |= version is not None and version.is_stateless
+        observations.is_stateless |= version is not None and version.is_stateless
         error = ""
         if token is None:
             error = "invalid_token" if "Authorization" in request.headers else ""
-            seen.missing_tokens += not error and seen.logins > 0
+            observations.missing_tokens += not error and observations.logins > 0
         elif token.is_revoked:
-            seen.revoked_uses += 1
+            observations.revoked_uses += 1
             error = "invalid_token"
         elif token.has_expired:
-            seen.expired_uses += 1
+            observations.expired_uses += 1
             error = "invalid_token"
         if token is None or error:
             reason = "no token" if not error else "token revoked" if token and token.is_revoked else error
             self._record(f"{request.method} {ENDPOINT}", f"HTTP 401: {reason}")
             return self._challenge(error)
-        self._uses += token is self._current
-        if len(seen.renewals) >= RENEWALS and token is self._current and not seen.revocations:
+        if (
+            len(observations.renewals) >= RENEWALS
+            and token is self._newest_token
+            and not observations.revocations
+        ):
             token.is_revoked = True  # from the next request
-            seen.revocations += 1
+            observations.revocations += 1
         return await answer_message(self._server, request, self._message)
 
     def _challenge(self, error: str) -> web.Response:
@@ -336,17 +334,17 @@ class BenchServer(LocalAuthorizationServer):
     def _describe(
         self, *, name: str = "", version: str = "", user_agent: str = "", registered: str = ""
     ) -> None:
-        client = self.seen.client
-        self.seen.client = ClientFacts(
+        client = self.observations.client
+        self.observations.client = ClientFacts(
             short_text(name or client.name or registered),
             short_text(version or client.version),
             short_text(client.user_agent or user_agent),
         )
 
     def _record(self, sent: str, answer: str) -> None:
-        at_s = round(time.monotonic() - self._began, 3)
-        new = Message(at_s, short_text(mask_text(sent)), mask_text(answer))
-        add_message(self.seen.messages, new, MAX_MESSAGES)
+        at_s = round(time.monotonic() - self._start_s, 3)
+        message = Message(at_s, short_text(mask_text(sent)), mask_text(answer))
+        add_message(self.observations.messages, message, MAX_MESSAGES)
 
 
 def _note(observations: list[T], new: T) -> None:

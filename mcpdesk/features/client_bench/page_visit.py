@@ -29,7 +29,7 @@ def visit(url: str) -> None:
 
     If a redirect cannot be delivered, notify the server of the first page.
     """
-    first = url
+    first_url = url
     try:
         for _ in range(MAX_REDIRECTS):
             location = _location(url)
@@ -38,7 +38,7 @@ def visit(url: str) -> None:
             url = urljoin(url, location)
     except (OSError, ValueError, HTTPException):
         with suppress(OSError, ValueError, HTTPException):
-            _location(urljoin(first, UNDELIVERED))
+            _location(urljoin(first_url, UNDELIVERED))
 
 
 def _location(url: str) -> str:
@@ -46,7 +46,7 @@ def _location(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname not in HOSTS:
         raise ValueError(f"{url} is not on this machine")
-    last = time.monotonic() + LISTEN_S
+    deadline = time.monotonic() + LISTEN_S
     while True:
         connection = HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_S)
         try:
@@ -54,7 +54,7 @@ def _location(url: str) -> str:
             answer = connection.getresponse()
             return answer.getheader("Location", "") if 300 <= answer.status < 400 else ""
         except ConnectionRefusedError:
-            if time.monotonic() > last:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(RETRY_S)
         finally:

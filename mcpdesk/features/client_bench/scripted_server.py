@@ -28,7 +28,7 @@ LISTS: dict[str, JSONObject] = {
     "resources/templates/list": {"resourceTemplates": []},
     "prompts/list": {"prompts": []},
 }
-CALLED: JSONObject = {"content": [{"type": "text", "text": "ok"}]}
+TOOL_RESULT: JSONObject = {"content": [{"type": "text", "text": "ok"}]}
 
 
 class ScriptedReply(Struct, frozen=True):
@@ -92,25 +92,27 @@ class ScriptedServer:
             if method == "ping":
                 return _result(message, {})
             text = (
-                "Bad Request: no session. Send `initialize` first." if self._handshake else "_meta is missing"
+                "Bad Request: no session. Send `initialize` first."
+                if self._handshake_names
+                else "_meta is missing"
             )
-            code = ErrorCode.INVALID_REQUEST if self._handshake else ErrorCode.INVALID_PARAMS
+            code = ErrorCode.INVALID_REQUEST if self._handshake_names else ErrorCode.INVALID_PARAMS
             return _error(message, code, text, status=400)
         return self._handle(message, method, is_stateless=False)
 
     @property
-    def _handshake(self) -> list[str]:
+    def _handshake_names(self) -> list[str]:
         """Names of the served revisions of the handshake era, newest first."""
         return [name for name in self._newest_first if not BY_NAME[name].is_stateless]
 
     @property
-    def _modern(self) -> list[str]:
+    def _stateless_names(self) -> list[str]:
         return [name for name in self._newest_first if BY_NAME[name].is_stateless]
 
     def _initialize(self, message: JSONObject, offered: str) -> ScriptedReply:
-        if not self._handshake:
+        if not self._handshake_names:
             return self._unsupported(message, offered)
-        agreed = offered if offered in self._handshake else self._handshake[0]
+        agreed = offered if offered in self._handshake_names else self._handshake_names[0]
         session = secrets.token_urlsafe(12) if self._is_http else ""
         if len(self._sessions) >= MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
@@ -123,13 +125,13 @@ class ScriptedServer:
         return ScriptedReply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result}, session)
 
     def _stateless(self, message: JSONObject, method: str, version: str) -> ScriptedReply:
-        if not self._modern:
+        if not self._stateless_names:
             # As servers answer that do not know the stateless era.
             if self._is_http:
                 text = "Bad Request: no session. Send `initialize` first."
                 return _error(message, ErrorCode.INVALID_REQUEST, text, status=400)
             return _error(message, ErrorCode.METHOD_NOT_FOUND, f"Method not found: {method}")
-        if version not in self._modern:
+        if version not in self._stateless_names:
             return self._unsupported(message, version)
         if method == "server/discover":
             result = {"supportedVersions": self._newest_first, "capabilities": {"tools": {}}}
@@ -137,7 +139,7 @@ class ScriptedServer:
         return self._handle(message, method, is_stateless=True)
 
     def _handle(self, message: JSONObject, method: str, *, is_stateless: bool) -> ScriptedReply:
-        result = LISTS.get(method, CALLED if method == "tools/call" else None)
+        result = LISTS.get(method, TOOL_RESULT if method == "tools/call" else None)
         if method == "ping" and not is_stateless:
             result = {}
         if result is None:
@@ -145,8 +147,8 @@ class ScriptedServer:
             status = 404 if is_stateless else 200
             return _error(message, ErrorCode.METHOD_NOT_FOUND, text, status=status)
         if is_stateless:
-            more = {"ttlMs": 0, "cacheScope": "private"} if method in LISTS else {}
-            result = _complete(result | more)
+            caching = {"ttlMs": 0, "cacheScope": "private"} if method in LISTS else {}
+            result = _complete(result | caching)
         return _result(message, result)
 
     def _unsupported(self, message: JSONObject, requested: str) -> ScriptedReply:
@@ -165,9 +167,9 @@ def offered_revision(message: Any) -> str:
     if not isinstance(params, dict):
         return ""
     meta = params.get("_meta")
-    named = params.get("protocolVersion") if message.get("method") == "initialize" else None
-    named = named or (meta.get(VERSION_KEY) if isinstance(meta, dict) else None)
-    return named if isinstance(named, str) else ""
+    revision = params.get("protocolVersion") if message.get("method") == "initialize" else None
+    revision = revision or (meta.get(VERSION_KEY) if isinstance(meta, dict) else None)
+    return revision if isinstance(revision, str) else ""
 
 
 def client_info(message: Any) -> JSONObject:

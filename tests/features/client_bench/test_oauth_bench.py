@@ -53,7 +53,8 @@ async def _bench(probe: Probe = Probe.LOGIN, lifetime_s: float = 3600) -> AsyncI
 
 def _verdicts(server: BenchServer, *, is_over: bool = True) -> dict[str, CheckVerdict]:
     return {
-        each.name: each.verdict for each in checks(server.probe, server.seen, server.url, is_over=is_over)
+        each.name: each.verdict
+        for each in checks(server.probe, server.observations, server.url, is_over=is_over)
     }
 
 
@@ -83,18 +84,18 @@ async def test_own_client_passes_every_check() -> None:
     class Bench(BenchServer):
         def issue(self, scopes: tuple[str, ...]) -> IssuedToken:
             # The client renews tokens that last less than ten seconds.
-            self.lifetime_s = 5 if len(self.seen.renewals) < RENEWALS else 3600
+            self.lifetime_s = 5 if len(self.observations.renewals) < RENEWALS else 3600
             return super().issue(scopes)
 
     server = Bench(Probe.LOGIN, 5, asks=False)
     async with listening(server.handle, 0) as server.origin, _desk(server) as client:
         for _ in range(3):
             await _call(client)
-        assert is_decided(Probe.LOGIN, server.seen, server.url)
+        assert is_decided(Probe.LOGIN, server.observations, server.url)
         found = _verdicts(server, is_over=False)
     assert found.pop("registration") is CheckVerdict.FACT
     assert set(found.values()) == {CheckVerdict.PASS}, found
-    assert server.seen.client.name == "desk"
+    assert server.observations.client.name == "desk"
 
 
 @pytest.mark.parametrize("probe", [Probe.WRONG_ISS, Probe.NO_ISS])
@@ -225,7 +226,9 @@ async def test_violation_has_its_own_verdict(
         assert await client.call() == 401
         await behave(client)
         server = client.server
-        found = {each.name: each for each in checks(server.probe, server.seen, server.url, is_over=True)}
+        found = {
+            each.name: each for each in checks(server.probe, server.observations, server.url, is_over=True)
+        }
     assert (found[check].verdict, words in found[check].observed) == (verdict, True), found[check]
 
 
@@ -238,7 +241,7 @@ async def test_code_of_a_wrong_redirect_must_not_be_used(probe: Probe) -> None:
         await client.token(grant_type="authorization_code", code=returned["code"], code_verifier=VERIFIER)
         older = CheckVerdict.FAIL if probe is Probe.WRONG_STATE else CheckVerdict.WARNING
         assert list(_verdicts(client.server).values()) == [older]
-        client.server.seen.is_stateless = True  # the rules about iss are new in 2026-07-28
+        client.server.observations.is_stateless = True  # the rules about iss are new in 2026-07-28
         assert list(_verdicts(client.server).values()) == [CheckVerdict.FAIL]
 
 
@@ -260,7 +263,7 @@ async def test_person_confirms_a_login_on_a_page() -> None:
         fields = {"client_id": "<me>", "redirect_uri": REDIRECT, "state": "abc"}
         async with browser.get(f"{server.origin}/authorize?{urlencode(fields)}") as answer:
             page = await answer.text()
-        assert "&lt;me&gt;" in page and not server.seen.authorizations
+        assert "&lt;me&gt;" in page and not server.observations.authorizations
         key = page.partition('value="')[2].partition('"')[0]
         confirm = f"{server.origin}/confirm"
         async with browser.post(confirm, data={"key": key}, allow_redirects=False) as answer:
@@ -269,7 +272,7 @@ async def test_person_confirms_a_login_on_a_page() -> None:
         assert returned.startswith(REDIRECT) and "state=abc" in returned
         async with browser.post(confirm, data={"key": key}) as answer:
             assert answer.status == 400
-    assert server.seen.authorizations == [fields]
+    assert server.observations.authorizations == [fields]
 
 
 def test_client_needs_a_place_for_the_url(capfd: pytest.CaptureFixture[str]) -> None:
@@ -367,10 +370,10 @@ async def test_browser_of_a_client_waits_until_the_client_listens() -> None:
         browser = await asyncio.create_subprocess_exec(*command, page)
         async with within():
             assert await browser.wait() == 0
-            await until(lambda: server.seen.authorizations)
+            await until(lambda: server.observations.authorizations)
             async with await asyncio.start_server(accept, "127.0.0.1", port):
                 await received.wait()
-    assert not server.seen.is_undelivered
+    assert not server.observations.is_undelivered
 
 
 async def test_invalid_requests_are_refused_and_not_kept(
@@ -393,4 +396,4 @@ async def test_invalid_requests_are_refused_and_not_kept(
                 assert answer.status == 400, path
         for number in range(4):
             await browser.post("/register", json={"redirect_uris": [REDIRECT], "client_name": str(number)})
-        assert len(server.seen.registrations) == 2
+        assert len(server.observations.registrations) == 2
