@@ -24,6 +24,60 @@ PARTS = ("mcp.json", "tools", "resources", "prompts", "skills", "src")
 """Files and folders that identify a server folder."""
 MAX_FOLDERS = 200
 MAX_SERVERS = 200
+_BASH_SCRIPT = """\
+%(complete_func)s() {
+    local IFS=$'\\n'
+    local line=$COMP_LINE words=() current prefix="" index word gap response completion type value
+
+    # Bash splits words at colons, as in cursor:github. Words without a space between them are joined.
+    for ((index = 0; index <= COMP_CWORD; index++)); do
+        word=${COMP_WORDS[index]}
+        gap=$line
+        if [[ -n $word ]]; then
+            gap=${line%%%%"$word"*}
+            line=${line#*"$word"}
+        fi
+        if [[ $index -gt 0 && -z $gap ]]; then
+            words[-1]+=$word
+        else
+            words+=("$word")
+        fi
+    done
+
+    # Bash replaces only the part after the last colon.
+    current=${words[-1]}
+    if [[ $COMP_WORDBREAKS == *:* && $current == *:* ]]; then
+        prefix=${current%%"${current##*:}"}
+    fi
+
+    index=$((${#words[@]} - 1))
+    response=$(env COMP_WORDS="${words[*]}" COMP_CWORD=$index %(complete_var)s=bash_complete "$1")
+
+    for completion in $response; do
+        IFS=',' read -r type value <<< "$completion"
+
+        if [[ $type == 'dir' ]]; then
+            COMPREPLY=()
+            compopt -o dirnames
+        elif [[ $type == 'file' ]]; then
+            COMPREPLY=()
+            compopt -o default
+        elif [[ $type == 'plain' ]]; then
+            printf -v value %%q "${value#"$prefix"}"
+            COMPREPLY+=("$value")
+        fi
+    done
+
+    return 0
+}
+
+%(complete_func)s_setup() {
+    complete -o nosort -F %(complete_func)s %(prog_name)s
+}
+
+%(complete_func)s_setup;
+"""
+"""Script of Click for bash, which also completes words with colons."""
 EPILOG = """\b
 Examples:
   eval "$(mcpdesk completion bash)"          in ~/.bashrc
@@ -45,7 +99,10 @@ def completion_command(ctx: click.Context, shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(ctx.find_root().command, {}, "mcpdesk", VARIABLE).source())
+    completing = kind(ctx.find_root().command, {}, "mcpdesk", VARIABLE)
+    if shell == "bash":
+        completing.source_template = _BASH_SCRIPT
+    click.echo(completing.source())
 
 
 def server_folders(incomplete: str) -> Iterator[CompletionItem]:

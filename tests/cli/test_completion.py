@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pexpect
 import pytest
+
+from tests.support.patience import WITHIN_S
 
 pytestmark = pytest.mark.process
 
@@ -67,7 +72,8 @@ def test_bash_completes_with_its_script(folder: Path, tmp_path: Path) -> None:
     program.chmod(0o755)
     asked = (
         'eval "$(mcpdesk completion bash)"; '
-        f"COMP_WORDS=(mcpdesk call {folder} gr); COMP_CWORD=3; _mcpdesk_completion mcpdesk; "
+        f"COMP_WORDS=(mcpdesk call {folder} gr); COMP_CWORD=3; COMP_LINE='mcpdesk call {folder} gr'; "
+        "_mcpdesk_completion mcpdesk; "
         'echo "${COMPREPLY[@]}"'
     )
     finished = subprocess.run(
@@ -76,3 +82,60 @@ def test_bash_completes_with_its_script(folder: Path, tmp_path: Path) -> None:
         env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
     )  # fmt: skip
     assert (finished.stdout, finished.stderr) == ("greet\n", "")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home folder with servers of Cursor, and `mcpdesk` in its folder `bin`."""
+    servers = {name: {"command": "x"} for name in ("github", "git-local", "my files")}
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    program = tmp_path / "bin" / "mcpdesk"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m mcpdesk "$@"\n')
+    program.chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("call cursor:gith\t", ["call", "cursor:github"]),
+        ("call curs\tgith\t", ["call", "cursor:github"]),
+        ("call cursor:my\t", ["call", "cursor:my files"]),
+        ("cursor:gith\t", ["cursor:github"]),
+        ("call cursor:github --js\t", ["call", "cursor:github", "--json"]),
+    ],
+)
+def test_bash_completes_names_with_a_colon(home: Path, typed: str, words: list[str]) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    environ = {
+        **os.environ, "HOME": str(home), "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT), "TERM": "dumb", "PS1": "ready> ",
+    }  # fmt: skip
+    shell = pexpect.spawn(
+        "bash", ["--norc", "--noprofile", "-i"], cwd=str(home), env=environ, encoding="utf-8",
+        timeout=WITHIN_S, dimensions=(24, 200),
+    )  # fmt: skip
+    shell.sendline("PS1='ready> '; bind 'set enable-bracketed-paste off'")
+    shell.sendline('eval "$(command mcpdesk completion bash)"')
+    shell.sendline("mcpdesk() { printf '<%s>' \"$@\"; echo; }; echo set up")
+    shell.expect("\r\nset up\r\n")
+    shell.sendline(f"mcpdesk {typed}")
+    shell.expect(r"\n(<[^\n]*>)\r\n")
+    assert str(shell.match and shell.match[1]) == "".join(f"<{word}>" for word in words)
+    shell.close(force=True)
+
+
+@pytest.mark.parametrize(("shell", "name"), [("zsh", r"cursor\:github"), ("fish", "cursor:github")])
+def test_zsh_and_fish_receive_names_with_a_colon(mcpdesk: Run, home: Path, shell: str, name: str) -> None:
+    word = "cursor:gith"
+    finished = mcpdesk(
+        _MCPDESK_COMPLETE=f"{shell}_complete",
+        COMP_WORDS=f"mcpdesk call {word}",
+        COMP_CWORD=word if shell == "fish" else "2",
+        HOME=str(home),
+    )
+    assert re.split(r"[\n\t,]", finished.stdout) == ["plain", name, "x", ""]
