@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.catalogue.contract import Definitions
     from mcpdesk.protocol.jsonrpc import Id, JSONObject
     from mcpdesk.recorder.archive import Archive
-    from mcpdesk.recorder.exchange_text import Logged
+    from mcpdesk.recorder.exchange_text import LogLinesOf
     from mcpdesk.recorder.index.traffic_index import Index
     from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
     from mcpdesk.settings import Settings
@@ -169,7 +169,7 @@ class Exporter(Struct, frozen=True):
     ending: str
     """End of the file's name, after the time."""
     menu: MenuLine
-    write: Callable[[Index, Sequence[int], Logged], Iterator[bytes]]
+    write: Callable[[Index, Sequence[int], LogLinesOf], Iterator[bytes]]
     """Function that returns the file's content. The numbers of the exchanges are in ascending order and
     include the parts of each exchange.
     """
@@ -184,7 +184,7 @@ class Exporter(Struct, frozen=True):
 class ExchangeFacts(Struct, frozen=True):
     """Facts about an exchange that its messages do not contain."""
 
-    logged: Logged
+    logged: LogLinesOf
     url: str = ""
     """URL of the server. It is used only if the exchange did not use HTTP."""
     headers: Mapping[str, str] = MappingProxyType({})

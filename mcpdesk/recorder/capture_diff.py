@@ -78,8 +78,8 @@ def compare(a: Index, b: Index) -> CaptureDiff:
     calls_of_a, changes, same = list(calls(a)), list[Change](), 0
     pairs = _paired_by_arguments(calls_of_a, others)
     for call in calls_of_a:
-        waiting = others[call.method, call.name]
-        other = pairs.get(call.number) or (waiting.popleft() if waiting else None)
+        candidates = others[call.method, call.name]
+        other = pairs.get(call.number) or (candidates.popleft() if candidates else None)
         if other is None:
             changes.append(Change("only in a", call, None))
         elif differences := tuple(_differences(call.content, other.content))[:MAX_DIFFERENCES]:
@@ -88,8 +88,10 @@ def compare(a: Index, b: Index) -> CaptureDiff:
             same += 1
             if kind := _pace(call.took_ms, other.took_ms):
                 changes.append(Change(kind, call, other))
-    left = sorted((call for waiting in others.values() for call in waiting), key=lambda call: call.number)
-    return CaptureDiff(same, (*changes, *(Change("only in b", None, call) for call in left)))
+    unpaired = sorted(
+        (call for candidates in others.values() for call in candidates), key=lambda call: call.number
+    )
+    return CaptureDiff(same, (*changes, *(Change("only in b", None, call) for call in unpaired)))
 
 
 def calls(index: Index) -> Iterator[RecordedCall]:
@@ -102,17 +104,17 @@ def calls(index: Index) -> Iterator[RecordedCall]:
 
 def _call(index: Index, exchange: Exchange) -> RecordedCall:
     last = last_round(index, exchange)
-    request, answered = (
-        {} if frame is None else message(index, one, frame).value
-        for one, frame in ((exchange, exchange.request), (last, last.response))
+    request, response = (
+        {} if frame is None else message(index, part, frame).value
+        for part, frame in ((exchange, exchange.request), (last, last.response))
     )
     content: dict[str, Any] = {"status": exchange.status.value}
     params = request.get("params") if isinstance(request, dict) else request
     content["arguments"] = params.get("arguments", params) if isinstance(params, dict) else params
-    if isinstance(answered, dict):
-        content |= {key: answered[key] for key in ("result", "error") if key in answered}
+    if isinstance(response, dict):
+        content |= {key: response[key] for key in ("result", "error") if key in response}
     else:
-        content["result"] = answered
+        content["result"] = response
     took_ms = None if exchange.ended is None else round(exchange.elapsed(0) * 1000, 3)
     return RecordedCall(
         exchange.number, exchange.method, mask_text(exchange.name), took_ms, _without_meta(content)
@@ -122,7 +124,7 @@ def _call(index: Index, exchange: Exchange) -> RecordedCall:
 def _without_meta(content: dict[str, Any]) -> dict[str, Any]:
     """Return the content of a call without `_meta`, which differs every time."""
     return {
-        key: {inner: each for inner, each in value.items() if inner != "_meta"}
+        key: {member: member_value for member, member_value in value.items() if member != "_meta"}
         if isinstance(value, dict)
         else value
         for key, value in content.items()
@@ -136,17 +138,17 @@ def _paired_by_arguments(
 
     The result maps the number of a call in `ours` to the equal call of the other capture.
     """
-    known: dict[tuple[str, str, bytes], deque[RecordedCall]] = defaultdict(deque)
-    for (method, name), waiting in others.items():
-        for call in waiting:
-            known[method, name, _key(call)].append(call)
+    by_arguments: dict[tuple[str, str, bytes], deque[RecordedCall]] = defaultdict(deque)
+    for (method, name), group_calls in others.items():
+        for call in group_calls:
+            by_arguments[method, name, _key(call)].append(call)
     pairs: dict[int, RecordedCall] = {}
     for call in ours:
-        if candidates := known[call.method, call.name, _key(call)]:
+        if candidates := by_arguments[call.method, call.name, _key(call)]:
             pairs[call.number] = candidates.popleft()
     matched = {call.number for call in pairs.values()}
-    for key, waiting in others.items():
-        others[key] = deque(call for call in waiting if call.number not in matched)
+    for key, group_calls in others.items():
+        others[key] = deque(call for call in group_calls if call.number not in matched)
     return pairs
 
 

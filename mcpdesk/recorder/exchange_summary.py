@@ -39,8 +39,10 @@ _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 class Summary(NamedTuple):
     """Summary of an exchange. Secrets are masked, unless the index shows them."""
 
-    asked: str = ""
-    answered: str = ""
+    arguments: str = ""
+    """Arguments of the request, or the content of a notification."""
+    result: str = ""
+    """Result or error of the request, or its latest notification while it runs."""
     has_failed: bool = False
     values: str = ""
     """Arguments of a call without their names, for narrow columns, or "" if it has none."""
@@ -50,21 +52,27 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     """Return the summary of an exchange. Empty if its frames are missing or not JSON-RPC."""
     if exchange.kind not in (ExchangeKind.REQUEST, ExchangeKind.NOTIFICATION):
         return Summary()
-    changed = changed_request(index, exchange)
-    request = _value(index, exchange, exchange.request) if changed is None else _summary_parts(changed)
+    changed_message = changed_request(index, exchange)
+    request = (
+        _value(index, exchange, exchange.request)
+        if changed_message is None
+        else _summary_parts(changed_message)
+    )
     if exchange.kind is ExchangeKind.NOTIFICATION:
-        return Summary(_notice(exchange.method, request))
-    if listed := _counted(index, exchange):
-        return Summary(_arguments_text(exchange, request, changed is not None)[:MAX_TEXT_LENGTH], listed)
+        return Summary(_notification_text(exchange.method, request))
+    if item_count := _item_count(index, exchange):
+        return Summary(
+            _arguments_text(exchange, request, changed_message is not None)[:MAX_TEXT_LENGTH], item_count
+        )
     last = last_round(index, exchange)
-    answered, has_failed = _answer(exchange, _value(index, last, last.response))
+    answer, has_failed = _answer(exchange, _value(index, last, last.response))
     has_failed = has_failed and exchange.status is not Status.NEGOTIATION
     if exchange.response is None and exchange.ended is None and exchange.notifications:
-        answered = _latest(index, exchange)
-    arguments = _arguments_text(exchange, request, changed is not None)
-    values = _arguments_text(exchange, request, changed is not None, only_values=True)
+        answer = _latest_notification(index, exchange)
+    arguments = _arguments_text(exchange, request, changed_message is not None)
+    values = _arguments_text(exchange, request, changed_message is not None, only_values=True)
     return Summary(
-        arguments[:MAX_TEXT_LENGTH], answered[:MAX_TEXT_LENGTH], has_failed, values[:MAX_TEXT_LENGTH]
+        arguments[:MAX_TEXT_LENGTH], answer[:MAX_TEXT_LENGTH], has_failed, values[:MAX_TEXT_LENGTH]
     )
 
 
@@ -125,18 +133,18 @@ def _parameters(exchange: Exchange, value: Any, *, only_values: bool) -> str:
     params = value.get("params") if isinstance(value, dict) else None
     if not isinstance(params, dict):
         return value if isinstance(value, str) else ""
-    known, meta = METHODS.get(exchange.method), params.get("_meta")
+    method_rules, meta = METHODS.get(exchange.method), params.get("_meta")
     if isinstance(responses := params.get("inputResponses"), dict):
         return ", ".join(_outcome(each) for each in responses.values() if isinstance(each, dict))
     if isinstance(arguments := params.get("arguments"), dict):
-        again = "replayed: " if isinstance(meta, dict) and meta.get(REPLAYED_KEY) else ""
-        return f"{again}{_values(arguments) if only_values else pairs(arguments)}"
+        prefix = "replayed: " if isinstance(meta, dict) and meta.get(REPLAYED_KEY) else ""
+        return f"{prefix}{_values(arguments) if only_values else pairs(arguments)}"
     if exchange.method == "elicitation/create" and isinstance(question := params.get("message"), str):
-        return " ".join(filter(None, (_short(question, True), _short(params.get("url"), True))))
-    named = {"_meta", known.routing_field if known is not None else ""}
+        return " ".join(filter(None, (_value_text(question, True), _value_text(params.get("url"), True))))
+    omitted = {"_meta", method_rules.routing_field if method_rules is not None else ""}
     if exchange.method == "initialize":
-        named |= {"capabilities", "clientInfo"} if only_values else {"capabilities"}
-    parameters = {key: each for key, each in params.items() if key not in named}
+        omitted |= {"capabilities", "clientInfo"} if only_values else {"capabilities"}
+    parameters = {key: each for key, each in params.items() if key not in omitted}
     return _values(parameters) if only_values else pairs(parameters)
 
 
@@ -145,10 +153,10 @@ def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
     if not isinstance(value, dict):
         return (value if isinstance(value, str) else ""), False
     if isinstance(error := value.get("error"), dict):
-        return f"{error.get('code', '')} {_short(error.get('message', ''), True)}".strip(), True
+        return f"{error.get('code', '')} {_value_text(error.get('message', ''), True)}".strip(), True
     result = value.get("result")
     if not isinstance(result, dict):
-        return _short(result), False
+        return _value_text(result), False
     if exchange.method == "elicitation/create":
         return _outcome(result), False
     if result.get("isError") is True:
@@ -156,7 +164,7 @@ def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
     return _result(result), False
 
 
-def _counted(index: Index, exchange: Exchange) -> str:
+def _item_count(index: Index, exchange: Exchange) -> str:
     """Return the number of items in the response to a list request, or "" if unknown."""
     if exchange.response is None or not exchange.method.endswith("/list"):
         return ""
@@ -171,9 +179,9 @@ def _counted(index: Index, exchange: Exchange) -> str:
     if not isinstance(result, dict):
         return ""
     for key in _LISTS:
-        if isinstance(listed := result.get(key), list):
-            more = "+" if result.get("nextCursor") else ""
-            return f"{len(listed)}{more} {_in_words(key, len(listed))}"
+        if isinstance(items := result.get(key), list):
+            plus_sign = "+" if result.get("nextCursor") else ""
+            return f"{len(items)}{plus_sign} {_item_noun(key, len(items))}"
     return ""
 
 
@@ -181,24 +189,24 @@ def _result(result: dict[str, Any]) -> str:
     """Summarize a result by its text, its structured content, or its members."""
     if isinstance(input_requests := result.get("inputRequests"), dict):
         params = [each.get("params") for each in input_requests.values() if isinstance(each, dict)]
-        questions = [_short(each.get("message", ""), True) for each in params if isinstance(each, dict)]
+        questions = [_value_text(each.get("message", ""), True) for each in params if isinstance(each, dict)]
         return f"asks {' · '.join(filter(None, questions))}".strip()
     content = result.get("content") or result.get("contents")
     content = [content] if isinstance(content, dict) else content
     blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
     texts = [each["text"] for each in blocks if isinstance(each.get("text"), str)]
-    if listed := _objects(result.get("structuredContent")) or (_listed(texts[0]) if texts else ""):
-        return listed
+    if objects := _objects(result.get("structuredContent")) or (_listed_objects(texts[0]) if texts else ""):
+        return objects
     if texts:
-        return _short(texts[0], True) + (f" (+{len(blocks) - 1})" if len(blocks) > 1 else "")
+        return _value_text(texts[0], True) + (f" (+{len(blocks) - 1})" if len(blocks) > 1 else "")
     if isinstance(structured := result.get("structuredContent"), dict):
         return pairs(structured)
     if blocks:
         return ", ".join(str(each.get("type") or each.get("mimeType") or "blob") for each in blocks)
     if isinstance(info := result.get("serverInfo"), dict):
         return f"{info.get('name', '')} {info.get('version', '')}".strip()
-    silent = {"_meta", "resultType", "ttlMs", "cacheScope"}
-    return pairs({key: each for key, each in result.items() if key not in silent})
+    omitted = {"_meta", "resultType", "ttlMs", "cacheScope"}
+    return pairs({key: each for key, each in result.items() if key not in omitted})
 
 
 def _outcome(answer: dict[str, Any]) -> str:
@@ -212,15 +220,19 @@ def _outcome(answer: dict[str, Any]) -> str:
 def _objects(structured: Any) -> str:
     """Return text such as `40 objects: id, name` for a list of objects. Empty for other values."""
     is_wrapped = isinstance(structured, dict) and len(structured) == 1
-    only = next(iter(structured.values())) if is_wrapped else structured
-    if not isinstance(only, list) or len(only) < 2 or not all(isinstance(each, dict) for each in only):
+    objects = next(iter(structured.values())) if is_wrapped else structured
+    if (
+        not isinstance(objects, list)
+        or len(objects) < 2
+        or not all(isinstance(each, dict) for each in objects)
+    ):
         return ""
-    keys = list(dict.fromkeys(key for each in only[:_MAX_KEYS] for key in each))
+    keys = list(dict.fromkeys(key for each in objects[:_MAX_KEYS] for key in each))
     more = ", …" if len(keys) > _MAX_KEYS else ""
-    return f"{len(only)} objects: {', '.join(keys[:_MAX_KEYS])}{more}"[:MAX_TEXT_LENGTH]
+    return f"{len(objects)} objects: {', '.join(keys[:_MAX_KEYS])}{more}"[:MAX_TEXT_LENGTH]
 
 
-def _listed(text: str) -> str:
+def _listed_objects(text: str) -> str:
     """Return a summary such as `40 objects: id, name` for a JSON text with a list of objects.
 
     Empty for other texts.
@@ -233,47 +245,53 @@ def _listed(text: str) -> str:
         return ""
 
 
-def _latest(index: Index, exchange: Exchange) -> str:
+def _latest_notification(index: Index, exchange: Exchange) -> str:
     """Return the summary of the latest notification of a running call."""
     frame = exchange.notifications[-1]
     rows = index.rows_of(frame)
     notice = index.exchange(rows[0]) if rows else None
-    return "" if notice is None else _notice(notice.method, _value(index, notice, frame))
+    return "" if notice is None else _notification_text(notice.method, _value(index, notice, frame))
 
 
-def _notice(method: str, value: Any) -> str:
+def _notification_text(method: str, value: Any) -> str:
     """Return the summary of a notification."""
     params = value.get("params") if isinstance(value, dict) else None
     if not isinstance(params, dict):
         return value[:MAX_TEXT_LENGTH] if isinstance(value, str) else ""
     if method == "notifications/progress":
         progress, total = params.get("progress"), params.get("total")
-        text = _short(params.get("message", ""), True)
+        text = _value_text(params.get("message", ""), True)
         if text and total is None and isinstance(progress, int | float) and abs(progress) < MIN_PROGRESS:
             return text
-        counted = f"{_short(progress)} of {_short(total)}" if total is not None else _short(progress)
-        return f"{counted} · {text}" if text else counted
+        amount = (
+            f"{_value_text(progress)} of {_value_text(total)}" if total is not None else _value_text(progress)
+        )
+        return f"{amount} · {text}" if text else amount
     if method == "notifications/message":
-        return f"{params.get('level', '')} {_short(params.get('data', ''), True)}".strip()
+        return f"{params.get('level', '')} {_value_text(params.get('data', ''), True)}".strip()
     return pairs({key: each for key, each in params.items() if key != "_meta"})
 
 
 def pairs(values: dict[str, Any]) -> str:
     """Return `name=value` for each member."""
-    return ", ".join(f"{key}={_short(value)}" for key, value in values.items())[:MAX_TEXT_LENGTH]
+    return ", ".join(f"{key}={_value_text(value)}" for key, value in values.items())[:MAX_TEXT_LENGTH]
 
 
 def _values(arguments: dict[str, Any]) -> str:
     """Return texts without names, and other values with names: `lamp, pieces=3, deep`. Skip empty values."""
     texts = (
-        key if value is True else _short(value, True) if isinstance(value, str) else f"{key}={_short(value)}"
+        key
+        if value is True
+        else _value_text(value, True)
+        if isinstance(value, str)
+        else f"{key}={_value_text(value)}"
         for key, value in arguments.items()
         if value not in ("", None, [], {})
     )
     return ", ".join(texts)[:MAX_TEXT_LENGTH]
 
 
-def _short(value: Any, is_bare: bool = False) -> str:
+def _value_text(value: Any, is_bare: bool = False) -> str:
     """Return a value as JSON, but without escapes in texts, because a person reads it.
 
     If `is_bare`, a single text is returned without quotes. JSON in a text also has no quotes around it.
@@ -296,13 +314,13 @@ def _without_escapes(text: str, *, is_encoded: bool = False) -> str:
 
     `is_encoded` is True if the text itself is JSON. Other texts change only if they contain escaped quotes.
     """
-    for at in range(_MAX_NESTING):
-        if '\\"' not in text and not (is_encoded and at == 0):
+    for level in range(_MAX_NESTING):
+        if '\\"' not in text and not (is_encoded and level == 0):
             break
-        text = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], " "), text)
+        text = _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], " "), text)
     return text
 
 
-def _in_words(key: str, count: int) -> str:
+def _item_noun(key: str, count: int) -> str:
     plural = {"resourceTemplates": "templates"}.get(key, key)
     return plural.removesuffix("s") if count == 1 else plural

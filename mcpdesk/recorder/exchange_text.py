@@ -23,28 +23,28 @@ from mcpdesk.recorder.record import Direction
 MAX_LOG_LINES = 200
 """Maximum number of log lines of one call. Only the last ones are written."""
 
-Logged: TypeAlias = Callable[[Exchange], Sequence[CallLogLine]]
+LogLinesOf: TypeAlias = Callable[[Exchange], Sequence[CallLogLine]]
 """Function that returns the log lines of a call's code."""
 
 
-def nothing_logged(_: Exchange) -> Sequence[CallLogLine]:
+def no_log_lines(_: Exchange) -> Sequence[CallLogLine]:
     """Return no log lines."""
     return ()
 
 
-def as_text(index: Index, number: int, logged: Logged = nothing_logged) -> str:
+def as_text(index: Index, number: int, log_lines_of: LogLinesOf = no_log_lines) -> str:
     """Return one exchange and its parts as text, each with a heading, for a chat or an email."""
     pieces = []
-    for one in map(index.exchange, with_parts(index, [number])):
-        pieces.append(heading(one))
-        for title, frame in (("request", one.request), ("response", one.response)):
+    for exchange in map(index.exchange, with_parts(index, [number])):
+        pieces.append(heading(exchange))
+        for title, frame in (("request", exchange.request), ("response", exchange.response)):
             if frame is not None:
-                value, problem = message(index, one, frame)
+                value, problem = message(index, exchange, frame)
                 pieces.append(f"{title}{f' ({_in_one_line(problem)})' if problem else ''}:\n{pretty(value)}")
-        for outcome in held_messages(index, one):
-            changed = f":\n{pretty(outcome.now)}" if outcome.now is not None else ""
-            pieces.append(f"{held_line(outcome)}{changed}")
-        if lines := logged(one):
+        for outcome in held_messages(index, exchange):
+            replacement = f":\n{pretty(outcome.now)}" if outcome.now is not None else ""
+            pieces.append(f"{held_line(outcome)}{replacement}")
+        if lines := log_lines_of(exchange):
             pieces.append(f"log of the call:\n{log_text(index, lines)}")
     return "\n\n".join(pieces)
 
@@ -52,11 +52,11 @@ def as_text(index: Index, number: int, logged: Logged = nothing_logged) -> str:
 def heading(exchange: Exchange) -> str:
     """Return one line with peer, server, message, status and duration."""
     arrow = "→" if exchange.direction is Direction.IN else "←"
-    took = "" if exchange.ended is None else f", {exchange.elapsed(0) * 1000:.1f} ms"
+    duration = "" if exchange.ended is None else f", {exchange.elapsed(0) * 1000:.1f} ms"
     revision = f", {exchange.revision}" if exchange.revision else ""
-    ends = f"{exchange.peer} {arrow} {exchange.server or 'server'}"
-    title = f"{ends}  {title_of(exchange)}"
-    return clean(f"{moment_of(exchange)}  {title}  {exchange.status}{took}{revision}", newlines=False)
+    peers = f"{exchange.peer} {arrow} {exchange.server or 'server'}"
+    title = f"{peers}  {title_of(exchange)}"
+    return clean(f"{moment_of(exchange)}  {title}  {exchange.status}{duration}{revision}", newlines=False)
 
 
 def title_of(exchange: Exchange) -> str:
@@ -89,13 +89,15 @@ def held_line(outcome: HoldOutcome) -> str:
 
 def log_text(index: Index, lines: Sequence[CallLogLine]) -> str:
     """Return the last `MAX_LOG_LINES` lines as text, each below a heading with time, level and location."""
-    shown = lines[-MAX_LOG_LINES:]
-    left = [f"… {len(lines) - len(shown):,} lines before these"] if len(shown) < len(lines) else []
+    last_lines = lines[-MAX_LOG_LINES:]
+    omission = (
+        [f"… {len(lines) - len(last_lines):,} lines before these"] if len(last_lines) < len(lines) else []
+    )
     blocks = []
-    for line in shown:
+    for line in last_lines:
         heading = "  ".join(filter(None, (time_text(line.time), line.level, line.where)))
         blocks.append(f"{clean(heading)}\n{logged_text(index, line)}")
-    return "\n".join([*left, *blocks])
+    return "\n".join([*omission, *blocks])
 
 
 def logged_text(index: Index, line: CallLogLine) -> str:

@@ -22,7 +22,7 @@ class WatchedExchange(ABC):
     def over(self, status: int, may_go_on: bool) -> None:
         """End the exchange with an HTTP status, or 0 if it was interrupted.
 
-        If `may_go_on`, the client can come back for missing answers.
+        `may_go_on` is True if the client can still fetch missing answers.
         """
 
 

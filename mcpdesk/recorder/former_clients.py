@@ -78,8 +78,8 @@ class FormerClients:
             self._dropped_count += 1
             plural = "s" if self._dropped_count > 1 else ""
             key = ClientKey(f"({self._dropped_count:,} earlier client{plural})", "")
-            nameless = replace(oldest, key=key, revision="", capabilities={}, tools_listed=None)
-            self.dropped = nameless.after(self.dropped)
+            anonymous = replace(oldest, key=key, revision="", capabilities={}, tools_listed=None)
+            self.dropped = anonymous.after(self.dropped)
 
     def clients(self) -> list[ClientSummary]:
         """Return all former clients. The client that left first comes first."""

@@ -135,27 +135,29 @@ def holds_token(text: str) -> bool:
 
 def is_secret(name: str) -> bool:
     """Return True if the value of a JSON key, parameter or header with this name is a secret."""
-    return _is_secret_name(name) if len(name) <= _MAX_CACHED_LENGTH else _judge(name)
+    return _is_secret_name(name) if len(name) <= _MAX_CACHED_LENGTH else _has_secret_name(name)
 
 
-def _judge(name: str) -> bool:
-    plain = re.sub(r"[^a-z0-9]", "", name.lower())
-    if plain in _HARMLESS:
+def _has_secret_name(name: str) -> bool:
+    normalized = re.sub(r"[^a-z0-9]", "", name.lower())
+    if normalized in _HARMLESS:
         return False
-    return plain in _NAMES or plain.endswith(_ENDINGS)
+    return normalized in _NAMES or normalized.endswith(_ENDINGS)
 
 
 _MAX_CACHED_LENGTH = 100
 """Maximum length in characters of a name whose result is cached."""
-_is_secret_name = lru_cache(4_096)(_judge)
+_is_secret_name = lru_cache(4_096)(_has_secret_name)
 
 
-def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
-    """Mask secret values of headers. `also` has names of further secret headers.
+def mask_headers(
+    headers: Iterable[tuple[str, str]], extra_names: Iterable[str] = ()
+) -> tuple[tuple[str, str], ...]:
+    """Mask secret values of headers. `extra_names` has names of further secret headers.
 
     The scheme of a token (such as `Bearer`) is kept.
     """
-    secret = SECRET_HEADERS | {name.lower() for name in also}
+    secret = SECRET_HEADERS | {name.lower() for name in extra_names}
     return tuple((name, _mask_pair(name, value, secret)) for name, value in headers)
 
 
@@ -196,7 +198,7 @@ def mask_json(value: Any, schema: Any = None) -> Any:
     if isinstance(value, dict):
         return {key: _mask_entry(key, item, schema) for key, item in value.items()}
     if isinstance(value, list):
-        items = _below(schema, "items")
+        items = _subschema(schema, "items")
         return [mask_json(item, items) for item in value]
     return mask_text(value) if isinstance(value, str) else value
 
@@ -231,9 +233,9 @@ def mask_declared(value: Any, schema: Any = None) -> Any:
     if _hides(schema):
         return MASK if value is not None else None
     if isinstance(value, dict):
-        declared = _below(schema, "properties")
-        return {key: mask_declared(item, _below(declared, key)) for key, item in value.items()}
-    items = _below(schema, "items")
+        declared = _subschema(schema, "properties")
+        return {key: mask_declared(item, _subschema(declared, key)) for key, item in value.items()}
+    items = _subschema(schema, "items")
     return [mask_declared(item, items) for item in value] if isinstance(value, list) else value
 
 
@@ -254,7 +256,7 @@ def _mask_entry(key: str, value: Any, schema: Any) -> Any:
     """Mask one member."""
     if is_secret(key) and _can_hide(value):
         return MASK
-    return mask_json(value, _below(_below(schema, "properties"), key))
+    return mask_json(value, _subschema(_subschema(schema, "properties"), key))
 
 
 def _can_hide(value: Any) -> bool:
@@ -273,51 +275,53 @@ def _hides(schema: Any) -> bool:
     )
 
 
-def _below(schema: Any, key: str) -> Any:
+def _subschema(schema: Any, key: str) -> Any:
     return schema.get(key) if isinstance(schema, Mapping) else None
 
 
 def _mask_parameters(text: str) -> str:
     """Mask the values of secret URL parameters in a text."""
-    pieces, at = [], 0
+    pieces, end = [], 0
     for parameter in _PARAMETER.regex.finditer(text):
-        if parameter.start() < at or not _is_secret_parameter(parameter["name"]):
+        if parameter.start() < end or not _is_secret_parameter(parameter["name"]):
             continue
         if value := _VALUE.regex.match(text, parameter.end()):
-            pieces += [text[at : value.start()], MASK]
-            at = value.end()
-    return "".join([*pieces, text[at:]]) if pieces else text
+            pieces += [text[end : value.start()], MASK]
+            end = value.end()
+    return "".join([*pieces, text[end:]]) if pieces else text
 
 
 def _mask_assigned(text: str) -> str:
     """Mask values that are assigned to secret names in a text, as in commands and environments."""
-    pieces, at = [], 0
+    pieces, end = [], 0
     for match in _ASSIGNED.regex.finditer(text):
-        if match.start() < at or not is_secret(match["option"] or match["name"]):
+        if match.start() < end or not is_secret(match["option"] or match["name"]):
             continue
         if value := _ASSIGNED_VALUE.regex.match(text, match.end()):
-            pieces += [text[at : match.end()], MASK]
-            at = value.end()
-    return "".join([*pieces, text[at:]]) if pieces else text
+            pieces += [text[end : match.end()], MASK]
+            end = value.end()
+    return "".join([*pieces, text[end:]]) if pieces else text
 
 
 def _mask_named(text: str) -> str:
     """Mask values that follow a secret name and a colon in a text."""
-    pieces, at = [], 0
+    pieces, end = [], 0
     for colon in _COLON.regex.finditer(text):
-        name = _NAME.regex.search(text[max(at, colon.start() - _MAX_CACHED_LENGTH) : colon.start()])
-        if colon.start() < at or name is None or not is_secret(name[0]):
+        name = _NAME.regex.search(text[max(end, colon.start() - _MAX_CACHED_LENGTH) : colon.start()])
+        if colon.start() < end or name is None or not is_secret(name[0]):
             continue
-        known, gap = name[0].lower(), _GAP.regex.match(text, colon.end())
-        if gap is None or not (gap[0] or known in SECRET_HEADERS):
+        lower_name, gap = name[0].lower(), _GAP.regex.match(text, colon.end())
+        if gap is None or not (gap[0] or lower_name in SECRET_HEADERS):
             continue
         value = _NAMED_VALUE.regex.match(text, gap.end()) or _NAMED_VALUE.regex.match(text, colon.end())
         if value is None or _is_plain(value[0]):
             continue
-        more = _MORE_COOKIES.regex.match(text, value.end()) if known.endswith("cookie") else None
-        pieces += [text[at : value.start()], MASK]
-        at = (more or value).end()
-    return "".join([*pieces, text[at:]]) if pieces else text
+        other_cookies = (
+            _MORE_COOKIES.regex.match(text, value.end()) if lower_name.endswith("cookie") else None
+        )
+        pieces += [text[end : value.start()], MASK]
+        end = (other_cookies or value).end()
+    return "".join([*pieces, text[end:]]) if pieces else text
 
 
 def _is_plain(value: str) -> bool:
@@ -334,16 +338,16 @@ def _is_secret_parameter(name: str) -> bool:
 
 def _mask_members(text: str) -> str:
     """Mask strings of secret members in a text, even if JSON is quoted within JSON."""
-    pieces, at = [], 0
+    pieces, end = [], 0
     for key in _KEY.regex.finditer(text):
-        if key.start() < at or not is_secret(key[2]):
+        if key.start() < end or not is_secret(key[2]):
             continue
-        bare = None if key[3] else _BARE.regex.match(text, key.end())
-        if bare is not None and _is_plain(bare[0]):
+        bare_value = None if key[3] else _BARE.regex.match(text, key.end())
+        if bare_value is not None and _is_plain(bare_value[0]):
             continue
-        pieces += [text[at : key.end()], MASK]
-        at = bare.end() if bare is not None else _end_of_string(text, key.end(), key[1])
-    return "".join([*pieces, text[at:]])
+        pieces += [text[end : key.end()], MASK]
+        end = bare_value.end() if bare_value is not None else _end_of_string(text, key.end(), key[1])
+    return "".join([*pieces, text[end:]])
 
 
 def _end_of_string(text: str, start: int, quote: str) -> int:
@@ -351,7 +355,7 @@ def _end_of_string(text: str, start: int, quote: str) -> int:
 
     If the string is not closed, return the end of the text.
     """
-    if quote == '"' and (inside := _STRING.regex.match(text, start)):
-        return inside.end()
+    if quote == '"' and (content := _STRING.regex.match(text, start)):
+        return content.end()
     end = text.find(quote, start)
     return len(text) if end < 0 else end

@@ -49,7 +49,7 @@ MAX_DECODED_BYTES = 2 << 20
 
 Of a larger frame, only the beginning of its text is shown.
 """
-_BEGINNING = 16 << 10
+_BEGINNING_BYTES = 16 << 10
 MAX_DEPTH = 200
 """Maximum number of nesting levels of a message. A deeper message is shown as text."""
 USUAL_ANSWER = ("HTTP/1.1 200 OK", (("Content-Type", "application/json"),))
@@ -70,7 +70,7 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
         return ReadableMessage(value if index.reveals_secrets else mask_message(value, schema))
     except ValueError as problem:
         stored_frame = index.frame(frame)
-        data = stored_frame.data[:_BEGINNING] if stored_frame is not None else b""
+        data = stored_frame.data[:_BEGINNING_BYTES] if stored_frame is not None else b""
         text = data.decode("utf-8", "replace")
         return ReadableMessage(text if index.reveals_secrets else mask_text(text), str(problem))
 
@@ -83,11 +83,15 @@ def remarks(index: Index, exchange: Exchange) -> list[Remark]:
             if frame is not None:
                 remarks_by_text.update((each.text, each) for each in _frame_remarks(index, exchange, frame))
     if exchange.status is Status.NEGOTIATION:
-        negotiated = _negotiated(exchange.method)
-        remarks_by_text[negotiated.text] = negotiated
+        remark = _negotiated(exchange.method)
+        remarks_by_text[remark.text] = remark
     remarks_by_text.update((each.remark.text, each.remark) for each in index.recorded_remarks(exchange))
-    shown = list(remarks_by_text.values())
-    return shown if index.reveals_secrets else [replace(each, text=mask_text(each.text)) for each in shown]
+    found_remarks = list(remarks_by_text.values())
+    return (
+        found_remarks
+        if index.reveals_secrets
+        else [replace(each, text=mask_text(each.text)) for each in found_remarks]
+    )
 
 
 def _negotiated(method: str) -> Remark:
@@ -108,18 +112,23 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
     if stored_frame is None or stored_frame.size > MAX_DECODED_BYTES:
         return
     info = index.connections.get(exchange.connection)
-    read = read_frame(index.frame_bytes(frame), is_line=info is not None and info.transport == "stdio")
-    yield from read.remarks
-    if read.fault is not None:
-        yield read.fault
+    content = read_frame(index.frame_bytes(frame), is_line=info is not None and info.transport == "stdio")
+    yield from content.remarks
+    if content.fault is not None:
+        yield content.fault
     revision = BY_NAME.get(info.revision) if info is not None else None
-    has_several = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in read.remarks)
-    if isinstance(read.value, list) and not has_several and revision is not None and not revision.has_batches:
-        yield batch_remark(len(read.value))
-    message_ids = [each.get("id") for each in read.messages]
+    has_several = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in content.remarks)
+    if (
+        isinstance(content.value, list)
+        and not has_several
+        and revision is not None
+        and not revision.has_batches
+    ):
+        yield batch_remark(len(content.value))
+    message_ids = [each.get("id") for each in content.messages]
     request_id = exchange.id
     if frame == exchange.response and exchange.request is not None and isinstance(request_id, int | str):
-        other = next(
+        answered_id = next(
             (
                 each
                 for each in message_ids
@@ -127,8 +136,8 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
             ),
             None,
         )
-        if other is not None:
-            yield id_remark(other, request_id)
+        if answered_id is not None:
+            yield id_remark(answered_id, request_id)
         elif message_ids == [None]:
             yield unknown_id_remark(None)
     elif exchange.kind is ExchangeKind.RESPONSE and request_id is not None:
@@ -172,8 +181,8 @@ def changed_request(index: Index, exchange: Exchange, schema: Any = None) -> dic
     """Return the request as a person changed it at the desk, or None if it was not changed."""
     if not index.marks:
         return None
-    changed = [one.now for one in held_messages(index, exchange) if one.side == "request"]
-    is_request = (value for value in reversed(changed) if isinstance(value, dict) and "method" in value)
+    replacements = [outcome.now for outcome in held_messages(index, exchange) if outcome.side == "request"]
+    is_request = (value for value in reversed(replacements) if isinstance(value, dict) and "method" in value)
     replacement = next(is_request, None)  # if a person answered a request, the replacement is the answer
     return replacement if replacement is None or index.reveals_secrets else mask_message(replacement, schema)
 
@@ -215,9 +224,9 @@ def _is_posted_answer(index: Index, exchange: Exchange, frame: int) -> bool:
     return request_note is not None and request_note.line.startswith("POST ")
 
 
-def http_checked(
+def checked_request_headers(
     index: Index, exchange: Exchange, frame: int, schema: Any = None
-) -> tuple[str, list[Checked]] | None:
+) -> tuple[str, list[CheckedHeader]] | None:
     """Return the start line and the headers of a request, each header checked against the body."""
     note = index.note(frame)
     if note is None:
@@ -226,7 +235,7 @@ def http_checked(
         body = unmasked(index, exchange, frame)
     except ValueError:
         body = None
-    headers = checked(note.headers, body, exchange.revision, schema, index.secret_headers)
+    headers = check_headers(note.headers, body, exchange.revision, schema, index.secret_headers)
     return mask_text(note.line), headers
 
 
@@ -241,16 +250,16 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
     if stored_frame.size > MAX_DECODED_BYTES:
         raise ValueError(f"a frame of {stored_frame.size:,} bytes is too large to decode")
     data = index.frame_bytes(frame)
-    read = read_frame(data)
-    value = read.value
+    content = read_frame(data)
+    value = content.value
     if value is None:
-        if len(data) < stored_frame.size and not index.is_here(frame):
+        if len(data) < stored_frame.size and not index.is_available(frame):
             raise ValueError(f"all {stored_frame.size:,} bytes of this frame are being loaded from its core")
         if len(data) < stored_frame.size:
-            kept_of = f"only {len(data):,} of {stored_frame.size:,} bytes were kept"
-            raise ValueError(f"{kept_of} (capture_body_bytes)")
-        if read.fault is not None:
-            raise ValueError(read.fault.text)
+            kept_text = f"only {len(data):,} of {stored_frame.size:,} bytes were kept"
+            raise ValueError(f"{kept_text} (capture_body_bytes)")
+        if content.fault is not None:
+            raise ValueError(content.fault.text)
         try:
             value = decode(data)
         except ProtocolError as error:
@@ -267,15 +276,15 @@ def is_too_deep(data: bytes, value: Any) -> bool:
         return False
     level = [value]
     for _ in range(MAX_DEPTH):
-        inside = [one.values() if isinstance(one, dict) else one for one in level if one]
-        level = [item for items in inside for item in items if isinstance(item, dict | list)]
+        containers = [one.values() if isinstance(one, dict) else one for one in level if one]
+        level = [item for items in containers for item in items if isinstance(item, dict | list)]
         if not level:
             return False
     return True
 
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_BOTH = ("application/json", "text/event-stream")
+_ANSWER_TYPES = ("application/json", "text/event-stream")
 
 
 class HeaderVerdict(Enum):
@@ -287,7 +296,7 @@ class HeaderVerdict(Enum):
     """The header was not checked, or is not used in this request."""
 
 
-class Checked(Struct, frozen=True):
+class CheckedHeader(Struct, frozen=True):
     """Header to show, with secrets masked. `words` is the explanation, or "" if the protocol does not use the
     header.
     """
@@ -321,13 +330,13 @@ _DISAGREES: Finding = (HeaderVerdict.BAD, "the body differs")
 _LOCAL: Finding = (HeaderVerdict.GOOD, "this machine")
 
 
-def checked(
+def check_headers(
     headers: Iterable[tuple[str, str]],
     body: Any,
     revision: str,
     schema: Mapping[str, Any] | None = None,
     secret: Iterable[str] = (),
-) -> list[Checked]:
+) -> list[CheckedHeader]:
     """Return the headers of a request in their order, then required headers that are missing.
 
     `body` is the message without masks. `revision` is the revision of its exchange. `secret` has names of
@@ -344,14 +353,14 @@ def checked(
         BY_NAME.get(revision),
         schema,
     )
-    judged = {name: finding for name in _CHECKS if (finding := _finding(name, request)) is not None}
-    findings = judged | _parameters(request)
-    shown = [
-        Checked(name, _legible(name, masked), *findings.pop(name.lower(), (HeaderVerdict.OPEN, "")))
+    check_results = {name: finding for name in _CHECKS if (finding := _finding(name, request)) is not None}
+    findings = check_results | _parameters(request)
+    sent_headers = [
+        CheckedHeader(name, _legible(name, masked), *findings.pop(name.lower(), (HeaderVerdict.OPEN, "")))
         for (name, _), (_, masked) in zip(pairs, mask_headers(pairs, secret), strict=True)
     ]
-    return shown + [
-        Checked(_HEADER_SPELLINGS.get(name, name), "", verdict, words)
+    return sent_headers + [
+        CheckedHeader(_HEADER_SPELLINGS.get(name, name), "", verdict, words)
         for name, (verdict, words) in findings.items()
         if name not in by_name
     ]
@@ -359,7 +368,7 @@ def checked(
 
 def _finding(name: str, request: _Request) -> Finding | None:
     """Return the result for a header that the protocol uses, or None if it is missing and not required."""
-    value, words = request.headers.get(name), _unused(name, request)
+    value, words = request.headers.get(name), _unused_reason(name, request)
     if words:
         return None if value is None else (HeaderVerdict.OPEN, words)
     if not value:
@@ -367,9 +376,9 @@ def _finding(name: str, request: _Request) -> Finding | None:
     return _CHECKS[name](value, request)
 
 
-def _unused(name: str, request: _Request) -> str:
+def _unused_reason(name: str, request: _Request) -> str:
     """Return the reason why a header is not used in this request, or "" if it is used."""
-    revision, known = request.revision, METHODS.get(request.method)
+    revision, method = request.revision, METHODS.get(request.method)
     match name:
         case "mcp-protocol-version" if request.method == "initialize":
             return "this request negotiates one"
@@ -381,7 +390,7 @@ def _unused(name: str, request: _Request) -> str:
             return "not used in the stateless era"
         case "mcp-method" | "mcp-name" if not request.is_stateless:
             return "not used in the handshake era"
-        case "mcp-name" if known is None or not known.routing_field:
+        case "mcp-name" if method is None or not method.routing_field:
             return "not used with this method"
     return ""
 
@@ -406,15 +415,17 @@ def _name(url: str) -> str:
 
 
 def _content_type(value: str, request: _Request) -> Finding:
-    is_json = value.partition(";")[0].strip().lower() == _BOTH[0]
-    return (HeaderVerdict.GOOD, "JSON") if is_json else (HeaderVerdict.BAD, f"must be {_BOTH[0]}")
+    is_json = value.partition(";")[0].strip().lower() == _ANSWER_TYPES[0]
+    return (HeaderVerdict.GOOD, "JSON") if is_json else (HeaderVerdict.BAD, f"must be {_ANSWER_TYPES[0]}")
 
 
 def _accept(value: str, request: _Request) -> Finding:
     kinds = {kind.partition(";")[0].strip().lower() for kind in value.split(",")}
-    lacking = [kind for kind in _BOTH if kinds.isdisjoint({kind, f"{kind.partition('/')[0]}/*", "*/*"})]
-    if lacking:
-        return HeaderVerdict.BAD, f"lacks {' and '.join(lacking)}"
+    missing_types = [
+        kind for kind in _ANSWER_TYPES if kinds.isdisjoint({kind, f"{kind.partition('/')[0]}/*", "*/*"})
+    ]
+    if missing_types:
+        return HeaderVerdict.BAD, f"lacks {' and '.join(missing_types)}"
     return HeaderVerdict.GOOD, "accepts both answers"
 
 
@@ -438,8 +449,8 @@ def _method(value: str, request: _Request) -> Finding:
 
 
 def _routed_name(value: str, request: _Request) -> Finding:
-    named = request.params.get(METHODS[request.method].routing_field)
-    return _judged(value, partial(check_name, value, named))
+    name = request.params.get(METHODS[request.method].routing_field)
+    return _check_result(value, partial(check_name, value, name))
 
 
 def _parameters(request: _Request) -> dict[str, Finding]:
@@ -456,13 +467,13 @@ def _parameters(request: _Request) -> dict[str, Finding]:
     arguments = arguments if isinstance(arguments, Mapping) else {}
     verdicts = dict.fromkeys(headers, (HeaderVerdict.OPEN, "not an argument of this tool"))
     for name, each in annotated.items():
-        finding = _judged(headers.get(name), partial(check_parameters, [each], arguments, headers))
+        finding = _check_result(headers.get(name), partial(check_parameters, [each], arguments, headers))
         if name in headers or finding != _AGREES:
             verdicts[name] = finding
     return verdicts
 
 
-def _judged(value: str | None, check: Callable[[], None]) -> Finding:
+def _check_result(value: str | None, check: Callable[[], None]) -> Finding:
     """Return the result of a server's check, in words without the value."""
     try:
         check()

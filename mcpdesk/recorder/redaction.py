@@ -94,19 +94,21 @@ class Redactor:
     def beginning(self, data: bytes) -> bytes:
         """Mask the bytes of a frame that was cut, perhaps in the middle of a secret."""
         masked = self.message(data)
-        cuts = (one[:length].encode() for one in self._known for length in range(len(one) - 1, 3, -1))
+        cuts = (
+            secret[:length].encode() for secret in self._known for length in range(len(secret) - 1, 3, -1)
+        )
         cut = next((piece for piece in cuts if masked.endswith(piece)), b"")
         return masked.removesuffix(cut) + MASK.encode() if cut else masked
 
     def note(self, note: HttpNote) -> HttpNote:
         """Mask a request or status line and headers."""
         masked = mask_headers(note.headers, self._headers)
-        for (name, value), (_, shown) in zip(note.headers, masked, strict=True):
+        for (name, value), (_, masked_value) in zip(note.headers, masked, strict=True):
             if name.lower() in SESSION_HEADERS:
                 self._learn(value)
             else:
-                self._learn_hidden(value, shown)
-            if shown != value and name.lower().endswith("cookie"):
+                self._learn_hidden(value, masked_value)
+            if masked_value != value and name.lower().endswith("cookie"):
                 for match in _COOKIE.finditer(value):
                     self._learn(match[1])
         return HttpNote(self.text(note.line), tuple((name, self.text(value)) for name, value in masked))
@@ -134,10 +136,10 @@ class Redactor:
             if isinstance(value, dict | list) and not is_too_deep(text.encode("utf-8", "replace"), value):
                 masked = self._value(value)
                 return text if masked == value else codec.dumps(masked).decode()
-        shown = mask_text(text)
-        self._learn_hidden(text, shown)
-        shown = self._pattern.sub(MASK, shown) if self._pattern is not None else shown
-        return _BASE64.sub(self._encoded, shown)
+        masked_text = mask_text(text)
+        self._learn_hidden(text, masked_text)
+        masked_text = self._pattern.sub(MASK, masked_text) if self._pattern is not None else masked_text
+        return _BASE64.sub(self._encoded, masked_text)
 
     def _message(self, message: Any) -> Any:
         """Mask a JSON-RPC message. The schema of a listed tool tells which arguments are secret."""
@@ -148,8 +150,8 @@ class Redactor:
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, dict):
                 self._schemas[str(tool.get("name"))] = tool.get("inputSchema")
-        called = params.get("name") if isinstance(params, dict) else None
-        schema = self._schemas.get(str(called)) if message.get("method") == "tools/call" else None
+        tool_name = params.get("name") if isinstance(params, dict) else None
+        schema = self._schemas.get(str(tool_name)) if message.get("method") == "tools/call" else None
         return self._value(message, mask_message(message, schema))
 
     def _value(self, value: Any, masked: Any = None) -> Any:
@@ -168,8 +170,8 @@ class Redactor:
         if isinstance(value, list):
             # `--token` and its value may be neighbouring words of a command. A header may be a list of two
             # texts.
-            befores = (None, *(one if _is_option(one) else None for one in value[:-1]))
-            masked = [item if before is None else MASK for before, item in zip(befores, masked, strict=False)]
+            options = (None, *(one if _is_option(one) else None for one in value[:-1]))
+            masked = [item if option is None else MASK for option, item in zip(options, masked, strict=False)]
             return [item and self._value(one, item) for one, item in zip(value, masked, strict=True)]
         return self.text(value) if isinstance(value, str) else value
 
@@ -182,19 +184,19 @@ class Redactor:
         elif isinstance(value, str | int | float) and not isinstance(value, bool):
             self._learn(str(value))
 
-    def _learn_hidden(self, text: str, shown: str) -> None:
-        """Learn the parts of a text that `shown` masks."""
-        if shown == text:
+    def _learn_hidden(self, text: str, masked_text: str) -> None:
+        """Learn the parts of a text that `masked_text` masks."""
+        if masked_text == text:
             return
-        first, *pieces = shown.split(MASK)
-        at = len(first)
+        first, *pieces = masked_text.split(MASK)
+        offset = len(first)
         for piece in pieces[:-1]:
             if piece:
-                if (end := text.find(piece, at + 1)) < 0:
+                if (end := text.find(piece, offset + 1)) < 0:
                     return
-                self._learn_word(text[at:end])
-                at = end + len(piece)
-        self._learn_word(text[at : len(text) - len(pieces[-1])])
+                self._learn_word(text[offset:end])
+                offset = end + len(piece)
+        self._learn_word(text[offset : len(text) - len(pieces[-1])])
         for match in _BASIC.finditer(text):
             self._learn(_decoded(match[1]).partition(":")[2])
 
@@ -204,28 +206,28 @@ class Redactor:
             self._learn(word)
 
     def _learn(self, secret: str) -> None:
-        plain = unquote(secret.strip(" \t\r\n\"'\\"))
+        decoded = unquote(secret.strip(" \t\r\n\"'\\"))
         is_usable = (
-            MIN_SECRET_LENGTH <= len(plain) <= MAX_SECRET_LENGTH
-            and plain not in _UNMASKED_TEXTS
-            and MASK not in plain
+            MIN_SECRET_LENGTH <= len(decoded) <= MAX_SECRET_LENGTH
+            and decoded not in _UNMASKED_TEXTS
+            and MASK not in decoded
         )
         if is_usable and not self._is_settled:
-            self._known.add(plain)
+            self._known.add(decoded)
 
     def _encoded(self, match: re.Match[str]) -> str:
         """Return the mask if a text is base64 of a text with a secret."""
-        plain = _decoded(match[0])
-        return MASK if plain and self.text(plain) != plain else match[0]
+        decoded = _decoded(match[0])
+        return MASK if decoded and self.text(decoded) != decoded else match[0]
 
 
-def secrets_here(environ: Mapping[str, str], state: Path) -> list[str]:
+def environment_secrets(environ: Mapping[str, str], state: Path) -> list[str]:
     """Return the secrets in an environment, and the keys in the state folder."""
-    known = [value for name, value in environ.items() if is_secret(name)]
+    secrets = [value for name, value in environ.items() if is_secret(name)]
     for path in state.glob("*-key"):
         with suppress(OSError, ValueError):
-            known.append(path.read_text("ascii").strip())
-    return known
+            secrets.append(path.read_text("ascii").strip())
+    return secrets
 
 
 def redacted(
@@ -237,9 +239,9 @@ def redacted(
     """
     marks, logs, connections = list(index.marks), list(call_logs), dict(index.connections)
     remarks = list(index.remarks)
-    for at in range(index.frame_count):
-        redactor.message(index.frame_bytes(at))
-        if (note := index.note(at)) is not None:
+    for frame_number in range(index.frame_count):
+        redactor.message(index.frame_bytes(frame_number))
+        if (note := index.note(frame_number)) is not None:
             redactor.note(note)
     for mark in marks:
         redactor.mark(mark)
@@ -248,31 +250,35 @@ def redacted(
     for remark in remarks:
         redactor.remark(remark)
     redactor.settle()
-    chosen: Sequence[int] = range(index.frame_count)
+    frame_numbers: Sequence[int] = range(index.frame_count)
     gaps = {gap.before: gap for gap in index.gaps}
     if numbers is not None:
         exchanges = [index.exchange(number) for number in numbers]
-        chosen = sorted({at for one in exchanges for at in _frames_of(one)})
-        marks = list(dict.fromkeys(mark for one in exchanges for mark in index.marks_of(one)))
-        remarks = list(dict.fromkeys(each for one in exchanges for each in index.recorded_remarks(one)))
+        frame_numbers = sorted(
+            {frame_number for exchange in exchanges for frame_number in _frames_of(exchange)}
+        )
+        marks = list(dict.fromkeys(mark for exchange in exchanges for mark in index.marks_of(exchange)))
+        remarks = list(
+            dict.fromkeys(each for exchange in exchanges for each in index.recorded_remarks(exchange))
+        )
         logs_of = logs_by_call(logs)
-        logs = list(dict.fromkeys(line for one in exchanges for line in logs_of(one)))
-        used, gaps = {one.connection for one in exchanges}, {}
-        connections = {key: known for key, known in connections.items() if key in used}
-    first = index.frame(chosen[0]) if chosen else None
+        logs = list(dict.fromkeys(line for exchange in exchanges for line in logs_of(exchange)))
+        used_connections, gaps = {exchange.connection for exchange in exchanges}, {}
+        connections = {key: info for key, info in connections.items() if key in used_connections}
+    first = index.frame(frame_numbers[0]) if frame_numbers else None
     yield header_line(1, 0, first.time if first is not None else 0.0)
-    for known in connections.values():
-        masked = {name: redactor.text(getattr(known, name)) for name in ("server", "peer", "principal")}
-        yield connection_line(replace(known, **masked))
+    for info in connections.values():
+        masked = {name: redactor.text(getattr(info, name)) for name in ("server", "peer", "principal")}
+        yield connection_line(replace(info, **masked))
     number = 0
-    for at in chosen:
-        if (gap := gaps.get(at)) is not None:
+    for frame_number in frame_numbers:
+        if (gap := gaps.get(frame_number)) is not None:
             yield lost_line(number, number + gap.frames, redactor.text(gap.why))
             number += gap.frames
-        if (frame := index.frame(at)) is None:
+        if (frame := index.frame(frame_number)) is None:
             continue
-        yield from _frame_line(redactor, frame, index.frame_bytes(at), number)
-        if (note := index.note(at)) is not None:
+        yield from _frame_line(redactor, frame, index.frame_bytes(frame_number), number)
+        if (note := index.note(frame_number)) is not None:
             yield note_line(number, encoded(redactor.note(note)))
         number += 1
     yield from (mark_line(redactor.mark(mark)) for mark in marks)
@@ -281,7 +287,7 @@ def redacted(
 
 
 def _frames_of(exchange: Exchange) -> Iterator[int]:
-    yield from (at for at in (exchange.request, exchange.response) if at is not None)
+    yield from (number for number in (exchange.request, exchange.response) if number is not None)
     yield from exchange.notifications
 
 
@@ -311,9 +317,9 @@ def _is_option(word: Any) -> bool:
 
 def _decoded(text: str) -> str:
     """Decode base64. Empty if the text is not base64."""
-    plain = text.rstrip("=").replace("+", "-").replace("/", "_")
+    stripped = text.rstrip("=").replace("+", "-").replace("/", "_")
     try:
-        return urlsafe_b64decode(plain + "=" * (-len(plain) % 4)).decode()
+        return urlsafe_b64decode(stripped + "=" * (-len(stripped) % 4)).decode()
     except ValueError:
         return ""
 

@@ -39,7 +39,9 @@ _TEXT_PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ("id", r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}(?![\w-])"),
 )  # fmt: skip
 """Placeholders, and the regular expressions that find their values in a text. Longer forms come first."""
-_FOUND = re.compile("|".join(f"(?P<at{place}>{found})" for place, (_, found) in enumerate(_TEXT_PATTERNS)))
+_VARYING_VALUE = re.compile(
+    "|".join(f"(?P<at{place}>{found})" for place, (_, found) in enumerate(_TEXT_PATTERNS))
+)
 _VARYING_NAMES = re.compile(
     r"(?:^|_)(?:pid|ppid|port|id|uuid|guid|etag|nonce|token|duration|elapsed|took|latency|uptime|age|time"
     r"|timestamp|ts|date|at|started|ended|finished|created|updated|modified|expires|mtime|ctime|now|seconds"
@@ -49,51 +51,51 @@ _VARYING_NAMES = re.compile(
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def pattern_of(value: Any, known: Set[str], name: str = "") -> Any:
-    """Return a pattern for a value. Texts in `known` are kept, because they come from the request.
+def pattern_of(value: Any, request_texts: Set[str], name: str = "") -> Any:
+    """Return a pattern for a value. Texts in `request_texts` are kept, because they come from the request.
 
     `name` is the name of the member with the value.
     """
     if isinstance(value, dict):
-        return {key: pattern_of(each, known, key) for key, each in value.items()}
+        return {key: pattern_of(each, request_texts, key) for key, each in value.items()}
     if isinstance(value, list):
-        return [pattern_of(each, known, name) for each in value]
-    if isinstance(value, bool) or value is None or str(value) in known:
+        return [pattern_of(each, request_texts, name) for each in value]
+    if isinstance(value, bool) or value is None or str(value) in request_texts:
         return value
     varies = _VARYING_NAMES.search(_CAMEL.sub("_", name).lower().replace("-", "_")) is not None
     if isinstance(value, int | float):
         return "{{number}}" if varies else value
-    pattern = _in_text(value, known)
+    pattern = _in_text(value, request_texts)
     is_id = varies and pattern == value and re.fullmatch(SHAPES["id"], value) and any(map(str.isdigit, value))
     return "{{id}}" if is_id else pattern
 
 
-def _in_text(text: str, known: Set[str]) -> str:
-    def named(match: re.Match[str]) -> str:
+def _in_text(text: str, request_texts: Set[str]) -> str:
+    def placeholder_for(match: re.Match[str]) -> str:
         name = _TEXT_PATTERNS[int((match.lastgroup or "at0")[2:])][0]
-        return match[0] if match[0] in known else f"{{{{{name}}}}}"
+        return match[0] if match[0] in request_texts else f"{{{{{name}}}}}"
 
-    return _FOUND.sub(named, text)
+    return _VARYING_VALUE.sub(placeholder_for, text)
 
 
-def known_texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
     """Yield the texts and numbers in a value, as texts.
 
     A pattern keeps those that also occur in the request.
     """
     if isinstance(value, dict):
         for each in value.values():
-            yield from known_texts(each)
+            yield from texts_in(each)
     elif isinstance(value, list):
         for each in value:
-            yield from known_texts(each)
+            yield from texts_in(each)
     elif value is not None and not isinstance(value, bool):
         yield str(value)
 
 
-def has_shapes(pattern: Any) -> bool:
+def has_placeholder(pattern: Any) -> bool:
     """Return True if the pattern contains a placeholder."""
-    return any(_PLACEHOLDER.search(each) for each in known_texts(pattern))
+    return any(_PLACEHOLDER.search(each) for each in texts_in(pattern))
 
 
 def longest_part(pattern: str) -> str:
@@ -111,11 +113,11 @@ def fits(pattern: Any, value: Any) -> bool:
         )
     if isinstance(pattern, list):
         return isinstance(value, list) and len(pattern) == len(value) and all(map(fits, pattern, value))
-    if isinstance(pattern, str) and (only := _PLACEHOLDER.fullmatch(pattern)) is not None:
-        if only[1] == "any":
+    if isinstance(pattern, str) and (placeholder := _PLACEHOLDER.fullmatch(pattern)) is not None:
+        if placeholder[1] == "any":
             return True
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and only[1] in _NUMBER_PLACEHOLDERS:
+        if is_number and placeholder[1] in _NUMBER_PLACEHOLDERS:
             return True
     if isinstance(pattern, str) and isinstance(value, str):
         return re.fullmatch(_expression(pattern), value) is not None
@@ -130,4 +132,4 @@ def _is_same_number(one: Any, other: Any) -> bool:
 def _expression(pattern: str) -> str:
     """Return the regular expression for a pattern."""
     pieces = _PLACEHOLDER.split(pattern)
-    return "".join(SHAPES[piece] if at % 2 else re.escape(piece) for at, piece in enumerate(pieces))
+    return "".join(SHAPES[piece] if index % 2 else re.escape(piece) for index, piece in enumerate(pieces))

@@ -90,7 +90,7 @@ async def fetch_exchanges(app: App[None], index: Index, numbers: Iterable[int]) 
         frame
         for number in numbers
         for frame in frames_of(index, index.exchange(number))
-        if not index.is_here(frame)
+        if not index.is_available(frame)
     ]
     if not frames:
         return
@@ -98,7 +98,7 @@ async def fetch_exchanges(app: App[None], index: Index, numbers: Iterable[int]) 
     try:
         async with asyncio.timeout(ANSWER_S):
             for frame in frames:
-                while not index.is_here(frame):  # noqa: ASYNC110 (a frame may be forgotten and asked for again)
+                while not index.is_available(frame):  # noqa: ASYNC110 (a frame may be forgotten and asked for again)
                     await asyncio.sleep(FRAME_CHECK_S)
     except TimeoutError:
         app.notify("The core does not answer: large messages are incomplete.", severity="warning")

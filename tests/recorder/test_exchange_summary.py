@@ -91,7 +91,7 @@ def test_an_answered_question_shows_its_outcome(answer: dict[str, Any], outcome:
     recording.frame(1, IN, result("q1", answer))
     settle(recording)
     found = summary(recording.index, recording.index.exchange(0))
-    assert (found.asked, found.answered) == ("Where?", outcome)
+    assert (found.arguments, found.result) == ("Where?", outcome)
 
 
 def test_an_operation_shows_its_last_result_and_a_round_the_answers() -> None:
@@ -104,8 +104,8 @@ def test_an_operation_shows_its_last_result_and_a_round_the_answers() -> None:
     recording.frame(1, OUT, text(2, "3 days in Rome"))
     settle(recording)
     operation, part = (summary(recording.index, recording.index.exchange(number)) for number in (0, 1))
-    assert (operation.asked, operation.answered) == ("days=3", "3 days in Rome")
-    assert (part.asked, part.answered) == ('accept: city="Rome"', "3 days in Rome")
+    assert (operation.arguments, operation.result) == ("days=3", "3 days in Rome")
+    assert (part.arguments, part.result) == ('accept: city="Rome"', "3 days in Rome")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_failure_is_told_as_such(answer: bytes, told: str) -> None:
 
 def test_a_long_list_is_counted_however_long_its_descriptions_are() -> None:
     told = summed(request(1, "tools/list"), result(1, {"tools": [{"description": LONG}] * 3}))
-    assert told.answered == "3 tools" and not told.has_failed
+    assert told.result == "3 tools" and not told.has_failed
 
 
 def test_the_handshake_names_who_speaks() -> None:
@@ -132,11 +132,11 @@ def test_the_handshake_names_who_speaks() -> None:
         "clientInfo": {"name": "c"},
     }
     found = summed(request(1, "initialize", params), result(1, {"serverInfo": {"name": "s", "version": "2"}}))
-    assert (found.asked, found.answered) == ('protocolVersion="2025-11-25", clientInfo={"name":"c"}', "s 2")
+    assert (found.arguments, found.result) == ('protocolVersion="2025-11-25", clientInfo={"name":"c"}', "s 2")
 
 
 def test_secrets_are_masked_and_a_large_message_says_how_it_begins() -> None:
     found = summed(call(1, "x", {"password": "hunter2"}), text(1, "Bearer abcdefghijklmnop"))
-    assert "hunter2" not in found.asked and "abcdefghijklmnop" not in found.answered
+    assert "hunter2" not in found.arguments and "abcdefghijklmnop" not in found.result
     large = summed(call(1, "x", {"text": LONG, "token": "t"}), text(1, LONG))
-    assert large.asked.startswith("xxx") and large.answered.startswith("xxx"), "its envelope says nothing"
+    assert large.arguments.startswith("xxx") and large.result.startswith("xxx"), "its envelope says nothing"

@@ -51,8 +51,8 @@ def test_ids_keep_their_types() -> None:
 
 def test_responses_tell_how_they_ended() -> None:
     assert head(text(1, "x")) == Head(ExchangeKind.RESPONSE, 1, tokens=8)
-    assert head(text(1, "x", is_error=True)).tool_failed
-    assert head(error(1)).failed
+    assert head(text(1, "x", is_error=True)).is_tool_error
+    assert head(error(1)).is_error
     assert head(error(None)).id is None
     assert head(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}').kind is ExchangeKind.RESPONSE
     assert head(result(1, {"protocolVersion": "2025-06-18"})).revision == "2025-06-18"
@@ -61,7 +61,7 @@ def test_responses_tell_how_they_ended() -> None:
 def test_notifications_tell_token_and_cancelled_id() -> None:
     assert head(progress(5, 1)).token == 5
     cancelled = head(notification("notifications/cancelled", {"requestId": "a"}))
-    assert (cancelled.kind, cancelled.cancels) == (ExchangeKind.NOTIFICATION, "a")
+    assert (cancelled.kind, cancelled.cancelled_id) == (ExchangeKind.NOTIFICATION, "a")
 
 
 @pytest.mark.sampled(4)
@@ -124,11 +124,11 @@ def test_mutilated_messages_have_a_head() -> None:
 
 def test_what_links_rounds_and_tasks_is_in_the_head() -> None:
     asked = head(asks(1, "v1.state", who="Who?"))
-    assert (asked.asks, asked.state, asked.failed) == (True, "v1.state", False)
+    assert (asked.needs_input, asked.state, asked.is_error) == (True, "v1.state", False)
     assert head(retry(2, "a", "v1.state")).state == "v1.state"
     assert head(result(1, {"resultType": "task", "taskId": "t"})).task == "t"
     assert head(result(1, {"task": {"taskId": "t"}})).task == "t"
     related = {"io.modelcontextprotocol/related-task": {"taskId": "t"}}
     assert head(request(1, "elicitation/create", {"_meta": related})).task == "t"
     odd = head(b'{"id":1,"result":{"resultType":[],"requestState":5,"taskId":{},"task":"t","isError":true}}')
-    assert odd == Head(ExchangeKind.RESPONSE, 1, tool_failed=True, is_remarked=True)
+    assert odd == Head(ExchangeKind.RESPONSE, 1, is_tool_error=True, is_remarked=True)

@@ -8,7 +8,7 @@ import pytest
 
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.recorder.masking import MASK
-from mcpdesk.recorder.readable_message import Checked, HeaderVerdict, checked
+from mcpdesk.recorder.readable_message import CheckedHeader, HeaderVerdict, check_headers
 from tests.support.traffic import stateless_headers
 
 BODY = {"method": "tools/call", "params": {"name": "echo", "arguments": {"region": "eu", "pin": "4711"}}}
@@ -30,8 +30,8 @@ LEGACY = (
 
 def found(
     headers: Any, name: str, body: Any = BODY, revision: str = "2026-07-28", schema: Any = None
-) -> Checked:
-    return next(one for one in checked(headers, body, revision, schema) if one.name.lower() == name)
+) -> CheckedHeader:
+    return next(one for one in check_headers(headers, body, revision, schema) if one.name.lower() == name)
 
 
 def changed(name: str, value: str | None) -> list[tuple[str, str]]:
@@ -46,7 +46,7 @@ def test_headers_that_say_what_the_body_says_are_good() -> None:
         ("Mcp-Param-Region", "eu"),
         ("Mcp-Param-Pin", "4711"),
     ]
-    all_of_them = checked(headers, BODY, "2026-07-28", SCHEMA)
+    all_of_them = check_headers(headers, BODY, "2026-07-28", SCHEMA)
     assert [one.name for one in all_of_them] == [name for name, _ in headers]
     unread = {one.name for one in all_of_them if one.verdict is not HeaderVerdict.GOOD}
     assert unread == {"Authorization"}
@@ -110,14 +110,14 @@ def test_parameters_of_an_unknown_tool_are_left_open() -> None:
 def test_a_name_is_not_needed_where_the_method_names_nothing() -> None:
     body = {"method": "tools/list"}
     assert "Mcp-Name" not in {
-        one.name for one in checked(stateless_headers("tools/list"), body, "2026-07-28")
+        one.name for one in check_headers(stateless_headers("tools/list"), body, "2026-07-28")
     }
     assert found(stateless_headers("tools/list", "x"), "mcp-name", body).verdict is HeaderVerdict.OPEN
 
 
 def test_the_handshake_era_has_sessions_and_no_copies_of_the_body() -> None:
     headers = (*LEGACY, ("Mcp-Method", "tools/call"), ("Mcp-Param-Region", "eu"))
-    verdicts = {one.name: one.verdict for one in checked(headers, BODY, "2025-11-25", SCHEMA)}
+    verdicts = {one.name: one.verdict for one in check_headers(headers, BODY, "2025-11-25", SCHEMA)}
     assert verdicts.pop("Mcp-Method") is verdicts.pop("Mcp-Param-Region") is HeaderVerdict.OPEN
     assert set(verdicts.values()) == {HeaderVerdict.GOOD}
     assert (
@@ -132,7 +132,7 @@ def test_a_session_begins_with_initialize() -> None:
     body = {"method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
     assert found(LEGACY, "mcp-session-id", body, "2025-11-25").verdict is HeaderVerdict.BAD
     assert found(LEGACY, "mcp-protocol-version", body, "2025-11-25").verdict is HeaderVerdict.OPEN
-    names = {one.name for one in checked(LEGACY[:3], body, "2025-11-25")}
+    names = {one.name for one in check_headers(LEGACY[:3], body, "2025-11-25")}
     assert names == {"Host", "Content-Type", "Accept"}
 
 
@@ -142,11 +142,11 @@ def test_secrets_are_masked_and_what_is_encoded_stands_behind() -> None:
         ("Mcp-Param-Token", encode_value("ßecret")),
         ("X-Own", "own-secret"),
     ]
-    shown = {one.name: one.value for one in checked(headers, BODY, "2026-07-28", None, ["x-own"])}
+    shown = {one.name: one.value for one in check_headers(headers, BODY, "2026-07-28", None, ["x-own"])}
     assert shown["Mcp-Name"].endswith("(écho )") and shown["Authorization"] == f"Bearer {MASK}"
     assert shown["Mcp-Param-Token"] == shown["X-Own"] == MASK
 
 
 @pytest.mark.parametrize("body", [None, [], "text", {"method": 5, "params": []}, {"params": {"name": []}}])
 def test_any_body_can_be_held_against_headers(body: Any) -> None:
-    assert checked(stateless_headers("tools/call", "echo"), body, "2026-07-28")
+    assert check_headers(stateless_headers("tools/call", "echo"), body, "2026-07-28")

@@ -19,7 +19,7 @@ from mcpdesk.recorder import archive as archives
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.capture_lines import lost_line
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.exchange_text import as_text, nothing_logged
+from mcpdesk.recorder.exchange_text import as_text, no_log_lines
 from mcpdesk.recorder.index.exchange import STATUSES, Status
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.traffic_index import Index, with_gaps
@@ -106,7 +106,7 @@ def export_everything(index: Index, numbers: range) -> None:
     """Write all formats, each of which must be valid."""
     for feature in features_with("exporters"):
         for exporter in feature.exporters():
-            written = b"".join(exporter.write(index, numbers, nothing_logged)).decode()
+            written = b"".join(exporter.write(index, numbers, no_log_lines)).decode()
             if exporter.ending.endswith(".jsonl"):
                 [orjson.loads(line) for line in written.splitlines()]
             elif exporter.ending == ".har":
@@ -115,7 +115,7 @@ def export_everything(index: Index, numbers: range) -> None:
     for number in numbers[::4]:
         as_text(index, number)
         for copy in copies:
-            copy.make(index, number, ExchangeFacts(nothing_logged))
+            copy.make(index, number, ExchangeFacts(no_log_lines))
 
 
 def look_at_everything(archive: Archive, chance: random.Random) -> None:

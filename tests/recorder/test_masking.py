@@ -50,7 +50,7 @@ def test_headers() -> None:
                 ("Host", "localhost"),
                 ("Referer", "http://h/?api_key=k3&x=1"),
             ],
-            also=["x-desk-key"],
+            extra_names=["x-desk-key"],
         )
     )
     assert masked == {

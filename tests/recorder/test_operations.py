@@ -39,7 +39,7 @@ def lines(recording: Recording) -> list[Exchange]:
 
 def test_rounds_questions_and_looks_at_a_task_are_one_line_each() -> None:
     recording = asking_recording()
-    said = [(one.method, one.name, one.rounds, one.questions, one.looks) for one in lines(recording)]
+    said = [(one.method, one.name, one.rounds, one.questions, one.polls) for one in lines(recording)]
     assert said == [
         ("tools/call", "book-flight", 3, 0, 0),
         ("tools/call", "plan-party", 1, 2, 0),
@@ -131,7 +131,7 @@ def test_a_task_keeps_its_looks_questions_and_notifications() -> None:
         "tasks/result",
         "elicitation/create",
     ]
-    assert (made.questions, made.looks) == (1, 1)
+    assert (made.questions, made.polls) == (1, 1)
     assert made.notifications == (3,) and (other.parts, unknown.parts) == ((), ())
 
 

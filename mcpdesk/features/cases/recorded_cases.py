@@ -15,7 +15,7 @@ from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.readable_message import changed_request, message
 from mcpdesk.recorder.record import Direction
-from mcpdesk.recorder.varying_values import has_shapes, known_texts, longest_part, pattern_of
+from mcpdesk.recorder.varying_values import has_placeholder, longest_part, pattern_of, texts_in
 
 _KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
 _MAX_EXPECTED_LENGTH = 4_000
@@ -76,7 +76,7 @@ def _case(index: Index, exchange: Exchange, answers_of: Answered) -> dict[str, A
     params = _member(_received_request(index, exchange), "params")
     target = params.get("uri" if kind == "resource" else "name")
     last = last_round(index, exchange)
-    argument_texts = known_texts([target, params.get("arguments")])
+    argument_texts = texts_in([target, params.get("arguments")])
     known = frozenset(text for text in argument_texts if MASK not in text)
     expect = _expectation(_read(index, last, last.response), known)
     if not isinstance(target, str) or expect is None:
@@ -120,11 +120,11 @@ def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any]
     if "structuredContent" in result:
         structured = result["structuredContent"]
         pattern = pattern_of(structured, known)
-        return {"structured_like": pattern} if has_shapes(pattern) else {"structured": structured}
+        return {"structured_like": pattern} if has_placeholder(pattern) else {"structured": structured}
     if len(text) > _MAX_EXPECTED_LENGTH:
         return {"contains": _words(text, known)}
     pattern = pattern_of(text, known)
-    return {"like": pattern} if has_shapes(pattern) else {"text": text}
+    return {"like": pattern} if has_placeholder(pattern) else {"text": text}
 
 
 def _words(text: str, known: Set[str]) -> Any:

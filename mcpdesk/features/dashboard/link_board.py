@@ -40,7 +40,7 @@ from mcpdesk.link.values import (
 from mcpdesk.link.waiting import result_of
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.revisions import with_era
-from mcpdesk.recorder.exchange_text import nothing_logged
+from mcpdesk.recorder.exchange_text import no_log_lines
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.phase_spans import phase_spans
 from mcpdesk.recorder.index.query import parse
@@ -129,7 +129,7 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
 
 def _command(index: Index, number: int, schema: Any) -> str:
     """Return a shell command that repeats the request, or "" if no feature offers such a command."""
-    facts = ExchangeFacts(nothing_logged, schema=schema)
+    facts = ExchangeFacts(no_log_lines, schema=schema)
     copies = (each for feature in features_with("exchange_copies") for each in feature.exchange_copies())
     return next((each.make(index, number, facts) for each in copies if each.is_command), "")
 

@@ -155,11 +155,11 @@ def _redacted_copy(file: Path) -> Iterator[Path]:
 
 def _redactor() -> Redactor:
     """Return a redactor that knows the keys of this desk and the secrets in its environment."""
-    from mcpdesk.recorder.redaction import Redactor, secrets_here
+    from mcpdesk.recorder.redaction import Redactor, environment_secrets
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
-    known = secrets_here(os.environ, settings.state_dir)
+    known = environment_secrets(os.environ, settings.state_dir)
     known += [
         settings.api_key,
         settings.operator_key,

@@ -9,7 +9,7 @@ import orjson
 
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.protocol import codec
-from mcpdesk.recorder.exchange_text import MAX_LOG_LINES, Logged, logged_text, nothing_logged
+from mcpdesk.recorder.exchange_text import MAX_LOG_LINES, LogLinesOf, logged_text, no_log_lines
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.traffic_index import Index, with_gaps
 from mcpdesk.recorder.masking import mask_text
@@ -20,14 +20,14 @@ _MAX_NOTIFICATIONS = 1_000
 """Maximum number of notifications that are written with one exchange."""
 
 
-def json_lines(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
+def json_lines(index: Index, numbers: Iterable[int], logged: LogLinesOf = no_log_lines) -> Iterator[bytes]:
     """Yield one line per exchange and per gap, including the newline."""
     for one in with_gaps(index, numbers):
         record = _gap(one) if isinstance(one, Gap) else as_dict(index, one, logged)
         yield escaped(codec.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str))
 
 
-def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
+def as_json(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> str:
     """Return one exchange as indented JSON, including its parts."""
     record = as_dict(index, number, logged)
     if parts := index.exchange(number).parts:
@@ -35,7 +35,7 @@ def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
     return escaped(codec.dumps(record, option=orjson.OPT_INDENT_2, default=str)).decode()
 
 
-def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[str, Any]:
+def as_dict(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> dict[str, Any]:
     """Return all data of an exchange as a JSON object.
 
     Times are in Unix seconds, `took_ms` in milliseconds.

@@ -11,12 +11,12 @@ from typing import Any
 from mcpdesk.plain_text import clean
 from mcpdesk.recorder.exchange_summary import summary
 from mcpdesk.recorder.exchange_text import (
-    Logged,
+    LogLinesOf,
     heading,
     held_line,
     log_text,
     moment_of,
-    nothing_logged,
+    no_log_lines,
     pretty,
     time_text,
     title_of,
@@ -36,18 +36,18 @@ _MAX_ROWS = 20
 _MAX_NAMES = 5
 
 
-def report(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
+def report(index: Index, numbers: Iterable[int], logged: LogLinesOf = no_log_lines) -> Iterator[bytes]:
     """Yield a Markdown report: errors, slow calls, a table of the exchanges, then each exchange."""
     return (piece.encode("utf-8", "replace") for piece in _report(index, numbers, logged))
 
 
-def as_markdown(index: Index, number: int, logged: Logged = nothing_logged) -> str:
+def as_markdown(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> str:
     """Return one exchange and its parts as Markdown sections, for an issue."""
     parts = (_section_of(index, index.exchange(one), logged) for one in with_parts(index, [number]))
     return "\n".join("".join(pieces).strip() + "\n" for pieces in parts)
 
 
-def _report(index: Index, numbers: Iterable[int], logged: Logged) -> Iterator[str]:
+def _report(index: Index, numbers: Iterable[int], logged: LogLinesOf) -> Iterator[str]:
     chosen = list(with_gaps(index, numbers))
     yield "# MCP traffic\n\n"
     yield from _overview(index, [one for one in chosen if isinstance(one, int)])
@@ -76,10 +76,10 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
         count += 1
         title = title_of(one)
         if one.kind is ExchangeKind.REQUEST and one.ended is not None:
-            seconds = one.elapsed(0) if one.response is None else index.table.pace[one.number]
+            seconds = one.elapsed(0) if one.response is None else index.table.server_s[one.number]
             times.setdefault((title, one.peer), []).append((seconds, one.number))
         if one.status in FAILED:
-            message = summary(index, one).answered or one.status.value
+            message = summary(index, one).result or one.status.value
             kind = (title, str(pattern_of(message, frozenset())))
             failures.setdefault(kind, _Failure(one, message)).add(one)
     if not numbers:
@@ -145,7 +145,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_CELL_LENGTH else f"{text[: _MAX_CELL_LENGTH - 1]}…"
 
 
-def _section_of(index: Index, exchange: Exchange, logged: Logged) -> Iterator[str]:
+def _section_of(index: Index, exchange: Exchange, logged: LogLinesOf) -> Iterator[str]:
     """Yield the section of one exchange: messages, outcomes at the desk, and log lines of its code."""
     yield f"\n## {exchange.number}. {_plain(title_of(exchange))}\n\n{_plain(heading(exchange))}\n"
     for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
@@ -194,12 +194,12 @@ def _gap_row(gap: Gap) -> str:
 def _row(index: Index, exchange: Exchange) -> str:
     took = "" if exchange.ended is None else _ms(exchange.elapsed(0))
     texts = summary(index, exchange)
-    answer_text = f"→ {_shortened(texts.answered)}" if texts.answered else ""
+    answer_text = f"→ {_shortened(texts.result)}" if texts.result else ""
     cells = [
         str(exchange.number),
         moment_of(exchange),
         exchange.peer,
-        " ".join(filter(None, (title_of(exchange), _shortened(texts.asked), answer_text))),
+        " ".join(filter(None, (title_of(exchange), _shortened(texts.arguments), answer_text))),
         "" if exchange.id is None else str(exchange.id),
         exchange.status.value,
         took,

@@ -97,7 +97,7 @@ def _lines(index: Index, one: Exchange, names: _Participants) -> Iterator[tuple[
     took = f"{one.elapsed(0) * 1000:.1f} ms"
     answer = f"{one.status if has_failed or one.status is not Status.OK else 'ok'}, {took}"
     if has_failed or person:
-        answer += f": {texts.answered}"
+        answer += f": {texts.result}"
     if person:
         yield one.ended, f"{person}-->>{asked}: {_plain(answer)}"
     yield one.ended, f"{asked}{'--x' if has_failed else '-->>'}{asks}: {_plain(answer)}"

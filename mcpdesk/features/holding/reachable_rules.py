@@ -72,7 +72,7 @@ def _leaves(node: Node) -> Iterator[Node]:
 def _is_known_later(leaf: Node) -> bool:
     """Return True if the value of a condition may not be known when a rule is applied."""
     if isinstance(leaf, Limit):
-        return leaf.what == "elapsed"
+        return leaf.quantity == "elapsed"
     return isinstance(leaf, Field) and leaf.name in ("status", "is")
 
 

@@ -31,12 +31,12 @@ def call_of(index: Index, connection: int, identifier: Id) -> int | None:
 def call_at(index: Index, server: str, moment: float) -> int | None:
     """Return the latest client request that a server was handling at a Unix time, or None."""
     table = index.table
-    own = {number for number, info in dict(index.connections).items() if info.server == server}
+    connections = {number for number, info in dict(index.connections).items() if info.server == server}
     for row in _newest(index):
         if (
             table.kind[row] == _REQUEST
             and not table.direction[row]
-            and table.connection[row] in own
+            and table.connection[row] in connections
             and table.started[row] <= moment
             and not table.ended[row] < moment  # `ended` is NaN while the request runs
         ):
@@ -69,7 +69,7 @@ class CallLogLine(Protocol):
 
 
 Line = TypeVar("Line", bound=CallLogLine)
-CLOSE_S: Final = 0.25
+MAX_CLOCK_DIFFERENCE_S: Final = 0.25
 """A log line may be this many seconds earlier or later than its call, because their clocks may differ."""
 
 
@@ -83,12 +83,12 @@ def logs_by_call(lines: Iterable[Line]) -> Callable[[Exchange], Sequence[Line]]:
         if line.call is not None:
             logs.setdefault(line.call, []).append(line)
 
-    def of(exchange: Exchange) -> Sequence[Line]:
-        ended = inf if exchange.ended is None else exchange.ended + CLOSE_S
+    def lines_of(exchange: Exchange) -> Sequence[Line]:
+        ended = inf if exchange.ended is None else exchange.ended + MAX_CLOCK_DIFFERENCE_S
         lines = logs.get((exchange.connection, exchange.id), ())
-        return [line for line in lines if exchange.started - CLOSE_S <= line.time <= ended]
+        return [line for line in lines if exchange.started - MAX_CLOCK_DIFFERENCE_S <= line.time <= ended]
 
-    return of
+    return lines_of
 
 
 def _newest(index: Index) -> range:

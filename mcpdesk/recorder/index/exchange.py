@@ -122,7 +122,7 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
         return self.waited + (0.0 if self.asked_at is None else max(0.0, now - self.asked_at))
 
     @property
-    def looks(self) -> int:
+    def polls(self) -> int:
         """Number of polls of the task."""
         return len(self.parts) - (self.rounds - 1) - self.questions
 

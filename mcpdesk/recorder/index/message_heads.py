@@ -39,15 +39,15 @@ class Head(msgspec.Struct, gc=False, frozen=True):
     """Revision that the message states or agrees to, or "" if it has none."""
     token: Id | None = None
     """Progress token of a request or a progress notification."""
-    cancels: Id | None = None
+    cancelled_id: Id | None = None
     """Id of the request that a cancellation refers to."""
-    failed: bool = False
+    is_error: bool = False
     """True if the response is a JSON-RPC error."""
     code: int = 0
     """Code of the error. 0 if there is none."""
-    tool_failed: bool = False
+    is_tool_error: bool = False
     """True if the result has `isError`."""
-    asks: bool = False
+    needs_input: bool = False
     """True if the response is `input_required`, so that the client must send answers."""
     state: str = ""
     """`requestState` of a response or of a later request."""
@@ -66,7 +66,7 @@ _MAX_WORD_LENGTH = 1_000
 """Maximum length in characters of a method, name or id, because these texts stay in memory for every
 exchange."""
 
-_Maybe = int | str | float | None
+_OptionalId = int | str | float | None
 
 
 class _Task(msgspec.Struct, gc=False):
@@ -74,7 +74,7 @@ class _Task(msgspec.Struct, gc=False):
 
 
 class _Meta(msgspec.Struct, gc=False):
-    token: _Maybe = msgspec.field(name="progressToken", default=None)
+    token: _OptionalId = msgspec.field(name="progressToken", default=None)
     revision: str | None = msgspec.field(name="io.modelcontextprotocol/protocolVersion", default=None)
     task: _Task | None = msgspec.field(name="io.modelcontextprotocol/related-task", default=None)
 
@@ -84,8 +84,8 @@ class _Params(msgspec.Struct, gc=False):
     uri: str | None = None
     task: str | None = msgspec.field(name="taskId", default=None)
     meta: _Meta | None = msgspec.field(name="_meta", default=None)
-    token: _Maybe = msgspec.field(name="progressToken", default=None)
-    cancels: _Maybe = msgspec.field(name="requestId", default=None)
+    token: _OptionalId = msgspec.field(name="progressToken", default=None)
+    cancelled_id: _OptionalId = msgspec.field(name="requestId", default=None)
     revision: str | None = msgspec.field(name="protocolVersion", default=None)
     state: str | None = msgspec.field(name="requestState", default=None)
     stage: str | None = None
@@ -104,7 +104,7 @@ class _Result(msgspec.Struct, gc=False):
 
 class _Message(msgspec.Struct, gc=False):
     jsonrpc: str | None = None
-    id: _Maybe | msgspec.UnsetType = msgspec.UNSET
+    id: _OptionalId | msgspec.UnsetType = msgspec.UNSET
     method: str | None = None
     params: _Params | None = None
     result: _Result | msgspec.UnsetType | None = msgspec.UNSET
@@ -118,9 +118,9 @@ class _Error(msgspec.Struct, gc=False):
     code: int
 
 
-_error = msgspec.json.Decoder(_Error).decode
-_one = msgspec.json.Decoder(_Message)
-_any = msgspec.json.Decoder()
+_decode_error = msgspec.json.Decoder(_Error).decode
+_message_decoder = msgspec.json.Decoder(_Message)
+_value_decoder = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -139,36 +139,36 @@ def read_heads(data: bytes) -> list[Head]:
 
 def _batch(data: bytes) -> list[Head]:
     """Return the heads of an array. Raises: exceptions in `UNREADABLE`."""
-    batch = _any.decode(data)
+    batch = _value_decoder.decode(data)
     return [lenient_head(item) for item in batch] if 0 < len(batch) <= MAX_BATCH_MESSAGES else [MALFORMED]
 
 
 def _lenient(data: bytes) -> list[Head]:
     """Return the heads of a frame that is almost valid JSON-RPC."""
-    read = read_frame(data)
-    if read.fault is not None:
-        if not read.is_response or read.id is None:
+    frame = read_frame(data)
+    if frame.fault is not None:
+        if not frame.is_response or frame.id is None:
             return [MALFORMED]
-        return [Head(ExchangeKind.RESPONSE, _key(read.id), is_remarked=True, is_faulty=True)]
-    if not 0 < len(read.messages) <= MAX_BATCH_MESSAGES:
+        return [Head(ExchangeKind.RESPONSE, _stored_id(frame.id), is_remarked=True, is_faulty=True)]
+    if not 0 < len(frame.messages) <= MAX_BATCH_MESSAGES:
         return [MALFORMED]
-    return [replace(lenient_head(message), is_remarked=bool(read.remarks)) for message in read.messages]
+    return [replace(lenient_head(message), is_remarked=bool(frame.remarks)) for message in frame.messages]
 
 
 def _single(data: bytes) -> Head:
     """Return the head of a single message. Raises: exceptions in `UNREADABLE`."""
     try:
-        message = _one.decode(data)
+        message = _message_decoder.decode(data)
     except msgspec.ValidationError:
-        value = _any.decode(data)
+        value = _value_decoder.decode(data)
         head = lenient_head(value)
         is_odd = isinstance(value, dict) and value.get("jsonrpc") != "2.0"
         return replace(head, is_remarked=True) if is_odd and head is not MALFORMED else head
-    head = _strict(message)
+    head = _head_of(message)
     return head if message.jsonrpc == "2.0" or head is MALFORMED else replace(head, is_remarked=True)
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     """Shorten a long text to its beginning and a digest, so that it stays unique."""
     if len(text) <= _MAX_WORD_LENGTH:
         return text
@@ -176,68 +176,68 @@ def _short(text: str) -> str:
     return f"{text[:_MAX_WORD_LENGTH]}… {digest}"
 
 
-def _key(identifier: _Maybe) -> _Maybe:
+def _stored_id(identifier: _OptionalId) -> _OptionalId:
     """Return the stored form of an id."""
     if isinstance(identifier, str):
-        return _short(identifier)
+        return _shortened(identifier)
     if isinstance(identifier, int) and not -_MAX_ID <= identifier < 2 * _MAX_ID:
-        return _short(hex(identifier))
+        return _shortened(hex(identifier))
     return identifier
 
 
-def _strict(message: _Message) -> Head:
+def _head_of(message: _Message) -> Head:
     """Return the head of a message whose members all have valid types."""
     message_id = message.id
     identifier = None if isinstance(message_id, msgspec.UnsetType) else message_id
     if message.method is not None:
-        return _calling(
+        return _request_head(
             message.method, message.params or _Params(), identifier, message_id is not msgspec.UNSET
         )
     if not isinstance(message.error, msgspec.UnsetType):
-        return Head(ExchangeKind.RESPONSE, _key(identifier), failed=True, code=_code(message.error))
+        return Head(ExchangeKind.RESPONSE, _stored_id(identifier), is_error=True, code=_code(message.error))
     if isinstance(message.result, msgspec.UnsetType):
         return MALFORMED
-    return _answering(message.result or _Result(), identifier, failed=False)
+    return _response_head(message.result or _Result(), identifier, is_error=False)
 
 
 def _code(error: bytes | msgspec.Raw) -> int:
     """Return the code of an encoded error. 0 if it has none."""
     try:
-        return _error(error).code
+        return _decode_error(error).code
     except UNREADABLE:
         return 0
 
 
-def _answering(result: _Result, identifier: Id | None, *, failed: bool) -> Head:
+def _response_head(result: _Result, identifier: Id | None, *, is_error: bool) -> Head:
     """Return the head of a response."""
     return Head(
         ExchangeKind.RESPONSE,
-        _key(identifier),
-        revision=_short(result.revision or ""),
-        failed=failed,
-        tool_failed=result.is_error is True,
-        asks=result.kind == "input_required",
+        _stored_id(identifier),
+        revision=_shortened(result.revision or ""),
+        is_error=is_error,
+        is_tool_error=result.is_error is True,
+        needs_input=result.kind == "input_required",
         state=result.state or "",
-        task=_short(result.task_id or (result.task.id if result.task else "") or ""),
+        task=_shortened(result.task_id or (result.task.id if result.task else "") or ""),
         tokens=result_tokens(bytes(result.content)) if result.content else 0,
     )
 
 
-def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) -> Head:
+def _request_head(method: str, params: _Params, identifier: Id | None, has_id: bool) -> Head:
     """Return the head of a request or notification."""
     if has_id and identifier is None:
         return MALFORMED
     meta = params.meta or _Meta()
     return Head(
         ExchangeKind.REQUEST if has_id else ExchangeKind.NOTIFICATION,
-        _key(identifier),
-        _short(method),
-        _short(params.name or params.uri or params.task or _program(params)),
-        revision=_short(meta.revision or ""),
-        token=_key(meta.token if has_id else params.token),
-        cancels=_key(params.cancels),
+        _stored_id(identifier),
+        _shortened(method),
+        _shortened(params.name or params.uri or params.task or _program(params)),
+        revision=_shortened(meta.revision or ""),
+        token=_stored_id(meta.token if has_id else params.token),
+        cancelled_id=_stored_id(params.cancelled_id),
         state=params.state or "",
-        task=_short((meta.task.id if meta.task else "") or ""),
+        task=_shortened((meta.task.id if meta.task else "") or ""),
     )
 
 
@@ -255,11 +255,15 @@ def lenient_head(message: Any) -> Head:
     if isinstance(identifier, bool) or not isinstance(identifier, int | str | float | None):
         return MALFORMED
     if isinstance(method, str):
-        return _calling(method, _typed_members(message.get("params"), _Params), identifier, "id" in message)
+        return _request_head(
+            method, _typed_members(message.get("params"), _Params), identifier, "id" in message
+        )
     if method is not None or not ("result" in message or "error" in message):
         return MALFORMED
-    head = _answering(_typed_members(message.get("result"), _Result), identifier, failed="error" in message)
-    return replace(head, code=_code(_encode(message["error"]))) if head.failed else head
+    head = _response_head(
+        _typed_members(message.get("result"), _Result), identifier, is_error="error" in message
+    )
+    return replace(head, code=_code(_encode(message["error"]))) if head.is_error else head
 
 
 def _typed_members(value: Any, kind: type[_Part]) -> _Part:
@@ -291,31 +295,31 @@ _decode = msgspec.json.Decoder().decode
 
 def read_cut(beginning: bytes, end: bytes) -> Head:
     """Return as much of the head of a cut message as can be read. Never raises."""
-    closed, inner = _closed(beginning[:_FIRST_READ_BYTES])
+    closed, cut_member = _close_brackets(beginning[:_FIRST_READ_BYTES])
     try:
         message = _decode(closed)
     except UNREADABLE:
         return MALFORMED
     if not isinstance(message, dict):
         return MALFORMED
-    holder = message.get(inner)
-    if isinstance(holder, dict):
+    cut_object = message.get(cut_member)
+    if isinstance(cut_object, dict):
         if match := _LAST_TWO.regex.search(end):
-            holder.update(_members(match[1]))
+            cut_object.update(_members(match[1]))
             message.update(_members(match[2]))
     elif match := _LAST.regex.search(end):
         message.update(_members(match[1]))
     return lenient_head(message)
 
 
-def _closed(beginning: bytes) -> tuple[bytes, str]:
+def _close_brackets(beginning: bytes) -> tuple[bytes, str]:
     """Add the missing brackets to a message that was cut.
 
     Return the message and the name of the member that was cut.
     """
     open_parts: list[bytes] = []
     names = [""]
-    complete, closers = 0, b""
+    complete_length, closers = 0, b""
     position, string, is_name = 0, b"", False
     while (token := _TOKEN.regex.match(beginning, position)) and token.end() < len(beginning):
         position = token.end()
@@ -338,8 +342,8 @@ def _closed(beginning: bytes) -> tuple[bytes, str]:
         elif is_name:
             string = token[1] or b""
             continue
-        complete, closers = position, b"".join(_CLOSERS[part] for part in reversed(open_parts))
-    return beginning[:complete] + closers, names[0] if len(open_parts) > 1 else ""
+        complete_length, closers = position, b"".join(_CLOSERS[part] for part in reversed(open_parts))
+    return beginning[:complete_length] + closers, names[0] if len(open_parts) > 1 else ""
 
 
 def _members(text: bytes) -> dict[str, Any]:

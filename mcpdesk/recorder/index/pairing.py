@@ -82,13 +82,13 @@ class LinkedExchanges:
         self.waited_s = 0.0
         """Seconds of the waits for the client that have ended."""
 
-    def asked_client(self, time: float) -> None:
+    def add_question(self, time: float) -> None:
         """Record a question to the client."""
         if not self.open_questions:
             self.wait_started = time
         self.open_questions += 1
 
-    def client_answered(self, time: float) -> None:
+    def add_answer(self, time: float) -> None:
         """Record an answer of the client."""
         if self.open_questions:
             self.open_questions -= 1
@@ -286,7 +286,7 @@ class Pairing:
             # A running core forgets connections that closed long ago.
             closed = 0.0 if info is None or info.closed is None else info.closed
             for row in [row for rows in flow.waiting.values() for row in rows]:
-                self._stop(row, max(closed, self.table.started[row]), Status.LOST)
+                self._end_unanswered(row, max(closed, self.table.started[row]), Status.LOST)
             del self._flows[key]
 
     def pending_row(self, connection: int, direction: int, identifier: Id, until: float) -> int:
@@ -308,7 +308,7 @@ class Pairing:
         if not rows:
             del flow.waiting[identifier]
         flow.cancelled[identifier] = row
-        self._stop(row, max(time, self.table.started[row]), status)
+        self._end_unanswered(row, max(time, self.table.started[row]), status)
         return True
 
     def drop(self, base: int) -> None:
@@ -316,8 +316,8 @@ class Pairing:
 
         The newest pending requests among these rows are moved to the end, so that they stay visible.
         """
-        stale = [row for row in self.pending() if row < base]
-        moved = {row: self._move_to_end(row) for row in stale[-MAX_KEPT_REQUESTS:]}
+        old_rows = [row for row in self.pending() if row < base]
+        moved = {row: self._move_to_end(row) for row in old_rows[-MAX_KEPT_REQUESTS:]}
         for flow in self._flows.values():
             for key, rows in list(flow.waiting.items()):
                 remaining = [moved.get(row, row) for row in rows if row >= base or row in moved]
@@ -349,22 +349,22 @@ class Pairing:
 
     def _move_to_end(self, row: int) -> int:
         """Copy a pending row to the end. Return the new row."""
-        fresh = self.table.copy(row, max(0, len(self.row_of) - 1))
-        self.operations.move(row, fresh)
+        new_row = self.table.copy(row, max(0, len(self.row_of) - 1))
+        self.operations.move(row, new_row)
         frame = self.table.request[row]
         if rows := self._batches.get(frame):
-            self._batches[frame] = tuple(fresh if one == row else one for one in rows)
+            self._batches[frame] = tuple(new_row if each == row else each for each in rows)
         if frame >= self.first_frame and self.row_of[frame] == row:
-            self.row_of[frame] = fresh
+            self.row_of[frame] = new_row
         if (row, frame) in self.parts:
-            self.parts[fresh, frame] = self.parts[row, frame]
+            self.parts[new_row, frame] = self.parts[row, frame]
         if row in self.notifications:
-            linked = self.notifications[fresh] = self.notifications.pop(row)
+            linked = self.notifications[new_row] = self.notifications.pop(row)
             for frame in linked:
                 for part in self.rows_of(frame):
                     if self.table.under[part] == row:
-                        self.table.under[part] = fresh
-        return fresh
+                        self.table.under[part] = new_row
+        return new_row
 
     def _large(self, frame: Frame) -> list[Head]:
         head = read_cut(frame.data, frame.end)
@@ -413,14 +413,14 @@ class Pairing:
         if head.state:
             first = operations.expected(state_key(self._server(frame.connection), head.state))
             if first is not None and self.table.label[first] == self.table.label[row]:
-                self._continue(row, first, frame)
+                self._add_round(row, first, frame)
                 return
         elif head.method in _QUESTIONS:
-            first = self._asker(head, frame)
+            first = self._questioning_call(head, frame)
             if first is not None:
                 if operation := operations.join(row, first):
                     operation.questions += 1
-                    operation.asked_client(frame.time)
+                    operation.add_question(frame.time)
                     self.altered.append(operations.operation_of[row])
                 return
         elif head.method.startswith(_TASKS) and head.name:
@@ -431,15 +431,15 @@ class Pairing:
                 return
         operations.add_line(row)
 
-    def _continue(self, row: int, first: int, frame: Frame) -> None:
+    def _add_round(self, row: int, first: int, frame: Frame) -> None:
         """Add a round to the operation that began with `first`. The round has answers of the client."""
         if (operation := self.operations.join(row, first)) is not None:
             operation.rounds += 1
-            operation.client_answered(frame.time)
+            operation.add_answer(frame.time)
             self.table.resume(first, frame.size)
             self.altered.append(first)
 
-    def _asker(self, head: Head, frame: Frame) -> int | None:
+    def _questioning_call(self, head: Head, frame: Frame) -> int | None:
         """Return the call that a question belongs to: the call of its task, or the only running call."""
         if head.task:
             return self.operations.expected(task_key(self._server(frame.connection), head.task))
@@ -466,13 +466,13 @@ class Pairing:
             malformed = self._answer_malformed(flow, frame)
             return self._pair_without_id(head, flow, frame) if malformed is None else malformed
         rows = flow.waiting.get(identifier)
-        if not rows and (same := _similar_id(identifier, flow.waiting)) is not None:
-            identifier, rows = same, flow.waiting[same]
+        if not rows and (similar_id := _similar_id(identifier, flow.waiting)) is not None:
+            identifier, rows = similar_id, flow.waiting[similar_id]
             self.remarked.add(rows[0])
         if not rows:
             row = flow.cancelled.pop(identifier, None)
             if row is not None and self._is_lost(row):
-                self._end(row, head, frame, flow)
+                self._record_response(row, head, frame, flow)
                 self._update_operation(row, head, frame)
             elif row is not None:
                 self.table.answer(row, frame, Status.LATE)
@@ -481,7 +481,7 @@ class Pairing:
         row = rows.popleft()
         if not rows:
             del flow.waiting[identifier]
-        self._end(row, head, frame, flow)
+        self._record_response(row, head, frame, flow)
         self._update_operation(row, head, frame)
         return row
 
@@ -491,18 +491,18 @@ class Pairing:
         operation = operations.operation_of.get(row)
         if operation is not None:
             if table.direction[row] != table.direction[operation]:
-                operations.start(operation).client_answered(frame.time)
+                operations.start(operation).add_answer(frame.time)
             elif table.label[row] == table.label[operation]:
                 table.conclude(operation, row, frame.size)
             self.altered.append(operation)
-        if head.asks:
-            operations.start(row).asked_client(frame.time)
+        if head.needs_input:
+            operations.start(row).add_question(frame.time)
             if head.state:
                 operations.expect(state_key(self._server(frame.connection), head.state), row)
         if head.task and not table.method(row).startswith(_TASKS):
             operations.expect(task_key(self._server(frame.connection), head.task), row)
 
-    def _stop(self, row: int, time: float, status: Status) -> None:
+    def _end_unanswered(self, row: int, time: float, status: Status) -> None:
         """End a request without a response. If it is a round or a question, also update its operation."""
         table, operation = self.table, self.operations.operation_of.get(row)
         if self._is_negotiation(row, self._flow_of(table.connection[row], table.direction[row])):
@@ -512,23 +512,23 @@ class Pairing:
         if operation is None:
             return
         if table.direction[row] != table.direction[operation]:
-            self.operations.start(operation).client_answered(time)
+            self.operations.start(operation).add_answer(time)
         elif table.label[row] == table.label[operation]:
             table.end(operation, time, status)
         self.altered.append(operation)
 
-    def _end(self, row: int, head: Head, frame: Frame, flow: RequestFlow) -> None:
+    def _record_response(self, row: int, head: Head, frame: Frame, flow: RequestFlow) -> None:
         """Record a response that arrived in time."""
         status = _status(head)
         if status not in (Status.ERROR, Status.MALFORMED):
             if flow.agreed_at == inf:
-                self._agreed(flow, frame.time)
+                self._end_negotiation(flow, frame.time)
         elif self._is_negotiation(row, flow, head.code, frame.number):
             status = Status.NEGOTIATION
         elapsed = self.table.answer(row, frame, status)
         self.table.tokens[row] = head.tokens
         elapsed = max(0.0, elapsed - self.operations.client_s(row) - self._held_s(row))
-        self.table.pace[row] = elapsed
+        self.table.server_s[row] = elapsed
         self.slow_calls.add(self.table.label[row], elapsed)
         if head.revision:
             self.table.revision[row] = self.table.revision_code(head.revision)
@@ -539,9 +539,9 @@ class Pairing:
 
     def code_runs(self, row: int, *, runs: bool) -> None:
         """Record whether the code of a cancelled call still runs."""
-        before, after = (Status.CANCELLED, Status.LEFT) if runs else (Status.LEFT, Status.CANCELLED)
-        if STATUSES[self.table.status[row]] is before:
-            self.table.end(row, self.table.ended[row], after)
+        old_status, new_status = (Status.CANCELLED, Status.LEFT) if runs else (Status.LEFT, Status.CANCELLED)
+        if STATUSES[self.table.status[row]] is old_status:
+            self.table.end(row, self.table.ended[row], new_status)
         self.altered.append(row)
 
     def _is_lost(self, row: int) -> bool:
@@ -551,7 +551,7 @@ class Pairing:
         """Return True if a request ended as part of the negotiation."""
         return STATUSES[self.table.status[row]] is Status.NEGOTIATION
 
-    def _agreed(self, flow: RequestFlow, time: float) -> None:
+    def _end_negotiation(self, flow: RequestFlow, time: float) -> None:
         """Record the first result of a flow. The requests in `probes` belong to the negotiation."""
         flow.agreed_at = time
         for row in flow.probes:
@@ -596,7 +596,7 @@ class Pairing:
             return None
         flow.waiting.clear()
         is_faulty, code = head.kind is ExchangeKind.MALFORMED, head.code or ErrorCode.INVALID_REQUEST
-        self._end(row, replace(head, failed=True, is_faulty=is_faulty, code=code), frame, flow)
+        self._record_response(row, replace(head, is_error=True, is_faulty=is_faulty, code=code), frame, flow)
         return row
 
     def _is_refused_by_http(self, frame: int) -> bool:
@@ -628,7 +628,7 @@ class Pairing:
         if row is None or sum(map(len, flow.waiting.values())) > 1:
             return None
         flow.waiting.clear()
-        self._end(row, head, frame, flow)
+        self._record_response(row, head, frame, flow)
         self._update_operation(row, head, frame)
         self.remarked.add(row)
         return row
@@ -648,8 +648,8 @@ class Pairing:
 
     def _notified_call(self, head: Head, frame: Frame) -> int | None:
         """Return the call that a notification belongs to, or None if it is unknown."""
-        if head.method in _CANCELLATIONS and head.cancels is not None:
-            return self._cancelled(head.cancels, frame)
+        if head.method in _CANCELLATIONS and head.cancelled_id is not None:
+            return self._cancel_request(head.cancelled_id, frame)
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
         if flow is None:
             return None
@@ -660,15 +660,15 @@ class Pairing:
             row = self.operations.expected(task_key(self._server(frame.connection), head.name))
         return row
 
-    def _cancelled(self, identifier: Id, frame: Frame) -> int | None:
+    def _cancel_request(self, identifier: Id, frame: Frame) -> int | None:
         """End the request that is cancelled. Return its row."""
         flow = self._flow_of(frame.connection, frame.direction)
         rows = flow.waiting.pop(identifier, None)
-        given_up = flow.cancelled.get(identifier)
-        if not rows and given_up is not None and self._is_lost(given_up):
-            rows = deque((given_up,))
+        ended_row = flow.cancelled.get(identifier)
+        if not rows and ended_row is not None and self._is_lost(ended_row):
+            rows = deque((ended_row,))
         for row in rows or ():
-            self._stop(row, frame.time, Status.CANCELLED)
+            self._end_unanswered(row, frame.time, Status.CANCELLED)
             flow.cancelled[identifier] = row
         return rows[0] if rows else None
 
@@ -693,8 +693,8 @@ def _similar_id(identifier: Id, waiting: Collection[Id]) -> Id | None:
 def _status(head: Head) -> Status:
     if head.is_faulty:
         return Status.MALFORMED
-    if head.failed:
+    if head.is_error:
         return Status.ERROR
-    if head.asks:
+    if head.needs_input:
         return Status.ASKS
-    return Status.TOOL_ERROR if head.tool_failed else Status.OK
+    return Status.TOOL_ERROR if head.is_tool_error else Status.OK

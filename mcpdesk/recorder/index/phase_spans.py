@@ -46,53 +46,53 @@ def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]
     """
     if exchange.kind is not ExchangeKind.REQUEST or exchange.started == 0:
         return []
-    spans, until = list[PhaseSpan](), exchange.started
+    spans, round_end = list[PhaseSpan](), exchange.started
     end = exchange.started + max(0.0, exchange.elapsed(now))
     if exchange.rounds == 1:
         answer, held_times = _response(index, exchange), _held(index, exchange)
-        return list(_split(answer, until, end, exchange.waiting(now), held_times))
+        return list(_split(answer, round_end, end, exchange.waiting(now), held_times))
     rounds = [exchange, *map(index.exchange, exchange.parts)]
-    for one in [one for one in rounds if is_round(one, exchange)]:
-        if one.started > until:
-            spans.append(PhaseSpan(PhaseKind.CLIENT, one.started - until))
-        answer = _response(index, one)
-        until = end if answer is None else min(end, answer.time)
-        spans += _split(answer, one.started, until, 0.0, _held(index, one))
+    for round_exchange in [round_exchange for round_exchange in rounds if is_round(round_exchange, exchange)]:
+        if round_exchange.started > round_end:
+            spans.append(PhaseSpan(PhaseKind.CLIENT, round_exchange.started - round_end))
+        answer = _response(index, round_exchange)
+        round_end = end if answer is None else min(end, answer.time)
+        spans += _split(answer, round_exchange.started, round_end, 0.0, _held(index, round_exchange))
     return spans
 
 
-def _held(index: Index, one: Exchange) -> tuple[float, float]:
+def _held(index: Index, exchange: Exchange) -> tuple[float, float]:
     """Return the seconds for which a request was held, and those for which its answer was held.
 
     Infinity if the request ended at the desk.
     """
-    marks = index.marks_of(one)
-    if one.direction is Direction.IN and any(mark.is_end for mark in marks):
+    marks = index.marks_of(exchange)
+    if exchange.direction is Direction.IN and any(mark.is_end for mark in marks):
         return inf, 0.0
     request_held_s = sum(mark.held for mark in marks if mark.direction is Direction.IN)
     return request_held_s, sum(mark.held for mark in marks) - request_held_s
 
 
-def _response(index: Index, one: Exchange) -> Frame | None:
-    return None if one.response is None else index.frame(one.response)
+def _response(index: Index, exchange: Exchange) -> Frame | None:
+    return None if exchange.response is None else index.frame(exchange.response)
 
 
 def _split(
     answer: Frame | None, started: float, ended: float, waited: float, held_times: tuple[float, float]
 ) -> Iterator[PhaseSpan]:
     """Yield the phases between two times. If no phases were measured, only waiting times are known."""
-    took = max(0.0, ended - started)
+    duration_s = max(0.0, ended - started)
     phases = None if answer is None else answer.phases
     if phases is None:
-        waited = min(waited, took)
-        before = min(held_times[0], took - waited)
-        known = [
-            (PhaseKind.HELD, before),
-            (PhaseKind.SERVER, took - waited - before),
+        waited = min(waited, duration_s)
+        request_held_s = min(held_times[0], duration_s - waited)
+        phase_times = [
+            (PhaseKind.HELD, request_held_s),
+            (PhaseKind.SERVER, duration_s - waited - request_held_s),
             (PhaseKind.CLIENT, waited),
         ]
     else:
-        write = max(0.0, min(took, ended - phases.ready))
+        write = max(0.0, min(duration_s, ended - phases.ready))
         measured = [
             (PhaseKind.HANDLER, phases.handler / 1e6),
             (PhaseKind.CLIENT, phases.client / 1e6),
@@ -100,17 +100,17 @@ def _split(
             (PhaseKind.SHAPING, phases.shaping / 1e6),
         ]
         # The two clocks differ, and one may be adjusted during a call. The sum must not exceed the total.
-        left = took - write
+        remaining_s = duration_s - write
         total = sum(seconds for _, seconds in measured)
-        share = min(1.0, left / total) if total else 1.0
-        measured = [(kind, seconds * share) for kind, seconds in measured]
-        queue = max(0.0, left - total)
-        before, after = min(held_times[0], queue), min(held_times[1], write)
-        known = [
-            (PhaseKind.HELD, before),
-            (PhaseKind.QUEUE, queue - before),
+        factor = min(1.0, remaining_s / total) if total else 1.0
+        measured = [(kind, seconds * factor) for kind, seconds in measured]
+        queue = max(0.0, remaining_s - total)
+        request_held_s, answer_held_s = min(held_times[0], queue), min(held_times[1], write)
+        phase_times = [
+            (PhaseKind.HELD, request_held_s),
+            (PhaseKind.QUEUE, queue - request_held_s),
             *measured,
-            (PhaseKind.HELD, after),
-            (PhaseKind.WRITE, write - after),
+            (PhaseKind.HELD, answer_held_s),
+            (PhaseKind.WRITE, write - answer_held_s),
         ]
-    return (PhaseSpan(kind, seconds) for kind, seconds in known if seconds > 0)
+    return (PhaseSpan(kind, seconds) for kind, seconds in phase_times if seconds > 0)

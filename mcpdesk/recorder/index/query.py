@@ -46,9 +46,10 @@ class Field(Struct, frozen=True):
 
 
 class Limit(Struct, frozen=True):
-    """Limit for the duration in seconds (`elapsed`) or the size in bytes (`size`)."""
+    """Condition that the duration in seconds, or the size in bytes, is above or below a bound."""
 
-    what: str
+    quantity: str
+    """`elapsed` or `size`."""
     sign: str
     """One of `>`, `<`, `>=`, `<=`."""
     bound: float
@@ -135,7 +136,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµ]*)", re.IGNORECASE)
-_COMPARED = re.compile(r"([a-zA-Z_]+)([<>]=?|==?)(\d.*)")
+_COMPARISON = re.compile(r"([a-zA-Z_]+)([<>]=?|==?)(\d.*)")
 _EQUAL = re.compile(r"([a-zA-Z]+)==?(.+)")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 
@@ -162,8 +163,8 @@ def parse(text: str, now: float) -> Node:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    at = 0
-    while match := _TOKEN.match(text, at):
+    position = 0
+    while match := _TOKEN.match(text, position):
         kind = match.lastgroup or ""
         if kind == "word" and match["word"].lower() in _OPERATORS:
             yield _Token(match["word"].lower(), match["word"], "", match.start("word"))
@@ -171,7 +172,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             yield _Token("field", match["field"].lower(), match["value"], match.start("field"))
         else:
             yield _Token(kind, match[kind], "", match.start(kind))
-        at = match.end()
+        position = match.end()
 
 
 class _Parser:
@@ -179,7 +180,7 @@ class _Parser:
 
     def __init__(self, tokens: list[_Token], end: int, now: float) -> None:
         self._tokens = tokens
-        self._at = 0
+        self._index = 0
         self._end = end
         self._now = now
         self._depth = 0
@@ -188,28 +189,28 @@ class _Parser:
         """Parse the whole filter."""
         if not self._tokens:
             return EVERYTHING
-        node = self._either()
+        node = self._disjunction()
         if token := self._peek():
             _fail("this parenthesis has no opening one", token.position)
         return node
 
     def _peek(self) -> _Token | None:
-        return self._tokens[self._at] if self._at < len(self._tokens) else None
+        return self._tokens[self._index] if self._index < len(self._tokens) else None
 
     def _skip(self, kind: str) -> bool:
         """Skip the next token if it is of this kind. Return True if it was."""
         token = self._peek()
         is_next = token is not None and token.kind == kind
-        self._at += is_next
+        self._index += is_next
         return is_next
 
-    def _either(self) -> Node:
-        nodes = [self._all()]
+    def _disjunction(self) -> Node:
+        nodes = [self._conjunction()]
         while self._skip("or"):
-            nodes.append(self._all())
+            nodes.append(self._conjunction())
         return nodes[0] if len(nodes) == 1 else AnyOf(tuple(nodes))
 
-    def _all(self) -> Node:
+    def _conjunction(self) -> Node:
         nodes = [self._unary()]
         while (token := self._peek()) and token.kind not in ("close", "or"):
             self._skip("and")
@@ -222,12 +223,12 @@ class _Parser:
             _fail("a search term is missing here", self._end)
         if token.kind in ("or", "and", "close"):
             _fail(f"a search term is missing before {token.text!r}", token.position)
-        self._at += 1
+        self._index += 1
         if token.kind == "not":
             return Not(self._nested(self._unary, token))
         if token.kind != "open":
             return self._atom(token)
-        node = self._nested(self._either, token)
+        node = self._nested(self._disjunction, token)
         if not self._skip("close"):
             _fail("this parenthesis is never closed", token.position)
         return node
@@ -251,31 +252,31 @@ class _Parser:
         return Word(token.text.lower())
 
     def _field(self, token: _Token) -> Node:
-        value_at = token.position + len(token.text) + 1
+        value_position = token.position + len(token.text) + 1
         if token.text == "since":
-            seconds = _span(token.value)
+            seconds = _span_seconds(token.value)
             return (
                 StartedWithin(seconds)
                 if seconds is not None
-                else StartedSince(_clock(token.value, value_at, self._now))
+                else StartedSince(_clock(token.value, value_position, self._now))
             )
         if token.text not in _FIELDS:
-            known = ", ".join(sorted([*_FIELDS, "since"]))
-            _fail(f"unknown field {token.text!r}; allowed: {known}", token.position)
+            allowed = ", ".join(sorted([*_FIELDS, "since"]))
+            _fail(f"unknown field {token.text!r}; allowed: {allowed}", token.position)
         if not token.value:
-            _fail(f"{token.text}: needs a value", value_at)
-        return Field(token.text, _FIELDS[token.text](token.value, value_at))
+            _fail(f"{token.text}: needs a value", value_position)
+        return Field(token.text, _FIELDS[token.text](token.value, value_position))
 
 
 def _refuse_comparison(token: _Token) -> None:
     """Reject a word that looks like a comparison. As a plain word it would match nothing."""
-    is_text = "; use quotes to search for the text"
+    quotes_hint = "; use quotes to search for the text"
     if (match := _EQUAL.fullmatch(token.text)) and (name := match[1].lower()) in {*_FIELDS, "since"}:
-        _fail(f"write {name}:{match[2]}{is_text}", token.position)
-    if match := _COMPARED.fullmatch(token.text):
+        _fail(f"write {name}:{match[2]}{quotes_hint}", token.position)
+    if match := _COMPARISON.fullmatch(token.text):
         sign = match[2] if match[2][0] in "<>" else ">"
         amounts = f"{sign}5s compares the time, {sign}5kb the size"
-        _fail(f"{match[1]!r} cannot be compared: {amounts}{is_text}", token.position)
+        _fail(f"{match[1]!r} cannot be compared: {amounts}{quotes_hint}", token.position)
 
 
 def _fail(message: str, position: int) -> NoReturn:
@@ -305,15 +306,17 @@ def _ids(value: str, position: int) -> tuple[str, ...]:
     return tuple(part for part in value.split("|") if part)
 
 
-def _one_of(known: dict[str, tuple[str, ...]]) -> Callable[[str, int], tuple[str, ...]]:
+def _one_of(allowed: dict[str, tuple[str, ...]]) -> Callable[[str, int], tuple[str, ...]]:
     """Return a parser for a field with a fixed set of values."""
 
     def read(value: str, position: int) -> tuple[str, ...]:
         values: list[str] = []
         for part in value.lower().split("|"):
-            if part and part not in known:
-                _fail(f"{part!r} is not allowed; use {', '.join(known)}", position + value.lower().find(part))
-            values += known.get(part, ())
+            if part and part not in allowed:
+                _fail(
+                    f"{part!r} is not allowed; use {', '.join(allowed)}", position + value.lower().find(part)
+                )
+            values += allowed.get(part, ())
         return tuple(values)
 
     return read
@@ -337,18 +340,18 @@ def _limit(token: _Token) -> Limit:
     unit = match[2].lower() if match else ""
     if match is None or (unit not in _SECONDS and unit not in _BYTES):
         _fail(f"{token.text!r} needs a number with a unit, like {sign}200ms or {sign}10kb", token.position)
-    what, factor = ("elapsed", _SECONDS[unit]) if unit in _SECONDS else ("size", _BYTES[unit])
-    return Limit(what, sign, float(match[1]) * factor)
+    quantity, factor = ("elapsed", _SECONDS[unit]) if unit in _SECONDS else ("size", _BYTES[unit])
+    return Limit(quantity, sign, float(match[1]) * factor)
 
 
 def moment_of(text: str, now: float) -> float:
     """Return the Unix time that `5m` (five minutes ago) or `12:03` means. Raises: QueryError."""
     text = text.strip().removeprefix("-")
-    seconds = _span(text)
+    seconds = _span_seconds(text)
     return _clock(text, 0, now) if seconds is None else now - seconds
 
 
-def _span(value: str) -> float | None:
+def _span_seconds(value: str) -> float | None:
     """Return the number of seconds in a text such as `5m`. None for other texts."""
     match = _NUMBER.fullmatch(value)
     unit = match and _SECONDS.get(match[2].lower())

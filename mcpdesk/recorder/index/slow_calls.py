@@ -39,8 +39,8 @@ class SlowCallDetector:
     def forget(self, labels: Collection[int]) -> None:
         """Forget labels that are no longer used."""
         for label in labels:
-            for known in (self._counts, self._totals, self._limits):
-                known.pop(label, None)
+            for table in (self._counts, self._totals, self._limits):
+                table.pop(label, None)
 
     def add(self, label: int, elapsed: float) -> None:
         """Count a call."""
@@ -56,9 +56,9 @@ class SlowCallDetector:
             return False
         count, limit = self._limits.get(label, (0, inf))
         if not count or total - count > count // _RENEWAL_SHARE:
-            before, limit = limit, self._limit(label, total)
+            old_limit, limit = limit, self._limit(label, total)
             self._limits[label] = total, limit
-            self.version += limit != before
+            self.version += limit != old_limit
         return elapsed > limit
 
     def _limit(self, label: int, total: int) -> float:

@@ -22,6 +22,7 @@ from mcpdesk.recorder.index.view import View
 _BLOCK_LINES = 2_048
 """Number of lines between two checks of the clock. A piece has about as many lines."""
 _MAX_BOUNDS = 256
+"""Maximum number of keys that separate the pieces."""
 _SAMPLES = 4
 """Number of sampled keys for each bound between two pieces."""
 _GOLDEN = 0.6180339887
@@ -30,7 +31,8 @@ _GROWTH = 4
 """Factor by which the number of lines must exceed the expected number before new bounds are chosen."""
 _MIN_MOVE_PERIOD_S = 1.0
 """Minimum number of seconds between two moves of pending lines, whose durations grow."""
-_NOWHERE: Final = 0xFFFF
+_NO_PIECE: Final = 0xFFFF
+"""Number in place of a piece for a line that is not included."""
 _STATUS_ORDER = (
     Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.LEFT,
     Status.CANCELLED, Status.ASKS, Status.PENDING, Status.OK, Status.NEGOTIATION, Status.SENT,
@@ -71,15 +73,15 @@ class SortedLines:
         self._key = key
         self._view = view
         self._index = index
-        self._pieces = self._coming = LinePieces([], lambda line: line, is_descending)
+        self._pieces = self._new_pieces = LinePieces([], lambda line: line, is_descending)
         self._next = 0
         """First line that is not in a piece yet."""
         self._altered = self._moved = 0
         self._base = 0
         self._connection_texts: Mapping[int, str] = {}
-        self._clock_due = 0.0
+        self._next_move_time = 0.0
         self._begin()
-        self._pieces = self._coming  # an earlier order would be shown in the meantime, but none exists
+        self._pieces = self._new_pieces  # an earlier order would be shown in the meantime, but none exists
 
     @property
     def lines(self) -> Sequence[int]:
@@ -90,7 +92,7 @@ class SortedLines:
     def done(self) -> float:
         """Fraction of the lines that are sorted, from 0 to 1."""
         count = len(self._view.lines)
-        return min(1.0, len(self._coming) / count) if self._is_behind and count else 1.0
+        return min(1.0, len(self._new_pieces) / count) if self._is_behind and count else 1.0
 
     def position(self, line: int) -> int:
         """Return the position of a line, or the position after all others if the line is not included."""
@@ -98,25 +100,25 @@ class SortedLines:
 
     def advance(self, budget_s: float = 0.005) -> bool:
         """Update the order for about `budget_s` seconds. Return True if `lines` may have changed."""
-        until = perf_counter() + budget_s
+        deadline = perf_counter() + budget_s
         changed = self._drop()
-        self._coming.key = self._pieces.key = self._key.of(self._index)
+        self._new_pieces.key = self._pieces.key = self._key.of(self._index)
         if (
-            len(self._coming) > _GROWTH * max(_BLOCK_LINES, self._coming.meant_for)
+            len(self._new_pieces) > _GROWTH * max(_BLOCK_LINES, self._new_pieces.expected_count)
             or self._has_changed_texts()
         ):
             self._begin()
         if self._moved < self._view.moved.base:
             self._begin()  # some added or removed lines are no longer remembered
         while self._is_behind:
-            self._deal()
+            self._add_block()
             changed = True
-            if self._is_behind and perf_counter() > until:
-                return self._pieces is self._coming
-        self._pieces = self._coming
+            if self._is_behind and perf_counter() > deadline:
+                return self._pieces is self._new_pieces
+        self._pieces = self._new_pieces
         while self._move_some():
             changed = True
-            if perf_counter() > until:
+            if perf_counter() > deadline:
                 return True
         return self._move_pending() or changed
 
@@ -133,40 +135,45 @@ class SortedLines:
         lines, key = self._view.lines, self._key.of(self._index)
         self._altered, self._moved = len(self._index.altered), len(self._view.moved)
         self._base = self._index.table.base
-        pieces = min(_MAX_BOUNDS, len(lines) // _BLOCK_LINES)
+        piece_count = min(_MAX_BOUNDS, len(lines) // _BLOCK_LINES)
         # Samples at equal distances would be biased if clients or tools alternate.
-        shares = (number * _GOLDEN % 1.0 for number in range(pieces * _SAMPLES))
+        shares = (number * _GOLDEN % 1.0 for number in range(piece_count * _SAMPLES))
         sample = (lines[int(share * len(lines))] for share in shares)
         bounds = sorted(map(key, sample))[_SAMPLES // 2 :: _SAMPLES]
-        self._coming = LinePieces(bounds, key, self.is_descending, meant_for=len(lines))
-        self._coming.drop(self._base)
+        self._new_pieces = LinePieces(bounds, key, self.is_descending, expected_count=len(lines))
+        self._new_pieces.drop(self._base)
         self._next = 0
 
-    def _deal(self) -> None:
+    def _add_block(self) -> None:
         """Add one block of lines to the pieces."""
         lines = self._view.lines
-        at = bisect_left(lines, self._next)
-        block = lines[at : at + _BLOCK_LINES]
-        self._coming.add(block)
+        start = bisect_left(lines, self._next)
+        block = lines[start : start + _BLOCK_LINES]
+        self._new_pieces.add(block)
         self._next = block[-1] + 1
 
     def _move_some(self) -> bool:
         """Move some changed, added or removed lines. Return False if no line had to be moved."""
         altered, moved = self._index.altered, self._view.moved
-        start, self._altered = self._altered, min(self._altered + _BLOCK_LINES, len(altered))
-        came, self._moved = self._moved, min(self._moved + _BLOCK_LINES, len(moved))
+        altered_start, self._altered = self._altered, min(self._altered + _BLOCK_LINES, len(altered))
+        moved_start, self._moved = self._moved, min(self._moved + _BLOCK_LINES, len(moved))
         line_of = self._index.line_of
-        self._move({*map(line_of, altered.between(start, self._altered)), *moved.between(came, self._moved)})
-        return self._altered > start or self._moved > came
+        self._move(
+            {
+                *map(line_of, altered.between(altered_start, self._altered)),
+                *moved.between(moved_start, self._moved),
+            }
+        )
+        return self._altered > altered_start or self._moved > moved_start
 
     def _move_pending(self) -> bool:
         """Move the lines of pending requests from time to time, because their durations grow."""
-        if not self._key.grows or monotonic() < self._clock_due:
+        if not self._key.grows or monotonic() < self._next_move_time:
             return False
-        began = monotonic()
+        start_time = monotonic()
         pending = self._index.pending()
         self._move(pending)
-        self._clock_due = began + max(_MIN_MOVE_PERIOD_S, 10 * (monotonic() - began))
+        self._next_move_time = start_time + max(_MIN_MOVE_PERIOD_S, 10 * (monotonic() - start_time))
         return bool(pending)
 
     def _move(self, changed: Iterable[int]) -> None:
@@ -175,8 +182,8 @@ class SortedLines:
         for line in sorted(changed):
             if self._base <= line < self._next:
                 pieces.remove(line)
-                at = bisect_left(lines, line)
-                if at < len(lines) and lines[at] == line:
+                index = bisect_left(lines, line)
+                if index < len(lines) and lines[index] == line:
                     pieces.add((line,))
 
     def _drop(self) -> bool:
@@ -184,7 +191,7 @@ class SortedLines:
         if (base := self._index.table.base) <= self._base:
             return False
         self._base = base
-        for pieces in {self._pieces, self._coming}:
+        for pieces in {self._pieces, self._new_pieces}:
             pieces.drop(base)
         return True
 
@@ -193,9 +200,9 @@ class SortedLines:
         field = self._key.connection_field
         if not field:
             return False
-        before, infos = self._connection_texts, _connections(self._index)
+        old_texts, infos = self._connection_texts, _connections(self._index)
         self._connection_texts = {number: getattr(info, field) for number, info in infos.items()}
-        return any(self._connection_texts.get(number, text) != text for number, text in before.items())
+        return any(self._connection_texts.get(number, text) != text for number, text in old_texts.items())
 
 
 class LinePieces(Sequence[int]):
@@ -205,13 +212,13 @@ class LinePieces(Sequence[int]):
     sorting, because its lines are already in ascending order.
     """
 
-    def __init__(self, bounds: Iterable[Any], key: Key, is_descending: bool, meant_for: int = 0) -> None:
+    def __init__(self, bounds: Iterable[Any], key: Key, is_descending: bool, expected_count: int = 0) -> None:
         """`bounds` are the keys that separate the pieces, in ascending order.
 
-        `meant_for` is the expected number of lines.
+        `expected_count` is the expected number of lines.
         """
         self.key = key
-        self.meant_for = meant_for
+        self.expected_count = expected_count
         self._is_descending = is_descending
         self._bounds = list(dict.fromkeys(bounds))
         self._pieces = [array("q") for _ in range(2 * len(self._bounds) + 1)]
@@ -226,7 +233,7 @@ class LinePieces(Sequence[int]):
         """
 
     def __len__(self) -> int:
-        return self._counted()[-1]
+        return self._piece_ends()[-1]
 
     @overload
     def __getitem__(self, position: int) -> int: ...
@@ -236,33 +243,33 @@ class LinePieces(Sequence[int]):
         if isinstance(position, slice):
             return [self[at] for at in range(*position.indices(len(self)))]
         at = range(len(self))[position]
-        ends = self._counted()
+        ends = self._piece_ends()
         piece = bisect_right(ends, at)
-        return self._sorted(self._turned(piece))[at - ends[piece]]
+        return self._sorted(self._shown_position(piece))[at - ends[piece]]
 
     def __iter__(self) -> Iterator[int]:
         for piece in range(len(self._pieces)):
-            yield from self._sorted(self._turned(piece))
+            yield from self._sorted(self._shown_position(piece))
 
     def position(self, line: int) -> int:
         """Return the position of a line. If the line is not included, the position after all others."""
         number = self._number_of(line)
-        if number == _NOWHERE:
+        if number == _NO_PIECE:
             return len(self)
         piece = self._sorted(number)
-        at = bisect_left(piece, line) if number % 2 else piece.index(line)
-        return self._counted()[self._turned(number)] - len(piece) + at
+        index = bisect_left(piece, line) if number % 2 else piece.index(line)
+        return self._piece_ends()[self._shown_position(number)] - len(piece) + index
 
     def add(self, lines: Sequence[int]) -> None:
         """Add lines that are not included."""
         bounds, pieces, count = self._bounds, self._pieces, len(self._bounds)
         highest = max(lines) - self._base
-        self._piece_of.extend([_NOWHERE] * (highest + 1 - len(self._piece_of)))
+        self._piece_of.extend([_NO_PIECE] * (highest + 1 - len(self._piece_of)))
         piece_of, base, unsorted = self._piece_of, self._base, self._unsorted
         for line, key in zip(lines, map(self.key, lines), strict=True):
-            at = bisect_left(bounds, key)
-            is_bound = at < count and bounds[at] == key
-            number = 2 * at + is_bound
+            index = bisect_left(bounds, key)
+            is_bound = index < count and bounds[index] == key
+            number = 2 * index + is_bound
             piece = pieces[number]
             if is_bound and piece and line < piece[-1]:
                 insort(piece, line)
@@ -276,11 +283,11 @@ class LinePieces(Sequence[int]):
     def remove(self, line: int) -> None:
         """Remove a line if it is included."""
         number = self._number_of(line)
-        if number == _NOWHERE:
+        if number == _NO_PIECE:
             return
         piece = self._pieces[number]
         del piece[bisect_left(piece, line) if number % 2 else piece.index(line)]
-        self._piece_of[line - self._base] = _NOWHERE
+        self._piece_of[line - self._base] = _NO_PIECE
         self._ends = None
 
     def drop(self, base: int) -> None:
@@ -292,14 +299,14 @@ class LinePieces(Sequence[int]):
         self._ends = None
 
     def _number_of(self, line: int) -> int:
-        at = line - self._base
-        return self._piece_of[at] if 0 <= at < len(self._piece_of) else _NOWHERE
+        index = line - self._base
+        return self._piece_of[index] if 0 <= index < len(self._piece_of) else _NO_PIECE
 
-    def _turned(self, number: int) -> int:
+    def _shown_position(self, number: int) -> int:
         """Convert between the number of a piece and its shown position, in either direction."""
         return len(self._pieces) - 1 - number if self._is_descending else number
 
-    def _counted(self) -> list[int]:
+    def _piece_ends(self) -> list[int]:
         if self._ends is None:
             pieces = reversed(self._pieces) if self._is_descending else self._pieces
             self._ends = list(accumulate(map(len, pieces)))
@@ -308,8 +315,8 @@ class LinePieces(Sequence[int]):
     def _sorted(self, number: int) -> array[int]:
         if number in self._unsorted:
             self._unsorted.discard(number)
-            rising = sorted(self._pieces[number])
-            self._pieces[number] = array("q", sorted(rising, key=self.key, reverse=self._is_descending))
+            ascending = sorted(self._pieces[number])
+            self._pieces[number] = array("q", sorted(ascending, key=self.key, reverse=self._is_descending))
         return self._pieces[number]
 
 

@@ -39,15 +39,15 @@ MAX_SLOTS: Final = 240
 """Maximum number of time slots. When all are used, pairs of neighbouring slots are merged."""
 _DURATION_BOUNDS_S: Final = tuple(50e-6 * 2 ** (place / 8) for place in range(190))
 """Upper bounds of the ranges of durations in seconds, up to ten minutes. The last range has no bound."""
-_LISTS: Final = 50
+_MAX_LISTS: Final = 50
 """Number of tool lists that are remembered. Costs of tool definitions are computed from these lists."""
 _STEP_EXCHANGES = 256
 """Number of exchanges between two checks of the clock."""
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 _OK = STATUSES.index(Status.OK)
-_OPEN = frozenset(STATUSES.index(status) for status in (Status.PENDING, Status.ASKS))
-_TIMED = frozenset(STATUSES.index(status) for status in (Status.OK, Status.ERROR, Status.TOOL_ERROR))
-_FAILED = frozenset(map(STATUSES.index, FAILED))
+_OPEN_STATUSES = frozenset(STATUSES.index(status) for status in (Status.PENDING, Status.ASKS))
+_TIMED_STATUSES = frozenset(STATUSES.index(status) for status in (Status.OK, Status.ERROR, Status.TOOL_ERROR))
+_FAILED_STATUSES = frozenset(map(STATUSES.index, FAILED))
 
 
 class SlotTimes:
@@ -114,7 +114,7 @@ class CallTally:
         `took_s` does not include `waited_s`, and is None if the call was not answered in time.
         """
         self.calls += 1
-        self.errors += status in _FAILED
+        self.errors += status in _FAILED_STATUSES
         self._statuses[status] += 1
         self.received += received
         self.sent += sent
@@ -123,7 +123,7 @@ class CallTally:
             self.seen = began
         slot = self._times.slot(began)
         if slot >= len(self.rates) or self._length_s < self._times.length_s:
-            self._fit(slot)
+            self._fit_slots(slot)
         self.rates[slot] += 1
         if took_s is None:
             return
@@ -154,8 +154,8 @@ class CallTally:
         self.buckets = array("L", map(add, self.buckets, other.buckets))
         self._statuses = array("L", map(add, self._statuses, other._statuses))
         self._tops = array("d", map(max, self._tops, other._tops))
-        other._fit(0)
-        self._fit(len(other.rates) - 1)
+        other._fit_slots(0)
+        self._fit_slots(len(other.rates) - 1)
         for slot, count in enumerate(other.rates):
             self.rates[slot] += count
             self.longest[slot] = max(self.longest[slot], other.longest[slot])
@@ -176,34 +176,36 @@ class CallTally:
         The result is the duration of a real call: the longest one in the range of durations that reaches the
         share.
         """
-        left = share * self.answered
+        remaining = share * self.answered
         for count, top_s in zip(self._durations, self._tops, strict=True):
-            if count and (left := left - count) <= 0:
+            if count and (remaining := remaining - count) <= 0:
                 return top_s
         return None
 
-    def _fit(self, slot: int) -> None:
+    def _fit_slots(self, slot: int) -> None:
         """Convert the lists to the current slot length, and extend them up to a slot."""
         while self._length_s < self._times.length_s:
-            self.rates = array("L", [sum(self.rates[at : at + 2]) for at in range(0, len(self.rates), 2)])
+            self.rates = array(
+                "L", [sum(self.rates[index : index + 2]) for index in range(0, len(self.rates), 2)]
+            )
             self.longest = array(
-                "f", [max(self.longest[at : at + 2]) for at in range(0, len(self.longest), 2)]
+                "f", [max(self.longest[index : index + 2]) for index in range(0, len(self.longest), 2)]
             )
             self._length_s *= 2
-        if (lacking := slot + 1 - len(self.rates)) > 0:
-            self.rates.extend([0] * lacking)
-            self.longest.extend([0.0] * lacking)
+        if (missing_count := slot + 1 - len(self.rates)) > 0:
+            self.rates.extend([0] * missing_count)
+            self.longest.extend([0.0] * missing_count)
 
 
 class _Tools(Struct):
     tools: list[dict[str, Any]] = []
 
 
-class _Listed(Struct):
+class _ListResponse(Struct):
     result: _Tools
 
 
-_read_list = msgspec.json.Decoder(_Listed).decode
+_read_list = msgspec.json.Decoder(_ListResponse).decode
 
 
 class Subject(StrEnum):
@@ -225,7 +227,7 @@ class Caller(Struct, frozen=True):
     """Name of the tool. Empty for other methods."""
 
     @property
-    def called(self) -> str:
+    def target(self) -> str:
         """Tool, or method that reads a resource or gets a prompt. Empty for other requests."""
         return self.tool or (self.method if self.method in CALLS else "")
 
@@ -253,10 +255,10 @@ class CallStatistics:
         self._lock = Lock()
         self._rows = 0
         self._altered = 0
-        self._open: set[int] = set()
+        self._open_rows: set[int] = set()
         """Rows of exchanges that have not ended."""
         self._list_labels: set[int] = set()
-        self._lists: deque[int] = deque(maxlen=_LISTS)
+        self._lists: deque[int] = deque(maxlen=_MAX_LISTS)
         """Rows of the latest tool lists."""
 
     @property
@@ -278,25 +280,25 @@ class CallStatistics:
             self._lock.release()
 
     def _update(self, budget_s: float) -> bool:
-        pairing, until = self._pairing, perf_counter() + budget_s
+        pairing, deadline = self._pairing, perf_counter() + budget_s
         table, altered = pairing.table, pairing.altered
         self._rows, self._altered = max(self._rows, table.base), max(self._altered, altered.base)
-        changed = len(altered)
+        altered_stop = len(altered)
         # Rows of frames that are just being paired are not linked to others yet.
         ready = bisect_left(table.first, pairing.paired, lo=self._rows)
         while self._rows < ready:
             stop = min(self._rows + _STEP_EXCHANGES, ready)
             self._count(self._rows, stop)
             self._rows = stop
-            if stop < ready and perf_counter() > until:
+            if stop < ready and perf_counter() > deadline:
                 return True
-        if self._open and changed > self._altered:
-            for row in self._open.intersection(altered.between(self._altered, changed)):
-                self._open.discard(row)
+        if self._open_rows and altered_stop > self._altered:
+            for row in self._open_rows.intersection(altered.between(self._altered, altered_stop)):
+                self._open_rows.discard(row)
                 self._count(row, row + 1)
-        self._altered = changed
-        if table.base and self._open and min(self._open) < table.base:
-            self._open = {row for row in self._open if row >= table.base}
+        self._altered = altered_stop
+        if table.base and self._open_rows and min(self._open_rows) < table.base:
+            self._open_rows = {row for row in self._open_rows if row >= table.base}
         return False
 
     def sums(self, subject: Subject) -> dict[tuple[str, str], CallTally]:
@@ -306,48 +308,48 @@ class CallStatistics:
         """
         tallies: dict[tuple[str, str], CallTally] = {}
         for caller, tally in list(self._tallies.items()):
-            if subject is Subject.TOOL and not caller.called:
+            if subject is Subject.TOOL and not caller.target:
                 continue
-            name = {Subject.TOOL: caller.called, Subject.CLIENT: caller.peer, Subject.METHOD: caller.method}[
+            name = {Subject.TOOL: caller.target, Subject.CLIENT: caller.peer, Subject.METHOD: caller.method}[
                 subject
             ]
-            together = tallies.setdefault((caller.server, name), CallTally(self.times))
+            total = tallies.setdefault((caller.server, name), CallTally(self.times))
             if _counts(subject, caller):
-                together.join(tally)
+                total.join(tally)
         return tallies
 
     def total(self, subject: Subject = Subject.METHOD) -> CallTally:
         """Return the total of all calls. For methods, the total of all requests."""
-        together = CallTally(self.times)
+        total = CallTally(self.times)
         for caller, tally in list(self._tallies.items()):
             if _counts(subject, caller):
-                together.join(tally)
-        return together
+                total.join(tally)
+        return total
 
     def tools_of(self, server: str, peer: str) -> list[tuple[str, CallTally]]:
         """Return the tools that a client called, most calls first, with `resources/read` and
         `prompts/get`.
         """
-        used = [
-            (caller.called, tally)
+        tallies = [
+            (caller.target, tally)
             for caller, tally in list(self._tallies.items())
-            if caller.called and (caller.server, caller.peer) == (server, peer)
+            if caller.target and (caller.server, caller.peer) == (server, peer)
         ]
-        return sorted(used, key=lambda pair: (-pair[1].calls, pair[0]))
+        return sorted(tallies, key=lambda pair: (-pair[1].calls, pair[0]))
 
     def clients_of(self, server: str, tool: str) -> list[tuple[str, CallTally]]:
         """Return the clients that called a tool (or `resources/read` or `prompts/get`), most calls first."""
-        used = [
+        tallies = [
             (caller.peer, tally)
             for caller, tally in list(self._tallies.items())
-            if (caller.server, caller.called) == (server, tool)
+            if (caller.server, caller.target) == (server, tool)
         ]
-        return sorted(used, key=lambda pair: (-pair[1].calls, pair[0]))
+        return sorted(tallies, key=lambda pair: (-pair[1].calls, pair[0]))
 
     def running(self) -> Counter[str]:
         """Return the number of running calls, by server."""
         table, counts = self._pairing.table, Counter[str]()
-        for row in list(self._open):
+        for row in list(self._open_rows):
             with suppress(IndexError):  # another thread dropped the row
                 method, _ = table.labels.get(table.label[row], ("", ""))
                 info = self._source.connections.get(table.connection[row])
@@ -385,21 +387,21 @@ class CallStatistics:
         connections, held_s = self._source.connections, self._held_s
         columns = (
             table.kind, table.direction, table.status, table.connection, table.label,
-            table.started, table.ended, table.size, table.asked, table.tokens,
+            table.started, table.ended, table.size, table.request_size, table.tokens,
         )  # fmt: skip
         values = zip(*(between(column, start, stop) for column in columns), strict=True)
-        for row, one in enumerate(values, start):
-            kind, direction, status, connection, label, began, ended, size, asked, tokens = one
+        for row, row_values in enumerate(values, start):
+            kind, direction, status, connection, label, began, ended, size, asked, tokens = row_values
             if kind != _REQUEST or direction or row in operation_of:
                 continue
-            if status in _OPEN:
-                self._open.add(row)
+            if status in _OPEN_STATUSES:
+                self._open_rows.add(row)
                 continue
             info = connections.get(connection)
             server, peer = (info.server, info.peer) if info is not None else ("", "")
             tally = tallies.get((server, peer, label)) or self._find(server, peer, label)
             took_s, waited_s = None, 0.0
-            if status in _TIMED:
+            if status in _TIMED_STATUSES:
                 waited_s = client_s(row) + person_s.get(row, 0.0) + held_s(row)
                 took_s = max(0.0, ended - began - waited_s)
             if label in self._list_labels and status == _OK:

@@ -54,27 +54,33 @@ def rows_of(statistics: CallStatistics, subject: Subject, definitions: Definitio
         costs[server] = costs.get(server, 0) + tokens
     rows = []
     for (server, name), tally in statistics.sums(subject).items():
-        offered = definitions.get((server, name)) if subject is Subject.TOOL else costs.get(server)
+        definition_tokens = definitions.get((server, name)) if subject is Subject.TOOL else costs.get(server)
         rows.append(
-            _row(subject, mask_text(name), server, tally, offered if subject is not Subject.METHOD else None)
+            _row(
+                subject,
+                mask_text(name),
+                server,
+                tally,
+                definition_tokens if subject is not Subject.METHOD else None,
+            )
         )
     if subject is Subject.TOOL:
-        called = {(row.server, row.name) for row in rows}
+        called_tools = {(row.server, row.name) for row in rows}
         unused = CallTally(statistics.times)
         rows += [
             _row(subject, tool, server, unused, tokens)
             for (server, tool), tokens in definitions.items()
-            if (server, tool) not in called
+            if (server, tool) not in called_tools
         ]
     rows.sort(key=lambda row: (-row.calls, row.server, row.name))
-    together = _row(
+    total_row = _row(
         subject,
         ALL_REQUESTS if subject is Subject.METHOD else ALL_CALLS,
         "",
         statistics.total(subject),
         sum(costs.values()) if costs else None,
     )
-    return [together, *rows]
+    return [total_row, *rows]
 
 
 def _row(by: Subject, name: str, server: str, tally: CallTally, definition: int | None) -> StatisticsRow:

@@ -14,7 +14,7 @@ from mcpdesk.recorder.record import Frame
 NO_FRAME = NO_ROW = -1
 
 
-_BEGINS = {
+_INITIAL_STATUSES = {
     ExchangeKind.REQUEST: Status.PENDING,
     ExchangeKind.NOTIFICATION: Status.SENT,
     ExchangeKind.RESPONSE: Status.LATE,
@@ -43,7 +43,7 @@ class Table:
         self.kind: ColumnValues[int] = self._column("B")
         self.status: ColumnValues[int] = self._column("B")
         self.direction: ColumnValues[int] = self._column("B")
-        self.pace: ColumnValues[float] = self._column("f")
+        self.server_s: ColumnValues[float] = self._column("f")
         """Seconds that the server took for its last answer, without waiting for clients and people."""
         self.connection: ColumnValues[int] = self._column("q")
         self.label: ColumnValues[int] = self._column("l")
@@ -56,7 +56,7 @@ class Table:
         self.ended: ColumnValues[float] = self._column("d")
         """Unix time of the end. NaN while the exchange is pending."""
         self.size: ColumnValues[int] = self._column("Q")
-        self.asked: ColumnValues[int] = self._column("Q")
+        self.request_size: ColumnValues[int] = self._column("Q")
         """Size in bytes of the request, which is part of `size`."""
         self.tokens: ColumnValues[int] = self._column("L")
         """Approximate number of tokens in the result."""
@@ -101,22 +101,22 @@ class Table:
     def add(self, head: Head, frame: Frame) -> int:
         """Append a row for a message that begins an exchange. Return its number."""
         number, direction = frame.number, frame.direction
-        status = _BEGINS[head.kind]
-        asks = status is not Status.LATE
+        status = _INITIAL_STATUSES[head.kind]
+        is_first_message = status is not Status.LATE
         label = self._label_of.get((head.method, head.name))
         self.status.append(_STATUS_CODES[status])
-        self.direction.append(direction if asks else 1 - direction)
-        self.pace.append(0.0)
+        self.direction.append(direction if is_first_message else 1 - direction)
+        self.server_s.append(0.0)
         self.connection.append(frame.connection)
         self.label.append(self._label(head.method, head.name) if label is None else label)
         self.revision.append(self.revision_code(head.revision) if head.revision else 0)
         self.first.append(number)
-        self.request.append(number if asks else NO_FRAME)
-        self.response.append(NO_FRAME if asks else number)
+        self.request.append(number if is_first_message else NO_FRAME)
+        self.response.append(NO_FRAME if is_first_message else number)
         self.started.append(frame.time)
         self.ended.append(nan if status is Status.PENDING else frame.time)
         self.size.append(frame.size)
-        self.asked.append(frame.size if asks else 0)
+        self.request_size.append(frame.size if is_first_message else 0)
         self.tokens.append(0)
         self.under.append(NO_ROW)
         self.id.append(head.id)
@@ -129,11 +129,11 @@ class Table:
         self.response[row] = frame.number
         self.size[row] += frame.size
         self.ended[row] = frame.time
-        took = frame.time - self.started[row]
+        duration_s = frame.time - self.started[row]
         if frame.phases is None or not frame.phases.person:
-            return took
+            return duration_s
         self.person_s[row] = frame.phases.person / 1e6
-        return max(0.0, took - self.person_s[row])
+        return max(0.0, duration_s - self.person_s[row])
 
     def end(self, row: int, time: float, status: Status) -> None:
         """End a row without a response."""
@@ -145,13 +145,13 @@ class Table:
         self.status[row] = _STATUS_CODES[Status.PENDING]
         self.ended[row] = nan
         self.size[row] += size
-        self.asked[row] += size
+        self.request_size[row] += size
 
     def conclude(self, row: int, last: int, size: int) -> None:
         """End a row with the status and time of its last round `last`. The response has `size` bytes."""
         self.status[row] = self.status[last]
         self.ended[row] = self.ended[last]
-        self.pace[row] = max(self.pace[row], self.pace[last])
+        self.server_s[row] = max(self.server_s[row], self.server_s[last])
         self.size[row] += size
         self.tokens[row] = self.tokens[last]
         if last in self.person_s:
@@ -187,47 +187,47 @@ class RollingColumn(Generic[Value]):
     `drop`.
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_base_and_values",)
 
     def __init__(self, code: str = "") -> None:
         """`code` is the type code of an array. Empty for Python objects."""
         values: Any = array(code) if code else []
-        self._held: tuple[int, MutableSequence[Value]] = (0, values)
+        self._base_and_values: tuple[int, MutableSequence[Value]] = (0, values)
 
     @property
     def base(self) -> int:
         """Position of the oldest value."""
-        return self._held[0]
+        return self._base_and_values[0]
 
     def append(self, value: Value, /) -> None:
         """Append a value."""
-        self._held[1].append(value)
+        self._base_and_values[1].append(value)
 
     def drop(self, base: int) -> None:
         """Drop the values before position `base`."""
-        before, values = self._held
-        if base > before:
-            self._held = base, values[base - before :]
+        old_base, values = self._base_and_values
+        if base > old_base:
+            self._base_and_values = base, values[base - old_base :]
 
     def between(self, start: int, stop: int) -> MutableSequence[Value]:
         """Return a copy of the values from `start` up to `stop` that still exist."""
-        base, values = self._held
+        base, values = self._base_and_values
         return values[max(0, start - base) : max(0, stop - base)]
 
     def __len__(self) -> int:
-        base, values = self._held
+        base, values = self._base_and_values
         return base + len(values)
 
-    def __getitem__(self, at: int, /) -> Value:
-        base, values = self._held
-        if at < base:
-            raise IndexError(f"{at} was dropped; the oldest is {base}")
-        return values[at - base]
+    def __getitem__(self, position: int, /) -> Value:
+        base, values = self._base_and_values
+        if position < base:
+            raise IndexError(f"{position} was dropped; the oldest is {base}")
+        return values[position - base]
 
-    def __setitem__(self, at: int, value: Value, /) -> None:
-        base, values = self._held
-        if at >= base:
-            values[at - base] = value
+    def __setitem__(self, position: int, value: Value, /) -> None:
+        base, values = self._base_and_values
+        if position >= base:
+            values[position - base] = value
 
 
 ColumnValues: TypeAlias = RollingColumn[Value] | MutableSequence[Value]

@@ -29,9 +29,10 @@ A login request has an absolute URL, and a response has its status.
 _SLICE_FRAMES = 64
 """Number of frames between two checks of the clock. The size of a segment is a multiple of it."""
 _RATE_S = 600
+"""Number of seconds for which the number of messages is kept."""
 _NOTIFICATIONS = "notifications/"
 """Prefix of `HeldMark.how` for a held notification."""
-_REMARK_S = 60.0
+_MAX_REMARK_DELAY_S = 60.0
 """Seconds after the end of an exchange within which a remark is still assigned to the exchange."""
 _REMARKED_ROWS = 10_000
 """Number of the newest rows that are searched for the exchange of a remark."""
@@ -50,8 +51,8 @@ class Exchanges:
     def __len__(self) -> int:
         return len(self._index.table)
 
-    def __getitem__(self, at: int) -> Exchange:
-        return self._index.exchange(range(len(self))[at])
+    def __getitem__(self, position: int) -> Exchange:
+        return self._index.exchange(range(len(self))[position])
 
     def __iter__(self) -> Iterator[Exchange]:
         return (self._index.exchange(row) for row in range(self._index.table.base, len(self)))
@@ -60,13 +61,13 @@ class Exchanges:
 class Index:
     """Recorded traffic as exchanges."""
 
-    def __init__(self, source: Source, most: int | None = None) -> None:
-        """Keep at least the newest `most` exchanges, or all if `most` is None. The numbers of exchanges never
-        change.
+    def __init__(self, source: Source, kept_exchanges: int | None = None) -> None:
+        """Keep at least the newest `kept_exchanges` exchanges, or all if it is None. The numbers of exchanges
+        never change.
         """
         self._source = source
-        self._most = most
-        self._pairing = pairing = Pairing(source, rolling=most is not None, held_s=self.held_s)
+        self._kept_exchanges = kept_exchanges
+        self._pairing = pairing = Pairing(source, rolling=kept_exchanges is not None, held_s=self.held_s)
         self.table = pairing.table
         """Columns of the exchanges."""
         self.operations = pairing.operations
@@ -116,9 +117,9 @@ class Index:
         """Number that increases with every change."""
         self._marks: dict[tuple[int, int | str | float], list[HeldMark]] = {}
         self._marks_lock = Lock()
-        self._marked = 0
+        self._indexed_marks = 0
         """Number of the source's marks that are already in `_marks`."""
-        self._marks_taken = 0
+        self._checked_marks = 0
         """Number of the source's marks that were already checked for requests ended at the desk."""
         self._early_marks: deque[HeldMark] = deque(maxlen=_MAX_EARLY_MARKS)
         """Marks of requests whose frames may still follow, because files and links send marks before
@@ -128,14 +129,14 @@ class Index:
         """Remarks by connection and id of the request."""
         self._login_remarks: dict[int, list[RecordedRemark]] = {}
         """Remarks on steps of a login, by row. These steps have no ids."""
-        self._remarks_taken = 0
+        self._assigned_remarks = 0
         """Number of the source's remarks that were assigned to exchanges."""
         self._source_gaps = source.gaps
         self._found_gaps: list[Gap] = []
         """Gaps of numbered frames that were lost before they were paired."""
-        self._missing = self._summed = 0
+        self._missing = self._summed_gaps = 0
 
-    def is_here(self, frame: int) -> bool:
+    def is_available(self, frame: int) -> bool:
         """Return True if all bytes of a frame are available.
 
         Otherwise request them from the process that has the frame.
@@ -165,12 +166,12 @@ class Index:
     @property
     def missing_frames(self) -> int:
         """Number of frames that are missing in the file, or that left memory before they were paired."""
-        known = self._source_gaps
-        if self._most is not None:  # some gaps may have been merged
-            return self._missing + sum(gap.frames for gap in known)
-        while self._summed < len(known):
-            self._missing += known[self._summed].frames
-            self._summed += 1
+        gaps = self._source_gaps
+        if self._kept_exchanges is not None:  # some gaps may have been merged
+            return self._missing + sum(gap.frames for gap in gaps)
+        while self._summed_gaps < len(gaps):
+            self._missing += gaps[self._summed_gaps].frames
+            self._summed_gaps += 1
         return self._missing
 
     @property
@@ -186,24 +187,25 @@ class Index:
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            before = self.paired, len(self.altered)
-            until = perf_counter() + budget_s
-            if self._most is not None and self.paired < self._source.first:
+            old_counts = self.paired, len(self.altered)
+            deadline = perf_counter() + budget_s
+            if self._kept_exchanges is not None and self.paired < self._source.first:
                 self._skip_to(self._source.first)
             while self.paired < self._source.count:
                 self._pair_slice(min((self.paired | _SLICE_FRAMES - 1) + 1, self._source.count))
-                if perf_counter() > until:
+                if perf_counter() > deadline:
                     break
             else:
                 self._add_remarks()
                 self._add_marks()
                 self._pairing.give_up_closed()
-            changed = (self.paired, len(self.altered)) != before
-            if changed and self._most is not None:
+            changed = (self.paired, len(self.altered)) != old_counts
+            if changed and self._kept_exchanges is not None:
                 # A running core drops exchanges later, so they must be counted now.
                 self.statistics.update(inf)
-            if self._most is not None and len(self.table) - self.table.base > self._most + (self._most >> 2):
-                self._pairing.drop(len(self.table) - self._most)
+            kept, count = self._kept_exchanges, len(self.table)
+            if kept is not None and count - self.table.base > kept + (kept >> 2):
+                self._pairing.drop(count - kept)
             self.version += changed
             return changed
         finally:
@@ -261,7 +263,7 @@ class Index:
     def is_slow(self, number: int) -> bool:
         """Return True if an exchange took long compared with others of its method and name."""
         table = self.table
-        return self._pairing.slow_calls.is_slow(table.label[number], table.pace[number])
+        return self._pairing.slow_calls.is_slow(table.label[number], table.server_s[number])
 
     @property
     def slow_version(self) -> int:
@@ -282,8 +284,8 @@ class Index:
         operation = self.operations.operation_of.get(number)
         if operation is not None or number < self.table.base:
             return number if operation is None else operation
-        under = self.table.under[number]
-        return under if under >= self.table.base else number
+        call = self.table.under[number]
+        return call if call >= self.table.base else number
 
     def folded_in(self, number: int) -> list[int]:
         """Return the exchanges that are shown within the line of this exchange, in order of their start."""
@@ -329,11 +331,11 @@ class Index:
         if len(self.connections) == self._connections_seen:
             return
         infos = list(self.connections.values())
-        new = infos[self._connections_seen :] or infos
+        new_infos = infos[self._connections_seen :] or infos
         self._connections_seen = len(infos)
-        self._has_cores = self._has_cores or any(info.core for info in new)
+        self._has_cores = self._has_cores or any(info.core for info in new_infos)
         if len(self._servers_seen) < 2:
-            self._servers_seen.update(info.server for info in new if info.server)
+            self._servers_seen.update(info.server for info in new_infos if info.server)
 
     @property
     def marks(self) -> Sequence[HeldMark]:
@@ -367,14 +369,16 @@ class Index:
         key = table.labels[table.label[row]][0] if table.id[row] is None else table.id[row]
         return self.marks_of(self.exchange(row)) if self._marks_of_key(table.connection[row], key) else []
 
-    def rows_marked(self, mark: HeldMark, stop: int) -> list[int]:
+    def rows_for_mark(self, mark: HeldMark, stop: int) -> list[int]:
         """Return the rows before `stop` that a mark may belong to."""
         table = self.table
         start = bisect_left(
             table.started, mark.at - mark.held - _MAX_MARK_DELAY_S, lo=table.base, hi=max(stop, table.base)
         )
-        of_connection = (row for row in range(start, stop) if table.connection[row] == mark.connection)
-        return [row for row in of_connection if mark.id in (table.id[row], table.labels[table.label[row]][0])]
+        connection_rows = (row for row in range(start, stop) if table.connection[row] == mark.connection)
+        return [
+            row for row in connection_rows if mark.id in (table.id[row], table.labels[table.label[row]][0])
+        ]
 
     @property
     def remarks(self) -> Sequence[RecordedRemark]:
@@ -395,38 +399,38 @@ class Index:
         if exchange.id is None:
             return self._login_remarks.get(exchange.number, [])
         remarks = self._remarks.get((exchange.connection, exchange.id), ())
-        ended = inf if exchange.ended is None else exchange.ended + _REMARK_S
+        ended = inf if exchange.ended is None else exchange.ended + _MAX_REMARK_DELAY_S
         return [each for each in remarks if exchange.started - _MAX_MARK_DELAY_S < each.time < ended]
 
     def _add_remarks(self) -> None:
         """Assign new remarks to their exchanges. An exchange with an error becomes malformed."""
         remarks, table = self._source.remarks, self.table
-        while self._remarks_taken < len(remarks):
-            one = remarks[self._remarks_taken]
-            self._remarks_taken += 1
-            if one.id is None and one.remark.kind != RemarkKind.OAUTH:
+        while self._assigned_remarks < len(remarks):
+            recorded = remarks[self._assigned_remarks]
+            self._assigned_remarks += 1
+            if recorded.id is None and recorded.remark.kind != RemarkKind.OAUTH:
                 continue
-            row = self._row_of_remark(one)
-            if one.id is None and row < 0:
+            row = self._row_of_remark(recorded)
+            if recorded.id is None and row < 0:
                 continue  # the step of the login is no longer in memory
-            is_silence = one.remark.kind == RemarkKind.NO_ANSWER
-            if is_silence and (row < 0 or not self._pairing.give_up(row, one.time, Status.LOST)):
+            is_silence = recorded.remark.kind == RemarkKind.NO_ANSWER
+            if is_silence and (row < 0 or not self._pairing.give_up(row, recorded.time, Status.LOST)):
                 continue  # the request had already ended
-            if one.id is None:
-                self._login_remarks.setdefault(row, []).append(one)
+            if recorded.id is None:
+                self._login_remarks.setdefault(row, []).append(recorded)
             else:
-                self._remarks.setdefault((one.connection, one.id), []).append(one)
+                self._remarks.setdefault((recorded.connection, recorded.id), []).append(recorded)
             if row < 0:
                 continue
             pairing = self._pairing
-            if one.remark.kind in (RemarkKind.CODE_RUNS, RemarkKind.CODE_ENDED):
-                pairing.code_runs(row, runs=one.remark.kind == RemarkKind.CODE_RUNS)
+            if recorded.remark.kind in (RemarkKind.CODE_RUNS, RemarkKind.CODE_ENDED):
+                pairing.code_runs(row, runs=recorded.remark.kind == RemarkKind.CODE_RUNS)
                 continue
-            if one.remark.is_fault and not is_silence:
-                is_over = not pairing.give_up(row, one.time, Status.MALFORMED)
+            if recorded.remark.is_fault and not is_silence:
+                is_over = not pairing.give_up(row, recorded.time, Status.MALFORMED)
                 if is_over and not pairing.is_negotiation(row):
-                    table.end(row, one.time, Status.MALFORMED)
-            if not (one.remark.is_fault and pairing.is_negotiation(row)):
+                    table.end(row, recorded.time, Status.MALFORMED)
+            if not (recorded.remark.is_fault and pairing.is_negotiation(row)):
                 pairing.remarked.add(row)
             self.altered.append(row)
 
@@ -434,38 +438,34 @@ class Index:
         """End each request that the desk dropped or lost. Do the same if the desk dropped or lost its
         answer.
         """
-        marks, table, early = self._source.marks, self.table, self._early_marks
-        while self._marks_taken < len(marks):
-            if (mark := marks[self._marks_taken]).leaves_no_answer:
-                early.append(mark)
-            self._marks_taken += 1
-        latest = table.started[len(table) - 1] if len(table) > table.base else 0.0
-        for mark in [early.popleft() for _ in range(len(early))]:
-            asker, until = (
-                mark.direction if mark.is_of_request else 1 - mark.direction,
-                mark.at + _MAX_MARK_DELAY_S,
-            )
-            row = self._pairing.pending_row(mark.connection, asker, mark.id, until)
+        marks, table, early_marks = self._source.marks, self.table, self._early_marks
+        while self._checked_marks < len(marks):
+            if (mark := marks[self._checked_marks]).leaves_no_answer:
+                early_marks.append(mark)
+            self._checked_marks += 1
+        newest_start = table.started[len(table) - 1] if len(table) > table.base else 0.0
+        for mark in [early_marks.popleft() for _ in range(len(early_marks))]:
+            direction = mark.direction if mark.is_of_request else 1 - mark.direction
+            latest_start = mark.at + _MAX_MARK_DELAY_S
+            row = self._pairing.pending_row(mark.connection, direction, mark.id, latest_start)
             if row != NO_ROW and self._pairing.give_up(row, mark.at, Status.LOST):
                 self.altered.append(row)
-            elif latest <= until:
-                early.append(mark)
+            elif newest_start <= latest_start:
+                early_marks.append(mark)
 
-    def _row_of_remark(self, one: RecordedRemark) -> int:
+    def _row_of_remark(self, recorded: RecordedRemark) -> int:
         """Return the latest row that a remark may belong to, or -1."""
         table = self.table
-        start, is_silence = (
-            max(table.base, len(table) - _REMARKED_ROWS),
-            one.remark.kind == RemarkKind.NO_ANSWER,
-        )
-        asker = Direction.OUT if one.is_question else Direction.IN
-        last = one.time + (0.0 if one.id is None else _MAX_MARK_DELAY_S)
+        start = max(table.base, len(table) - _REMARKED_ROWS)
+        is_silence = recorded.remark.kind == RemarkKind.NO_ANSWER
+        direction = Direction.OUT if recorded.is_question else Direction.IN
+        latest_start = recorded.time + (0.0 if recorded.id is None else _MAX_MARK_DELAY_S)
         for row in range(len(table) - 1, start - 1, -1):
             if (
-                table.connection[row] == one.connection
-                and table.id[row] == one.id
-                and table.started[row] <= last
-                and (not is_silence or table.direction[row] == asker)
+                table.connection[row] == recorded.connection
+                and table.id[row] == recorded.id
+                and table.started[row] <= latest_start
+                and (not is_silence or table.direction[row] == direction)
             ):
                 return row
         return -1
@@ -478,11 +478,11 @@ class Index:
         if not self._source.marks:
             return 0.0
         table, operation = self.table, self.operations.get(row)
-        asks = table.label[row], table.direction[row]
+        round_key = table.label[row], table.direction[row]
         parts = [] if operation is None else [each for each in operation.rows if each >= table.base]
-        rounds = [row, *(each for each in parts if (table.label[each], table.direction[each]) == asks)]
-        marked = [each for each in rounds if self._marks_of_key(table.connection[each], table.id[each])]
-        marks = chain.from_iterable(self.marks_of(self._exchange(each)) for each in marked)
+        rounds = [row, *(each for each in parts if (table.label[each], table.direction[each]) == round_key)]
+        marked_rows = [each for each in rounds if self._marks_of_key(table.connection[each], table.id[each])]
+        marks = chain.from_iterable(self.marks_of(self._exchange(each)) for each in marked_rows)
         return sum(
             mark.held for mark in marks if FAULT not in mark.how and not mark.how.startswith(_NOTIFICATIONS)
         )
@@ -491,10 +491,10 @@ class Index:
         """Return the marks of messages with an id, or of notifications with a method."""
         with self._marks_lock:
             marks = self._source.marks
-            while self._marked < len(marks):
-                mark = marks[self._marked]
+            while self._indexed_marks < len(marks):
+                mark = marks[self._indexed_marks]
                 self._marks.setdefault((mark.connection, mark.id), []).append(mark)
-                self._marked += 1
+                self._indexed_marks += 1
         return () if key is None else self._marks.get((connection, key), ())
 
     def _http_line(self, frame: int) -> str:
@@ -594,10 +594,10 @@ def with_parts(index: Index, numbers: Iterable[int]) -> list[int]:
     return sorted({row for number in numbers for row in (number, *index.exchange(number).parts)})
 
 
-def is_round(one: Exchange, operation: Exchange) -> bool:
+def is_round(exchange: Exchange, operation: Exchange) -> bool:
     """Return True if an exchange is a round of an operation: a request with the operation's method and
     direction."""
-    return one.direction is operation.direction and one.method == operation.method
+    return exchange.direction is operation.direction and exchange.method == operation.method
 
 
 def last_round(index: Index, operation: Exchange) -> Exchange:
@@ -605,7 +605,7 @@ def last_round(index: Index, operation: Exchange) -> Exchange:
     if operation.rounds == 1:
         return operation
     rounds = (index.exchange(row) for row in reversed(operation.parts))
-    return next((one for one in rounds if is_round(one, operation)), operation)
+    return next((exchange for exchange in rounds if is_round(exchange, operation)), operation)
 
 
 def parts_in_words(operation: Exchange) -> str:
@@ -613,6 +613,6 @@ def parts_in_words(operation: Exchange) -> str:
     counts = (
         (operation.rounds if operation.parts and operation.rounds > 1 else 0, "round"),
         (operation.questions, "question"),
-        (operation.looks, "poll"),
+        (operation.polls, "poll"),
     )
     return " · ".join(f"{count} {noun}{'s' if count > 1 else ''}" for count, noun in counts if count)

@@ -37,7 +37,7 @@ from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT
 _SEPARATOR = b"\0"
 _BLOCK_FRAMES = 128
 """Number of frames that are searched together. The size of a segment is a multiple of it."""
-_LATEST = 1_000
+_LATEST_ROWS = 1_000
 """Number of latest rows and lines that are tested again when the limits of slow calls change."""
 _MAX_CHANGED_LINES = 50_000
 """Number of added and removed lines that are kept. The list is shortened when it is twice as long."""
@@ -63,19 +63,19 @@ class View:
 
         Only the latest are kept.
         """
-        self._held: tuple[array[int], int] | None = None
+        self._held_state: tuple[array[int], int] | None = None
         self._rows = self._base = 0
         self._frames = 0
         self._altered = len(index.altered)
         self._marks = len(index.marks)
-        self._looks_below = not _negates(node)
+        self._includes_notifications = not _negates(node)
         """True if a call is also shown when one of its notifications matches.
 
         False for filters with `not`.
         """
         self._by_folded: set[int] = set()
         """Lines that are shown because one of their notifications matches."""
-        self._ageing = [self._begun_before(time() - span) for span in self._matcher.spans]
+        self._span_starts = [self._begun_before(time() - span) for span in self._matcher.spans]
         """For each time span of the filter: the first row that was within the span at the last test."""
         self._pace_seen = 0
 
@@ -84,7 +84,7 @@ class View:
         """Matching lines in ascending order."""
         if not self._is_all:
             return self._lines
-        lines, frames = self._held or (self._operations.lines, self._index.paired)
+        lines, frames = self._held_state or (self._operations.lines, self._index.paired)
         return range(min(self._index.first_frame, frames), frames) if self.raw else lines
 
     @property
@@ -95,27 +95,27 @@ class View:
     @property
     def done(self) -> float:
         """Fraction of the frames that were tested, from 0 to 1."""
-        frames = self._held[1] if self._held else self._index.paired
+        frames = self._held_state[1] if self._held_state else self._index.paired
         return 1.0 if self._is_all or not frames else self._frames / frames
 
     @property
     def held_back(self) -> int:
         """Number of lines that arrived since `hold`, including lines that do not match the filter."""
-        if self._held is None:
+        if self._held_state is None:
             return 0
-        lines, frames = self._held
+        lines, frames = self._held_state
         if self.raw:
             return self._index.paired - frames
-        there = self._operations.lines
-        return len(there) - bisect_right(there, lines[-1]) if lines else len(there)
+        all_lines = self._operations.lines
+        return len(all_lines) - bisect_right(all_lines, lines[-1]) if lines else len(all_lines)
 
     def hold(self) -> None:
         """Stop adding lines."""
-        self._held = (self._operations.lines[:], self._index.paired)
+        self._held_state = (self._operations.lines[:], self._index.paired)
 
     def release(self) -> None:
         """Add lines again. Lines that arrived since `hold` are added as well."""
-        self._held = None
+        self._held_state = None
 
     def position(self, line: int) -> int:
         """Return the position of a line, or the position where it would be inserted."""
@@ -128,48 +128,52 @@ class View:
         self._drop()
         if len(self.moved) - self.moved.base > 2 * _MAX_CHANGED_LINES:
             self.moved.drop(len(self.moved) - _MAX_CHANGED_LINES)
-        before = len(self._lines), self._rows, self._altered
-        until = perf_counter() + budget_s
+        old_state = len(self._lines), self._rows, self._altered
+        deadline = perf_counter() + budget_s
         try:
             while self._step():
-                if perf_counter() > until:
+                if perf_counter() > deadline:
                     break
         except IndexError:
             if self._table.base == self._base:
                 raise
             return True  # another thread dropped these rows; the next call continues after them
-        if self._matcher.depends_on_marks and not self._held:
+        if self._matcher.depends_on_marks and not self._held_state:
             self._review_marked()
-        if self._matcher.depends_on_clock and not self._held:
+        if self._matcher.depends_on_clock and not self._held_state:
             self._review([row for row in self._index.pending()[-_MAX_RETESTED_ROWS:] if row < self._rows])
-        if self._matcher.depends_on_pace and not self._held and self._pace_seen != self._index.slow_version:
+        if (
+            self._matcher.depends_on_pace
+            and not self._held_state
+            and self._pace_seen != self._index.slow_version
+        ):
             self._pace_seen = self._index.slow_version
-            self._review(self._near_the_end())
-        for number, span in enumerate(self._matcher.spans if not self._held else ()):
-            self._age(number, time() - span, until)
-        return before != (len(self._lines), self._rows, self._altered)
+            self._review(self._latest_rows())
+        for number, span in enumerate(self._matcher.spans if not self._held_state else ()):
+            self._retest_aged(number, time() - span, deadline)
+        return old_state != (len(self._lines), self._rows, self._altered)
 
-    def _near_the_end(self) -> list[int]:
+    def _latest_rows(self) -> list[int]:
         """Return the rows of the last lines, and the latest rows that were tested."""
-        lines = [] if self.raw else self._lines[-_LATEST:]
-        return sorted({*lines, *range(max(self._table.base, self._rows - _LATEST), self._rows)})
+        lines = [] if self.raw else self._lines[-_LATEST_ROWS:]
+        return sorted({*lines, *range(max(self._table.base, self._rows - _LATEST_ROWS), self._rows)})
 
     def _begun_before(self, moment: float) -> int:
         """Return the first row that began at or after a time."""
         started = self._table.started
         return bisect_left(started, moment, lo=self._table.base)
 
-    def _age(self, number: int, moment: float, until: float) -> None:
+    def _retest_aged(self, number: int, moment: float, deadline: float) -> None:
         """Test the rows again that have left a time span of the filter since the last test."""
         started, base = self._table.started, self._table.base
-        row = max(self._ageing[number], base)
-        while row < self._rows and started[row] < moment and perf_counter() < until:
+        row = max(self._span_starts[number], base)
+        while row < self._rows and started[row] < moment and perf_counter() < deadline:
             line = row if self.raw else self._index.line_of(row)
-            below = [] if self.raw else self._index.folded_in(line)
+            folded_rows = [] if self.raw else self._index.folded_in(line)
             self._by_folded.discard(line)
-            self._review([one for one in {line, row, *below} if base <= one < self._rows])
+            self._review([each for each in {line, row, *folded_rows} if base <= each < self._rows])
             row += 1
-        self._ageing[number] = row
+        self._span_starts[number] = row
 
     def _drop(self) -> None:
         """Remove lines that the index has dropped."""
@@ -189,13 +193,13 @@ class View:
 
         Return False if nothing was left to do.
         """
-        more = self._held is None and self._review_altered()
-        ready = self._held[1] if self._held else self._index.paired
+        has_more = self._held_state is None and self._review_altered()
+        ready = self._held_state[1] if self._held_state else self._index.paired
         stop = min((self._frames | _BLOCK_FRAMES - 1) + 1, ready)
         if self._matcher.needles and self._index.fetched_until is not None:
             stop = self._index.fetched_until(self._frames, stop)
         if stop <= self._frames:
-            return more
+            return has_more
         self._search(self._frames, stop)
         rows = range(self._rows, bisect_left(self._table.first, stop, lo=self._rows))
         matching = self._matcher.keep(rows)
@@ -217,18 +221,18 @@ class View:
             call = under[row]
             if call == NO_ROW:
                 self._show(line_of(row))
-            elif call >= base and call != latest and self._looks_below:
+            elif call >= base and call != latest and self._includes_notifications:
                 self._by_folded.add(call)
                 self._show(call)
                 latest = call
 
     def _search(self, start: int, stop: int) -> None:
         """Search frames for the words of the filter. A new frame may also make an earlier row match."""
-        look = self._index.raw if self._matcher.needles else None
-        raw = look(start, stop) if look else None
-        if raw is not None:
-            raw = raw.lower()
-            if not any(needle.bytes in raw for needle in self._matcher.needles):
+        read_block = self._index.raw if self._matcher.needles else None
+        block = read_block(start, stop) if read_block else None
+        if block is not None:
+            block = block.lower()
+            if not any(needle.bytes in block for needle in self._matcher.needles):
                 return
         while self._matcher.needles and start < stop:
             pieces = self._index.data(start, stop)
@@ -241,11 +245,11 @@ class View:
         needles = [needle for needle in self._matcher.needles if needle.bytes in block]
         if not needles:
             return
-        if len(lowered := block.split(_SEPARATOR)) != len(pieces):
-            lowered = [piece.lower() for piece in pieces]
+        if len(lower_pieces := block.split(_SEPARATOR)) != len(pieces):
+            lower_pieces = [piece.lower() for piece in pieces]
         row_of = self._index.row_of
         for needle in needles:
-            earlier = [frame for frame in needle.scan(start, lowered) if row_of[frame] < self._rows]
+            earlier = [frame for frame in needle.scan(start, lower_pieces) if row_of[frame] < self._rows]
             self._review([row for frame in earlier for row in self._index.rows_of(frame) if row < self._rows])
 
     def _review_altered(self) -> bool:
@@ -263,35 +267,39 @@ class View:
         while self._marks < len(marks):
             mark = marks[self._marks]
             self._marks += 1
-            self._review(self._index.rows_marked(mark, self._rows))
+            self._review(self._index.rows_for_mark(mark, self._rows))
 
-    def _review(self, judged: Sequence[int]) -> None:
+    def _review(self, tested_rows: Sequence[int]) -> None:
         """Test rows again, together with the other rows of their operations.
 
         Rows that were never tested are skipped.
         """
-        if not judged:
+        if not tested_rows:
             return
         if not self.raw:
             under = self._table.under
-            folded = [row for row in judged if under[row] != NO_ROW]
-            self._add_rows(self._matcher.keep(folded))
-            judged = [row for row in judged if row not in set(folded)] if folded else judged
+            notification_rows = [row for row in tested_rows if under[row] != NO_ROW]
+            self._add_rows(self._matcher.keep(notification_rows))
+            tested_rows = (
+                [row for row in tested_rows if row not in set(notification_rows)]
+                if notification_rows
+                else tested_rows
+            )
         old_rows = self._rows
-        together = [
+        operations = [
             (line, [row for row in rows if row < old_rows])
-            for line, rows in self._operations.with_parts(judged)
+            for line, rows in self._operations.with_parts(tested_rows)
         ]
         if self.raw:
-            together = [(row, [row]) for _, rows in together for row in rows]
-        matching = set(self._matcher.keep([row for _, rows in together for row in rows]))
-        for line, rows in together:
+            operations = [(row, [row]) for _, rows in operations for row in rows]
+        matching = set(self._matcher.keep([row for _, rows in operations for row in rows]))
+        for line, rows in operations:
             if matching.isdisjoint(rows) and line not in self._by_folded:
                 self._hide(line)
             else:
                 self._show(line)
 
-    def _of(self, row: int) -> list[int]:
+    def _lines_of(self, row: int) -> list[int]:
         """Return the lines that show a row: the row itself or, in raw form, its frames."""
         if not self.raw:
             return [row]
@@ -300,19 +308,19 @@ class View:
 
     def _show(self, row: int) -> None:
         lines = self._lines
-        for line in self._of(row):
+        for line in self._lines_of(row):
             if not lines or line > lines[-1]:
                 lines.append(line)
-            elif lines[at := bisect_left(lines, line)] != line:
-                lines.insert(at, line)
+            elif lines[index := bisect_left(lines, line)] != line:
+                lines.insert(index, line)
                 self.moved.append(line)
 
     def _hide(self, row: int) -> None:
         lines = self._lines
-        for line in self._of(row):
-            at = bisect_left(lines, line)
-            if at < len(lines) and lines[at] == line:
-                del lines[at]
+        for line in self._lines_of(row):
+            index = bisect_left(lines, line)
+            if index < len(lines) and lines[index] == line:
+                del lines[index]
                 self.moved.append(line)
 
 
@@ -324,8 +332,8 @@ def _negates(node: Node) -> bool:
 
 
 Rows = Sequence[int]
-Keep = Callable[[Rows], Rows]
-Holds = Callable[[float, float], bool]
+RowFilter = Callable[[Rows], Rows]
+Comparison = Callable[[float, float], bool]
 _MAX_CACHED_LABELS = 10_000
 """Maximum number of labels for which a filter remembers its result."""
 
@@ -371,7 +379,7 @@ class Matcher:
         self._operation_of = index.operations.operation_of
         self.keep = self._compile(node)
 
-    def _compile(self, node: Node) -> Keep:
+    def _compile(self, node: Node) -> RowFilter:
         match node:
             case All(nodes):
                 return _every([self._compile(part) for part in nodes])
@@ -406,7 +414,7 @@ class Matcher:
                     ]
                 )
 
-    def _word(self, text: str) -> Keep:
+    def _word(self, text: str) -> RowFilter:
         """Match a text in the frames of a row, or in the name of its peer."""
         needle = Needle(text)
         self.needles.append(needle)
@@ -414,10 +422,10 @@ class Matcher:
         by_peer = self._field("peer", (text,))
 
         def keep(rows: Rows) -> Rows:
-            close = by_peer(rows)
+            peer_rows = by_peer(rows)
             if not frames:
-                return close
-            matching = set(close)
+                return peer_rows
+            matching = set(peer_rows)
             return [
                 row
                 for row in rows
@@ -426,11 +434,11 @@ class Matcher:
 
         return keep
 
-    def _size(self, holds: Holds, bound: float) -> Keep:
+    def _size(self, compare: Comparison, bound: float) -> RowFilter:
         size, operation_of = self._table.size, self._operation_of
-        return lambda rows: [row for row in rows if holds(size[operation_of.get(row, row)], bound)]
+        return lambda rows: [row for row in rows if compare(size[operation_of.get(row, row)], bound)]
 
-    def _elapsed(self, holds: Holds, bound: float) -> Keep:
+    def _elapsed(self, compare: Comparison, bound: float) -> RowFilter:
         table, operation_of = self._table, self._operation_of
         self.depends_on_clock = True
 
@@ -441,22 +449,22 @@ class Matcher:
         def keep(rows: Rows) -> Rows:
             now = time()
             request_rows = [row for row in rows if KINDS[table.kind[row]] is ExchangeKind.REQUEST]
-            return [row for row in request_rows if holds(elapsed(operation_of.get(row, row), now), bound)]
+            return [row for row in request_rows if compare(elapsed(operation_of.get(row, row), now), bound)]
 
         return keep
 
-    def _field(self, name: str, values: tuple[str, ...]) -> Keep:
+    def _field(self, name: str, values: tuple[str, ...]) -> RowFilter:
         table, index = self._table, self._index
         if name == CORE_FIELD:
             return self._by_end("core", values)
         match name:
             case "method":
-                return self._by_label(lambda method, _: _has(method, values))
+                return self._by_label(lambda method, _: _contains_any(method, values))
             case "name":
-                return self._of_calls(self._by_label(lambda _, name: _has(name, values)))
+                return self._of_calls(self._by_label(lambda _, name: _contains_any(name, values)))
             case "tool":
                 return self._of_calls(
-                    self._by_label(lambda method, name: method in TOOL_CALLS and _has(name, values))
+                    self._by_label(lambda method, name: method in TOOL_CALLS and _contains_any(name, values))
                 )
             case "peer" | "server":
                 return self._by_end(name, values)
@@ -465,7 +473,7 @@ class Matcher:
             case "dir":
                 return _by_code(table.direction, lambda direction: ("in", "out")[direction] in values)
             case "rev":
-                return lambda rows: [row for row in rows if _has(index.revision(row), values)]
+                return lambda rows: [row for row in rows if _contains_any(index.revision(row), values)]
             case "id":
                 return lambda rows: [row for row in rows if _is_id(table.id[row], values)]
             case "is":
@@ -473,36 +481,38 @@ class Matcher:
             case _:
                 return self._by_status(values)
 
-    def _of_calls(self, keep: Keep) -> Keep:
+    def _of_calls(self, keep: RowFilter) -> RowFilter:
         """Apply a condition on a call to its notifications as well."""
         under, index = self._table.under, self._index
         if self._raw:
             return keep
 
-        def kept(rows: Rows) -> Rows:
+        def keep_with_notifications(rows: Rows) -> Rows:
             if not index.has_folded:
                 return keep(rows)
             base = self._table.base
             calls = [call if (call := under[row]) >= base else row for row in rows]
-            fitting = set(keep(calls))
-            return [row for row, call in zip(rows, calls, strict=True) if call in fitting]
+            matching_calls = set(keep(calls))
+            return [row for row, call in zip(rows, calls, strict=True) if call in matching_calls]
 
-        return kept
+        return keep_with_notifications
 
-    def _by_label(self, fits: Callable[[str, str], bool]) -> Keep:
+    def _by_label(self, is_match: Callable[[str, str], bool]) -> RowFilter:
         labels = self._table.labels
-        return _by_code(self._table.label, lru_cache(_MAX_CACHED_LABELS)(lambda label: fits(*labels[label])))
+        return _by_code(
+            self._table.label, lru_cache(_MAX_CACHED_LABELS)(lambda label: is_match(*labels[label]))
+        )
 
-    def _by_end(self, name: str, values: tuple[str, ...]) -> Keep:
+    def _by_end(self, name: str, values: tuple[str, ...]) -> RowFilter:
         # Tested each time, because names of peers may become known late.
-        return _by_code(self._table.connection, lambda number: _has(self._end(number, name), values))
+        return _by_code(self._table.connection, lambda number: _contains_any(self._end(number, name), values))
 
     def _end(self, connection: int, name: str) -> str:
         """Return the peer, server or core of a connection, or "" if it is unknown."""
         info = self._index.connections.get(connection)
         return "" if info is None else str(getattr(info, name))
 
-    def _in_state(self, values: tuple[str, ...]) -> Keep:
+    def _in_state(self, values: tuple[str, ...]) -> RowFilter:
         """Match rows that are held at the desk, that were changed, answered or dropped there, or that belong
         to the negotiation."""
         table, index, operation_of = self._table, self._index, self._operation_of
@@ -512,27 +522,29 @@ class Matcher:
         self.depends_on_marks = self.depends_on_marks or bool(tests)
         self.depends_on_clock = self.depends_on_clock or has_held
 
-        def is_so(row: int) -> bool:
+        def is_in_state(row: int) -> bool:
             if table.status[operation_of.get(row, row)] == negotiation:
                 return True
-            waits = has_held and (table.connection[row], table.id[row]) in index.held
-            if waits and table.ended[row] != table.ended[row]:
+            is_held = has_held and (table.connection[row], table.id[row]) in index.held
+            if is_held and table.ended[row] != table.ended[row]:
                 return True
             return bool(tests) and any(test(mark.how) for mark in index.marks_at(row) for test in tests)
 
-        return lambda rows: [row for row in rows if is_so(row)]
+        return lambda rows: [row for row in rows if is_in_state(row)]
 
-    def _by_status(self, values: tuple[str, ...]) -> Keep:
+    def _by_status(self, values: tuple[str, ...]) -> RowFilter:
         """Match the status of the operation that a row belongs to."""
         table, operation_of = self._table, self._operation_of
         codes = {code for code, status in enumerate(STATUSES) if status.value in values}
-        slow, is_slow = "slow" in values, self._index.is_slow
-        self.depends_on_pace = self.depends_on_pace or slow
+        wants_slow, is_slow = "slow" in values, self._index.is_slow
+        self.depends_on_pace = self.depends_on_pace or wants_slow
 
         def keep(rows: Rows) -> Rows:
-            at = [operation_of.get(row, row) for row in rows] if operation_of else rows
-            pairs = zip(rows, at, strict=True)
-            return [row for row, line in pairs if table.status[line] in codes or (slow and is_slow(line))]
+            line_rows = [operation_of.get(row, row) for row in rows] if operation_of else rows
+            pairs = zip(rows, line_rows, strict=True)
+            return [
+                row for row, line in pairs if table.status[line] in codes or (wants_slow and is_slow(line))
+            ]
 
         return keep
 
@@ -548,7 +560,7 @@ _AT_DESK: dict[str, Callable[[str], bool]] = {
 """Tests on `HeldMark.how`, by value of `is:`."""
 
 
-def _every(parts: list[Keep]) -> Keep:
+def _every(parts: list[RowFilter]) -> RowFilter:
     def keep(rows: Rows) -> Rows:
         for part in parts:
             rows = part(rows)
@@ -557,7 +569,7 @@ def _every(parts: list[Keep]) -> Keep:
     return keep
 
 
-def _any(parts: list[Keep]) -> Keep:
+def _any(parts: list[RowFilter]) -> RowFilter:
     def keep(rows: Rows) -> Rows:
         matching = {row for part in parts for row in part(rows)}
         return [row for row in rows if row in matching]
@@ -565,7 +577,7 @@ def _any(parts: list[Keep]) -> Keep:
     return keep
 
 
-def _none(part: Keep) -> Keep:
+def _none(part: RowFilter) -> RowFilter:
     def keep(rows: Rows) -> Rows:
         excluded = set(part(rows))
         return [row for row in rows if row not in excluded]
@@ -573,20 +585,20 @@ def _none(part: Keep) -> Keep:
     return keep
 
 
-def _by_code(column: ColumnValues[int], fits: Callable[[int], bool]) -> Keep:
+def _by_code(column: ColumnValues[int], is_match: Callable[[int], bool]) -> RowFilter:
     """Match rows by their value in a column. Each different value is tested once."""
 
     def keep(rows: Rows) -> Rows:
         codes = [column[row] for row in rows]
-        fitting = {code for code in set(codes) if fits(code)}
-        if not fitting:
+        matching_codes = {code for code in set(codes) if is_match(code)}
+        if not matching_codes:
             return []
-        return [row for row, code in zip(rows, codes, strict=True) if code in fitting]
+        return [row for row, code in zip(rows, codes, strict=True) if code in matching_codes]
 
     return keep
 
 
-def _has(text: str, values: tuple[str, ...]) -> bool:
+def _contains_any(text: str, values: tuple[str, ...]) -> bool:
     lowered = text.lower()
     return any(value in lowered for value in values)
 
@@ -597,7 +609,7 @@ def _is_id(identifier: object, values: tuple[str, ...]) -> bool:
     return identifier is not None and str(identifier) in values
 
 
-_SIGNS: dict[str, Holds] = {
+_SIGNS: dict[str, Comparison] = {
     ">": operator.gt,
     "<": operator.lt,
     ">=": operator.ge,

@@ -64,6 +64,6 @@ def _line(index: Index, call: Exchange, title: str, width: int, now: float) -> C
         sign, style = ("…", "$text-warning") if call.ended is None else ("⊘", "$text-warning")
     named = name + " " * (_NAME_CELLS - cell_len(name))
     head = f"{clock(call.started)[:8]}  {named} {duration(call.elapsed(now)):>8} "
-    summary_text = " → ".join(filter(None, (texts.asked, texts.answered)))
+    summary_text = " → ".join(filter(None, (texts.arguments, texts.result)))
     room = max(1, width - cell_len(head) - 2)
     return Content.assemble((head, "$text-muted"), (sign, style), " ", one_line(summary_text, room))

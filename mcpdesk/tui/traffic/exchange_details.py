@@ -17,11 +17,11 @@ from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.recorder.index.traffic_index import Index, is_round
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import (
-    Checked,
+    CheckedHeader,
     HeaderVerdict,
+    checked_request_headers,
     held_messages,
     http,
-    http_checked,
     message,
 )
 from mcpdesk.tui.render.amounts import duration
@@ -88,7 +88,7 @@ def frame_heading(index: Index, number: int) -> str:
     if frame is None:
         return "this frame is no longer in memory, nor in a file"
     heading, size = f"frame {number} as it passed, {size_text(frame.size)}", len(index.frame_bytes(number))
-    if size < frame.size and not index.is_here(number):
+    if size < frame.size and not index.is_available(number):
         return f"{heading}: loading the rest from its core"
     if size < frame.size:
         heading += f", of which {size_text(size)} were kept"
@@ -133,7 +133,7 @@ def http_text(index: Index, operation: Exchange, schema: Any = None) -> Content:
 
 def _http_blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
     """Yield request and response, if available. The headers of a POST are compared with its body."""
-    request = None if one.request is None else http_checked(index, one, one.request, schema)
+    request = None if one.request is None else checked_request_headers(index, one, one.request, schema)
     if request is not None and request[0].startswith("POST "):
         line, headers = request
         yield _http_block(line, sorted(headers, key=_header_order))
@@ -144,14 +144,14 @@ def _http_blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
 
 def _unchecked_block(index: Index, one: Exchange, frame: int | None) -> Iterator[Content]:
     if frame is not None and (http_note := http(index, one, frame)) is not None:
-        yield _http_block(http_note[0], [Checked(name, value) for name, value in http_note[1]])
+        yield _http_block(http_note[0], [CheckedHeader(name, value) for name, value in http_note[1]])
 
 
-def _http_block(line: str, headers: list[Checked]) -> Content:
+def _http_block(line: str, headers: list[CheckedHeader]) -> Content:
     return Content("\n").join([Content.styled(clean(line), "bold"), *map(_header_line, headers)])
 
 
-def _header_line(header: Checked) -> Content:
+def _header_line(header: CheckedHeader) -> Content:
     """Return one header with glyph and words. A missing header has no value.
 
     MCP headers are highlighted.
@@ -167,7 +167,7 @@ def _header_line(header: Checked) -> Content:
     )
 
 
-def _header_order(header: Checked) -> int:
+def _header_order(header: CheckedHeader) -> int:
     """Return the sort key of a header: first faults, then other checked headers, then unchecked headers."""
     return 0 if header.verdict is HeaderVerdict.BAD else 1 if header.words else 2
 

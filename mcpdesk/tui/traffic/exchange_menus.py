@@ -19,13 +19,13 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import LogLine
 from mcpdesk.paths import state_folder
 from mcpdesk.recorder.exchange_text import as_text, heading
-from mcpdesk.recorder.index.call_lookup import CLOSE_S, logs_by_call
+from mcpdesk.recorder.index.call_lookup import MAX_CLOCK_DIFFERENCE_S, logs_by_call
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round, with_parts
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.readable_message import message, unmasked
 from mcpdesk.recorder.record import CallLog, Direction
-from mcpdesk.recorder.redaction import Redactor, redacted, secrets_here
+from mcpdesk.recorder.redaction import Redactor, environment_secrets, redacted
 from mcpdesk.tui.editor import traceback_location
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.screens.compare import CompareScreen
@@ -186,7 +186,7 @@ def _redactor(link: Link) -> Redactor:
     """Return a redactor that knows the keys of this desk, and the secrets in its environment."""
     view = link.view()
     return Redactor(
-        [*secrets_here(os.environ, state_folder()), view.api_key],
+        [*environment_secrets(os.environ, state_folder()), view.api_key],
         [*link.traffic.secret_headers, view.api_key_header],
     )
 
@@ -215,7 +215,7 @@ def call_log(link: Link, exchange: Exchange) -> Sequence[LogLine]:
 
 
 def _is_during_call(line: LogLine, exchange: Exchange) -> bool:
-    ended = inf if exchange.ended is None else exchange.ended + CLOSE_S
+    ended = inf if exchange.ended is None else exchange.ended + MAX_CLOCK_DIFFERENCE_S
     is_of_server = line.source == "stderr" and line.server == exchange.server and line.call is None
     return is_of_server and exchange.started <= line.time <= ended
 

@@ -226,7 +226,7 @@ def message_cells(line: ExchangeLine, width: int) -> list[Cell]:
             cells, _ = fitted(cells, max(1, width - cell_len(words) - 1))
         cells = [*cells, (f" {words}", "traffic--clock")]
         remaining -= cell_len(words) + 1
-    fits_values = not texts.answered and cell_len(texts.values) < remaining
+    fits_values = not texts.result and cell_len(texts.values) < remaining
     return (
         [*cells, *_summary_cells(texts, remaining - 1)]
         if remaining > _MIN_SUMMARY_WIDTH or fits_values
@@ -264,7 +264,7 @@ def _summary_cells(texts: Summary, width: int) -> list[Cell]:
     In little space the arguments lose their names, and long texts are cut. A failure begins with its reason,
     so its end is cut. It gets three quarters of the space unless the arguments are short.
     """
-    arguments, result, values = one_line(texts.asked), one_line(texts.answered), one_line(texts.values)
+    arguments, result, values = one_line(texts.arguments), one_line(texts.result), one_line(texts.values)
     if not result:
         arguments = values if values and cell_len(arguments) > width else arguments
         return [(f" {shortened(arguments, width)}", "traffic--muted")] if arguments else []
@@ -298,7 +298,7 @@ def _operation_glyphs(exchange: Exchange) -> str:
     counts = (
         ("×", exchange.rounds - 1 and exchange.rounds),
         ("?", exchange.questions),
-        ("↻", exchange.looks),
+        ("↻", exchange.polls),
     )
     asking = "?" if exchange.asked_at is not None and not exchange.questions else ""
     return "".join(f"{glyph}{count}" for glyph, count in counts if count) + asking

@@ -266,7 +266,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         if self.shown is None:
             return
         exchange = self.index.exchange(self.shown.number)
-        if any(self.index.is_here(frame) for frame in self._missing_frames):
+        if any(self.index.is_available(frame) for frame in self._missing_frames):
             self._frames = dict.fromkeys(self._frames)
             self._stale |= set(TABS)
             self._load(exchange)
@@ -376,7 +376,7 @@ class TrafficDetail(WithFirstResize, Vertical):
             size += frame.size if frame is not None and len(frame.data) < frame.size else 0
             if size > MAX_FETCHED_BYTES and missing:
                 break
-            if not self.index.is_here(number):
+            if not self.index.is_available(number):
                 missing.append(number)
         return missing
 

@@ -254,7 +254,7 @@ class TrafficStrips:
         change_text = self._how_changed(exchange)
         texts = self._summary(exchange, change_text)
         if self._has_bars:
-            texts = texts._replace(answered="")
+            texts = texts._replace(result="")
         change_mark = "" if marked else change_text
         rule = self.rules.rule_of(exchange) if self.rules is not None else None
         ended_cores = self._index.former_cores

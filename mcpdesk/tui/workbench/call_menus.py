@@ -174,8 +174,8 @@ def _call_line(traffic: Index, call: Exchange) -> str:
 
     texts = summary(traffic, call)
     peer = "" if call.peer == DESK else f"{one_line(call.peer, 20)}  "
-    arguments = f"{one_line(texts.asked, 40)} " if texts.asked else ""
-    result = f"{'✗ ' * texts.has_failed}{one_line(texts.answered, 80)}"
+    arguments = f"{one_line(texts.arguments, 40)} " if texts.arguments else ""
+    result = f"{'✗ ' * texts.has_failed}{one_line(texts.result, 80)}"
     return f"{clock(call.started)[:8]}  {peer}{arguments}→ {result}"
 
 

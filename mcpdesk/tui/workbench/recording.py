@@ -297,7 +297,7 @@ def _row(link: Link, exchange: Exchange) -> ReplayRow | None:
     if (isinstance(meta, dict) and REPLAYED_KEY in meta) or not isinstance(result or error, dict):
         return None
     before = CallOutcome(result, error, b"", exchange.elapsed(0.0))
-    arguments = summary(link.traffic, exchange).asked
+    arguments = summary(link.traffic, exchange).arguments
     return ReplayRow(exchange.name, params.get("arguments") or {}, arguments, before)
 
 

@@ -154,7 +154,7 @@ def test_a_message_that_was_changed_at_the_desk_is_exported_as_what_it_was_and_b
     at = index.exchange(0).started
     recording.mark(HeldMark(1, IN, 1, at, 0.0, "changed", was.decode(), now.decode()))
 
-    assert summary(index, index.exchange(0)).asked == '✎ command="echo after"'
+    assert summary(index, index.exchange(0)).arguments == '✎ command="echo after"'
     written = b"".join(report(index, [0])).decode()
     assert "At the desk the request was held for 0.0 s: changed" in written and "echo after" in written
     assert "changed" in as_text(index, 0) and "echo after" in as_text(index, 0)

@@ -180,7 +180,7 @@ async def test_a_captured_answer_stands_in_for_a_tool_until_the_key_ends_it_and_
         await it.pilot.press("G")
         await it.until(lambda: "tools/call add" in it.shown() and "\nM" in it.shown())
         one = list(desk.traffic.exchanges)[-1]
-        assert summary(desk.traffic, one).asked == "a=50, b=2"
+        assert summary(desk.traffic, one).arguments == "a=50, b=2"
         await it.pilot.press("enter")
         await it.until(lambda: "a mock answered at the desk" in it.shown())
         assert "a: 50" in it.shown() and "┄ at the desk" in it.shown() and "in the server" not in it.shown()
@@ -210,7 +210,7 @@ async def test_what_a_person_answered_is_told_apart_from_what_went_on_changed(tm
         await it.until(lambda: "answered by hand at the desk: the server" in it.shown())
         assert "a: 1" in it.shown() and "this went on" not in it.shown()
         (one,) = (one for one in desk.traffic.exchanges if one.name == "add")
-        assert summary(desk.traffic, one).asked == "a=1, b=2"
+        assert summary(desk.traffic, one).arguments == "a=1, b=2"
 
 
 @pytest.mark.slow
