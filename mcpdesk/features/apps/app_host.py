@@ -35,8 +35,8 @@ class AppHost(HostPart):
         self._apps: tuple[AppSession, ...] = ()
         self._pages: AppPages | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._unused: dict[AppSession, asyncio.TimerHandle] = {}
-        """Timers that end the apps whose page was not opened, or was closed."""
+        self._unused_timers: dict[AppSession, asyncio.TimerHandle] = {}
+        """Timers that end the apps whose page was not opened or was closed, by app."""
 
     @property
     def link_part(self) -> OpenApps:
@@ -67,7 +67,7 @@ class AppHost(HostPart):
     async def stop(self) -> None:
         """End all apps and their pages."""
         apps, self._apps = self._apps, ()
-        for timer in self._unused.values():
+        for timer in self._unused_timers.values():
             timer.cancel()
         await asyncio.gather(*(each.close("the desk ends") for each in apps), return_exceptions=True)
         for task in list(self._tasks):
@@ -92,7 +92,7 @@ class AppHost(HostPart):
         run = ToolRun(intent.tool, _parsed(intent.arguments), _parsed(intent.result))
         if self._pages is None:
             try:
-                self._pages = AppPages(*loopback_sockets(), self._left, self._closed_by_person)
+                self._pages = AppPages(*loopback_sockets(), self._start_unused_timer, self._closed_by_person)
             except OSError as error:
                 raise ValueError(f"The page cannot be served: {error.strerror}") from None
             self._begin(self._pages.start())
@@ -103,16 +103,16 @@ class AppHost(HostPart):
         )
         self._apps = (*self._apps, session)
         self._begin(session.load())
-        self._left(session)
+        self._start_unused_timer(session)
         return self._pages.add(session)
 
-    def _left(self, session: AppSession) -> None:
+    def _start_unused_timer(self, session: AppSession) -> None:
         """End an app if no page uses it for a while."""
         if session in self._apps:
-            if session in self._unused:
-                self._unused[session].cancel()
+            if session in self._unused_timers:
+                self._unused_timers[session].cancel()
             loop = asyncio.get_running_loop()
-            self._unused[session] = loop.call_later(UNUSED_S, partial(self._end_if_unused, session))
+            self._unused_timers[session] = loop.call_later(UNUSED_S, partial(self._end_if_unused, session))
 
     def _end_if_unused(self, session: AppSession) -> None:
         if session.link is None:
@@ -124,7 +124,7 @@ class AppHost(HostPart):
     async def _close(self, session: AppSession, reason: str) -> None:
         if session in self._apps:
             self._apps = tuple(each for each in self._apps if each is not session)
-            self._unused.pop(session).cancel()
+            self._unused_timers.pop(session).cancel()
             if self._pages is not None:
                 self._pages.remove(session)
             await session.close(reason)

@@ -51,17 +51,17 @@ MAX_PORT_ATTEMPTS = 8
 """Maximum number of ports that are tried for the sandbox."""
 WORD_BYTES = 24
 """Number of random bytes in the word of a URL."""
-COMMON: Final = {
+COMMON_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
     "X-DNS-Prefetch-Control": "off",
 }
-_KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+_CONTENT_TYPES: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
 def loopback_sockets() -> tuple[socket.socket, list[socket.socket]]:
-    """Return the listening socket of the host, and those of the sandbox, which have one port.
+    """Return the listening socket of the host, and the listening sockets of the sandbox, which have one port.
 
     The sandbox listens at all addresses of the name `localhost`. Otherwise, a program of another user could
     listen at `[::1]` on the same port, and browsers would load the sandbox from it. Raises: OSError.
@@ -85,32 +85,32 @@ def loopback_sockets() -> tuple[socket.socket, list[socket.socket]]:
 
 
 class AppPages:
-    """Two listeners with the pages of all open apps of a core. Used on the core's loop."""
+    """Two listeners with the pages of all open apps of a core. Must be used on the core's loop."""
 
     def __init__(
         self,
         host: socket.socket,
         sandbox: Sequence[socket.socket],
-        on_left: Callable[[AppSession], object],
+        on_disconnect: Callable[[AppSession], object],
         on_close: Callable[[AppSession], object],
     ) -> None:
-        """`host` and `sandbox` are listening sockets on loopback. Those of the sandbox have the same port.
+        """`host` and `sandbox` are listening sockets on loopback. All sockets of `sandbox` have one port.
 
-        `on_left` is called when a page has disconnected, and no other page of its app is open. `on_close` is
-        called when the person closes an app.
+        `on_disconnect` is called when a page has disconnected, and no other page of its app is open.
+        `on_close` is called when the person closes an app.
         """
         self._sockets = (host,), sandbox
         # Two names of this machine, so that the page and the sandbox are also different sites.
         self.host = f"http://127.0.0.1:{host.getsockname()[1]}"
         self.sandbox = f"http://localhost:{sandbox[0].getsockname()[1]}"
-        self._on_left, self._on_close = on_left, on_close
+        self._on_disconnect, self._on_close = on_disconnect, on_close
         self._by_word: dict[str, AppSession] = {}
         self._by_sandbox_word: dict[str, AppSession] = {}
         self._rules = Rules(max_connections=MAX_CONNECTIONS)
         self._files = {each.name: each.read_text() for each in files(__package__).joinpath("page").iterdir()}
         self._servers: list[asyncio.Server] = []
         self._connections: list[HttpConnections] = []
-        self._showing: set[asyncio.Task[None]] = set()
+        self._show_tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Accept connections."""
@@ -126,7 +126,7 @@ class AppPages:
         """Stop listening, and disconnect all pages."""
         for server in self._servers:
             server.close()
-        for task in self._showing:
+        for task in self._show_tasks:
             task.cancel()
         await asyncio.gather(*(each.close(END_S) for each in self._connections))
         if not self._servers:
@@ -136,8 +136,8 @@ class AppPages:
 
     def add(self, session: AppSession) -> str:
         """Return the URL of the page of an app."""
-        word, inner = secrets.token_urlsafe(WORD_BYTES), secrets.token_urlsafe(WORD_BYTES)
-        self._by_word[word], self._by_sandbox_word[inner] = session, session
+        word, sandbox_word = secrets.token_urlsafe(WORD_BYTES), secrets.token_urlsafe(WORD_BYTES)
+        self._by_word[word], self._by_sandbox_word[sandbox_word] = session, session
         return f"{self.host}/{word}/"
 
     def session(self, url: str) -> AppSession | None:
@@ -156,7 +156,7 @@ class AppPages:
         if path in ("/host.js", "/host.css"):
             return self._file(path[1:])
         _, word, rest = (*path.split("/", 2), "")[:3]
-        session = _known(self._by_word, word)
+        session = _app_of(self._by_word, word)
         if session is None or rest not in ("", "socket"):
             return plain_error(404, "this app was closed")
         if rest == "socket":
@@ -187,10 +187,10 @@ class AppPages:
         except ConnectionError:
             pass  # the page was closed while it received a message
         finally:
-            link.left()
+            link.decline_all()
             session.detach(link)
             if session.link is None:
-                self._on_left(session)
+                self._on_disconnect(session)
         return page
 
     async def _page_message(self, session: AppSession, link: PageLink, text: str) -> None:
@@ -203,13 +203,13 @@ class AppPages:
             case {"hello": _} if session not in self._by_word.values():
                 await link.end("it was closed")
             case {"hello": facts}:
-                before = session.link
+                previous_link = session.link
                 session.attach(link, page_facts(facts))
-                if before is not None and before is not link:
-                    await before.end("opened in another tab")
+                if previous_link is not None and previous_link is not link:
+                    await previous_link.end("opened in another tab")
                 task = asyncio.create_task(self._show(session, link))
-                self._showing.add(task)
-                task.add_done_callback(self._showing.discard)
+                self._show_tasks.add(task)
+                task.add_done_callback(self._show_tasks.discard)
             case _ if session.link is not link:
                 return
             case {"view": view}:
@@ -219,7 +219,7 @@ class AppPages:
             case {"mode": str(mode)}:
                 session.choose_mode(mode)
             case {"answer": {"number": number, "agreed": agreed}}:
-                link.answered(number, agreed)
+                link.set_answer(number, agreed)
             case {"close": _}:
                 self._on_close(session)
             case _:
@@ -237,7 +237,7 @@ class AppPages:
             state |= {
                 "frame": f"{self.sandbox}/{word}/",
                 "allow": allow_attribute(policy),
-                "outside": list(policy.outside),
+                "outside": list(policy.allowed_origins),
                 "refused": list(policy.refused),
                 "permissions": list(policy.permissions),
                 "border": session.page.prefers_border is not False,
@@ -250,7 +250,7 @@ class AppPages:
     async def _sandbox_page(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if path == "/sandbox.js":
             return self._file("sandbox.js")
-        session = _known(self._by_sandbox_word, path.strip("/"))
+        session = _app_of(self._by_sandbox_word, path.strip("/"))
         if session is None:
             return plain_error(404, "this app was closed")
         async with asyncio.timeout(LOAD_S):
@@ -266,7 +266,7 @@ class AppPages:
         text = self._files[name]
         for key, value in values.items():
             text = text.replace("{{" + key + "}}", escape(value))
-        return web.Response(text=text, content_type=_KINDS[name.rpartition(".")[2]], charset="utf-8")
+        return web.Response(text=text, content_type=_CONTENT_TYPES[name.rpartition(".")[2]], charset="utf-8")
 
 
 class _Route:
@@ -290,10 +290,10 @@ class _Route:
                 answer = await self._route(request, head_of(request).path)
         assert answer is not None
         if not answer.prepared:
-            answer.headers.update(COMMON)
+            answer.headers.update(COMMON_HEADERS)
         return answer
 
 
-def _known(table: Mapping[str, AppSession], word: str) -> AppSession | None:
-    """Return the app of a word. The time of the comparison does not depend on the word."""
-    return next((session for known, session in table.items() if matches(word, known)), None)
+def _app_of(table: Mapping[str, AppSession], word: str) -> AppSession | None:
+    """Return the app of a word, or None. The time of the comparison does not depend on the word."""
+    return next((session for app_word, session in table.items() if matches(word, app_word)), None)

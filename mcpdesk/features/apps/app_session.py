@@ -81,7 +81,7 @@ class AppSession:
         interceptor: Callable[[], Interceptor],
         journal: Journal,
     ) -> None:
-        """`interceptor` returns the interceptor of the core's messages."""
+        """`interceptor` returns the interceptor of the core's messages. `access` is closed with the app."""
         self.server, self.uri, self.run = server, uri, run
         self.opened = time.time()
         self.page: AppPage | None = None
@@ -92,8 +92,6 @@ class AppSession:
         self.link: PageLink | None = None
         """Connection of the open page, or None."""
         self.connection = next_connection()
-        self.model_context: JSONObject = {}
-        """Latest context for a model that the app sent."""
         self._access = access
         self._recorder = recorder
         self._interceptor = interceptor
@@ -102,10 +100,10 @@ class AppSession:
         self._capabilities: JSONObject = {}
         self._is_started = self._is_ready = False
         """True after `ui/initialize`, and after `ui/notifications/initialized`."""
-        self._sent_input = self._sent_outcome = False
+        self._has_sent_input = self._has_sent_outcome = False
         self._mode = DISPLAY_MODES[0]
         self._tasks: set[asyncio.Task[None]] = set()
-        self._running: dict[object, asyncio.Task[None]] = {}
+        self._running_requests: dict[object, asyncio.Task[None]] = {}
         """Running requests of the app, by id."""
         self._agreed: set[str] = set()
         """Tools that the person allowed this app to call."""
@@ -127,7 +125,7 @@ class AppSession:
                 raise ValueError(f"The server cannot return {self.uri}: {response['error'].get('message')}")
             self.page = app_page(self.uri, response["result"])
             policy = self.page.policy
-            allowed = ", ".join(policy.outside) or "no other origin"
+            allowed = ", ".join(policy.allowed_origins) or "no other origin"
             self._report("info", f"opened {self.uri}; the policy allows {allowed}")
             if policy.refused:
                 self._report("warning", f"{self.uri} must not use {', '.join(policy.refused)}")
@@ -145,7 +143,7 @@ class AppSession:
         self._restart()
 
     def detach(self, link: PageLink) -> None:
-        """Note that a page has disconnected."""
+        """Stop using a page that has disconnected."""
         if self.link is link:
             self.link = None
             self._restart()
@@ -158,12 +156,12 @@ class AppSession:
             self._begin(self._send_call())
 
     def change_facts(self, facts: PageFacts) -> None:
-        """Note a change of the page, such as its theme or its size."""
-        before, self._facts = self._facts, facts
+        """Use new facts about the page, such as its theme or its size, and notify the app of the changes."""
+        earlier_facts, self._facts = self._facts, facts
         changed = {
             key: value
             for key, value in self._context(facts).items()
-            if self._context(before).get(key) != value
+            if self._context(earlier_facts).get(key) != value
         }
         if changed and self._is_ready:
             self._begin(self._notify("ui/notifications/host-context-changed", changed))
@@ -221,14 +219,14 @@ class AppSession:
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             return
         if isinstance(method, str) and is_id(identifier):
-            if len(self._running) >= MAX_CALLS or identifier in self._running:
+            if len(self._running_requests) >= MAX_CALLS or identifier in self._running_requests:
                 await self._deliver(
                     _error(identifier, REFUSED, f"at most {MAX_CALLS} requests may run, with different ids")
                 )
                 return
             task = self._begin(self._answer(message))
-            self._running[identifier] = task
-            task.add_done_callback(lambda _: self._running.pop(identifier, None))
+            self._running_requests[identifier] = task
+            task.add_done_callback(lambda _: self._running_requests.pop(identifier, None))
         elif isinstance(method, str) and "id" not in message:
             self._begin(self._notified(message))
         elif identifier == "host-teardown" and self._teardown is not None and not self._teardown.done():
@@ -244,7 +242,7 @@ class AppSession:
             await asyncio.sleep(self._second + 1 - now)
 
     async def _answer(self, message: JSONObject) -> None:
-        interceptor, came = self._interceptor(), time.time()
+        interceptor, arrival = self._interceptor(), time.time()
         request: JSONObject | None = message
         answer: JSONObject | None = None
         try:
@@ -253,7 +251,7 @@ class AppSession:
             if request is not None and answer is None:
                 answer = await self._handled(request)
                 if interceptor.is_active:
-                    answer = await interceptor.answer(self.connection, request, came, answer)
+                    answer = await interceptor.answer(self.connection, request, arrival, answer)
         except (SessionLost, AnswerCut):  # a fault rule: the page starts again without an answer
             answer = None
             if self.link is not None:
@@ -303,9 +301,9 @@ class AppSession:
                 text = data if isinstance(data, str) else codec.encode(data).decode()
                 self._report(str(level) if level in LOG_LEVELS else "info", _cut(text))
             case "notifications/cancelled":
-                task = self._running.get(params.get("requestId")) if is_id(params.get("requestId")) else None
-                if task is not None:
-                    task.cancel()
+                identifier = params.get("requestId")
+                if is_id(identifier) and identifier in self._running_requests:
+                    self._running_requests[identifier].cancel()
 
     # requests
 
@@ -377,15 +375,15 @@ class AppSession:
         if params.get("role") != "user" or not all(isinstance(each, dict) for each in blocks):
             raise _Refused(REFUSED, "Invalid message format")
         texts = (str(each.get("text", f"({each.get('type')})")) for each in blocks if isinstance(each, dict))
-        await self._note("Message to the conversation", "\n".join(texts))
+        await self._show_note("Message to the conversation", "\n".join(texts))
         return {"result": {}}
 
     async def _update_context(self, params: JSONObject) -> JSONObject:
         content, structured = params.get("content"), params.get("structuredContent")
         if not isinstance(content, list | None) or not isinstance(structured, dict | None):
             raise _Refused(REFUSED, "Invalid content format")
-        self.model_context = {key: params[key] for key in ("content", "structuredContent") if key in params}
-        await self._note("Context for the model", codec.encode(self.model_context).decode())
+        context = {key: params[key] for key in ("content", "structuredContent") if key in params}
+        await self._show_note("Context for the model", codec.encode(context).decode())
         return {"result": {}}
 
     async def _change_mode(self, params: JSONObject) -> JSONObject:
@@ -407,12 +405,12 @@ class AppSession:
         run = self.run
         if not self._is_ready or run.arguments is None:
             return
-        if not self._sent_input:
-            self._sent_input = True
+        if not self._has_sent_input:
+            self._has_sent_input = True
             await self._notify("ui/notifications/tool-input", {"arguments": run.arguments})
-        if self._sent_outcome or (run.result is None and not run.cancelled):
+        if self._has_sent_outcome or (run.result is None and not run.cancelled):
             return
-        self._sent_outcome = True
+        self._has_sent_outcome = True
         if run.result is not None:
             await self._notify("ui/notifications/tool-result", run.result)
         else:
@@ -437,7 +435,7 @@ class AppSession:
 
     def _restart(self) -> None:
         """Forget the app in the page, because it starts again."""
-        self._is_started = self._is_ready = self._sent_input = self._sent_outcome = False
+        self._is_started = self._is_ready = self._has_sent_input = self._has_sent_outcome = False
         self._capabilities, self._mode = {}, DISPLAY_MODES[0]
 
     def _set_mode(self, mode: str) -> bool:
@@ -476,7 +474,7 @@ class AppSession:
         if self.link is None or not await self.link.ask(text, agree, _cut(detail), link):
             raise ValueError("The person declined")
 
-    async def _note(self, title: str, text: str) -> None:
+    async def _show_note(self, title: str, text: str) -> None:
         if self.link is not None:
             await self.link.note(title, _cut(text))
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 MAX_ORIGINS = 64
 """Maximum number of origins in each list."""
 MAX_ORIGIN_LENGTH = 256
+"""Maximum length in characters of an origin."""
 CONNECT, RESOURCE, FRAME, BASE = "connectDomains", "resourceDomains", "frameDomains", "baseUriDomains"
 NONE, SELF = "'none'", "'self'"
 LISTS: Final = (CONNECT, RESOURCE, FRAME, BASE)
@@ -35,7 +36,7 @@ _ORIGIN = re.compile(
 )
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
 """Last label of a host that browsers parse as an IPv4 address."""
-_LOCAL = ("localhost", "local", "internal", "localdomain", "home.arpa")
+_LOCAL_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa")
 """Names of this machine and of private networks, with all names below them."""
 
 
@@ -52,7 +53,7 @@ class AppPolicy(Struct, frozen=True):
     """Declared origins that were left out."""
 
     @property
-    def outside(self) -> tuple[str, ...]:
+    def allowed_origins(self) -> tuple[str, ...]:
         """All allowed origins, without repetitions."""
         return tuple(dict.fromkeys(each for origins in self.origins.values() for each in origins))
 
@@ -74,16 +75,16 @@ def app_policy(interface: Mapping[str, Any]) -> AppPolicy:
     allowed: dict[str, tuple[str, ...]] = {}
     refused: list[str] = []
     for name in LISTS:
-        given = declared.get(name)
-        values = given if isinstance(given, list) else [] if given is None else [given]
-        fine = [_checked(each, _SCHEMES.get(name, _WEB)) for each in values[:MAX_ORIGINS]]
-        refused += [_shown(each) for each, origin in zip(values, fine, strict=False) if origin is None]
+        value = declared.get(name)
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        checked = [_checked_origin(each, _SCHEMES.get(name, _WEB)) for each in values[:MAX_ORIGINS]]
+        refused += [_short(each) for each, origin in zip(values, checked, strict=False) if origin is None]
         if len(values) > MAX_ORIGINS:
             refused.append(f"{len(values) - MAX_ORIGINS} more of {name}")
-        if origins := tuple(dict.fromkeys(each for each in fine if each is not None)):
+        if origins := tuple(dict.fromkeys(each for each in checked if each is not None)):
             allowed[name] = origins
-    asked = permissions if isinstance(permissions, dict) else {}
-    granted = tuple(name for name in PERMISSIONS if isinstance(asked.get(name), dict))
+    requested = permissions if isinstance(permissions, dict) else {}
+    granted = tuple(name for name in PERMISSIONS if isinstance(requested.get(name), dict))
     return AppPolicy(allowed, isinstance(csp, dict), granted, tuple(refused))
 
 
@@ -128,11 +129,11 @@ def _joined(policy: AppPolicy, name: str) -> str:
     return " ".join(policy.origins.get(name, ()))
 
 
-def _checked(given: Any, schemes: frozenset[str]) -> str | None:
+def _checked_origin(origin: Any, schemes: frozenset[str]) -> str | None:
     """Return an origin as it is written in the policy, or None if it must not be allowed."""
-    if not isinstance(given, str) or len(given) > MAX_ORIGIN_LENGTH:
+    if not isinstance(origin, str) or len(origin) > MAX_ORIGIN_LENGTH:
         return None
-    match = _ORIGIN.fullmatch(given.lower())
+    match = _ORIGIN.fullmatch(origin.lower())
     if match is None or match["scheme"] not in schemes:
         return None
     name, labels = match["name"], match["name"].split(".")
@@ -144,8 +145,8 @@ def _checked(given: Any, schemes: frozenset[str]) -> str | None:
 
 
 def _is_local(name: str) -> bool:
-    own = socket.gethostname().lower()
-    return any(name == each or name.endswith(f".{each}") for each in (*_LOCAL, own) if each)
+    host_name = socket.gethostname().lower()
+    return any(name == each or name.endswith(f".{each}") for each in (*_LOCAL_NAMES, host_name) if each)
 
 
 def _is_public_address(name: str) -> bool:
@@ -155,5 +156,5 @@ def _is_public_address(name: str) -> bool:
         return False
 
 
-def _shown(given: Any) -> str:
-    return str(given)[:MAX_ORIGIN_LENGTH]
+def _short(origin: Any) -> str:
+    return str(origin)[:MAX_ORIGIN_LENGTH]

@@ -43,26 +43,26 @@ class PageFacts(Struct, frozen=True):
         return {"width": self.width, "maxHeight": MAX_HEIGHT_PIXELS}
 
 
-def page_facts(given: Any) -> PageFacts:
+def page_facts(message: Any) -> PageFacts:
     """Return the facts in a message of the page. Invalid values are replaced by defaults."""
-    values = given if isinstance(given, dict) else {}
-    usual = PageFacts()
+    values = message if isinstance(message, dict) else {}
+    defaults = PageFacts()
 
-    def named(key: str, otherwise: str) -> str:
+    def name_value(key: str, default: str) -> str:
         value = values.get(key)
         is_name = isinstance(value, str) and len(value) <= MAX_NAME_LENGTH and _NAME.fullmatch(value)
-        return value if isinstance(value, str) and is_name else otherwise
+        return value if isinstance(value, str) and is_name else default
 
-    def side(key: str, otherwise: int) -> int:
+    def size_value(key: str, default: int) -> int:
         value = values.get(key)
-        return min(max(value, 0), MAX_HEIGHT_PIXELS) if isinstance(value, int) else otherwise
+        return min(max(value, 0), MAX_HEIGHT_PIXELS) if isinstance(value, int) else default
 
     return PageFacts(
         "dark" if values.get("theme") == "dark" else "light",
-        named("locale", usual.locale),
-        named("timeZone", usual.time_zone),
-        side("width", usual.width),
-        side("height", usual.height),
+        name_value("locale", defaults.locale),
+        name_value("timeZone", defaults.time_zone),
+        size_value("width", defaults.width),
+        size_value("height", defaults.height),
         values.get("touch") is True,
         values.get("hover") is not False,
     )
@@ -88,19 +88,19 @@ class PageLink:
 
     async def show(self, state: JSONObject) -> None:
         """Show the facts about the app, or the reason why it cannot be shown."""
-        await self._tell("show", state)
+        await self._send_message("show", state)
 
     async def resize(self, width: int | None, height: int | None) -> None:
         """Change the size of the app."""
-        await self._tell("size", {"width": width, "height": height})
+        await self._send_message("size", {"width": width, "height": height})
 
     async def show_mode(self, mode: str) -> None:
         """Change the display mode."""
-        await self._tell("mode", mode)
+        await self._send_message("mode", mode)
 
     async def note(self, title: str, text: str) -> None:
         """Show a message of the app to the person."""
-        await self._tell("note", {"title": title, "text": text})
+        await self._send_message("note", {"title": title, "text": text})
 
     async def ask(self, text: str, agree: str, detail: str, link: str = "") -> bool:
         """Return True if the person agrees. `agree` is the text of the button. `link` is opened by it."""
@@ -110,22 +110,22 @@ class PageLink:
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._questions[number] = answer
         try:
-            await self._tell(
+            await self._send_message(
                 "ask", {"number": number, "text": text, "agree": agree, "detail": detail, "link": link}
             )
             return await answer
         finally:
             del self._questions[number]
             if answer.cancelled():
-                await self._tell("withdraw", number)
+                await self._send_message("withdraw", number)
 
-    def answered(self, number: Any, agreed: Any) -> None:
-        """Note the person's answer to a question."""
+    def set_answer(self, number: Any, agreed: Any) -> None:
+        """Use the person's answer to a question. Answers to unknown questions are ignored."""
         answer = self._questions.get(number) if isinstance(number, int) else None
         if answer is not None and not answer.done():
             answer.set_result(agreed is True)
 
-    def left(self) -> None:
+    def decline_all(self) -> None:
         """Decline all questions, because the page was closed."""
         for answer in self._questions.values():
             if not answer.done():
@@ -133,15 +133,15 @@ class PageLink:
 
     async def end(self, reason: str) -> None:
         """End the app in the page, and disconnect the page."""
-        self.left()
+        self.decline_all()
         try:
             async with asyncio.timeout(END_S):
-                await self._tell("end", reason)
+                await self._send_message("end", reason)
         except ConnectionError:
             return  # the page was closed in the meantime
         except TimeoutError:
             pass  # the page no longer reads
         await self._close()
 
-    async def _tell(self, kind: str, value: Any) -> None:
+    async def _send_message(self, kind: str, value: Any) -> None:
         await self._send(json.dumps({kind: value}))

@@ -49,7 +49,7 @@ class HostedAccess(ServerAccess):
     def __init__(self, core: StartedCore, server: str, peer: str) -> None:
         self._core = core
         self._endpoint = core.endpoints[server]
-        self._desk = HostedDesk(
+        self._client = HostedDesk(
             self._endpoint,
             _run,
             revision=BY_NAME[core.settings.desk_revision],
@@ -64,10 +64,10 @@ class HostedAccess(ServerAccess):
     async def request(self, method: str, params: JSONObject) -> JSONObject:
         if self._core.endpoints.get(self._endpoint.name) is not self._endpoint:
             raise ValueError(REMOVED)
-        return await _response(self._desk, method, params)
+        return await _response(self._client, method, params)
 
     def close(self) -> None:
-        self._desk.close()
+        self._client.close()
 
 
 class UpstreamAccess(ServerAccess):
@@ -78,7 +78,7 @@ class UpstreamAccess(ServerAccess):
     def __init__(self, core: StartedCore, server: str) -> None:
         self._core = core
         self._upstream = core.upstreams[server]
-        self._desk: DeskClient | None = None
+        self._client: DeskClient | None = None
 
     def definition(self, tool: str) -> Mapping[str, Any] | None:
         offers = (each for each in self._upstream.status.offers if each.kind == "tool" and each.name == tool)
@@ -88,14 +88,14 @@ class UpstreamAccess(ServerAccess):
         upstream = self._upstream
         if self._core.upstreams.get(upstream.name) is not upstream:
             raise ValueError(REMOVED)
-        if self._desk is None or self._desk.server is not upstream.connection:
+        if self._client is None or self._client.server is not upstream.connection:
             self.close()
-            self._desk = DeskClient(upstream.connection, upstream.number, _run)
-        return await _response(self._desk, method, params)
+            self._client = DeskClient(upstream.connection, upstream.number, _run)
+        return await _response(self._client, method, params)
 
     def close(self) -> None:
-        if self._desk is not None:
-            self._desk.close()
+        if self._client is not None:
+            self._client.close()
 
 
 def access_to(core: StartedCore, server: str, peer: str) -> ServerAccess:

@@ -21,15 +21,15 @@ async def open_app_of_call(pane: TrafficPane) -> None:
     """Open the app of the selected call in the browser, with its recorded arguments and result."""
     from mcpdesk.tui.forms.question_text import open_link
 
-    chosen = pane.chosen()
-    if chosen is None or not (uri := _uri(pane)):
+    line = pane.chosen()
+    if line is None or not (uri := _uri(pane)):
         return
-    await pane.fetch(chosen)
+    await pane.fetch(line)
     try:
-        call = pane.link.traffic.exchange(chosen)
+        call = pane.link.traffic.exchange(line)
         arguments, result = recorded_call(pane.link.traffic, call)
-        opening = OpenApp(call.server, uri, call.name, json_text(arguments), json_text(result))
-        url = await asyncio.wrap_future(pane.link.do(opening))
+        intent = OpenApp(call.server, uri, call.name, json_text(arguments), json_text(result))
+        url = await asyncio.wrap_future(pane.link.do(intent))
     except ValueError as error:
         pane.notify(f"The app cannot be opened: {error}", severity="warning", markup=False)
         return
@@ -59,10 +59,10 @@ def selects_call_with_app(pane: TrafficPane) -> bool:
 
 
 def _uri(pane: TrafficPane) -> str:
-    chosen = pane.chosen()
-    if chosen is None:
+    line = pane.chosen()
+    if line is None:
         return ""
-    call = pane.link.traffic.exchange(chosen)
+    call = pane.link.traffic.exchange(line)
     if call.method != "tools/call":
         return ""
     items = (each for each in pane.link.catalogue(call.server).items if each.kind == "tool")

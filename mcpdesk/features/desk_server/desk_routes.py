@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PATH = "/desk/mcp"
 PEER = "agent"
 """Client name of programs that call tools through the endpoint. That of the person is `desk`."""
-HINT = "`mcpdesk serve` prints the path of the file with the operator's key"
+KEY_HINT = "`mcpdesk serve` prints the path of the file with the operator's key"
 
 
 class DeskRoutes(ExtraRoutes):
@@ -36,7 +36,7 @@ class DeskRoutes(ExtraRoutes):
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._making = asyncio.Lock()
+        self._creation_lock = asyncio.Lock()
         self._endpoint: HostedEndpoint | None = None
         # The recorder would record what an agent reads of the traffic as new traffic.
         self._mcp = McpRoutes(cast("Site", _UnrecordedSite(site)), lambda sessions: None)
@@ -63,36 +63,37 @@ class DeskRoutes(ExtraRoutes):
             # A 401 would start an OAuth login in most clients.
             state = "wrong" if OPERATOR_HEADER in request.headers else "missing"
             return plain_error(
-                403, f"Forbidden: {state} operator's key in the header {OPERATOR_HEADER}", hint=HINT
+                403, f"Forbidden: {state} operator's key in the header {OPERATOR_HEADER}", hint=KEY_HINT
             )
         verb = self._verbs.get(head.method)
         if verb is None:
             return method_error(request, tuple(self._verbs))
-        return await verb(request, await self._served(), OPEN)
+        return await verb(request, await self._hosted(), OPEN)
 
     async def close(self) -> None:
         """End all sessions."""
         self._mcp.sessions.close()
         await self._mcp.sessions.left()
 
-    async def _served(self) -> HostedEndpoint:
-        async with self._making:
+    async def _hosted(self) -> HostedEndpoint:
+        """Return the server, which is created at the first request."""
+        async with self._creation_lock:
             if self._endpoint is None:
-                self._endpoint = await asyncio.to_thread(self._made)
+                self._endpoint = await asyncio.to_thread(self._create_endpoint)
             return self._endpoint
 
-    def _made(self) -> HostedEndpoint:
+    def _create_endpoint(self) -> HostedEndpoint:
         from mcpdesk.features.desk_server.desk_tools import desk_server
         from mcpdesk.hosting.endpoint import HostedEndpoint
         from mcpdesk.server.calls.services import Services
 
-        def log(*_: object, **__: object) -> None:
+        def discard_log(*_: object, **__: object) -> None:
             """Discard the log line."""
 
         # A link to all cores would be connected only while a person watches.
-        open_own = self._site.own_front_end
-        assert open_own is not None
-        return HostedEndpoint(desk_server(open_own(PEER).link), Services(log), Unrecorded())
+        open_front_end = self._site.own_front_end
+        assert open_front_end is not None
+        return HostedEndpoint(desk_server(open_front_end(PEER).link), Services(discard_log), Unrecorded())
 
 
 class Unrecorded:

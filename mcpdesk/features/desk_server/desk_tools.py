@@ -37,12 +37,15 @@ MAX_LINES = 200
 MAX_TEXT_LENGTH = 60_000
 """Maximum number of characters of one message."""
 MAX_NOTIFICATIONS = 50
+"""Maximum number of notifications of one exchange."""
 CALL_S = 60
 """Default time limit of a call, in seconds."""
-LONGEST_CALL_S = 600
+MAX_CALL_S = 600
+"""Maximum time limit of a call, in seconds."""
 MAX_PAIRING_S = 2.0
 """Maximum seconds for pairing and filtering recorded messages."""
 SLICE_S = 0.004
+"""Seconds of pairing, filtering or counting between two checks of the time limit."""
 INSTRUCTIONS = (
     "This is mcpdesk, which hosts and connects to MCP servers and records their messages. A person may watch "
     "the same traffic on a screen. Begin with list_servers. call_tool calls a tool through the desk. "
@@ -90,11 +93,11 @@ def desk_server(link: Link) -> Server:
                     tool=_text("Name of the tool."),
                     arguments={"type": "object", "description": "Arguments of the tool."},
                     timeout_s={
-                        "type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_CALL_S, "default": CALL_S,
+                        "type": "number", "exclusiveMinimum": 0, "maximum": MAX_CALL_S, "default": CALL_S,
                         "description": "Time limit in seconds.",
                     },
                 ),
-                annotations={"openWorldHint": True}, timeout_s=LONGEST_CALL_S + 10.0,
+                annotations={"openWorldHint": True}, timeout_s=MAX_CALL_S + 10.0,
                 description="Call a tool of a server through the desk. The call appears in the traffic.",
             ),
             Tool(
@@ -225,13 +228,13 @@ class DeskTools:
         is_complete = _pair(index, until)
         while not (is_filtered := view.done >= 1) and monotonic() < until:
             view.advance(SLICE_S)
-        lines = list(view.lines)
-        before = arguments.get("before")
-        older = lines if before is None else [each for each in lines if each < before]
-        chosen = older[: -arguments.get("limit", 50) - 1 : -1]
+        numbers = list(view.lines)
+        limit_number = arguments.get("before")
+        older = numbers if limit_number is None else [each for each in numbers if each < limit_number]
+        newest = older[: -arguments.get("limit", 50) - 1 : -1]
         return {
-            "exchanges": [_row(index.exchange(number), number) for number in chosen],
-            "matching": len(lines),
+            "exchanges": [_row(index.exchange(number), number) for number in newest],
+            "matching": len(numbers),
             "is_complete": is_complete and is_filtered,
         }
 
@@ -243,12 +246,12 @@ class DeskTools:
             raise HandlerError(f"Exchange {number} does not exist, or was removed.")
         exchange = index.exchange(number)
         last = last_round(index, exchange)
-        notified = exchange.notifications[-MAX_NOTIFICATIONS:]
+        newest = exchange.notifications[-MAX_NOTIFICATIONS:]
         return {
             "exchange": _row(exchange, number),
             "request": _message(index, exchange, exchange.request, self._input_schema(exchange)),
             "response": _message(index, last, last.response),
-            "notifications": [_message(index, exchange, frame) for frame in notified],
+            "notifications": [_message(index, exchange, frame) for frame in newest],
             "faults": [each.text for each in remarks(index, exchange)],
         }
 
@@ -317,13 +320,13 @@ def _message(
         return None
     value, problem = message(index, exchange, frame, schema)
     text = value if isinstance(value, str) else codec.dumps(value, orjson.OPT_NON_STR_KEYS, str).decode()
-    shown: dict[str, Any] = {
+    document: dict[str, Any] = {
         "message": value if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}…"
     }
     if len(text) > MAX_TEXT_LENGTH:
-        shown["cut"] = f"{len(text) - MAX_TEXT_LENGTH:,} more characters are not shown"
+        document["cut"] = f"{len(text) - MAX_TEXT_LENGTH:,} more characters are not shown"
     if problem:
-        shown["problem"] = problem
+        document["problem"] = problem
     if (note := http(index, exchange, frame)) is not None:
-        shown["http"] = {"line": note[0], "headers": [list(each) for each in note[1]]}
-    return shown
+        document["http"] = {"line": note[0], "headers": [list(each) for each in note[1]]}
+    return document

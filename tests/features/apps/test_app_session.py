@@ -191,7 +191,7 @@ async def test_an_upstream_tool_is_called_after_the_person_agreed() -> None:
     for agreed in (False, True):
         asked = asyncio.create_task(app.ask("tools/call", {"name": "board"}, f"b{agreed}"))
         question = await until(lambda: next((each["ask"] for each in app.page if "ask" in each), None))
-        app.link.answered(question["number"], agreed)
+        app.link.set_answer(question["number"], agreed)
         assert ("result" in await asked) is agreed
         app.page.clear()
     assert "result" in await app.ask("tools/call", {"name": "board"}, 5)  # agreed for this app
@@ -205,7 +205,7 @@ async def test_a_question_says_how_much_of_the_arguments_it_leaves_out() -> None
     asked = asyncio.create_task(app.ask("tools/call", call, 2))
     question = await until(lambda: next((each["ask"] for each in app.page if "ask" in each), None))
     assert question["detail"].endswith("xx… (11 more characters are not shown)")
-    app.link.answered(question["number"], False)
+    app.link.set_answer(question["number"], False)
     assert "error" in await asked
 
 
@@ -236,7 +236,7 @@ async def test_a_link_is_opened_only_if_the_person_agrees() -> None:
     asked = asyncio.create_task(app.ask("ui/open-link", {"url": "https://a.example/x"}, 2))
     question = await until(lambda: next((each["ask"] for each in app.page if "ask" in each), None))
     assert question["link"] == "https://a.example/x"
-    app.link.answered(question["number"], "yes")  # only true is an agreement
+    app.link.set_answer(question["number"], "yes")  # only true is an agreement
     assert (await asked)["error"]["message"] == "The person declined"
 
 
@@ -248,7 +248,7 @@ async def test_questions_on_one_page_are_limited() -> None:
         for number in range(10, 10 + page_link.MAX_QUESTIONS + 1)
     ]
     await until(lambda: any("error" in each for each in app.got))
-    app.link.left()
+    app.link.decline_all()
     await asyncio.gather(*tasks)
     assert sum("ask" in each for each in app.page) == page_link.MAX_QUESTIONS
 
@@ -274,7 +274,6 @@ async def test_messages_and_context_for_a_model_are_shown_to_the_person() -> Non
     assert (await app.ask("ui/message", {"role": "user", "content": text}, 2))["result"] == {}
     assert "error" in await app.ask("ui/message", {"role": "assistant", "content": text}, 3)
     assert (await app.ask("ui/update-model-context", {"structuredContent": {"a": 1}}, 4))["result"] == {}
-    assert app.session.model_context == {"structuredContent": {"a": 1}}
     assert [each["note"]["text"] for each in app.page if "note" in each] == [
         "Sell the house",
         '{"structuredContent":{"a":1}}',
@@ -303,7 +302,7 @@ async def test_running_requests_are_limited_and_can_be_cancelled(monkeypatch: py
         )
     assert [each["id"] for each in app.got if "error" in each] == ["c"]
     await app.tell("notifications/cancelled", {"requestId": "a"})
-    await until(lambda: len(app.session._running) == 1)
+    await until(lambda: len(app.session._running_requests) == 1)
 
 
 @pytest.mark.parametrize(
