@@ -211,7 +211,7 @@ class KeySource:
         self._last_problem = ""
         self._refresh_task: asyncio.Task[None] | None = None
 
-    def fresh(self) -> KeySet | None:
+    def fresh_keys(self) -> KeySet | None:
         """Return the keys, or None if they are missing or older than `fresh_s`, so that `find` must load
         them.
         """

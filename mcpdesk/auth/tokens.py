@@ -64,7 +64,7 @@ def principal_of(
 
     Raises: Rejected if the claims name no subject, and are nested too deeply for a fingerprint.
     """
-    handler_claims = normalised(claims)
+    handler_claims = claims_for_handlers(claims)
     subject = handler_claims["sub"] or handler_claims["address"]
     issuer = _first_claim(claims, "iss")
     subject_name = subject or _first_claim(claims, "client_id", "azp", "jti")
@@ -73,13 +73,13 @@ def principal_of(
         "token",
         name=subject or subject_name or "a token without a subject",
         claims=handler_claims,
-        scopes=widened(scopes_of(claims), includes),
+        scopes=with_implied_scopes(scopes_of(claims), includes),
         expires=expires + leeway_s if isinstance(expires, int | float) else None,
         identity=f"principal:{digest([realm, issuer, bool(subject), subject_name or _fingerprint(claims)])}",
     )
 
 
-def normalised(claims: Mapping[str, Any]) -> dict[str, Any]:
+def claims_for_handlers(claims: Mapping[str, Any]) -> dict[str, Any]:
     """Return claims for handlers: `sub`, `address`, `addr` and `tokenId` are strings, empty if unknown."""
     address = _first_claim(claims, "address", "addr")
     return {
@@ -107,7 +107,7 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(scopes)
 
 
-def widened(scopes: frozenset[str], includes: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def with_implied_scopes(scopes: frozenset[str], includes: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return these scopes and all scopes that they imply, directly or indirectly."""
     if includes.keys().isdisjoint(scopes):
         return scopes
@@ -187,7 +187,7 @@ class Verifier:
         Return None if the token is unknown or not valid, or if the keys must be reloaded. Then call `verify`.
         """
         cached = self._verified_tokens.get(text) if text is not None else None
-        if cached is None or cached.keys is None or cached.keys is not self._source.fresh():
+        if cached is None or cached.keys is None or cached.keys is not self._source.fresh_keys():
             return None
         if not cached.begins <= self._clock() < cached.ends:
             return None
@@ -217,7 +217,7 @@ class Verifier:
         if len(self._verified_tokens) >= MAX_CACHED_TOKENS:
             self._verified_tokens.clear()
         self._verified_tokens[text] = _VerifiedToken(
-            token, principal, begins, ends, self._source.fresh(), checks
+            token, principal, begins, ends, self._source.fresh_keys(), checks
         )
         return principal
 

@@ -112,15 +112,15 @@ class ToolSchema:
         arguments = partial(
             Names, pattern=api.argument_name, max_length=api.max_name_length, empty="argument"
         )
-        shaped = ModelSchema(definition.get("inputSchema") or {}, arguments)
-        self.arguments = shaped.names
-        self.faulty = shaped.faulty
+        model_schema = ModelSchema(definition.get("inputSchema") or {}, arguments)
+        self.arguments = model_schema.names
+        self.faulty = model_schema.faulty
         """Arguments and keywords whose schema is invalid and was omitted."""
         description = str(definition.get("description") or definition.get("title") or "").strip()
-        self.description = api.shortened(description, shaped.hint)
+        self.description = api.shortened(description, model_schema.hint)
         self.is_cut = not self.description.startswith(description)
         """True if the description was cut to the API's limit."""
-        self.schema = api.shape(name, self.description, shaped.schema)
+        self.schema = api.shape(name, self.description, model_schema.schema)
         """Entry for the `tools` of a request."""
 
     def for_server(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

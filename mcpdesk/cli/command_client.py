@@ -374,9 +374,9 @@ def _unavailable(folder: Path, mode: str) -> list[CatalogueItem]:
     called.
     """
     from mcpdesk.link.local.local_catalogue import ServerCatalogue
-    from mcpdesk.runtime.core_process import loaded
+    from mcpdesk.runtime.core_process import loaded_host
 
-    with loaded(folder) as host:
+    with loaded_host(folder) as host:
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
         return [each for each in ServerCatalogue(endpoint.server).catalogue().items if not each.definition]

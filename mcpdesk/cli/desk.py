@@ -219,7 +219,7 @@ def show_capture(file: Path, theme: str | None, message: str = "") -> int:
     try:
         terminal = Terminal(sys.stderr.fileno())
         runs = ScreenRuns(partial(CaptureApp, link, theme), state_folder(), terminal)
-        with StopRequests(runs.stop, grace_s=CAPTURE_GRACE_S, last=terminal.restore, with_parent=True):
+        with StopRequests(runs.stop, grace_s=CAPTURE_GRACE_S, before_exit=terminal.restore, with_parent=True):
             return runs.run()
     finally:
         link.close()
@@ -315,7 +315,7 @@ def _show(app: MakeApp, core: CoreThread, claimed: ClaimedDescriptors, state: Pa
         return f"The server continues at {', '.join(urls)}." if urls else "The server continues."
 
     runs = ScreenRuns(app, state, terminal, keys_fd=claimed.stdin_fd, begin=begin, what_goes_on=serving)
-    with StopRequests(runs.stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
+    with StopRequests(runs.stop, grace_s=GRACE_S, before_exit=terminal.restore, with_parent=True):
         return runs.run()
 
 
@@ -492,5 +492,5 @@ def _show_attached(link: Link, journal: Journal, title: Callable[[], str], theme
         app = partial(DeskApp, link, theme, history=state / "calls.jsonl")
         terminal = Terminal(sys.stderr.fileno())
         runs = ScreenRuns(app, state, terminal, what_goes_on=lambda: f"{title()} continues.")
-        with StopRequests(runs.stop, grace_s=CAPTURE_GRACE_S, last=terminal.restore, with_parent=True):
+        with StopRequests(runs.stop, grace_s=CAPTURE_GRACE_S, before_exit=terminal.restore, with_parent=True):
             return runs.run()

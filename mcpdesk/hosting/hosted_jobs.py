@@ -88,7 +88,7 @@ class HostedJobs:
         jobs: dict[str, Job] = {}
         for server in list(self._endpoints):
             if self._records_of is not None:
-                records = await self._records_of(server).listed(owner, is_task=False)
+                records = await self._records_of(server).list_jobs(owner, is_task=False)
                 jobs |= {job.id: job for job in records}
             jobs |= {job.id: job for job in self._store.calls(server, owner)}
         own_jobs = [job for job in jobs.values() if principal.kind != "open" or job.session == session_name]

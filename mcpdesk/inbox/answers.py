@@ -61,8 +61,8 @@ def _checked_answer(number: int, page: Page, answer: Answer) -> Answer:
     fault = problem(page, answer)
     if fault:
         raise ValueError(f"page {number}: {fault}")
-    ordered = tuple(option.label for option in page.options if option.label in answer.selected)
-    return Answer(ordered, answer.other.strip())
+    ordered_labels = tuple(option.label for option in page.options if option.label in answer.selected)
+    return Answer(ordered_labels, answer.other.strip())
 
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)*")
@@ -131,15 +131,15 @@ def _number_problem(rules: Mapping[str, Any], text: str) -> str:
     return _bound_problem(value, rules.get("minimum"), rules.get("maximum"), "{}")
 
 
-def _bound_problem(value: float, low: Any, high: Any, template: str) -> str:
+def _bound_problem(value: float, minimum: Any, maximum: Any, template: str) -> str:
     """Return the violated bound in words, formatted with `template`.
 
     Bounds that are not finite numbers are ignored.
     """
-    if _is_bound(low) and value < low:
-        return template.format(f"at least {low}")
-    if _is_bound(high) and value > high:
-        return template.format(f"at most {high}")
+    if _is_bound(minimum) and value < minimum:
+        return template.format(f"at least {minimum}")
+    if _is_bound(maximum) and value > maximum:
+        return template.format(f"at most {maximum}")
     return ""
 
 

@@ -139,14 +139,14 @@ class Inbox:
         timer = loop.call_later(timeout_s, self.end, number, QuestionState.TIMED_OUT)
         pending = _WaitingQuestion(question, loop.create_future(), timer)
         self._waiting[number] = pending
-        self._changed(question)
+        self._publish(question)
         return number, pending.future
 
     def add_ended(self, question: Question) -> None:
         """Add a question that was asked and answered without this inbox, for example through the client."""
         numbered = replace(question, id=next(self._numbers))
         self._ended.appendleft(numbered)
-        self._changed(numbered)
+        self._publish(numbered)
 
     def show(self, question: Question) -> int:
         """Set the state of a question of another process, and return its number in this inbox.
@@ -162,10 +162,10 @@ class Inbox:
             other_ended = [each for each in self._ended if each.id != numbered.id]
             self._ended.clear()
             self._ended.extend((numbered, *other_ended))
-        self._changed(numbered)
+        self._publish(numbered)
         return numbered.id
 
-    def waiting(self, id: int) -> Question | None:
+    def waiting_question(self, id: int) -> Question | None:
         """Return a question that is waiting in any process, or None."""
         pending = self._waiting.get(id)
         return self._remote_questions.get(id) if pending is None else pending.question
@@ -182,8 +182,8 @@ class Inbox:
             checked_answers,  # imported late, because it is needed only for an answer
         )
 
-        checked = checked_answers(pending.question.pages, answers)
-        return self.end(id, QuestionState.ANSWERED, answers=checked, by=by)
+        valid_answers = checked_answers(pending.question.pages, answers)
+        return self.end(id, QuestionState.ANSWERED, answers=valid_answers, by=by)
 
     def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
         """Decline a question; return False if it is no longer waiting."""
@@ -214,20 +214,22 @@ class Inbox:
         if pending is None:
             return False
         pending.timer.cancel()
-        ended = replace(
+        ended_question = replace(
             pending.question, state=state, answers=answers, reason=reason, answered_by=by, ended=self._clock()
         )
-        self._ended.appendleft(ended)
+        self._ended.appendleft(ended_question)
         if not pending.future.done():
-            pending.future.set_result(ended)
-        self._changed(ended)
+            pending.future.set_result(ended_question)
+        self._publish(ended_question)
         return True
 
-    def _changed(self, question: Question) -> None:
-        waiting = [each.question for each in self._waiting.values()]
+    def _publish(self, question: Question) -> None:
+        waiting_questions = [each.question for each in self._waiting.values()]
         if self._remote_questions:
-            waiting = sorted((*waiting, *self._remote_questions.values()), key=lambda each: each.asked)
-        self._snapshot = (*waiting, *self._ended)
+            waiting_questions = sorted(
+                (*waiting_questions, *self._remote_questions.values()), key=lambda each: each.asked
+            )
+        self._snapshot = (*waiting_questions, *self._ended)
         self.version += 1
         for listener in self._listeners:
             listener(question)

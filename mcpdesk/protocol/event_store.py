@@ -312,7 +312,7 @@ class EventStore(Generic[C]):
         self._max_events = max_events
         self._streams_of_events: deque[ResumableStream[C]] = deque()
         self._streams: dict[int, ResumableStream[C]] = {}
-        self._first = self._next_number = first_number
+        self._first_number = self._next_number = first_number
 
     def __len__(self) -> int:
         return len(self._streams_of_events)
@@ -339,7 +339,7 @@ class EventStore(Generic[C]):
     def is_earlier(self, last_event_id: str) -> bool:
         """Return True if an event belongs to an ended process, whose events are lost."""
         position = parse_event_id(last_event_id)
-        return position is not None and position.stream < self._first
+        return position is not None and position.stream < self._first_number
 
     @property
     def archived(self) -> list[int]:

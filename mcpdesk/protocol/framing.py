@@ -41,10 +41,10 @@ class LineFramer:
             if remainder := complete.pop():
                 self._add_piece(remainder)
             return [stripped for line in complete if (stripped := self._strip(line))]
-        first, *rest = data.split(b"\n")
+        first, *pieces = data.split(b"\n")
         self._add_piece(first)
-        lines = [self._join(), *rest[:-1]]
-        self._add_piece(rest[-1])
+        lines = [self._join(), *pieces[:-1]]
+        self._add_piece(pieces[-1])
         return [frame for line in lines if (frame := self._finish(line)) is not None]
 
     def unfinished_line(self) -> bytes | None:
@@ -67,11 +67,11 @@ class LineFramer:
         self._pieces.append(piece)
 
     def _join(self) -> bytes | None:
-        joined = None if self._is_skipping else b"".join(self._pieces)
+        line = None if self._is_skipping else b"".join(self._pieces)
         self._pieces.clear()
         self._line_bytes = 0
         self._is_skipping = False
-        return joined
+        return line
 
     def _finish(self, line: bytes | None) -> bytes | None:
         if line is None or len(line) > self.limit:

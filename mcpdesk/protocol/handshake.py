@@ -79,14 +79,14 @@ class Session:
         """
         if self.is_open:
             raise invalid("this session is already initialized")
-        offered = params.get("protocolVersion")
-        if not isinstance(offered, str):
-            data = {"supported": list(SERVED_NAMES), "requested": offered}
+        offered_version = params.get("protocolVersion")
+        if not isinstance(offered_version, str):
+            data = {"supported": list(SERVED_NAMES), "requested": offered_version}
             raise invalid_params(f"protocolVersion must be one of {', '.join(SERVED_NAMES)}", data)
         capabilities = params.get("capabilities", {})
         if not isinstance(capabilities, dict):
             raise invalid_params("capabilities must be an object")
-        revision = negotiate(offered)
+        revision = negotiate(offered_version)
         self.terms = Terms(revision, capabilities, display_name(params.get("clientInfo")), DEFAULT_LOG_LEVEL)
         self.phase, self.opening = Phase.OPENED, params
         return revision

@@ -48,7 +48,7 @@ class RequestTable(Generic[K, V]):
 
     def take_all(self, matches: Callable[[K, V], bool]) -> list[tuple[K, V]]:
         """Remove all matching requests, and return them with their values, oldest first."""
-        taken = [(key, value) for key, value in self._values.items() if matches(key, value)]
-        for key, _ in taken:
+        matching = [(key, value) for key, value in self._values.items() if matches(key, value)]
+        for key, _ in matching:
             del self._values[key]
-        return taken
+        return matching

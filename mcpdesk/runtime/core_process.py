@@ -86,15 +86,15 @@ def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
 
     make_private()  # called before hosted code can start a program
     with logging_to(host.journal, lambda: folders, RUNNING_CALL.get):
-        claimed = claim(mode, log_line, lambda: [str(folder) for folder in folders])
+        descriptors = claim(mode, log_line, lambda: [str(folder) for folder in folders])
         try:
-            yield claimed
+            yield descriptors
         finally:
-            claimed.release()
+            descriptors.release()
 
 
 @contextmanager
-def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
+def loaded_host(folder: Path, http: bool = False) -> Iterator[Host]:
     """Load a folder as a server would, for a command that only inspects it.
 
     `http` simulates an HTTP listener. Output of the folder's code is written to the host's journal.
@@ -138,7 +138,7 @@ class JournalPrinter:
     def __init__(self, host: Host) -> None:
         self._journal = host.journal
         self._in_json = host.settings.log_format == "json"
-        self._last = -1
+        self._last_number = -1
         self._print_lock = threading.Lock()
         host.blocking_code.on_stuck = self.follow
         self._lines: Queue[str | None] = Queue(MAX_LINES)
@@ -163,7 +163,7 @@ class JournalPrinter:
 
         def on_change() -> None:  # called on any thread
             nonlocal is_due
-            if not is_due and self._journal.lines(self._last):
+            if not is_due and self._journal.lines(self._last_number):
                 is_due = True
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(has_new_lines.set)
@@ -185,8 +185,8 @@ class JournalPrinter:
     def follow(self) -> None:
         """Print the lines that were added since the last call."""
         with self._print_lock:  # another thread calls this if the loop is stuck
-            for line in self._journal.lines(self._last):
-                self._last = line.number
+            for line in self._journal.lines(self._last_number):
+                self._last_number = line.number
                 if self._in_json:
                     self._queue(json_line(line))
                     continue
@@ -275,8 +275,9 @@ class StopRequests:
     separate guard process then ends the programs that this process started.
 
     `stop` is called on the main thread between two bytecodes, or on another thread, so it may only schedule
-    work (`loop.call_soon_threadsafe`). `last` is called before a forced exit. `with_parent` also reacts to
-    the end of the parent process. `client_fd` is a descriptor whose hang-up means that the client has left.
+    work (`loop.call_soon_threadsafe`). `before_exit` is called before a forced exit. `with_parent` also
+    reacts to the end of the parent process. `client_fd` is a descriptor whose hang-up means that the client
+    has left.
     """
 
     def __init__(
@@ -284,14 +285,14 @@ class StopRequests:
         stop: Callable[[str], None],
         *,
         grace_s: float,
-        last: Callable[[], None] = lambda: None,
+        before_exit: Callable[[], None] = lambda: None,
         with_parent: bool = False,
         client_fd: int | None = None,
     ) -> None:
         self.reason = ""
         """Reason for the request to stop, or "" before a request."""
         self._stop = stop
-        self._last = last
+        self._before_exit = before_exit
         self._grace_s = grace_s
         self._parent = os.getppid() if with_parent else None
         self._client_fd = client_fd
@@ -335,7 +336,7 @@ class StopRequests:
 
     def _end_now(self, number: int) -> None:
         try:
-            self._last()
+            self._before_exit()
         finally:
             os._exit(128 + number)
 

@@ -46,26 +46,26 @@ def run(
     from mcpdesk.hosting.host_plan import plan_for
 
     host = Host(replace(plan_for((folder,), {}, os.environ, http=False), accepts_pumps=False))
-    with ExitStack() as exit_stack, capture_output(host, "wire") as claimed:
+    with ExitStack() as exit_stack, capture_output(host, "wire") as descriptors:
         host.load()
-        core = _LoneCore(host, folder, mode, claimed, is_alone)
+        core = _LoneCore(host, folder, mode, descriptors, is_alone)
         # The printer ends last, because tools may still print after the core has ended.
         printer = exit_stack.enter_context(JournalPrinter(host))
         # This is the default event loop of asyncio, because importing uvloop takes longer than it saves.
-        moved = core_thread.run(core.serve(client_state, printer), host.turns.new_loop)
-    return moved or 0
+        handover = core_thread.run(core.serve(client_state, printer), host.turns.new_loop)
+    return handover or 0
 
 
 class _LoneCore:
     """Running core, with the transport of its client."""
 
     def __init__(
-        self, host: Host, folder: Path, mode: str, claimed: ClaimedDescriptors, is_alone: bool
+        self, host: Host, folder: Path, mode: str, descriptors: ClaimedDescriptors, is_alone: bool
     ) -> None:
         self._host = host
         self._folder = folder
         self._mode = mode
-        self._claimed = claimed
+        self._descriptors = descriptors
         self._is_alone = is_alone
         self._transport: StdioTransport | None = None
         self._desk: socket | None = None
@@ -83,7 +83,7 @@ class _LoneCore:
 
         # While a tool blocks the loop, the transport cannot notice a disconnect. A thread therefore watches
         # `client_fd`, too, and the process ends `grace_s` seconds after the disconnect.
-        with StopRequests(stop, grace_s=GRACE_S, client_fd=self._claimed.stdin_fd):
+        with StopRequests(stop, grace_s=GRACE_S, client_fd=self._descriptors.stdin_fd):
             try:
                 await host.wake()
                 # The client is waiting, so all other work starts later.
@@ -103,12 +103,12 @@ class _LoneCore:
     async def _serve_client(self, client_state: ClientState | None) -> MovedToDesk | None:
         from mcpdesk.transports.stdio import StdioTransport
 
-        claimed, host = self._claimed, self._host
+        descriptors, host = self._descriptors, self._host
         peer = rendezvous.process_name(os.getppid())
         while True:
             self._transport = transport = StdioTransport(
-                claimed.stdin_fd,
-                claimed.stdout_fd,
+                descriptors.stdin_fd,
+                descriptors.stdout_fd,
                 partial(host.open_pipe, token=host.settings.token),
                 peer=peer,
                 mode=self._mode,

@@ -103,7 +103,7 @@ async def task_manager(
         lambda connection: _ACTION_FUNCTIONS[action](connection, request)
     )
     if action not in READING:
-        ctx.hosted.todo.changed()
+        ctx.hosted.todo.mark_stale()
     body = Tasks(tuple(_shown(task) for task in tasks_found), step)
     return ToolResult((content.text("\n".join([message, *map(_lines, body.tasks)])),), body)
 

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.principal import Rejected
-from mcpdesk.auth.tokens import MAX_TOKEN_LENGTH, normalised, principal_of, read_token, scopes_of, widened
+from mcpdesk.auth.tokens import (
+    MAX_TOKEN_LENGTH,
+    claims_for_handlers,
+    principal_of,
+    read_token,
+    scopes_of,
+    with_implied_scopes,
+)
 from tests.support.tokens import SECRET, base64, claims, signed, token
 
 
@@ -59,7 +66,7 @@ def test_what_is_no_token_is_refused_without_being_repeated(text: str) -> None:
     ],
 )
 def test_subject_address_and_token_id_are_always_texts(given: dict[str, Any], known: tuple[str, ...]) -> None:
-    found = normalised({**given, "role": ["x"]})
+    found = claims_for_handlers({**given, "role": ["x"]})
     assert (found["sub"], found["address"], found["addr"], found["tokenId"]) == known
     assert found["role"] == ["x"]
 
@@ -79,8 +86,8 @@ def test_scopes_come_as_a_text_or_a_list(given: dict[str, Any], scopes: set[str]
 
 def test_a_broad_scope_stands_for_narrower_ones_in_any_depth_and_in_circles() -> None:
     includes = {"all": frozenset({"write"}), "write": frozenset({"read", "all"})}
-    assert widened(frozenset({"all"}), includes) == {"all", "write", "read"}
-    assert widened(frozenset({"read"}), includes) == {"read"}
+    assert with_implied_scopes(frozenset({"all"}), includes) == {"all", "write", "read"}
+    assert with_implied_scopes(frozenset({"read"}), includes) == {"read"}
 
 
 def who(**given: Any) -> str:

@@ -18,7 +18,7 @@ import pytest
 from mcpdesk.hosting import log_limits
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.runtime import core_process
-from mcpdesk.runtime.core_process import MAX_LINES, JournalPrinter, StopRequests, loaded
+from mcpdesk.runtime.core_process import MAX_LINES, JournalPrinter, StopRequests, loaded_host
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S, within
 
@@ -164,7 +164,7 @@ def test_signal_asks_to_stop_and_the_command_ends_by_itself(number: int, reason:
 
 
 STUCK = """
-with StopRequests(stop, grace_s=GRACE, last=lambda: say("last")):
+with StopRequests(stop, grace_s=GRACE, before_exit=lambda: say("last")):
     say("ready")
     time.sleep(60)
 """
@@ -244,5 +244,5 @@ def test_only_a_folder_that_is_loaded_for_a_listener_has_an_api_key(
 ) -> None:
     monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "state"))
     folder = write(tmp_path / "shell", {"mcp.json": '{"name": "shell", "builtins": ["Bash"]}'})
-    with loaded(folder, **({"http": True} if http else {})) as host:
+    with loaded_host(folder, **({"http": True} if http else {})) as host:
         assert bool(host.rules.api_key) is http

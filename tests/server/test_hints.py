@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from mcpdesk.server.schemas.hints import (
     Doc,
     HintError,
-    described,
     from_json,
     read_docstring,
     schema_of,
+    with_description,
 )
 
 
@@ -95,11 +95,12 @@ def test_inexpressible_type_is_an_error(hint: Any) -> None:
 
 
 def test_text_in_annotated_is_the_description_and_wins_over_the_docstring() -> None:
-    assert schema_of(described(Annotated[int, "mine"], "docstring"))["description"] == "mine"
+    assert schema_of(with_description(Annotated[int, "mine"], "docstring"))["description"] == "mine"
     assert (
-        schema_of(described(Annotated[int, msgspec.Meta(description="meta")], "d"))["description"] == "meta"
+        schema_of(with_description(Annotated[int, msgspec.Meta(description="meta")], "d"))["description"]
+        == "meta"
     )
-    assert schema_of(described(Annotated[int, msgspec.Meta(ge=1)], "docstring")) == {
+    assert schema_of(with_description(Annotated[int, msgspec.Meta(ge=1)], "docstring")) == {
         "type": "integer",
         "minimum": 1,
         "description": "docstring",

@@ -305,7 +305,7 @@ async def test_a_round_without_the_needed_capability_may_be_tried_again() -> Non
 
 async def test_what_is_remembered_is_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = Asked()
-    kept = peer.services.rounds.answered
+    kept = peer.services.rounds.answered_rounds
 
     async def greeted(number: int, name: str) -> dict[str, Any]:
         asked = await peer.round(10 * number, "greet", arguments={"n": number})
@@ -343,7 +343,7 @@ async def test_rounds_are_forgotten_when_their_states_expire() -> None:
     asked = await peer.round(1, "greet")
     answers = {"requestState": asked["result"]["requestState"], "inputResponses": {"user_name": ADA}}
     assert text_of(await peer.round(2, "greet", **answers)) == "Hello, Ada!"
-    kept = peer.services.rounds.answered
+    kept = peer.services.rounds.answered_rounds
     kept.expire(time.time() + rounds.STATE_TTL_S - 60)
     assert len(kept) == 1
     kept.expire(time.time() + rounds.STATE_TTL_S)

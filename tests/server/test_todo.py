@@ -25,7 +25,7 @@ async def test_a_snapshot_is_taken_when_asked_for_and_counts_only_changes(data: 
     await todo.refresh()
     assert (todo.version, todo.is_stale) == (0, False)
     await data.run(lambda connection: tasks.create(connection, "Release"))
-    todo.changed()
+    todo.mark_stale()
     assert todo.is_stale
     await todo.refresh()
     await todo.refresh()

@@ -12,7 +12,7 @@ import click
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import FolderSource
 from mcpdesk.features import features_with
-from mcpdesk.runtime.core_process import loaded
+from mcpdesk.runtime.core_process import loaded_host
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.folder.findings import Finding
@@ -44,7 +44,7 @@ def folder_errors(folder: Path) -> list[Finding]:
     """Return the errors of a folder. Raises: DeskError if the folder cannot be hosted."""
     from mcpdesk.hosting.folder.findings import load_errors
 
-    with loaded(folder) as host:
+    with loaded_host(folder) as host:
         server = host.endpoints()[0].server
         return load_errors(server, host.folders[server.name].warnings)
 

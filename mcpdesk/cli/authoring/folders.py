@@ -17,7 +17,7 @@ from mcpdesk.cli.printing import print_json, print_message, print_text
 from mcpdesk.cli.reach import reach_options, secret, server_folder
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError, UnknownMode
-from mcpdesk.runtime.core_process import loaded
+from mcpdesk.runtime.core_process import loaded_host
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     from mcpdesk.bridge import tool_schemas
     from mcpdesk.cli.command_client import print_stray_output
 
-    with loaded(server_folder(folder)) as host:
+    with loaded_host(server_folder(folder)) as host:
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
         chosen = _chosen(api, host.settings.model)
@@ -155,7 +155,7 @@ def config_command(folder: str, client: str, url: str | None, mode: str, variabl
     address = ServerAddress(manifest.name, str(folder_path), mode=mode, token=token)
     notes = list[str]()
     if url or token or manifest.auth.jwt is not None:
-        with loaded(
+        with loaded_host(
             folder_path, http=bool(url)
         ) as host:  # the tools of the folder decide whether callers need a key
             endpoint = host.endpoint("", mode)

@@ -28,7 +28,7 @@ from mcpdesk.features.contract.lock import contract_of, differences, lock_file_p
 from mcpdesk.features.contract.reports import Remark, junit_of, sarif_of
 from mcpdesk.hosting.folder.manifest import LOCK_NAME
 from mcpdesk.protocol.catalogue.token_cost import Cost, definition_cost
-from mcpdesk.runtime.core_process import IS_UNIX, loaded
+from mcpdesk.runtime.core_process import IS_UNIX, loaded_host
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def _check_folder(folder: str) -> _Report:
     folder_path = server_folder(folder)
     if IS_UNIX:
         _print_running_cores(folder_path)
-    with loaded(folder_path) as host:
+    with loaded_host(folder_path) as host:
         server = host.endpoints()[0].server
         manifest = read_manifest(folder_path)
         findings = lint(server, manifest, host.folders[server.name].warnings, os.environ)

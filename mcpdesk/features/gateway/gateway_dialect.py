@@ -124,5 +124,5 @@ class GatewayDialect(Dialect):
                 await outlet.drain()
                 if reader.is_complete:
                     return
-                await reader.changed()
+                await reader.wait_for_change()
                 await asyncio.sleep(REPORT_PERIOD_S)

@@ -13,7 +13,7 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_message, print_text
 from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
-from mcpdesk.runtime.core_process import loaded
+from mcpdesk.runtime.core_process import loaded_host
 
 PACK_EXAMPLES = """\b
 Examples:
@@ -60,7 +60,7 @@ def pack_command(folder: str, output: Path | None, url: str) -> int:
 
     folder_path = server_folder(folder)
     manifest = read_manifest(folder_path)
-    with loaded(folder_path) as host:
+    with loaded_host(folder_path) as host:
         hosted = host.folders[manifest.name]
         server = hosted.server
         errors = load_errors(server, hosted.warnings)

@@ -15,7 +15,6 @@ from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.schemas.hints import (
     Doc,
     HintError,
-    described,
     field_default,
     from_json,
     has_no_structure,
@@ -23,8 +22,9 @@ from mcpdesk.server.schemas.hints import (
     is_too_general,
     read_docstring,
     schema_of,
-    split,
-    translated,
+    split_annotated,
+    with_description,
+    with_msgspec_metadata,
     without_none,
 )
 
@@ -181,7 +181,7 @@ def _field_defaults(
     """
     factories: dict[str, Callable[[], Any]] = {}
     for name, parameter in parameters.items():
-        values = [parameter.default, *split(hints.get(name))[1]]
+        values = [parameter.default, *split_annotated(hints.get(name))[1]]
         if values[0] is not NO_DEFAULT and not is_field(values[0]):
             continue
         default_makers = (field_default(each) for each in values if is_field(each))
@@ -212,7 +212,9 @@ def _field(
     elif parameter.default is None:
         hint = without_none(hint)
     try:
-        return parameter, described(translated(hint), doc.parameters.get(parameter.name, ""))
+        return parameter, with_description(
+            with_msgspec_metadata(hint), doc.parameters.get(parameter.name, "")
+        )
     except HintError as error:
         raise RegistrationError(f"parameter {parameter.name}: {error}", location) from error
 
@@ -257,7 +259,7 @@ def _output_schema(hint: Any, location: str) -> dict[str, Any] | None:
     if is_too_general(hint) or has_no_structure(hint):
         return None
     try:
-        return schema_of(described(split(translated(hint))[0], ""))
+        return schema_of(with_description(split_annotated(with_msgspec_metadata(hint))[0], ""))
     except HintError as error:
         reason = f"the return type has no JSON Schema: {error}; omit the annotation if clients do not need it"
         raise RegistrationError(reason, location) from error

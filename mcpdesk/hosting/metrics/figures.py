@@ -190,7 +190,7 @@ def core_figures(
         (
             "answered_rounds_dropped_total",
             "Answered rounds (revision 2026-07-28) and their results that were deleted to limit memory.",
-            services.rounds.answered.dropped if services.has_created("rounds") else 0,
+            services.rounds.answered_rounds.dropped if services.has_created("rounds") else 0,
         ),
     ]
     return [

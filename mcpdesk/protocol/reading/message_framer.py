@@ -251,9 +251,9 @@ class MessageFramer:
         self._lines_size += len(line) + 1
         if self._balance.end(text + b"\n") >= 0:
             newline = _NEWLINES.get(self._encoding, b"\n")
-            joined = newline.join(self._lines)
+            message = newline.join(self._lines)
             self._lines, self._lines_size = [], 0
-            frames.append(joined if self._encoding else joined.strip())
+            frames.append(message if self._encoding else message.strip())
         elif self._lines_size > self.limit or len(self._lines) > MAX_LINES:
             frames += self.give_up()
 

@@ -81,7 +81,11 @@ class Approvals:
     def ruling(self, tool: str) -> EffectivePolicy:
         """Return the effective policy of a tool."""
         desk_policy = self._desk_policies.get(tool)
-        return self._configured(tool) if desk_policy is None else EffectivePolicy(desk_policy, DESK_ORIGIN)
+        return (
+            self._configured_policy(tool)
+            if desk_policy is None
+            else EffectivePolicy(desk_policy, DESK_ORIGIN)
+        )
 
     def allows(self, tool: str) -> bool:
         """Return True if a tool may be called without approval."""
@@ -107,9 +111,11 @@ class Approvals:
         """
         from mcpdesk.storage import approvals as approval_table
 
-        desk_policy = None if new_policy is self._configured(tool).policy else new_policy
-        others = {name: policy for name, policy in self._desk_policies.items() if name != tool}
-        self._set_desk_policies(others if desk_policy is None else others | {tool: desk_policy})
+        desk_policy = None if new_policy is self._configured_policy(tool).policy else new_policy
+        other_policies = {name: policy for name, policy in self._desk_policies.items() if name != tool}
+        self._set_desk_policies(
+            other_policies if desk_policy is None else other_policies | {tool: desk_policy}
+        )
         try:
             await self._data().run(
                 lambda connection: approval_table.set_policy(connection, tool, desk_policy)
@@ -158,7 +164,7 @@ class Approvals:
             self._desk_policies = policies
             self._on_change()
 
-    def _configured(self, tool: str) -> EffectivePolicy:
+    def _configured_policy(self, tool: str) -> EffectivePolicy:
         for origin, policies in self._layers:
             policy = policies.get(tool) or policies.get(EVERY_TOOL)
             if policy is not None:
@@ -168,6 +174,7 @@ class Approvals:
 
 def policies_of(pairs: Sequence[str]) -> dict[str, Policy]:
     """Return the policies in strings of the form `TOOL=policy`, by tool. If a tool occurs several times, the
-    last policy counts."""
+    last policy counts.
+    """
     names_and_policies = (each.rpartition("=") for each in pairs)
     return {name: Policy(policy) for name, _, policy in names_and_policies}

@@ -78,7 +78,7 @@ class ClientRequests:
             pending.result.set_result(response)
 
     @property
-    def waiting(self) -> list[object]:
+    def waiting_calls(self) -> list[object]:
         """Calls with pending questions. A call with several questions occurs several times."""
         return [each.call for each in list(self.pending_requests.values())]
 
@@ -109,9 +109,9 @@ class ClientRequests:
     def mark(self, mark: str) -> None:
         self._prefix = mark
 
-    def number(self, mark: str, first: int) -> None:
-        """Give the next requests the ids `<mark>-<number>`, with numbers from `first` upwards."""
-        self._prefix, self._numbers = mark, count(first)
+    def number(self, mark: str, first_number: int) -> None:
+        """Give the next requests the ids `<mark>-<number>`, with numbers from `first_number` upwards."""
+        self._prefix, self._numbers = mark, count(first_number)
 
     def release_session(self) -> None:
         """Release the session, because the session continues in another conversation."""

@@ -83,10 +83,14 @@ class RoundOperation:
     The handler always sees the same `call`, although the requests of the client change.
     """
 
-    def __init__(self, first: Call, state: RequestState, deadlines: Deadlines, mark: str = "") -> None:
+    def __init__(
+        self, first_request: Call, state: RequestState, deadlines: Deadlines, mark: str = ""
+    ) -> None:
         """`mark` identifies the process that parks the operation."""
         self.id = marked(os.urandom(8).hex(), mark)
-        self.call = Call(first.id, first.method, first.params, first.terms, NULL_OUTLET)
+        self.call = Call(
+            first_request.id, first_request.method, first_request.params, first_request.terms, NULL_OUTLET
+        )
         self.call.round = self
         self.timer: asyncio.TimerHandle | None = None
         self.size = 0
@@ -111,7 +115,7 @@ class RoundOperation:
         self._wake_up = asyncio.Event()
         self._task: asyncio.Task[JSONObject] | None = None
         self._is_abandoned = False
-        self._request = first
+        self._request = first_request
         """Request that the operation serves at present."""
 
     async def ask(self, question: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
@@ -223,7 +227,7 @@ class RoundOperation:
         self._serve(request)
         if self._task is None:
             self._task = asyncio.create_task(self._run(work))
-            self._task.add_done_callback(self._ended)
+            self._task.add_done_callback(self._on_task_end)
         task = self._task
         try:
             while not task.done() and self._detached_body is None:
@@ -289,7 +293,7 @@ class RoundOperation:
         if self._follower is not None:
             self._follower.on_questions()
 
-    def _ended(self, task: asyncio.Task[JSONObject]) -> None:
+    def _on_task_end(self, task: asyncio.Task[JSONObject]) -> None:
         self._wake_up.set()
         if self._follower is not None:
             self._follower.on_end(task)
@@ -389,7 +393,7 @@ class Rounds:
         self._secrets = secrets or cache(lambda: [os.urandom(SECRET_BYTES)])
         self._mark = mark
         self._claims = claims
-        self.answered = AnsweredRounds()
+        self.answered_rounds = AnsweredRounds()
         self._parked: dict[str, RoundOperation] = {}
         self.size = 0
         """Size in bytes of the client data in parked operations."""
@@ -436,8 +440,8 @@ class Rounds:
         bound = binding(server, call.method, call.params, call.principal.identity)
         arguments = _RoundArguments(server, bound, work, deadlines, parked_s, confirm)
         if "requestState" not in call.params:
-            first = RoundOperation(call, RequestState("", bound, 0.0), deadlines, self._mark)
-            return await self._continue(first, call, answers, arguments)
+            operation = RoundOperation(call, RequestState("", bound, 0.0), deadlines, self._mark)
+            return await self._continue(operation, call, answers, arguments)
         token = call.params["requestState"]
         state = unseal(token, self._secrets(), bound, time.time())
         # The binding includes the identity of the caller.
@@ -447,16 +451,16 @@ class Rounds:
             digest([bound, state.round]),
         )
         while (
-            answered_round := self.answered.find(key, answers_digest, operation_key)
+            answered_round := self.answered_rounds.find(key, answers_digest, operation_key)
         ) is not None and answered_round.is_abandoned:
             await answered_round.wait_for_end()
         if answered_round is None:
             answered_round = AnsweredRound(answers_digest, state.expires)
-            self.answered.begin(key, answered_round)
+            self.answered_rounds.begin(key, answered_round)
             work_of_round = self._answer(answered_round, state, call, answers, arguments)
             answered_round.start(
                 work_of_round,
-                lambda each, is_kept: self.answered.end(key, operation_key, each, is_kept=is_kept),
+                lambda each, is_kept: self.answered_rounds.end(key, operation_key, each, is_kept=is_kept),
             )
         return await answered_round.result(call)
 
@@ -537,7 +541,7 @@ class Rounds:
 
     def close(self) -> None:
         """End all parked operations."""
-        self.answered.close()
+        self.answered_rounds.close()
         for name in list(self._parked):
             self._drop(name, "the core stops")
 

@@ -68,7 +68,7 @@ class JobReader:
         self._loop = asyncio.get_running_loop()
         self._wake_up = asyncio.Event()
         self._is_wake_up_due = False
-        self._over = asyncio.Event()
+        self._has_ended = asyncio.Event()
         self._remove_listeners = (job.listen(self._on_state_change), _feed(job).listen(self._wake))
 
     def __enter__(self) -> JobReader:
@@ -115,15 +115,15 @@ class JobReader:
         self._last_state = state
         return body | self._end_event() if self._job.is_over else body
 
-    async def changed(self, within_s: float | None = None) -> bool:
+    async def wait_for_change(self, within_s: float | None = None) -> bool:
         """Wait until `changes` may have changes to return, at most `within_s` seconds. Return False on
         timeout.
         """
         return await _wait_for(self._wake_up, within_s)
 
-    async def over(self, within_s: float | None = None) -> bool:
+    async def wait_for_end(self, within_s: float | None = None) -> bool:
         """Wait until the job is over, at most `within_s` seconds. Return False on timeout."""
-        return self._job.is_over or await _wait_for(self._over, within_s)
+        return self._job.is_over or await _wait_for(self._has_ended, within_s)
 
     def _collect(self) -> FeedUpdate:
         update = _feed(self._job).since(self._cursor)
@@ -160,7 +160,7 @@ class JobReader:
     def _on_state_change(self) -> None:
         """Record that the state of the job has changed, and not only its output."""
         if self._job.is_over or self._job.is_lost:
-            self._over.set()
+            self._has_ended.set()
         self._wake()
 
     def _wake(self) -> None:

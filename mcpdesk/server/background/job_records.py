@@ -47,19 +47,19 @@ class JobRecords:
         """`complain` is called with the reason if a job cannot be written."""
         self._table, self._holder, self._server = table, holder, server
         self._store, self._complain = store, complain
-        self._changed: dict[str, Job | None] = {}
+        self._changed_jobs: dict[str, Job | None] = {}
         """Jobs to write, by id. None means that the stored job must be deleted."""
         self._write_task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
     def update(self, job: Job, is_forgotten: bool) -> None:
         """Write a job soon, or delete the stored job."""
-        self._changed[job.id] = None if is_forgotten else job
+        self._changed_jobs[job.id] = None if is_forgotten else job
         self.write_soon()
 
     def write_soon(self) -> None:
         """Start writing if there are changes."""
-        if self._changed and self._write_task is None:
+        if self._changed_jobs and self._write_task is None:
             self._write_task = asyncio.get_running_loop().create_task(self._write())
 
     async def close(self, running: Iterable[Job]) -> None:
@@ -72,37 +72,37 @@ class JobRecords:
     async def recall(self, table: FileJobTable, now: float) -> None:
         """Load the jobs of cores that have ended. Raises: StorageError."""
         for row in [*await table.restorable(), *await table.claim()]:
-            job = self._restored(row)
+            job = self._job_of_row(row)
             if not job.is_over:
                 interrupt(job, now, INTERRUPTED)
             is_kept = self._store().restore(job)
             if not is_kept or not row.is_over or row.holder != self._holder:
-                self._changed[job.id] = job if is_kept else None
-        if self._changed:
+                self._changed_jobs[job.id] = job if is_kept else None
+        if self._changed_jobs:
             await self._write()
 
     async def _write(self) -> None:
         """Write all changes, including those that arrive in the meantime."""
         try:
-            while self._changed:
-                changed, self._changed = self._changed, {}
+            while self._changed_jobs:
+                jobs, self._changed_jobs = self._changed_jobs, {}
                 try:
-                    await self._write_now(changed)
+                    await self._write_now(jobs)
                 except StorageError:
-                    self._on_write_failure(changed)
+                    self._on_write_failure(jobs)
                     raise
         except StorageError as error:
             self._complain(f"jobs cannot be stored for a restart: {error}")
         finally:
             self._write_task = None
 
-    async def _write_now(self, changed: dict[str, Job | None]) -> None:
+    async def _write_now(self, jobs: dict[str, Job | None]) -> None:
         async with self._lock:
-            rows = [self._row(job) for job in changed.values() if job is not None]
-            deleted_ids = [identifier for identifier, job in changed.items() if job is None]
+            rows = [self._row(job) for job in jobs.values() if job is not None]
+            deleted_ids = [identifier for identifier, job in jobs.items() if job is None]
             self._on_lost_jobs(await self._table.write(rows, deleted_ids))
 
-    def _on_write_failure(self, changed: dict[str, Job | None]) -> None:
+    def _on_write_failure(self, jobs: dict[str, Job | None]) -> None:
         """Handle a failure to write these jobs."""
 
     def _on_lost_jobs(self, identifiers: set[str]) -> None:
@@ -111,7 +111,7 @@ class JobRecords:
     def _row(self, job: Job) -> JobRow:
         return JobRow(job.id, self._holder, job_record(job))
 
-    def _restored(self, row: JobRow) -> Job:
+    def _job_of_row(self, row: JobRow) -> Job:
         record = row.record
         error, feed = record.error, None if record.is_task else CallFeed()
         protocol_error = None if error is None else ProtocolError(error.code, error.message, error.data)

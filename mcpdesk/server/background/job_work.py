@@ -140,7 +140,7 @@ class JobWork:
     def __init__(
         self,
         server: Server,
-        first: Call,
+        request: Call,
         tool: Tool,
         arguments: JSONObject,
         run: Callable[[Call], Awaitable[ToolOutcome]],
@@ -148,23 +148,23 @@ class JobWork:
     ) -> None:
         """`run` runs the tool for a call. `refuse` converts exceptions to protocol errors."""
         params: JSONObject = {"name": tool.name, "arguments": arguments}
-        if isinstance(first.params.get("_meta"), dict):
-            params["_meta"] = first.params["_meta"]
+        if isinstance(request.params.get("_meta"), dict):
+            params["_meta"] = request.params["_meta"]
         self._server, self._tool = server, tool
         self._run_tool, self._refuse = run, refuse
         # The request is already answered. It has no stream for reports, and its client cannot be asked.
         self._call = Call(
-            first.id,
-            first.method,
+            request.id,
+            request.method,
             params,
-            first.terms,
+            request.terms,
             _YieldingOutlet(),
-            first.transport,
-            first.peer,
-            first.headers,
+            request.transport,
+            request.peer,
+            request.headers,
         )
-        self._call.opening, self._call.principal = first.opening, first.principal
-        self._call.connection, self._call.span = first.connection, first.span
+        self._call.opening, self._call.principal = request.opening, request.principal
+        self._call.connection, self._call.span = request.connection, request.span
 
     async def begin(self, store: JobStore) -> Job:
         """Create a job for the call. The job runs when a slot is free.

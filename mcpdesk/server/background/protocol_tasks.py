@@ -165,7 +165,7 @@ class ProtocolTasks:
         if work is not None and not job.is_over:
             await work.attend(call, self._server.limits.question_timeout_s)
         elif not job.is_over and self._records is not None:
-            job = await self._records.awaited(job)
+            job = await self._records.wait_for_end(job)
         if job.is_lost:
             raise Refusal(ErrorCode.INTERNAL_ERROR, TASK_ELSEWHERE)
         if job.ending.error is not None:
@@ -181,7 +181,7 @@ class ProtocolTasks:
         owner, name = call.owner, self._server.name
         jobs = {job.id: job for job in self._jobs.owned(name, owner)} if owner else {}
         if owner and self._records is not None:
-            jobs = {job.id: job for job in await self._records.listed(owner, is_task=True)} | jobs
+            jobs = {job.id: job for job in await self._records.list_jobs(owner, is_task=True)} | jobs
         sort_keys = sorted(map(_sort_key, jobs.values()))
         remaining = [
             jobs[identifier] for created, identifier in sort_keys if (created, identifier) > cursor_key

@@ -24,11 +24,11 @@ class SharedJobRecords(ABC):
         """Return copies of jobs of an owner, in the order of their ids. Raises: StorageError."""
 
     @abstractmethod
-    async def listed(self, owner: str, is_task: bool) -> list[Job]:
+    async def list_jobs(self, owner: str, is_task: bool) -> list[Job]:
         """Return copies of all jobs of an owner, oldest first. Raises: StorageError."""
 
     @abstractmethod
-    async def awaited(self, job: Job, within_s: float | None = None) -> Job:
+    async def wait_for_end(self, job: Job, within_s: float | None = None) -> Job:
         """Wait for the end of a job of another process, at most `within_s` seconds.
 
         Return its last state. Raises: StorageError.

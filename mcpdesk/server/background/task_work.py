@@ -107,14 +107,14 @@ class TaskWork:
 
     async def attend(self, call: Call, limit_s: float) -> None:
         """Wait until the task has ended. Questions go to the client on the stream of this request."""
-        changed = asyncio.Event()
+        job_changed = asyncio.Event()
         question_tasks: dict[str, asyncio.Task[None]] = {}
         with ExitStack() as stack:
-            stack.callback(self.job.listen(changed.set))
+            stack.callback(self.job.listen(job_changed.set))
             stack.enter_context(self._outlet.through(call.outlet))
             try:
                 while not (self.job.is_over or self.job.is_lost):
-                    changed.clear()
+                    job_changed.clear()
                     questions = self._operation.questions()
                     for name in question_tasks.keys() - questions.keys():
                         question_tasks.pop(name).cancel()  # the handler no longer waits for this answer
@@ -123,7 +123,7 @@ class TaskWork:
                             question_tasks[name] = self._ask(call, name, question, limit_s)
                     with suppress(TimeoutError):
                         async with asyncio.timeout(KEEP_ALIVE_S):
-                            await changed.wait()
+                            await job_changed.wait()
                             continue
                     call.outlet.keep_alive()
             finally:

@@ -39,7 +39,7 @@ class WatchedTasks:
     def __enter__(self) -> None:
         for job in self._jobs:
             if self._store.by_id(job.id) is job:
-                self._stack.callback(job.listen(lambda job=job: self._changed(job)))  # type: ignore[misc]
+                self._stack.callback(job.listen(lambda job=job: self._on_change(job)))  # type: ignore[misc]
             else:
                 self._start_polling(job)
             self._notify(job)
@@ -49,7 +49,7 @@ class WatchedTasks:
         if self._poll_task is not None:
             self._poll_task.cancel()
 
-    def _changed(self, job: Job) -> None:
+    def _on_change(self, job: Job) -> None:
         if job.is_lost:
             self._start_polling(job)  # another process has taken over the task
         else:

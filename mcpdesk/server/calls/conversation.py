@@ -132,7 +132,7 @@ class Conversation:
     @property
     def questioned_calls(self) -> list[object]:
         """Calls that wait for answers of the client. A call with several questions occurs several times."""
-        return self.requests.waiting
+        return self.requests.waiting_calls
 
     @property
     def may_batch(self) -> bool:
@@ -431,9 +431,9 @@ class Conversation:
         if self._is_closed:
             return ACCEPTED
         answers = [self._accept_member(message, outlet, headers, principal) for message in batch]
-        immediate = [each for each in answers if isinstance(each, tuple)]
-        awaited = await asyncio.gather(*(each for each in answers if not isinstance(each, tuple)))
-        bodies = [body for _, body, _ in (*immediate, *awaited) if body is not None]
+        immediate_replies = [each for each in answers if isinstance(each, tuple)]
+        later_replies = await asyncio.gather(*(each for each in answers if not isinstance(each, tuple)))
+        bodies = [body for _, body, _ in (*immediate_replies, *later_replies) if body is not None]
         return (200, b"[%b]" % b",".join(bodies), None) if bodies else ACCEPTED
 
     def _accept_member(
@@ -514,12 +514,12 @@ class Conversation:
     def _subscribe(self, identifier: Id, params: JSONObject) -> Reply:
         from mcpdesk.server.offer.resource_lookup import find_resource
 
-        server, subscribed = self.dispatcher.server, self.session.subscriptions
+        server, subscribed_uris = self.dispatcher.server, self.session.subscriptions
         resource = find_resource(server, params["uri"])
         if resource is None:
             raise resource_not_found(params["uri"], self.session.terms.revision)
-        check_count(len(subscribed) + (resource.uri not in subscribed), server.limits.subscriptions)
-        subscribed.add(resource.uri)
+        check_count(len(subscribed_uris) + (resource.uri not in subscribed_uris), server.limits.subscriptions)
+        subscribed_uris.add(resource.uri)
         self._update_paths()
         return _result(identifier, {})
 
@@ -528,17 +528,17 @@ class Conversation:
 
         uri, server = params["uri"], self.dispatcher.server
         resource = find_resource(server, uri)
-        removed = uris_at(uri, self._paths, server) if resource is None else {resource.uri}
-        self.session.subscriptions.difference_update({uri, *removed})
+        removed_uris = uris_at(uri, self._paths, server) if resource is None else {resource.uri}
+        self.session.subscriptions.difference_update({uri, *removed_uris})
         return _result(identifier, {})
 
     def _update_paths(self) -> None:
         """Store the paths of the subscribed resources, and delete other paths."""
-        resources, subscribed = self.dispatcher.server.resources, self.session.subscriptions
-        for uri in subscribed - self._paths.keys():
+        resources, subscribed_uris = self.dispatcher.server.resources, self.session.subscriptions
+        for uri in subscribed_uris - self._paths.keys():
             resource = resources.get(uri)
             self._paths[uri] = resource.path if resource is not None else ""
-        for uri in self._paths.keys() - subscribed:
+        for uri in self._paths.keys() - subscribed_uris:
             del self._paths[uri]
 
 

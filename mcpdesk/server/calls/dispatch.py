@@ -45,7 +45,7 @@ class Dispatcher:
         self.services = services
         self.offers = OfferListing(server)
         for registry in (server.tools, server.resources, server.templates, server.prompts):
-            registry.subscribe(self._changed)
+            registry.subscribe(self._on_list_change)
 
     @created_once
     def tasks(self) -> ProtocolTasks:
@@ -193,8 +193,10 @@ class Dispatcher:
         from mcpdesk.server.calls import outcomes
 
         report = self.services.deadlines.report(outcomes.log_entry(error, self.server.folder))
-        level, text, where = await report
-        self.services.log(level, call.method, text, where, self.server.name, call.trace.id, call.capture_key)
+        level, text, location = await report
+        self.services.log(
+            level, call.method, text, location, self.server.name, call.trace.id, call.capture_key
+        )
         reason = f"Internal error in {call.method}: {outcomes.described(error)}"
         return ProtocolError(ErrorCode.INTERNAL_ERROR, reason)
 
@@ -205,7 +207,7 @@ class Dispatcher:
             body = shaping.result(method, body, revision, identity)
         return codec.response(identifier, body)
 
-    def _changed(self, kind: str) -> None:
+    def _on_list_change(self, kind: str) -> None:
         if self.offers.announces(kind):
             self.services.subscriptions.list_changed(self.server.name, kind, self.server.mode)
 

@@ -66,7 +66,7 @@ class Handlers:
         context = await make_context(self._server, self._services, call, resource.uri)
         return await self._invoke(
             resource.is_folder_code,
-            lambda inner: resource.reader(resource.uri, resource.variables, inner),
+            lambda handler_context: resource.reader(resource.uri, resource.variables, handler_context),
             context,
         )
 
@@ -98,7 +98,9 @@ class Handlers:
     ) -> JSONObject:
         context = await make_context(self._server, self._services, call, target.name)
         suggestions = await self._invoke(
-            target.is_folder_code, lambda inner: completer(typed_text, other_arguments, inner), context
+            target.is_folder_code,
+            lambda handler_context: completer(typed_text, other_arguments, handler_context),
+            context,
         )
         return _completion_page(suggestions)
 
@@ -115,8 +117,8 @@ class Handlers:
         for argument in prompt.arguments:
             if argument.required and argument.name not in arguments:
                 raise invalid_params(f"Prompt {name} needs the argument {argument.name!r}")
-        rendered = await self._run_limited(self._render(prompt, arguments, call), call)
-        body: JSONObject = {"messages": messages_of(name, rendered)}
+        output = await self._run_limited(self._render(prompt, arguments, call), call)
+        body: JSONObject = {"messages": messages_of(name, output)}
         if prompt.description:
             body["description"] = prompt.description
         return shaping.prompt_result(body, call.terms.revision)
@@ -124,7 +126,9 @@ class Handlers:
     async def _render(self, prompt: Prompt, arguments: dict[str, str], call: Call) -> Any:
         context = await make_context(self._server, self._services, call, prompt.name)
         return await self._invoke(
-            prompt.is_folder_code, lambda inner: prompt.renderer(arguments, inner), context
+            prompt.is_folder_code,
+            lambda handler_context: prompt.renderer(arguments, handler_context),
+            context,
         )
 
     def _invoke(
@@ -160,15 +164,15 @@ class Handlers:
             if (resource := find_resource(self._server, uri)) is not None:
                 known_uris.append(resource.uri)
         watched_tasks = await self._tasks.tasks_to_watch(call, filters)
-        accepted: JSONObject = dict.fromkeys(sorted(list_keys), True)
+        accepted_filters: JSONObject = dict.fromkeys(sorted(list_keys), True)
         if known_uris:
-            accepted["resourceSubscriptions"] = known_uris
+            accepted_filters["resourceSubscriptions"] = known_uris
         if watched_tasks:
-            accepted["taskIds"] = [job.id for job in watched_tasks]
-        if uris and not accepted:
+            accepted_filters["taskIds"] = [job.id for job in watched_tasks]
+        if uris and not accepted_filters:
             raise resource_not_found(uris[0], call.terms.revision)
         meta = {SUBSCRIPTION_KEY: call.id}
-        params = {"_meta": meta, "notifications": accepted}
+        params = {"_meta": meta, "notifications": accepted_filters}
         call.outlet.send(codec.notification("notifications/subscriptions/acknowledged", params))
         server, send = self._server, call.outlet.send
         subscriber = Subscriber(server.name, send, set(known_uris), list_keys, call.id, server.mode)

@@ -161,10 +161,10 @@ def _body_of_tool_result(tool: Tool, output: ToolResult[Any], check: Validator |
             return failed(f"{tool.name} returned an invalid result: meta is not an object")
         body["_meta"] = output.meta
     if output.structured is not None:
-        plain = plain_value(output.structured)
-        body["structuredContent"] = plain
+        json_value = plain_value(output.structured)
+        body["structuredContent"] = json_value
         if not body["content"]:
-            body["content"] = [content.text(_as_text(plain))]
+            body["content"] = [content.text(_as_text(json_value))]
     return body if output.is_error else _checked_body(tool, body, check)
 
 
@@ -184,17 +184,17 @@ def _body_of_data(tool: Tool, output: Any, check: Validator | None) -> JSONObjec
     is_declared = tool.output_schema is not None
     if output is None and is_declared and not (check is not None and check.accepts(None)):
         return failed(f"{tool.name} returned nothing, but declares an output schema")
-    plain = plain_value(output)
-    text = _as_text(plain)
-    if check is not None and "null" in text and not isinstance(plain, str):
+    json_value = plain_value(output)
+    text = _as_text(json_value)
+    if check is not None and "null" in text and not isinstance(json_value, str):
         # JSON has neither NaN nor infinity. The values that replace them are validated.
-        plain = codec.decode(text.encode())
+        json_value = codec.decode(text.encode())
     body: JSONObject = {
-        "content": [] if plain is None and not is_declared else [content.text(text)],
+        "content": [] if json_value is None and not is_declared else [content.text(text)],
         "isError": False,
     }
-    if isinstance(plain, dict) or is_declared:
-        body["structuredContent"] = plain
+    if isinstance(json_value, dict) or is_declared:
+        body["structuredContent"] = json_value
     return _checked_body(tool, body, check)
 
 
@@ -223,8 +223,8 @@ def plain_value(value: Any) -> Any:
     )
 
 
-def _as_text(plain: Any) -> str:
-    return plain if isinstance(plain, str) else codec.encode(plain).decode()
+def _as_text(json_value: Any) -> str:
+    return json_value if isinstance(json_value, str) else codec.encode(json_value).decode()
 
 
 def argument_path(path: tuple[str | int, ...]) -> str:

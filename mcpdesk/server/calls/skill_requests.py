@@ -49,8 +49,8 @@ class SkillRequests:
                 children[child] = _directory(child, name) if is_deeper else self._file(child, call)
         if not children or uri.endswith("/"):
             raise invalid_params(f"{uri[:200]} is not a directory of a skill")
-        page, more = page_of(list(children), str, cursor, self._server.limits.page_size)
-        return {"resources": [children[each] for each in page]} | more
+        page, cursor_member = page_of(list(children), str, cursor, self._server.limits.page_size)
+        return {"resources": [children[each] for each in page]} | cursor_member
 
     def _file(self, uri: str, call: Call) -> JSONObject:
         resource = self._server.resources.get(uri)

@@ -301,8 +301,8 @@ class ToolCalls:
             return ToolOutcome(outcomes.exception_result(tool.name, error), OutcomeKind.TOOL_ERROR)
         except Exception as error:  # a handler is hosted code
             report = self._services.deadlines.report(outcomes.log_entry(error, server.folder))
-            level, text, where = await report
-            self._services.log(level, tool.name, text, where, server.name, call.trace.id, call.capture_key)
+            level, text, location = await report
+            self._services.log(level, tool.name, text, location, server.name, call.trace.id, call.capture_key)
             is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
             is_expected = isinstance(error, HandlerError)
             kind = (
@@ -322,7 +322,7 @@ class ToolCalls:
             return await self._invoke(tool, arguments, context)
         return await self._server.around_call(
             ToolCall(tool.name, arguments, context),
-            lambda inner: self._invoke(tool, inner.arguments, context),
+            lambda changed_call: self._invoke(tool, changed_call.arguments, context),
         )
 
     def _invoke(self, tool: Tool, arguments: JSONObject, context: Context) -> Awaitable[Any]:
@@ -332,7 +332,10 @@ class ToolCalls:
         from mcpdesk.server.calls.threads.loop_context import invoke  # imported late
 
         return invoke(
-            self._server, tool.is_folder_code, lambda inner: tool.handler(arguments, inner), context
+            self._server,
+            tool.is_folder_code,
+            lambda handler_context: tool.handler(arguments, handler_context),
+            context,
         )
 
     def repeat(self, job: Job) -> bool:

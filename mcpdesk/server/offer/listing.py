@@ -83,23 +83,23 @@ class OfferListing:
 
     def capabilities(self, revision: Revision) -> JSONObject:
         """Return the capability object of `initialize` and `server/discover`."""
-        offered: JSONObject = {"logging": {}}
+        capabilities: JSONObject = {"logging": {}}
         if self._server.tools_enabled:
-            offered["tools"] = {"listChanged": True}
-        offered["resources"] = {"subscribe": True, "listChanged": True}
-        offered["prompts"] = {"listChanged": True}
+            capabilities["tools"] = {"listChanged": True}
+        capabilities["resources"] = {"subscribe": True, "listChanged": True}
+        capabilities["prompts"] = {"listChanged": True}
         if revision.has_completions and self.is_offered("completions"):
-            offered["completions"] = {}
+            capabilities["completions"] = {}
         if self._has_tasks():
             from mcpdesk.protocol import task_shapes
 
             if revision.has_core_tasks:
-                offered["tasks"] = task_shapes.CORE_CAPABILITY
+                capabilities["tasks"] = task_shapes.CORE_CAPABILITY
             elif revision.is_stateless:
-                offered["extensions"] = task_shapes.EXTENSION_CAPABILITY
+                capabilities["extensions"] = task_shapes.EXTENSION_CAPABILITY
         if self.is_offered("skills"):
-            offered["extensions"] = offered.get("extensions", {}) | SKILLS_CAPABILITY
-        return offered
+            capabilities["extensions"] = capabilities.get("extensions", {}) | SKILLS_CAPABILITY
+        return capabilities
 
     def announces(self, kind: str) -> bool:
         """Return True if clients are notified of changes to this kind of list."""

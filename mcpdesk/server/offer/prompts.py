@@ -38,14 +38,14 @@ class Prompt(Item, frozen=True):
     """Functions that suggest values, by name of the argument."""
 
 
-def messages_of(name: str, rendered: Any) -> list[JSONObject]:
+def messages_of(name: str, output: Any) -> list[JSONObject]:
     """Convert the result of a prompt to message objects. A text becomes a user message.
 
     Raises: ProtocolError (-32603) with the number of an invalid message.
     """
-    messages = [rendered] if isinstance(rendered, str | dict) else rendered
+    messages = [output] if isinstance(output, str | dict) else output
     if not isinstance(messages, list | tuple):
-        raise _invalid_result(name, f"expected a text or a list of messages, not {type(rendered).__name__}")
+        raise _invalid_result(name, f"expected a text or a list of messages, not {type(output).__name__}")
     return [_message(name, number, each) for number, each in enumerate(messages, 1)]
 
 

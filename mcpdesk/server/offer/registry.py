@@ -25,8 +25,8 @@ def similar_name(name: str, names: Collection[str]) -> str:
     """
     if len(name) > MAX_NAME_LENGTH:
         return ""
-    plain_name = _plain(name)
-    similar_names = [each for each in names if _plain(each) == plain_name]
+    plain_name = _comparable_name(name)
+    similar_names = [each for each in names if _comparable_name(each) == plain_name]
     if not similar_names and len(names) <= MAX_COMPARED_NAMES:
         import difflib
 
@@ -34,7 +34,7 @@ def similar_name(name: str, names: Collection[str]) -> str:
     return similar_names[0] if similar_names else ""
 
 
-def _plain(name: str) -> str:
+def _comparable_name(name: str) -> str:
     return name.replace("_", "-").casefold()
 
 
@@ -204,10 +204,10 @@ class Selection(Registry[T]):
         self.names = frozenset(names)
         """Names of the items that may be offered. A change takes effect with the next `select_items`."""
         self._registry = registry
-        registry.subscribe(self._changed)
+        registry.subscribe(self._on_registry_change)
         self.select_items()
 
-    def _changed(self, _kind: str) -> None:
+    def _on_registry_change(self, _kind: str) -> None:
         self.select_items()
 
     def select_items(self) -> bool:

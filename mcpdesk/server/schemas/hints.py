@@ -62,10 +62,10 @@ def schema_of(hint: Any) -> dict[str, Any]:
     if str(root.get("$ref", "")).startswith(DEFS):
         schema = dict(defs[root["$ref"].removeprefix(DEFS)])
         schema.pop("title", None)
-    for nested in list(_objects([schema, defs])):
-        defs |= nested.pop("$defs", {}) if nested is not defs else {}
-    used = _used(schema, defs)
-    return {**schema, "$defs": used} if used else schema
+    for node in list(_objects([schema, defs])):
+        defs |= node.pop("$defs", {}) if node is not defs else {}
+    used_definitions = _referenced_definitions(schema, defs)
+    return {**schema, "$defs": used_definitions} if used_definitions else schema
 
 
 def is_field(value: Any) -> bool:
@@ -84,16 +84,16 @@ def field_default(value: Any) -> Callable[[], Any] | None:
     return lambda: copy.deepcopy(default)
 
 
-def translated(hint: Any) -> Any:
+def with_msgspec_metadata(hint: Any) -> Any:
     """Convert annotations of other libraries in a hint, at any depth, to `msgspec.Meta`.
 
     Raises: HintError for a `Field` with an alias.
     """
-    base, notes = split(hint)
+    base, notes = split_annotated(hint)
     parts = get_args(base)
     if parts and get_origin(base) is not Literal:
         base = _with_type_arguments(
-            base, parts, tuple(each if each is ... else translated(each) for each in parts)
+            base, parts, tuple(each if each is ... else with_msgspec_metadata(each) for each in parts)
         )
     for note in notes:
         base = Annotated[base, _as_meta(note, base)]
@@ -156,7 +156,7 @@ def _length_keywords(base: Any) -> set[tuple[str, str]]:
     """Return the pairs of JSON Schema keywords for the minimum and maximum length of a type, or of all
     members of a union.
     """
-    base, _ = split(base)
+    base, _ = split_annotated(base)
     if get_origin(base) in (Union, UnionType):
         return {keyword_pair for part in get_args(base) for keyword_pair in _length_keywords(part)}
     origin = get_origin(base) or base
@@ -168,26 +168,26 @@ def _length_keywords(base: Any) -> set[tuple[str, str]]:
     return set(matches[:1])
 
 
-def described(hint: Any, description: str) -> Any:
+def with_description(hint: Any, description: str) -> Any:
     """Add a description to a hint.
 
     A description in `msgspec.Meta`, or a text in `Annotated`, replaces `description`.
     """
-    base, notes = split(hint)
+    base, notes = split_annotated(hint)
     texts = [note for note in notes if isinstance(note, str)]
-    others = [note for note in notes if not isinstance(note, str)]
-    if any(isinstance(note, msgspec.Meta) and note.description for note in others):
+    other_notes = [note for note in notes if not isinstance(note, str)]
+    if any(isinstance(note, msgspec.Meta) and note.description for note in other_notes):
         text = ""
     else:
         text = texts[0] if texts else description
     if text:
-        others.append(msgspec.Meta(description=text))
-    for note in others:
+        other_notes.append(msgspec.Meta(description=text))
+    for note in other_notes:
         base = Annotated[base, note]
     return base
 
 
-def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+def split_annotated(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """Split a hint into its type and its `Annotated` metadata. Remove `Required` and `NotRequired`."""
     if get_origin(hint) in (NotRequired, Required):
         (hint,) = get_args(hint)
@@ -199,7 +199,7 @@ def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def without_none(hint: Any) -> Any:
     """Return a hint without None. A parameter that may be omitted need not accept null."""
-    base, notes = split(hint)
+    base, notes = split_annotated(hint)
     parts = [part for part in get_args(base) if part is not NoneType]
     if get_origin(base) not in (Union, UnionType) or len(parts) == len(get_args(base)):
         return hint
@@ -211,7 +211,7 @@ def without_none(hint: Any) -> Any:
 
 def is_too_general(hint: Any) -> bool:
     """Return True if a hint is too general for a useful schema, such as `Any`, `dict` or `list[dict]`."""
-    base, _ = split(hint)
+    base, _ = split_annotated(hint)
     if base in GENERAL_TYPES or getattr(base, "__name__", "") == "ToolResult":
         return True
     arguments = get_args(base)
@@ -222,7 +222,7 @@ def is_too_general(hint: Any) -> bool:
 
 def has_no_structure(hint: Any) -> bool:
     """Return True if a hint allows text, bytes or None. These have no structure."""
-    base, _ = split(hint)
+    base, _ = split_annotated(hint)
     if get_origin(base) in (Union, UnionType):
         return any(has_no_structure(each) for each in get_args(base))
     return base in (str, bytes, None, NoneType)
@@ -282,7 +282,7 @@ def _describe(owner: Any, schema: dict[str, Any]) -> None:
     for name, hint in _fields(owner).items():
         if name not in properties:
             continue
-        base, notes = split(hint)
+        base, notes = split_annotated(hint)
         for note in (_as_meta(each, base) for each in notes):
             if isinstance(note, msgspec.Meta) and note.extra_json_schema:
                 properties[name] |= note.extra_json_schema
@@ -295,7 +295,7 @@ def _describe(owner: Any, schema: dict[str, Any]) -> None:
 
 def _types(hint: Any, seen: set[int]) -> Iterator[Any]:
     """Yield every type in a hint, once."""
-    base, _ = split(hint)
+    base, _ = split_annotated(hint)
     if id(base) in seen:
         return
     seen.add(id(base))
@@ -327,7 +327,7 @@ def _objects(node: Any) -> Iterator[dict[str, Any]]:
             yield from _objects(child)
 
 
-def _used(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+def _referenced_definitions(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     """Return the definitions that a schema refers to, directly or indirectly, in their order."""
     used_names: set[str] = set()
     pending: list[Any] = [schema]
@@ -360,20 +360,20 @@ class Doc(Struct, frozen=True):
 
 def read_docstring(docstring: str | None) -> Doc:
     """Parse a docstring in Google, NumPy, Sphinx or Epydoc style. A plain docstring needs no parser."""
-    clean = inspect.cleandoc(docstring or "")
-    if "\n" not in clean and clean[:1] not in (":", "@"):
-        return Doc(clean)
-    section = re.search(SECTION, clean)
+    cleaned = inspect.cleandoc(docstring or "")
+    if "\n" not in cleaned and cleaned[:1] not in (":", "@"):
+        return Doc(cleaned)
+    section = re.search(SECTION, cleaned)
     if section is None:
-        return Doc(_without_line_wraps(clean))
+        return Doc(_without_line_wraps(cleaned))
     from docstring_parser import parse
 
     try:
-        parsed = parse(clean)
+        parsed = parse(cleaned)
     except Exception:  # the parser rejects some formats, but the text is usable
-        return Doc(_without_line_wraps(clean))
+        return Doc(_without_line_wraps(cleaned))
     parameters = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
-    return Doc(_without_line_wraps(clean[: section.start()].rstrip()), parameters)
+    return Doc(_without_line_wraps(cleaned[: section.start()].rstrip()), parameters)
 
 
 def _without_line_wraps(text: str) -> str:

@@ -92,7 +92,7 @@ class Validator:
             return [] if self.accepts(value) else self._errors(value, limit)
         if problem := name_problem(value, self._names):
             return [SchemaFailure((), problem)]
-        is_valid, problem = self._checked(value)
+        is_valid, problem = self._check_with_budget(value)
         if is_valid:
             return []
         failures = self._errors(value, limit)
@@ -101,9 +101,9 @@ class Validator:
         return failures
 
     def _accepts(self, value: Any) -> bool:
-        return not name_problem(value, self._names or []) and self._checked(value)[0]
+        return not name_problem(value, self._names or []) and self._check_with_budget(value)[0]
 
-    def _checked(self, value: Any) -> tuple[bool, str]:
+    def _check_with_budget(self, value: Any) -> tuple[bool, str]:
         """Return True if the value is valid, and the limit that a costly pattern exceeded, or ""."""
         with pattern_budget() as budget:
             is_valid = self._compiled.is_valid(value)
@@ -119,8 +119,8 @@ class Validator:
                     for error in self._compiled.iter_errors(part)
                     if error.kind.name in FINAL_ERRORS or tuple(error.instance_path) not in cut_paths
                 )
-                explained = (failure for error in errors for failure in explain(error, self._schema))
-                failures = list(dict.fromkeys(islice(explained, limit)))
+                all_failures = (failure for error in errors for failure in explain(error, self._schema))
+                failures = list(dict.fromkeys(islice(all_failures, limit)))
             if failures or not cut_paths:
                 return failures
         return [
@@ -306,8 +306,8 @@ def _unknown_name_message(name: str, known_names: list[str]) -> str:
 
 
 def _shortened_list(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
-    return ", ".join(names[:MAX_SHOWN_NAMES]) + more
+    rest = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
+    return ", ".join(names[:MAX_SHOWN_NAMES]) + rest
 
 
 def _json(value: Any) -> str:
@@ -322,13 +322,13 @@ def _type_of(value: Any) -> str:
     return TYPE_NAMES.get(type(value), "an object")
 
 
-def _enumeration(facts: dict[str, Any], _value: Any) -> str:
-    return f"must be one of: {_shortened_list([_json(option) for option in facts['options']])}"
+def _enumeration(details: dict[str, Any], _value: Any) -> str:
+    return f"must be one of: {_shortened_list([_json(option) for option in details['options']])}"
 
 
 def _count_phrase(noun: str, bound: str) -> Phrase:
-    def phrase(facts: dict[str, Any], _value: Any) -> str:
-        limit = facts["limit"]
+    def phrase(details: dict[str, Any], _value: Any) -> str:
+        limit = details["limit"]
         return f"must have at {bound} {limit} {noun}{'' if limit == 1 else 's'}"
 
     return phrase
@@ -345,28 +345,28 @@ EXPECTED = {
     "null": "null",
 }
 PHRASES: dict[str, Phrase] = {
-    "type": lambda facts, value: (
-        f"must be {' or '.join(EXPECTED[each] for each in facts['types'])}, not {_type_of(value)}"
+    "type": lambda details, value: (
+        f"must be {' or '.join(EXPECTED[each] for each in details['types'])}, not {_type_of(value)}"
     ),
     "enum": _enumeration,
-    "const": lambda facts, _: f"must be {_json(facts['expected_value'])}",
-    "minimum": lambda facts, _: f"must be at least {facts['limit']}",
-    "maximum": lambda facts, _: f"must be at most {facts['limit']}",
-    "exclusiveMinimum": lambda facts, _: f"must be more than {facts['limit']}",
-    "exclusiveMaximum": lambda facts, _: f"must be less than {facts['limit']}",
-    "multipleOf": lambda facts, _: f"must be a multiple of {facts['multiple_of']}",
+    "const": lambda details, _: f"must be {_json(details['expected_value'])}",
+    "minimum": lambda details, _: f"must be at least {details['limit']}",
+    "maximum": lambda details, _: f"must be at most {details['limit']}",
+    "exclusiveMinimum": lambda details, _: f"must be more than {details['limit']}",
+    "exclusiveMaximum": lambda details, _: f"must be less than {details['limit']}",
+    "multipleOf": lambda details, _: f"must be a multiple of {details['multiple_of']}",
     "minLength": _count_phrase("character", "least"),
     "maxLength": _count_phrase("character", "most"),
     "minItems": _count_phrase("item", "least"),
     "maxItems": _count_phrase("item", "most"),
     "minProperties": _count_phrase("member", "least"),
     "maxProperties": _count_phrase("member", "most"),
-    "pattern": lambda facts, _: facts.get("message") or f"must match the pattern {facts['pattern']}",
+    "pattern": lambda details, _: details.get("message") or f"must match the pattern {details['pattern']}",
     "uniqueItems": lambda _facts, _value: "must have no item twice",
     "contains": lambda _facts, _value: "lacks an item that it must contain",
     "not": lambda _facts, _value: "matches a schema that is not allowed",
     "falseSchema": lambda _facts, _value: "is not allowed here",
-    "additionalItems": lambda facts, _: f"must have at most {facts['limit']} items",
+    "additionalItems": lambda details, _: f"must have at most {details['limit']} items",
 }
 
 
@@ -461,11 +461,11 @@ class _Document:
             return self._anchors[fragment]
         node: Any = self._root
         for part in fragment.split("/")[1:]:
-            node = _step(node, part.replace("~1", "/").replace("~0", "~"), reference)
+            node = _child_at(node, part.replace("~1", "/").replace("~0", "~"), reference)
         return node
 
 
-def _step(node: Any, part: str, reference: str) -> Any:
+def _child_at(node: Any, part: str, reference: str) -> Any:
     if isinstance(node, dict) and part in node:
         return node[part]
     if isinstance(node, list) and part.isdecimal() and int(part) < len(node):

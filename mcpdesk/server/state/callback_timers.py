@@ -108,8 +108,8 @@ class CallbackTimers:
                     f"{MAX_CALLBACKS} callbacks are already waiting, which is the limit; cancel some"
                 )
             if callback_id is not None and not callback_table.make_free(connection, callback_id):
-                taken = f"callback_id: {callback_id} is already waiting"
-                raise HandlerError(f"{taken}; cancel it first, use another id, or omit it")
+                problem = f"callback_id: {callback_id} is already waiting"
+                raise HandlerError(f"{problem}; cancel it first, use another id, or omit it")
             return callback_table.add(
                 connection, message, delay_s, repeat_count, peer, now, callback_id, core
             )
@@ -181,11 +181,11 @@ class CallbackTimers:
     async def _fire(self, callbacks: Sequence[Callback]) -> bool:
         """Fire callbacks. Return True if any of them fired in this process."""
         now = self._clock()
-        fired = await self._data.run(
+        results = await self._data.run(
             lambda connection: [callback_table.fire(connection, callback, now) for callback in callbacks]
         )
         await self._refresh()
-        return any(fired)
+        return any(results)
 
     async def _refresh(self) -> None:
         """Load the callbacks and report changes, because another process may have fired them."""
@@ -196,16 +196,16 @@ class CallbackTimers:
         earlier_callbacks = {callback.id: callback for callback in self.snapshot}
         self.snapshot = snapshot
         self.version += 1
-        notified: dict[int, list[str]] = {}
+        notified_peers: dict[int, list[str]] = {}
         for callback in snapshot if self._has_loaded else ():
             earlier = earlier_callbacks.get(callback.id)
             if callback != earlier:
                 has_fired = callback.fired > (0 if earlier is None else earlier.fired)
                 if has_fired:
-                    notified[callback.id] = self._notify_clients(callback)
-                self._changed(callback, has_fired=has_fired)
+                    notified_peers[callback.id] = self._notify_clients(callback)
+                self._report_change(callback, has_fired=has_fired)
         self._has_loaded = True
-        for number, peers in notified.items():
+        for number, peers in notified_peers.items():
             if peers:
                 await self._data.run(partial(callback_table.mark_notified, number=number, peers=peers))
 
@@ -232,7 +232,7 @@ class CallbackTimers:
         if not self._core.is_running(callback.core):
             self.log_to_clients("notice", fired_data(callback))
 
-    def _changed(self, callback: Callback, *, has_fired: bool) -> None:
+    def _report_change(self, callback: Callback, *, has_fired: bool) -> None:
         if callback.due is None:
             self._setters.pop(callback.id, None)
         for listener in self._listeners:

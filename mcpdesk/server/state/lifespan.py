@@ -29,7 +29,7 @@ class Lifespan:
         self._location = location
         self._ready: asyncio.Future[Any] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._ended = asyncio.Event()
+        self._close_requested = asyncio.Event()
 
     def copy(self) -> Lifespan:
         """Return a new instance with the same function, for another loop."""
@@ -48,7 +48,7 @@ class Lifespan:
 
     async def close(self) -> None:
         """Run the code after the `yield`, and wait until it has ended."""
-        self._ended.set()
+        self._close_requested.set()
         if self._task is None:
             return
         if self._ready is not None and not self._ready.done():
@@ -72,7 +72,7 @@ class Lifespan:
                 raise
             return
         ready.set_result(state)
-        await self._ended.wait()
+        await self._close_requested.wait()
         try:
             await anext(generator)
         except StopAsyncIteration:

@@ -120,7 +120,7 @@ class Todo:
         """True if tasks changed after the last snapshot."""
         self._data = data
 
-    def changed(self) -> None:
+    def mark_stale(self) -> None:
         """Mark the snapshot as stale, because the task lists were written."""
         self.is_stale = True
 
@@ -198,11 +198,11 @@ class ServerState:
     def _change_rules(self) -> None:
         self.rules_version += 1
 
-    def set_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
-        """Set the plans of all sessions. `last` is the plan that was changed last."""
+    def set_plans(self, plans: Mapping[str, Plan], last_plan: Plan | None) -> None:
+        """Set the plans of all sessions. `last_plan` is the plan that was changed last."""
         if plans != self.plans:
             self.rules_version += 1
-        self.plans, self.plan = plans, last
+        self.plans, self.plan = plans, last_plan
 
     def join(self, session: str, *, is_read: bool = True) -> None:
         """Record a conversation of a session. Other processes may have served the session before.
@@ -238,11 +238,11 @@ class ServerState:
 
         May be called on any thread.
         """
-        plans, sessions, last = self.plans, self._sessions, self.plan
+        plans, sessions, last_plan = self.plans, self._sessions, self.plan
         active = [(key, plan) for key, plan in plans.items() if plan.is_active and key in sessions]
-        if active or last is None:
+        if active or last_plan is None:
             return sorted(active, key=lambda each: each[1].since, reverse=True)
-        return [(next((key for key, plan in plans.items() if plan == last), ""), last)]
+        return [(next((key for key, plan in plans.items() if plan == last_plan), ""), last_plan)]
 
     def leave(self, session: str) -> None:
         """Record the end of a conversation. After its last conversation, a session leaves plan mode.
@@ -256,8 +256,8 @@ class ServerState:
         self._unread_sessions.discard(session)
         plan = self.plans.get(session)
         if plan is not None:
-            last = replace(plan, is_active=False) if plan == self.plan else self.plan
-            self.set_plans({key: each for key, each in self.plans.items() if key != session}, last)
+            last_plan = replace(plan, is_active=False) if plan == self.plan else self.plan
+            self.set_plans({key: each for key, each in self.plans.items() if key != session}, last_plan)
 
     def refusal(self, tool: Tool, session: str = "", arguments: Mapping[str, Any] | None = None) -> str:
         """Return the reason why a tool may not run in a session with these arguments, or "" if the tool may
@@ -344,8 +344,8 @@ class ServerState:
         """Background programs. With shared state, the number of a program shows which process runs it."""
         from mcpdesk.jobs.programs import Programs
 
-        first = 1 if self._shared is None else first_number(self._shared.core.mark)
-        return Programs(self._program_outputs, self._program_is_over, first, self.output_budget)
+        first_id = 1 if self._shared is None else first_number(self._shared.core.mark)
+        return Programs(self._program_outputs, self._program_is_over, first_id, self.output_budget)
 
     def _program_is_over(self, program: Program) -> None:
         self.on_program_over(program)
@@ -358,9 +358,9 @@ class ServerState:
             self._publish_task = asyncio.create_task(self._publish_programs(self._shared.core))
 
     async def _publish_programs(self, core: CoreIdentity) -> None:
-        published = -1
-        while published != self.programs.version:
-            published = self.programs.version
+        published_version = -1
+        while published_version != self.programs.version:
+            published_version = self.programs.version
             try:
                 await store_programs(self, core)
             except StorageError:
@@ -418,7 +418,7 @@ class ServerState:
         await self.approvals.recall()
         await self.callbacks.reload()
         if "todo" in self.__dict__:
-            self.todo.changed()
+            self.todo.mark_stale()
         await load_plans(self)
 
     def isolate(self) -> None:
@@ -484,22 +484,22 @@ async def load_plans(state: ServerState) -> None:
     """Load the plans of a previous run or of another process. Raises: StorageError."""
     from mcpdesk.storage.facts import facts
 
-    stored = await state.data.run(lambda connection: facts(connection, PLAN_PREFIX))
+    stored_texts = await state.data.run(lambda connection: facts(connection, PLAN_PREFIX))
     try:
         plans = {
             session: msgspec.json.decode(text, type=Plan)
-            for session, text in stored.items()
+            for session, text in stored_texts.items()
             if session.startswith(SESSION_PREFIX)
         }
     except msgspec.DecodeError as error:
         reason = f"{state.data.label} has a plan that cannot be read; PlanMode reset discards it: {error}"
         raise StorageError(reason) from error
-    newest = max(plans, key=lambda session: plans[session].since, default="")
-    last = plans.get(newest)
-    if last is not None and not state.serves(newest):
+    newest_session = max(plans, key=lambda session: plans[session].since, default="")
+    last_plan = plans.get(newest_session)
+    if last_plan is not None and not state.serves(newest_session):
         # the session of this plan ended with the process that served it
-        last = replace(last, is_active=False)
-    state.set_plans(plans, last)
+        last_plan = replace(last_plan, is_active=False)
+    state.set_plans(plans, last_plan)
 
 
 async def end_plan(state: ServerState, session: str) -> None:
@@ -541,9 +541,9 @@ async def load_remote_programs(state: ServerState, core: CoreIdentity) -> list[P
     """Return the programs of the other running processes. Raises: StorageError."""
     from mcpdesk.storage import facts
 
-    stored = await state.data.run(lambda connection: facts.facts(connection, PROGRAMS_PREFIX))
+    stored_texts = await state.data.run(lambda connection: facts.facts(connection, PROGRAMS_PREFIX))
     records = list[ProgramRecord]()
-    for mark, text in stored.items():
+    for mark, text in stored_texts.items():
         if mark != core.mark and core.is_running(mark):
             with suppress(msgspec.DecodeError):  # another version of the program wrote the record
                 records += msgspec.json.decode(text, type=list[ProgramRecord])
@@ -580,5 +580,5 @@ async def store_plan(state: ServerState, plan: Plan | None, session: str) -> Non
     await state.data.run(work)
     if not state.serves(session):
         state.join(session)
-    others = {key: each for key, each in state.plans.items() if key != session}
-    state.set_plans(others if plan is None else {**others, session: plan}, plan)
+    other_plans = {key: each for key, each in state.plans.items() if key != session}
+    state.set_plans(other_plans if plan is None else {**other_plans, session: plan}, plan)

@@ -213,7 +213,7 @@ async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal)
                 await stream.drain()  # a slow client gets the next event later
                 # Counting from the due time avoids adding up the time for writing.
                 due = max(due + interval_s, now())
-                await reader.over(min(due, end_time) - now())
+                await reader.wait_for_end(min(due, end_time) - now())
     return await stream.finish()
 
 
@@ -279,7 +279,7 @@ async def _event_texts(job: AsyncCall, kinds: list[str]) -> AsyncGenerator[str, 
                 yield codec.encode(event).decode()
             if reader.is_complete:
                 return
-            await reader.changed()
+            await reader.wait_for_change()
             await asyncio.sleep(PAUSE_S)
 
 

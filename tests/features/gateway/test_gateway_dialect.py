@@ -45,7 +45,7 @@ class Caller:
 
 async def ended(job: Job) -> Job:
     with JobReader(job) as reader:
-        assert await reader.over(WITHIN_S)
+        assert await reader.wait_for_end(WITHIN_S)
     return job
 
 
@@ -237,7 +237,7 @@ async def test_what_a_cancelled_job_still_does_is_no_part_of_it() -> None:
         job = await caller.begin("stubborn", how=how)
         with JobReader(job) as reader:
             while job.started is None:
-                await reader.changed(WITHIN_S)
+                await reader.wait_for_change(WITHIN_S)
         went_on.clear()
         assert caller.store.cancel(job, "enough")
         await in_time(went_on.wait())
@@ -273,7 +273,7 @@ async def test_a_core_that_stops_waits_until_its_jobs_have_let_go() -> None:
     job = await caller.begin("slow")
     with JobReader(job) as reader:
         while job.started is None:
-            await reader.changed(WITHIN_S)
+            await reader.wait_for_change(WITHIN_S)
     await caller.store.stop()
     assert let_go == [True]
 
@@ -287,7 +287,7 @@ async def test_a_reader_is_told_kinds_one_by_one_and_the_end_last() -> None:
         job.feed.stdout("a")
         job.feed.progress(1, 2, "half")
         job.feed.stderr("b")
-        assert await reader.changed(WITHIN_S)
+        assert await reader.wait_for_change(WITHIN_S)
         news = reader.changes()
         assert {"job_id": job.id, "progress": 0.5, "message": "half"} in news
         assert news[-2:] == [{"job_id": job.id, "stdout": "a"}, {"job_id": job.id, "stderr": "b"}]

@@ -71,7 +71,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
 
     async def begun(self, job: Job) -> None:
         """Write a new job before its client is notified. Raises: StorageError; the job is then dropped."""
-        self._changed.pop(job.id, None)
+        self._changed_jobs.pop(job.id, None)
         await self._write_now({job.id: job})
 
     async def conclude(self, final: Job) -> bool:
@@ -82,7 +82,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         while True:
             try:
                 async with self._lock:
-                    self._changed.pop(final.id, None)
+                    self._changed_jobs.pop(final.id, None)
                     return not await self._table.write([self._row(final)], ())
             except StorageError as error:
                 self._complain(f"the end of a job will be written later: {error}")
@@ -101,17 +101,19 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         """
         now, jobs = self._clock(), list[Job | None]()
         for row in await self._shared_table.find(identifiers):
-            job = None if row is None or row.record.owner != owner else self._restored(row)
+            job = None if row is None or row.record.owner != owner else self._job_of_row(row)
             jobs.append(None if job is None or job.is_expired(now) else job)
         return jobs
 
-    async def listed(self, owner: str, is_task: bool) -> list[Job]:
+    async def list_jobs(self, owner: str, is_task: bool) -> list[Job]:
         """Return the last written state of all jobs of an owner, oldest first. Raises: StorageError."""
-        jobs = [self._restored(row) for row in await self._table.rows(owner) if row.record.is_task is is_task]
+        jobs = [
+            self._job_of_row(row) for row in await self._table.rows(owner) if row.record.is_task is is_task
+        ]
         now = self._clock()
         return [job for job in jobs if not job.is_expired(now)]
 
-    async def awaited(self, job: Job, within_s: float | None = None) -> Job:
+    async def wait_for_end(self, job: Job, within_s: float | None = None) -> Job:
         """Wait for a job of another replica, at most `within_s` seconds.
 
         Return its last state. Raises: StorageError.
@@ -131,7 +133,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
     async def cancel(self, job: Job, reason: str) -> Job:
         """Ask another replica to end its job. Raises: StorageError."""
         self._end_on_other_replica(job.id, reason)
-        return await self.awaited(job, 2 * POLL_S + 1)
+        return await self.wait_for_end(job, 2 * POLL_S + 1)
 
     async def sweep(self, *, may_take_over: bool) -> None:
         """Compare the stored jobs with the running ones, and take over jobs of dead replicas.
@@ -146,7 +148,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
             # shows which of these happened.
             if identifier not in stored_ids or self._written_sizes.get(identifier) != _output_marker(job):
                 self.update(job, False)
-        lost_ids = [each for each in stored_ids if each not in own and each not in self._changed]
+        lost_ids = [each for each in stored_ids if each not in own and each not in self._changed_jobs]
         lost_ids = [each for each in lost_ids if self._store().by_id(each) is None]
         for row in await self._shared_table.reclaim(lost_ids):
             # A job without an earlier holder was refused when it was created, and its client got an error.
@@ -160,7 +162,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
             self.update(job, False)
 
     async def _take_over(self, row: JobRow, *, may_repeat: bool) -> None:
-        job = self._restored(row)
+        job = self._job_of_row(row)
         if may_repeat and job.request and job.fence <= MAX_HOLDERS and self._repeat(job):
             self.update(job, False)
             return
@@ -179,7 +181,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         return JobRow(job.id, self._holder, job_record(job, MAX_TAIL_LENGTH))
 
     def _on_write_failure(self, changed: dict[str, Job | None]) -> None:
-        self._changed = changed | self._changed  # the next sweep writes the job
+        self._changed_jobs = changed | self._changed_jobs  # the next sweep writes the job
 
     def _on_lost_jobs(self, identifiers: set[str]) -> None:
         for identifier in identifiers:

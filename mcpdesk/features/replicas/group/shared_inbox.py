@@ -112,7 +112,7 @@ class SharedInbox:
         """Implement `Answering.answer`."""
         from mcpdesk.inbox.answers import checked_answers  # loaded with the first answer
 
-        question = self._inbox.waiting(id)
+        question = self._inbox.waiting_question(id)
         if question is None:
             return False
         checked = checked_answers(question.pages, answers)
@@ -120,12 +120,12 @@ class SharedInbox:
 
     async def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
         """Implement `Answering.decline`."""
-        question = self._inbox.waiting(id)
+        question = self._inbox.waiting_question(id)
         return question is not None and await self._end(question, QuestionState.DECLINED, by, reason=reason)
 
     async def cancel(self, id: int, by: str = "desk") -> bool:
         """Implement `Answering.cancel`."""
-        question = self._inbox.waiting(id)
+        question = self._inbox.waiting_question(id)
         if question is None or not question.may_cancel:
             return False
         return await self._end(question, QuestionState.CANCELLED, by)
@@ -177,7 +177,7 @@ class SharedInbox:
     async def _end_as_decided(self, number: int) -> None:
         """End a question of this replica with the answer that another replica wrote to the engine."""
         ended = await self._questions.ended(self._own_id, number)
-        question = self._inbox.waiting(number)
+        question = self._inbox.waiting_question(number)
         if ended is None or question is None:
             return
         self._decided.add(number)
@@ -294,7 +294,7 @@ class SharedInbox:
 
     def _forget_ended(self) -> None:
         for origin, number in list(self._numbers.items()):
-            if self._inbox.waiting(number) is None:
+            if self._inbox.waiting_question(number) is None:
                 del self._numbers[origin]
                 self._origins.pop(number, None)
 
@@ -317,7 +317,9 @@ class SharedInbox:
         lost.
         """
         await self._pause(GRACE_S)
-        waiting_origins = [origin for origin, number in self._numbers.items() if self._inbox.waiting(number)]
+        waiting_origins = [
+            origin for origin, number in self._numbers.items() if self._inbox.waiting_question(number)
+        ]
         for replica in {replica for replica, _ in waiting_origins}:
             is_alive = replica in self._living.others
             stored = await self._questions.waiting_of(replica) if is_alive else {}
@@ -330,7 +332,7 @@ class SharedInbox:
         """Mark a question as withdrawn. If its replica publishes the question again, it is shown again."""
         number = self._numbers.pop(origin)
         self._origins.pop(number, None)
-        question = self._inbox.waiting(number)
+        question = self._inbox.waiting_question(number)
         if question is not None:
             withdrawn = replace(question, state=QuestionState.WITHDRAWN, reason=reason, ended=time.time())
             self._inbox.show(withdrawn)
