@@ -15,7 +15,7 @@ NOT_SERVED = "The dashboard is not served on TCP here."
 
 
 class SignInLink(Intent[str], frozen=True):
-    """Return a URL of the dashboard. A one-time word in the URL signs in one browser.
+    """Return a URL of the dashboard. A one-time code in the URL signs in one browser.
 
     Raises: ValueError if the core does not listen on TCP.
     """
@@ -28,7 +28,7 @@ class SignInLink(Intent[str], frozen=True):
 
     @property
     def key(self) -> None:
-        """None, because the request sets nothing."""
+        """None, because cores that join later must not repeat the request."""
 
 
 class SignOutBrowsers(Intent[int], frozen=True):
@@ -55,7 +55,7 @@ class BrowserView(FeaturePart, frozen=True):
 
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
-        """Return whether a core serves a dashboard."""
+        """Return a view whose `is_served` is True if any core serves a dashboard."""
         return cls(any(part.is_served for part in parts))
 
 

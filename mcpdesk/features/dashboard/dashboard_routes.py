@@ -38,7 +38,7 @@ OLDER_LINES = 200
 DOWNLOAD = re.compile(r"jobs/([A-Za-z0-9_-]{1,64})/download")
 """Path of the files of a job.
 
-Clients use another path; it needs a key or a token, which browsers do not send.
+Clients use another path, which requires a key or a token. Browsers do not send keys or tokens.
 """
 
 MEDIA_TYPES = {
@@ -79,7 +79,7 @@ CONFINED_HEADERS = SAFE_HEADERS | {
 }
 """Headers of the files of the page."""
 
-Read: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+ReadRoute: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class PageFile(NamedTuple):
@@ -129,8 +129,8 @@ class DashboardRoutes:
         self._files = page
         self._sign_in = SignIn(site.operator, COOKIE, PATH)
         self._updates: PageUpdates | None = None
-        self._making = asyncio.Lock()
-        self._reads: dict[str, Read] = {
+        self._creation_lock = asyncio.Lock()
+        self._reads: dict[str, ReadRoute] = {
             "exchange": self._exchange,
             "older": self._older,
             "config": self._config,
@@ -157,23 +157,23 @@ class DashboardRoutes:
             await self._updates.close()
 
     async def _get(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
-        is_file = DOWNLOAD.fullmatch(name)
-        is_known = is_file or name in ("", "events") or name in self._reads
+        download_match = DOWNLOAD.fullmatch(name)
+        exists = download_match or name in ("", "events") or name in self._reads
         if request.method not in ("GET", "HEAD"):
-            if is_known:
+            if exists:
                 return method_error(request, ("GET",))
         elif file := self._files.get(name or PAGE):
             return file.answer(request)
         elif name == "session":
             return self._session(request)
-        elif is_known:
-            if request.method == "HEAD" and not is_file:
+        elif exists:
+            if request.method == "HEAD" and not download_match:
                 return method_error(request, ("GET",))
-            if is_file:
-                return await self._file(request, is_file[1])
-            is_welcome = self._sign_in.admit(request)
+            if download_match:
+                return await self._file(request, download_match[1])
+            is_signed_in = self._sign_in.admit(request)
             if name == "events":
-                return await self._events(request, is_welcome)
+                return await self._events(request, is_signed_in)
             return await self._reads[name](request)
         return plain_error(404, f"the dashboard has nothing at {name[:100]!r}")
 
@@ -190,7 +190,7 @@ class DashboardRoutes:
             if not isinstance(job, str):
                 return plain_error(400, "download: job must be a text")
             return json_answer(200, encode({"ticket": self._sign_in.ticket(request, job)}))
-        updates = await self._running()
+        updates = await self._page_updates()
         if name == "watch":
             return await self._watch(updates, body)
         status, outcome = await updates.board.act(name, body, "dashboard")
@@ -201,30 +201,30 @@ class DashboardRoutes:
 
         return LinkBoard(*self._front_end())
 
-    async def _running(self) -> PageUpdates:
+    async def _page_updates(self) -> PageUpdates:
         """Return the object that updates pages.
 
         The object is created on a worker thread when the first page opens.
         """
-        async with self._making:
+        async with self._creation_lock:
             if self._updates is None:
                 self._updates = PageUpdates(await asyncio.to_thread(self._board))
             return self._updates
 
     def _session(self, request: web.BaseRequest) -> web.Response:
-        """Return whether the browser is signed in. The page sends this request before it opens the stream."""
+        """Report if the browser is signed in. The page sends this request before it opens the stream."""
         try:
             self._sign_in.admit(request)
         except RequestRefused:
             return json_answer(200, b'{"signed_in":false}')
         return json_answer(200, b'{"signed_in":true}')
 
-    async def _events(self, request: web.BaseRequest, is_welcome: Callable[[], bool]) -> web.StreamResponse:
-        updates = await self._running()
+    async def _events(self, request: web.BaseRequest, is_signed_in: Callable[[], bool]) -> web.StreamResponse:
+        updates = await self._page_updates()
         if len(updates.pages) >= MAX_PAGES:
             updates.make_room()
         stream = EventStream(request, PRIVATE_HEADERS)
-        page = DashboardPage(stream, is_welcome)
+        page = DashboardPage(stream, is_signed_in)
         updates.add(page)
         try:
             await page.over.wait()
@@ -234,14 +234,14 @@ class DashboardRoutes:
 
     async def _exchange(self, request: web.BaseRequest) -> web.StreamResponse:
         number = _number(request, "number")
-        updates = await self._running()
+        updates = await self._page_updates()
         exchange = await updates.on_thread(updates.board.exchange, number)
         if exchange is None:
             return plain_error(404, f"exchange {number} does not exist")
         return json_answer(200, encode(exchange))
 
     async def _older(self, request: web.BaseRequest) -> web.StreamResponse:
-        updates = await self._running()
+        updates = await self._page_updates()
         lines = updates.lines.get(request.query.get("filter", ""))
         if lines is None:
             return plain_error(404, "no open page shows that filter")
@@ -249,7 +249,7 @@ class DashboardRoutes:
         return json_answer(200, encode(rows))
 
     async def _config(self, request: web.BaseRequest) -> web.StreamResponse:
-        updates, query = await self._running(), request.query
+        updates, query = await self._page_updates(), request.query
         try:
             text = await updates.on_thread(
                 updates.board.config, query.get("server", ""), query.get("client", "")
@@ -267,7 +267,7 @@ class DashboardRoutes:
         return await download(request, job, PRIVATE_HEADERS) or plain_error(404, NO_FILE)
 
     async def _watch(self, updates: PageUpdates, state: Any) -> web.Response:
-        """Change the filter and the job that a page shows."""
+        """Change the filter and the job of a page. `state` is the body of the request."""
         texts = [state.get(name, "") for name in ("page", "filter", "job")] if isinstance(state, dict) else []
         if not texts or not all(isinstance(text, str) for text in texts):
             return plain_error(400, "page, filter and job must be strings")

@@ -27,16 +27,16 @@ async def open_dashboard(main: MainScreen) -> None:
         Choice("Copy a sign-in link", "copy", help="It signs in one browser, once, within 10 minutes."),
         Choice("Sign out all browsers", "revoke", help="Ends their sessions, open pages and unused links."),
     ]
-    chosen = await main.app.push_screen_wait(Menu("Dashboard", choices))
+    choice = await main.app.push_screen_wait(Menu("Dashboard", choices))
     try:
-        if chosen == "revoke":
+        if choice == "revoke":
             session_count = await asyncio.wrap_future(main.link.do(SignOutBrowsers()))
             main.notify(f"Signed out {session_count} browser{'s' * (session_count != 1)}.", markup=False)
-        elif chosen is not None:
+        elif choice is not None:
             if not main.link.feature_part(BrowserView).is_served:
                 raise ValueError(NOT_SERVED)
             url = await asyncio.wrap_future(main.link.do(SignInLink()))
-            if chosen == "open":
+            if choice == "open":
                 await open_link(main.app, url, "copy the sign-in link instead")
             else:
                 main.desk.copy(url, "a sign-in link")

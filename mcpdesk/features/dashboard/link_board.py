@@ -72,9 +72,10 @@ MAX_TEXT_LENGTH = 300
 """Maximum length of a description or command in characters. The desk shows the complete text."""
 PAGE_LINES = 200
 """Number of traffic lines on one page."""
-MAX_LOOK_S = 0.06
-"""Maximum number of seconds that one call of `look` pairs and filters. The next call continues."""
+MAX_CHANGES_S = 0.06
+"""Maximum number of seconds for which one call of `changes` pairs and filters. The next call continues."""
 SLICE_S = 0.004
+"""Seconds for which frames are paired and filtered without a pause."""
 MAX_EXACT_INTEGER = 1 << 53
 """Limit below which a browser can represent every integer exactly."""
 SLICE_PAUSE_S = 0.0005
@@ -110,7 +111,7 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
     """
     exchange = index.exchange(number)
     info = index.connections.get(exchange.connection)
-    last = last_round(index, exchange)
+    final_round = last_round(index, exchange)
     return {
         "row": row_json(index, number),
         "transport": info.transport if info else "",
@@ -119,7 +120,8 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
             for span in phase_spans(index, exchange, time())
         ],
         "request": _side(index, exchange, exchange.request, schema),
-        "response": _side(index, last, last.response, None) or {"missing": _awaited(last)},
+        "response": _side(index, final_round, final_round.response, None)
+        or {"missing": _awaited(final_round)},
         "events": [_event(index, exchange, frame) for frame in exchange.notifications[-MAX_NOTIFICATIONS:]],
         "events_count": len(exchange.notifications),
         "parts": [row_json(index, part) for part in exchange.parts[-MAX_NOTIFICATIONS:]],
@@ -135,15 +137,17 @@ def _command(index: Index, number: int, schema: Any) -> str:
 
 
 def _side(index: Index, exchange: Exchange, frame: int | None, schema: Any) -> Mapping[str, Any] | None:
+    """Return the request or response in a frame, or None without a frame."""
     if frame is None:
         return None
-    value, problem = message(index, exchange, frame, schema)
+    value, read_problem = message(index, exchange, frame, schema)
     text = _text(value)
     cut_length = len(text) - MAX_DETAIL_LENGTH
     http_note = http(index, exchange, frame)
     return {
         "text": text[:MAX_DETAIL_LENGTH],
-        "problem": problem or (f"{cut_length:,} more characters are not shown" if cut_length > 0 else ""),
+        "problem": read_problem
+        or (f"{cut_length:,} more characters are not shown" if cut_length > 0 else ""),
         "http": None
         if http_note is None
         else {"line": http_note[0], "headers": [list(pair) for pair in http_note[1]]},
@@ -202,13 +206,11 @@ def jobs_json(jobs: tuple[JobView, ...]) -> Json:
 
 def callbacks_json(callbacks: tuple[CallbackView, ...]) -> Json:
     """Return scheduled callbacks by due time, then ended ones, latest first."""
-    waiting_callbacks = sorted(
-        (one for one in callbacks if one.due is not None), key=lambda one: one.due or 0.0
-    )
-    over = sorted((one for one in callbacks if one.due is None), key=lambda one: -(one.last_fired or 0.0))
+    scheduled = sorted((one for one in callbacks if one.due is not None), key=lambda one: one.due or 0.0)
+    ended = sorted((one for one in callbacks if one.due is None), key=lambda one: -(one.last_fired or 0.0))
     return {
-        "count": len(waiting_callbacks),
-        "callbacks": [_callback(each) for each in [*waiting_callbacks, *over][:MAX_LINES]],
+        "count": len(scheduled),
+        "callbacks": [_callback(each) for each in [*scheduled, *ended][:MAX_LINES]],
     }
 
 
@@ -226,7 +228,7 @@ def logs_json(lines: Iterable[LogLine]) -> Json:
 
 
 def questions_json(questions: tuple[Question, ...]) -> Json:
-    """Return waiting questions and recently ended ones."""
+    """Return waiting questions, and the latest ended ones."""
     waiting = [each for each in questions if each.state is QuestionState.WAITING]
     ended_questions = [each for each in questions if each.state is not QuestionState.WAITING]
     return {
@@ -236,12 +238,12 @@ def questions_json(questions: tuple[Question, ...]) -> Json:
 
 
 def _server(server: ServerView, catalogue: Catalogue) -> Json:
-    works = [item for item in catalogue.items if not item.problem or item.stale]
+    usable = [item for item in catalogue.items if not item.problem or item.stale]
     return _fields(server, "name title version url wants_token mode problems") | {
         "folder": server.shown_location,
         "modes": [_mode(mode) for mode in server.modes],
-        "counts": {kind.value: sum(item.kind is kind for item in works) for kind in ItemKind},
-        "left_out": len(catalogue.items) - len(works),
+        "counts": {kind.value: sum(item.kind is kind for item in usable) for kind in ItemKind},
+        "left_out": len(catalogue.items) - len(usable),
         "items": [_item(item) for item in catalogue.items[:MAX_ITEMS]],
         "more_items": max(0, len(catalogue.items) - MAX_ITEMS),
     }
@@ -292,8 +294,8 @@ def _callback(callback: CallbackView) -> Json:
 def _line(line: LogLine) -> Json:
     # The text is masked before it is cut, so that no secret is cut in two.
     text = mask_text(line.text[: 4 * MAX_LOG_LINE_LENGTH])
-    cut_text = text if len(text) <= MAX_LOG_LINE_LENGTH else f"{text[:MAX_LOG_LINE_LENGTH]}…"
-    return _fields(line, "number time level source where server tool core") | {"text": cut_text}
+    short_text = text if len(text) <= MAX_LOG_LINE_LENGTH else f"{text[:MAX_LOG_LINE_LENGTH]}…"
+    return _fields(line, "number time level source where server tool core") | {"text": short_text}
 
 
 def _question(question: Question) -> Json:
@@ -321,14 +323,12 @@ def _ended(question: Question) -> Json:
 
 
 def _fields(value: object, names: str) -> Json:
-    """Return the named attributes of an object. The page calls a core a replica."""
+    """Return the named attributes of an object. The attribute `core` gets the key `replica`."""
     return {"replica" if name == "core" else name: getattr(value, name) for name in names.split()}
 
 
 class LatestExchanges:
-    """Newest exchanges that match a filter. Each call of `look` returns the changes since the
-    previous one.
-    """
+    """Newest exchanges that match a filter. Each call of `changes` returns the changes since the last one."""
 
     def __init__(self, index: Index, filter_text: str) -> None:
         """Raises: QueryError for an invalid filter."""
@@ -339,27 +339,27 @@ class LatestExchanges:
         """Lines on the page, by number, newest first."""
         self._counts: Mapping[str, Any] = {}
 
-    def look(self) -> Mapping[str, Any] | None:
+    def changes(self) -> Mapping[str, Any] | None:
         """Return the changes since the last call, or None if nothing changed."""
         self._advance()
         version, counts = self._index.version, self._count()
         if version == self._version and counts == self._counts:
             return None
         self._version, self._counts = version, counts
-        before = self._rows
+        previous = self._rows
         self._rows = {number: row_json(self._index, number) for number in self._newest()}
-        new_rows = [row for number, row in self._rows.items() if before.get(number) != row]
-        return {"lines": list(self._rows), "rows": new_rows, **counts}
+        changed_rows = [row for number, row in self._rows.items() if previous.get(number) != row]
+        return {"lines": list(self._rows), "rows": changed_rows, **counts}
 
     def everything(self) -> Mapping[str, Any]:
         """Return all lines on the page."""
         return {"lines": list(self._rows), "rows": list(self._rows.values()), **self._counts}
 
-    def before(self, line: int, most: int) -> Mapping[str, Any]:
-        """Return older lines."""
+    def before(self, line: int, max_lines: int) -> Mapping[str, Any]:
+        """Return up to `max_lines` lines that are older than `line`, newest first."""
         lines, stop = self._view.lines, self._view.position(line)
-        chosen = lines[max(0, stop - most) : stop]
-        return {"rows": [row_json(self._index, number) for number in reversed(chosen)]}
+        older = lines[max(0, stop - max_lines) : stop]
+        return {"rows": [row_json(self._index, number) for number in reversed(older)]}
 
     def _newest(self) -> list[int]:
         return list(self._view.lines[-PAGE_LINES:])[::-1]
@@ -376,9 +376,9 @@ class LatestExchanges:
         }
 
     def _advance(self) -> None:
-        """Pair and filter frames in slices, up to `MAX_LOOK_S` seconds."""
-        index, until = self._index, perf_counter() + MAX_LOOK_S
-        while perf_counter() < until:
+        """Pair and filter frames in slices, for up to `MAX_CHANGES_S` seconds."""
+        index, deadline = self._index, perf_counter() + MAX_CHANGES_S
+        while perf_counter() < deadline:
             index.catch_up(SLICE_S)
             self._view.advance(SLICE_S)
             if index.paired >= index.frame_count and self._view.done >= 1:
@@ -386,13 +386,13 @@ class LatestExchanges:
             sleep(SLICE_PAUSE_S)
 
 
-RATE_S = 40
+RATE_PERIOD_S = 40
 """Seconds for which the messages per second are shown."""
-LOG_S = 1.0
+LOG_PERIOD_S = 1.0
 """Seconds between two reads of the log. Each time, all lines on the page are sent."""
-COUNT_S = 2.0
+STATISTICS_PERIOD_S = 2.0
 """Seconds between two computations of the statistics."""
-KEY = "YOUR-KEY"
+KEY_PLACEHOLDER = "YOUR-KEY"
 """Placeholder for the API key in a text to paste. The real key is never sent to a browser."""
 
 
@@ -400,40 +400,43 @@ class LinkBoard:
     """Content and actions of the dashboard."""
 
     def __init__(self, link: Link, attend: Callable[[int], None]) -> None:
+        """`attend` changes the number of viewers, as `FrontEnd.attend` does."""
         self._link = link
         self.attend = attend
-        self._acts = DashboardActions(link)
+        self._actions = DashboardActions(link)
         self._cache: dict[str, tuple[object, Any]] = {}
         self._jobs: tuple[int, tuple[JobView, ...]] = (-1, ())
         self._costs = DefinitionCosts(link)
         self._lines: list[LogLine] = []
         """Newest log lines, in order of time."""
         self._last_line = -1
-        self._logged = 0.0
+        self._log_read_at = 0.0
         """Monotonic time of the last read of the log."""
-        self._counted = 0.0
+        self._statistics_read_at = 0.0
         """Monotonic time of the last computation of the statistics."""
 
     def sections(self) -> Mapping[str, Any]:
         """Return all small sections by name. If a section is unchanged, it is the same object as before."""
         link, view = self._link, self._link.view()
         work = view.work
-        jobs, here = self._all_jobs(view), connected(view.clients, time())
+        jobs, client_count = self._all_jobs(view), connected(view.clients, time())
         core = (view.servers, view.cores, view.protection, view.api_key_header)
-        rates = tuple(map(int, link.traffic.rates(RATE_S)))
+        rates = tuple(map(int, link.traffic.rates(RATE_PERIOD_S)))
         return {
-            "core": self._made("core", core, lambda: self._core(view)),
-            "clients": self._made("clients", (view.clients, here), lambda: clients_json(view.clients, here)),
-            "questions": self._made(
+            "core": self._cached("core", core, lambda: self._core(view)),
+            "clients": self._cached(
+                "clients", (view.clients, client_count), lambda: clients_json(view.clients, client_count)
+            ),
+            "questions": self._cached(
                 "questions", view.questions_version, lambda: questions_json(link.questions())
             ),
-            "jobs": self._made("jobs", jobs, lambda: jobs_json(jobs)),
-            "callbacks": self._made(
+            "jobs": self._cached("jobs", jobs, lambda: jobs_json(jobs)),
+            "callbacks": self._cached(
                 "callbacks", work.callbacks_version, lambda: callbacks_json(link.callbacks())
             ),
             "logs": self._logs(),
             "statistics": self._statistics(),
-            "rate": self._made("rate", rates, lambda: {"per_second": rates}),
+            "rate": self._cached("rate", rates, lambda: {"per_second": rates}),
         }
 
     def lines(self, filter_text: str) -> LatestExchanges:
@@ -450,7 +453,7 @@ class LinkBoard:
         return exchange_json(index, number, self._schema(exchange.server, exchange.name) if is_call else None)
 
     def output(self, job: str, after: int) -> Mapping[str, Any] | None:
-        """Return output of a job, starting at byte `after`."""
+        """Return output of a job, starting at byte `after`, or None if the job has no output."""
         piece = self._link.output(job, after)
         if piece is None:
             return None
@@ -461,15 +464,15 @@ class LinkBoard:
         if server not in {each.name for each in self._link.view().servers}:
             raise DeskUserError(f"Server {server[:60]!r} does not exist.", "")
         try:
-            return result_of(self._link.client_config(server, client, KEY))
+            return result_of(self._link.client_config(server, client, KEY_PLACEHOLDER))
         except (TimeoutError, ValueError) as error:
             raise DeskUserError(str(error) or "The core does not answer.", "") from None
 
     async def act(self, name: str, body: Any, by: str) -> Verdict:
-        """Carry out an action by name."""
-        return await self._acts.act(name, body, by)
+        """Execute an action by name. See `DashboardActions.act`."""
+        return await self._actions.act(name, body, by)
 
-    def _made(self, name: str, key: object, make: Callable[[], Any]) -> Any:
+    def _cached(self, name: str, key: object, make: Callable[[], Any]) -> Any:
         """Return the cached value if `key` is unchanged, else create a new one."""
         cached = self._cache.get(name)
         if cached is None or cached[0] != key:
@@ -477,25 +480,24 @@ class LinkBoard:
         return cached[1]
 
     def _logs(self) -> Any:
-        """Return log lines. The result may be up to `LOG_S` seconds old."""
-        if self._last_line < 0 or monotonic() >= self._logged + LOG_S:
-            self._logged = monotonic()
+        """Return log lines. The result may be up to `LOG_PERIOD_S` seconds old."""
+        if self._last_line < 0 or monotonic() >= self._log_read_at + LOG_PERIOD_S:
+            self._log_read_at = monotonic()
             if new_lines := self._link.logs(self._last_line):
                 self._last_line = new_lines[-1].number
-                # Lines are sorted, because cores join one after another, and each core sends its past lines
-                # then.
+                # When a core joins, it sends past lines, which may be older than lines of other cores.
                 ordered = sorted((*self._lines, *new_lines), key=attrgetter("time"))
                 self._lines = ordered[-MAX_LINES:]
-        return self._made("logs", self._last_line, lambda: logs_json(self._lines))
+        return self._cached("logs", self._last_line, lambda: logs_json(self._lines))
 
     def _statistics(self) -> Any:
-        """Return statistics, computed at most once in `COUNT_S` seconds because every call changes them."""
+        """Return statistics. They are computed at most once in `STATISTICS_PERIOD_S` seconds."""
         statistics, cached, now = self._link.traffic.statistics, self._cache.get("statistics"), monotonic()
-        if cached is not None and now < self._counted + COUNT_S:
+        if cached is not None and now < self._statistics_read_at + STATISTICS_PERIOD_S:
             return cached[1]
-        self._counted = now
+        self._statistics_read_at = now
         key = statistics.version, self._costs.version
-        return self._made("statistics", key, lambda: statistics_json(statistics, self._costs.now()))
+        return self._cached("statistics", key, lambda: statistics_json(statistics, self._costs.now()))
 
     def _core(self, view: CoreView) -> Mapping[str, Any]:
         return core_json(view, [self._link.catalogue(server.name) for server in view.servers])
@@ -573,16 +575,16 @@ class DashboardActions:
         self._link = link
 
     async def act(self, name: str, body: Any, by: str) -> Verdict:
-        """Carry out an action by name.
+        """Execute an action by name.
 
         `by` is the display name of the caller. It is shown to other people who try to answer the same
         question.
         """
-        act = _ACTS.get(name)
-        if act is None:
-            return 404, {"error": f"unknown action {name[:60]!r}; allowed: {', '.join(_ACTS)}"}
+        action = _ACTIONS.get(name)
+        if action is None:
+            return 404, {"error": f"unknown action {name[:60]!r}; allowed: {', '.join(_ACTIONS)}"}
         try:
-            return await act(self, body, by)
+            return await action(self, body, by)
         except msgspec.ValidationError as error:
             return 400, {"error": f"{name}: {error}"}
 
@@ -636,13 +638,14 @@ class DashboardActions:
     async def disconnect(self, body: Any, by: str) -> Verdict:
         """Close the session or the connection of a client."""
         request = _read(body, ClientArguments)
-        known = self._link.client(request.connection)
-        if known is None or known.has_left:
+        client = self._link.client(request.connection)
+        if client is None or client.has_left:
             return 404, {"error": "the client is no longer connected"}
         self._link.disconnect(request.connection)
         return DONE_RESPONSE
 
     def _callback(self, body: Any, do: Callable[[str, int], None]) -> Verdict:
+        """Call `do(server, number)` for the callback in `body`, unless it has ended."""
         request = _read(body, CallbackArguments)
         matches = (
             one
@@ -657,11 +660,10 @@ class DashboardActions:
         do(request.server, request.callback)
         return DONE_RESPONSE
 
-    async def _settle(self, question: int, was_first: Future[bool]) -> Verdict:
+    async def _settle(self, question: int, ended: Future[bool]) -> Verdict:
+        """Return the response to an attempt to end a question. `ended` is False if it had already ended."""
         try:
-            return (
-                DONE_RESPONSE if await asyncio.wrap_future(was_first) else _too_late(self._question(question))
-            )
+            return DONE_RESPONSE if await asyncio.wrap_future(ended) else _too_late(self._question(question))
         except ValueError as error:
             return 422, {"error": str(error)}
 
@@ -681,8 +683,8 @@ def _too_late(question: Question | None) -> Verdict:
     return 409, {"error": f"the question was already {question.word}{by}"}
 
 
-Act: TypeAlias = Callable[[DashboardActions, Any, str], Awaitable[Verdict]]
-_ACTS: dict[str, Act] = {
+Action: TypeAlias = Callable[[DashboardActions, Any, str], Awaitable[Verdict]]
+_ACTIONS: dict[str, Action] = {
     "answer": DashboardActions.answer,
     "decline": DashboardActions.decline,
     "dismiss": DashboardActions.dismiss,

@@ -30,7 +30,7 @@ MAX_PAGES = 32
 MAX_UNREAD_BYTES = 1 << 20
 """Maximum number of bytes that a page has not read.
 
-Beyond it, updates stop, and the page later receives all data again.
+If a page has more, it receives no updates until it has read them, and then all data again.
 """
 RETRY = b"retry: 2000\n\n"
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 class DashboardPage:
     """One open page: its stream, its filter and its job."""
 
-    def __init__(self, stream: EventStream, is_welcome: Callable[[], bool]) -> None:
+    def __init__(self, stream: EventStream, is_signed_in: Callable[[], bool]) -> None:
         self.id = secrets.token_urlsafe(12)
         self.stream = stream
         self.over = asyncio.Event()
@@ -49,20 +49,21 @@ class DashboardPage:
         self.job = ""
         self.job_end = -1
         """Offset up to which the page has received the job's output."""
-        self.knows_core = False
-        self.knows_lines = False
+        self.has_core = False
+        """True if the page has received all sections of the core, so that it only needs changes."""
+        self.has_lines = False
         """True if the page has received all lines, so that it only needs changes."""
-        self.is_welcome = is_welcome
+        self.is_signed_in = is_signed_in
 
     def send(self, name: str, data: bytes) -> None:
         """Send one event."""
         self.stream.put(b"event: %b\ndata: %b\n\n" % (name.encode(), data))
 
     def is_reading_fast(self) -> bool:
-        """Return True if the page reads fast enough. Otherwise the page will receive all data again."""
+        """Return True if the page reads fast enough. Otherwise mark that it must receive all data again."""
         if self.stream.queued < MAX_UNREAD_BYTES:
             return True
-        self.knows_core = self.knows_lines = False
+        self.has_core = self.has_lines = False
         return False
 
 
@@ -75,10 +76,11 @@ class PageUpdates:
         self.lines: dict[str, LatestExchanges] = {}
         """Lines of the traffic that open pages show, by filter."""
         self._sections: dict[str, tuple[object, bytes]] = {}
+        """Sections of the core, with their JSON, by name."""
         self._thread = ThreadPoolExecutor(1, "dashboard")
-        self._running: asyncio.Task[None] | None = None
+        self._update_task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._kept_alive = time.monotonic()
+        self._last_keep_alive = time.monotonic()
 
     def add(self, page: DashboardPage) -> None:
         """Add an opened page."""
@@ -86,12 +88,12 @@ class PageUpdates:
         self.board.attend(1)
         page.stream.put(RETRY)
         page.send("hello", encode({"page": page.id, "now": time.time()}))
-        if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._run())
+        if self._update_task is None:
+            self._update_task = asyncio.get_running_loop().create_task(self._run())
         self._wake.set()
 
     def make_room(self) -> None:
-        """Close the oldest page to allow a new one."""
+        """Close the oldest page, so that a new one can open."""
         page = next(iter(self.pages.values()))
         page.send("closed", b'{"pages":%d}' % len(self.pages))
         page.over.set()
@@ -106,7 +108,7 @@ class PageUpdates:
     async def watch(self, page: DashboardPage, filter_text: str, job: str) -> None:
         """Change the filter and the job of a page. Raises: DeskError for an invalid filter."""
         await self._lines(filter_text)
-        page.knows_lines = page.knows_lines and filter_text == page.filter_text
+        page.has_lines = page.has_lines and filter_text == page.filter_text
         page.filter_text = filter_text
         if job != page.job:
             page.job, page.job_end = job, -1
@@ -120,9 +122,9 @@ class PageUpdates:
         """Close all pages."""
         for page in self.pages.values():
             page.over.set()
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait([self._running])
+        if self._update_task is not None:
+            self._update_task.cancel()
+            await asyncio.wait([self._update_task])
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _lines(self, filter_text: str) -> LatestExchanges:
@@ -144,7 +146,7 @@ class PageUpdates:
                     log.exception("the dashboard could not be updated")
                 await self._pause(READING_PERIOD_S if is_behind else PERIOD_S)
         finally:
-            self._running = None
+            self._update_task = None
             self.lines.clear()
 
     async def _pause(self, seconds: float) -> None:
@@ -159,13 +161,13 @@ class PageUpdates:
     async def _update(self) -> bool:
         """Update all pages. Return True if older traffic must still be read."""
         now = time.monotonic()
-        is_due = now - self._kept_alive > KEEP_ALIVE_S
-        if is_due:
-            self._kept_alive = now
+        must_keep_alive = now - self._last_keep_alive > KEEP_ALIVE_S
+        if must_keep_alive:
+            self._last_keep_alive = now
         for page in self.pages.values():
-            if page.stream.is_broken or not page.is_welcome():
+            if page.stream.is_broken or not page.is_signed_in():
                 page.over.set()
-            elif is_due:
+            elif must_keep_alive:
                 page.stream.put(KEEP_ALIVE)
         await self._send_core()
         is_behind = await self._send_lines()
@@ -182,29 +184,31 @@ class PageUpdates:
         self._sections |= changed
         for page in list(self.pages.values()):
             if page.is_reading_fast():
-                for name, (_, data) in (changed if page.knows_core else self._sections).items():
+                for name, (_, data) in (changed if page.has_core else self._sections).items():
                     page.send(name, data)
-                page.knows_core = True
+                page.has_core = True
 
     async def _send_lines(self) -> bool:
-        watched = {page.filter_text for page in self.pages.values()}
-        self.lines = {text: lines for text, lines in self.lines.items() if text in watched}
+        filter_texts = {page.filter_text for page in self.pages.values()}
+        self.lines = {text: lines for text, lines in self.lines.items() if text in filter_texts}
         is_behind = False
-        for text in watched:
+        for text in filter_texts:
             lines = await self._lines(text)
-            news, every_line = await self.on_thread(lambda lines: (lines.look(), lines.everything()), lines)
+            changed, every_line = await self.on_thread(
+                lambda lines: (lines.changes(), lines.everything()), lines
+            )
             is_behind = is_behind or bool(every_line["behind"]) or every_line["done"] < 1
             pages = [
                 page for page in self.pages.values() if page.filter_text == text and page.is_reading_fast()
             ]
-            new = [page for page in pages if not page.knows_lines]
-            everything = encode({"filter": text, "all": True, **every_line}) if new else b""
-            changes = encode({"filter": text, **news}) if news is not None else b""
+            needs_all = any(not page.has_lines for page in pages)
+            everything = encode({"filter": text, "all": True, **every_line}) if needs_all else b""
+            changes = encode({"filter": text, **changed}) if changed is not None else b""
             for page in pages:
-                data = changes if page.knows_lines else everything
+                data = changes if page.has_lines else everything
                 if data:
                     page.send("traffic", data)
-                page.knows_lines = True
+                page.has_lines = True
         return is_behind
 
     async def _send_output(self) -> None:
@@ -224,7 +228,7 @@ class PageUpdates:
 
 
 def encode(value: Any) -> bytes:
-    """Encode any value as JSON, even numbers and lone surrogates that are not valid in messages."""
+    """Encode any value as JSON, including numbers and lone surrogates that are invalid in messages."""
     try:
         return codec.encode(value)
     except ProtocolError:

@@ -1,7 +1,7 @@
 """Holds messages that pass a tap.
 
 A tap is a process between a client and a server. The part of the tap that copies lines between them is called
-the gate. While messages may be held, the gate reports each line and waits for a command. Use this module on
+the gate. While messages may be held, the gate reports each line and waits for a command. Use a `HeldTap` on
 one event loop.
 """
 
@@ -31,11 +31,11 @@ MAX_PENDING_REQUESTS = 10_000
 Answers to older requests are not held.
 """
 READY_S = 1.0
+"""Maximum number of seconds for which `ready` waits."""
 INCOMPLETE_S = 2.0
 """Seconds to wait for the next line of a message that has several lines."""
 MAX_MESSAGE_BYTES = relay.MAX_COPIES_BYTES // 2
-"""Maximum size in bytes of a message with several lines, because the gate must be able to
-buffer all of it."""
+"""Maximum size in bytes of a message with several lines, because the gate must buffer all of it."""
 
 Numbers: TypeAlias = tuple[int, ...]
 """Line numbers of one message."""
@@ -55,8 +55,9 @@ class HeldTap:
         )
         self._reader = asyncio.StreamReader()
         self._commands: asyncio.WriteTransport | None = None
-        self._is_asked = False
-        self._asks = asyncio.Event()
+        self._must_report = False
+        """True if the latest command to the gate was to report lines."""
+        self._confirmed = asyncio.Event()
         """Set when the gate has confirmed the latest command to start or to stop reporting lines."""
         self._lines = {is_from_client: MessageLines(MAX_MESSAGE_BYTES) for is_from_client in (True, False)}
         self._timers: dict[bool, asyncio.TimerHandle] = {}
@@ -69,7 +70,7 @@ class HeldTap:
         time."""
         self._tokens: dict[Id, Id] = {}
         """Request ids by progress token."""
-        self._last: dict[Id | None, asyncio.Task[None]] = {}
+        self._last_tasks: dict[Id | None, asyncio.Task[None]] = {}
         """Latest task that holds a message of the server, by id of the request that the message is about.
 
         The key None is for messages about no request.
@@ -94,7 +95,7 @@ class HeldTap:
                     await reader.readexactly(relay.REPORT_HEADER.size)
                 )
                 if not number:
-                    self._asks.set()
+                    self._confirmed.set()
                     continue
                 self._on_line(is_from_client, number, await reader.readexactly(size))
         except asyncio.IncompleteReadError:
@@ -103,18 +104,18 @@ class HeldTap:
     def intercept(self) -> None:
         """Make the gate report lines only while the interceptor is active."""
         is_active = self.interceptor.is_active
-        if is_active != self._is_asked:
-            self._is_asked = is_active
-            self._asks.clear()
+        if is_active != self._must_report:
+            self._must_report = is_active
+            self._confirmed.clear()
             self._forget_lines()
             self._send(relay.BEGIN if is_active else relay.END)
 
     async def ready(self) -> None:
-        """Wait until the gate reports every line, or until a time limit."""
-        if self._is_asked:
+        """Wait until the gate reports every line, at most `READY_S` seconds."""
+        if self._must_report:
             with suppress(TimeoutError):
                 async with asyncio.timeout(READY_S):
-                    await self._asks.wait()
+                    await self._confirmed.wait()
 
     def _send(self, word: int, number: int = 0, data: bytes = b"") -> None:
         if self._commands is not None:
@@ -128,8 +129,8 @@ class HeldTap:
         for group in lines.feed(number, line):
             self._decide(is_from_client, *group)
         if lines.is_within_message:
-            later = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._split_message, is_from_client)
-            self._timers[is_from_client] = later
+            timer = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._split_message, is_from_client)
+            self._timers[is_from_client] = timer
 
     def _split_message(self, is_from_client: bool) -> None:
         """Treat each line of an incomplete message as a separate message."""
@@ -157,8 +158,10 @@ class HeldTap:
             self._begin(self._from_client(numbers, message), numbers)
         elif isinstance(message.get("method"), str):
             subject = self._subject(message)
-            task = self._begin(self._sent(numbers, message, data, subject, self._last.get(subject)), numbers)
-            self._last[subject] = task
+            task = self._begin(
+                self._sent(numbers, message, data, subject, self._last_tasks.get(subject)), numbers
+            )
+            self._last_tasks[subject] = task
             task.add_done_callback(lambda done: self._forget(subject, done))
         else:
             self._begin(self._answered(numbers, message, data), numbers)
@@ -178,21 +181,22 @@ class HeldTap:
             self._send(relay.PASS if word == relay.PASS else relay.DROP, number)
         self._send(word, last, data)
 
-    def _begin(self, deciding: Coroutine[Any, Any, None], numbers: Numbers) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(deciding)
+    def _begin(self, decision: Coroutine[Any, Any, None], numbers: Numbers) -> asyncio.Task[None]:
+        """Start a task that decides about lines. If the task fails, pass the lines on."""
+        task = asyncio.get_running_loop().create_task(decision)
         self._tasks.add(task)
 
-        def ended(done: asyncio.Task[None]) -> None:
+        def on_end(done: asyncio.Task[None]) -> None:
             self._tasks.discard(done)
             if not done.cancelled() and done.exception() is not None:
                 self._send_command(numbers, relay.PASS)  # the loop reports the exception
 
-        task.add_done_callback(ended)
+        task.add_done_callback(on_end)
         return task
 
     def _forget(self, request_id: Id | None, done: asyncio.Task[None]) -> None:
-        if self._last.get(request_id) is done:
-            del self._last[request_id]
+        if self._last_tasks.get(request_id) is done:
+            del self._last_tasks[request_id]
 
     def _subject(self, message: JSONObject) -> Id | None:
         """Return the id of the request that a progress notification belongs to."""
@@ -200,6 +204,7 @@ class HeldTap:
         return None if token is None else self._tokens.get(token)
 
     async def _from_client(self, numbers: Numbers, message: JSONObject) -> None:
+        """Hold a message of the client, if a rule requires it, and then pass it on or drop it."""
         identifier = message.get("id")
         if not isinstance(message.get("method"), str) or not is_id(identifier):
             self._release(numbers, message, await self.interceptor.one_way(TAPPED, message))
@@ -228,47 +233,49 @@ class HeldTap:
         self,
         numbers: Numbers,
         message: JSONObject,
-        given: bytes,
+        line: bytes,
         request_id: Id | None,
-        before: asyncio.Task[None] | None,
+        previous: asyncio.Task[None] | None,
     ) -> None:
-        """Hold a notification or question of the server until the previous one about the same request is
-        decided.
+        """Decide about a notification or question of the server, after the previous one about the same
+        request.
+
+        `previous` is the task that decides about the previous one, or None.
         """
-        if before is not None and not before.done():
-            await asyncio.wait({before})
-        data = given.rstrip()
-        passed = await self.interceptor.sent(TAPPED, data, self._answer_for_client, request_id)
-        if passed is None or passed is data:
-            self._release(numbers, message, None if passed is None else message)
+        if previous is not None and not previous.done():
+            await asyncio.wait({previous})
+        data = line.rstrip()
+        released = await self.interceptor.sent(TAPPED, data, self._answer_for_client, request_id)
+        if released is None or released is data:
+            self._release(numbers, message, None if released is None else message)
         else:
-            self._send_command(numbers, relay.REPLACE, passed + b"\n")
+            self._send_command(numbers, relay.REPLACE, released + b"\n")
 
     async def _answer_for_client(self, answer: JSONObject) -> None:
         self._send(relay.TO_PROGRAM, 0, codec.encode(answer) + b"\n")
 
     async def _answered(self, numbers: Numbers, message: JSONObject, data: bytes) -> None:
-        """Hold an answer of the server until the notifications about its request are decided."""
+        """Decide about an answer of the server, after the notifications about its request."""
         identifier = message.get("id")
         request = self._requests.take(identifier) if is_id(identifier) else None
         if request is None:
             self._send_command(numbers, relay.PASS)
             return
         self._forget_token(request[0])
-        if (before := self._last.get(identifier)) is not None and not before.done():
-            await asyncio.wait({before})
+        if (previous := self._last_tasks.get(identifier)) is not None and not previous.done():
+            await asyncio.wait({previous})
         try:
-            passed = await self.interceptor.answer(TAPPED, *request, message)
+            released = await self.interceptor.answer(TAPPED, *request, message)
         except AnswerCut:
             self._send_command(numbers, relay.CUT, data[: len(data) // 2])
             return
-        self._release(numbers, message, passed)
+        self._release(numbers, message, released)
 
-    def _release(self, numbers: Numbers, message: JSONObject, passed: JSONObject | None) -> None:
-        """Pass a message on, in its original or changed form. If `passed` is None, drop the message."""
-        if passed is None:
+    def _release(self, numbers: Numbers, message: JSONObject, released: JSONObject | None) -> None:
+        """Pass `message` on, replace it by `released`, or drop it if `released` is None."""
+        if released is None:
             self._send_command(numbers, relay.DROP)
-        elif passed is message:
+        elif released is message:
             self._send_command(numbers, relay.PASS)
         else:
-            self._send_command(numbers, relay.REPLACE, codec.encode(passed) + b"\n")
+            self._send_command(numbers, relay.REPLACE, codec.encode(released) + b"\n")

@@ -1,4 +1,4 @@
-"""Inserts taps before the servers in a client's configuration file, and removes taps.
+"""Inserts taps before the servers in a client's JSON configuration file, and removes taps.
 
 The text is edited in place, so that comments, order and spacing are kept. The inserted text can be recognized
 even if other parts of the file changed afterwards.
@@ -19,16 +19,17 @@ from mcpdesk.client.configs.own_program import own_arguments
 TAP = ("stdio", "--")
 """Arguments between this program's command and the server's command."""
 _decode = json.JSONDecoder().raw_decode
-_BLANKS = " \t\r\n"
+_WHITESPACE = " \t\r\n"
 
 
 class ConfigEdit(Struct, frozen=True):
-    """Edited text, with the servers that were changed and those that were left unchanged."""
+    """Edited text, with the servers that were changed and those that were not."""
 
     text: str
     changed: tuple[str, ...]
-    left: Mapping[str, str]
-    """Servers that were left unchanged, with the reason."""
+    """Names of the changed servers."""
+    unchanged: Mapping[str, str]
+    """Reasons why servers were not changed, by name of the server."""
 
 
 class _Value(Struct, frozen=True):
@@ -40,38 +41,40 @@ class _Value(Struct, frozen=True):
 
 
 URLS = frozenset({"url", "httpUrl", "serverUrl", "uri"})
-"""Keys with the address of a server that is not started."""
+"""Keys with the URL of a server that the client does not start."""
 NO_PROGRAM = "this file starts no program for it"
 
 
 class _Edit(Struct, frozen=True):
+    """Replacement of a part of the text by `text`. `stop` is exclusive."""
+
     start: int
     stop: int
     text: str
 
 
 def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
-    """Insert the tap, started by `command`, before every server that is a program, or only before `names`.
+    """Insert the tap, started by `command`, before the servers in `names` that are programs.
 
-    `text` must be a valid configuration.
+    If `names` is empty, insert the tap before every program. `text` must be a valid configuration.
     """
     plain = without_comments(text)
     edits: list[_Edit] = []
-    changed, left = list[str](), dict[str, str]()
+    changed, unchanged = list[str](), dict[str, str]()
     for name, server in _servers(plain):
         if names and name not in names:
             continue
         if reason := _reason(server):
-            left[name] = reason
+            unchanged[name] = reason
         elif isinstance(server["command"].value, list):
             first = _elements(plain, server["command"].start)[0].start
             edits.append(_Edit(first, first, "".join(f"{json.dumps(word)}, " for word in (*command, *TAP))))
             changed.append(name)
         else:
-            edits.append(_put_in(text, plain, server, command))
+            edits.append(_insert(text, plain, server, command))
             edits.append(_Edit(server["command"].start, server["command"].stop, json.dumps(command[0])))
             changed.append(name)
-    return ConfigEdit(_applied(text, edits), tuple(changed), left)
+    return ConfigEdit(_apply_edits(text, edits), tuple(changed), unchanged)
 
 
 def unwrapped(text: str) -> ConfigEdit:
@@ -80,23 +83,24 @@ def unwrapped(text: str) -> ConfigEdit:
     edits: list[_Edit] = []
     changed: list[str] = []
     for name, server in _servers(plain):
-        if not (at := _command_position(server)):
+        if not (position := _command_position(server)):
             continue
-        if isinstance(server["command"].value, list):
-            elements = _elements(plain, server["command"].start)
-            edits.append(_Edit(elements[0].start, elements[at].start, ""))
+        command = server["command"]
+        if isinstance(command.value, list):
+            elements = _elements(plain, command.start)
+            edits.append(_Edit(elements[0].start, elements[position].start, ""))
             changed.append(name)
         else:
             elements = _elements(plain, server["args"].start)
-            own = elements[at]
-            edits.append(_remove(text, server, elements, at))
-            edits.append(_Edit(server["command"].start, server["command"].stop, text[own.start : own.stop]))
+            original = elements[position]
+            edits.append(_remove(text, server, elements, position))
+            edits.append(_Edit(command.start, command.stop, text[original.start : original.stop]))
             changed.append(name)
-    return ConfigEdit(_applied(text, edits), tuple(changed), {})
+    return ConfigEdit(_apply_edits(text, edits), tuple(changed), {})
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Replace the command of each entry that starts this program, if `is_dead` returns True for the command.
+    """Replace the command of each entry that starts mcpdesk, if `is_dead` returns True for the command.
 
     The other parts of an entry are unchanged, so that `unwrapped` still finds the text that `wrapped`
     inserted.
@@ -107,10 +111,10 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
     for name, server in _servers(plain):
         if "command" not in server:
             continue
-        own = server["command"].value
-        is_list = isinstance(own, list)  # OpenCode
+        program = server["command"].value
+        is_list = isinstance(program, list)  # OpenCode
         args = server["args"].value if "args" in server else None
-        words = own if is_list else [own, *(args if isinstance(args, list) else [])]
+        words = program if is_list else [program, *(args if isinstance(args, list) else [])]
         own_words = own_arguments(words[0], words[1:]) if words else None
         if (
             own_words is None
@@ -119,22 +123,22 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
         ):
             continue
         elements = _elements(plain, server["command" if is_list else "args"].start)
-        new = command if is_list else command[1:]
+        new_words = command if is_list else command[1:]
         stop = elements[len(own_words) + is_list].start
-        edits.append(_Edit(elements[0].start, stop, "".join(f"{json.dumps(word)}, " for word in new)))
+        edits.append(_Edit(elements[0].start, stop, "".join(f"{json.dumps(word)}, " for word in new_words)))
         if not is_list:
             edits.append(_Edit(server["command"].start, server["command"].stop, json.dumps(command[0])))
         changed.append(name)
-    return ConfigEdit(_applied(text, edits), tuple(changed), {})
+    return ConfigEdit(_apply_edits(text, edits), tuple(changed), {})
 
 
 def server_names(text: str) -> list[str]:
-    """Names of all servers."""
+    """Return the names of all servers."""
     return [name for name, _ in _servers(without_comments(text))]
 
 
 def _reason(server: Mapping[str, _Value]) -> str:
-    """Reason for leaving a server unchanged, or an empty text."""
+    """Return the reason why no tap can be inserted before a server, or ""."""
     if _command_position(server):
         return "it is already behind the tap"
     if "command" not in server:
@@ -153,9 +157,9 @@ def _reason(server: Mapping[str, _Value]) -> str:
 
 
 def _command_position(server: Mapping[str, _Value]) -> int:
-    """Index of the server's own command in the arguments. It follows the tap. 0 if the entry has no tap.
+    """Return the index of the server's own command in the arguments, or 0 if the entry has no tap.
 
-    If the entry's command is a list, this is an index of that list.
+    If the entry's command is a list, the index is one of that list.
     """
     if "command" not in server:
         return 0
@@ -176,17 +180,20 @@ def tap_of(command: object, args: object) -> tuple[str, ...]:
 
 
 def is_served(command: str, args: Sequence[Any]) -> bool:
-    """True if an entry starts this program as a server, even if a command follows."""
+    """Return True if an entry starts `mcpdesk stdio`, which serves folders or is a tap."""
     return own_arguments(command, list(args)) is not None and "stdio" in args
 
 
-def _put_in(text: str, plain: str, server: Mapping[str, _Value], command: Sequence[str]) -> _Edit:
-    """Edit that inserts the tap and the server's own command, as written, at the start of the arguments."""
-    own = server["command"]
-    words = [*map(json.dumps, (*command[1:], *TAP)), text[own.start : own.stop]]
+def _insert(text: str, plain: str, server: Mapping[str, _Value], command: Sequence[str]) -> _Edit:
+    """Return the edit that inserts the tap and the server's own command at the start of the arguments.
+
+    The server's own command keeps its JSON text.
+    """
+    original = server["command"]
+    words = [*map(json.dumps, (*command[1:], *TAP)), text[original.start : original.stop]]
     words_text = ", ".join(words)
     if "args" not in server:
-        return _Edit(own.stop, own.stop, f"{_ARGS}[{words_text}]")
+        return _Edit(original.stop, original.stop, f"{_ARGS_MEMBER}[{words_text}]")
     args = server["args"]
     if args.value is None:
         return _Edit(args.start, args.stop, f"[{words_text}{_EMPTY}]")
@@ -196,25 +203,27 @@ def _put_in(text: str, plain: str, server: Mapping[str, _Value], command: Sequen
     return _Edit(elements[0].start, elements[0].start, f"{words_text}, ")
 
 
-_ARGS = ', "args": '
+_ARGS_MEMBER = ', "args": '
 _EMPTY = " "
-"""Blank that marks a list which was empty, not missing, before the insertion."""
+"""Blank before `]`. It marks that the entry already had an empty list of arguments before the insertion."""
 
 
-def _remove(text: str, server: Mapping[str, _Value], elements: Sequence[_Value], at: int) -> _Edit:
-    """Edit that removes the arguments before the server's own command, or the whole list if `wrap` inserted
-    the list."""
+def _remove(text: str, server: Mapping[str, _Value], elements: Sequence[_Value], position: int) -> _Edit:
+    """Return the edit that removes the arguments before the server's own command, and this command itself.
+
+    If `wrapped` inserted the whole list, the list is removed. `position` is the index of the command.
+    """
     command, args = server["command"], server["args"]
-    first, last = elements[0], elements[at]
-    if at + 1 < len(elements):
-        return _Edit(first.start, elements[at + 1].start, "")
-    is_all_ours = text[args.start : args.stop] == f"[{text[first.start : last.stop]}]"
-    if is_all_ours and text[command.stop : args.start] == _ARGS:
+    first, last = elements[0], elements[position]
+    if position + 1 < len(elements):
+        return _Edit(first.start, elements[position + 1].start, "")
+    has_only_inserted = text[args.start : args.stop] == f"[{text[first.start : last.stop]}]"
+    if has_only_inserted and text[command.stop : args.start] == _ARGS_MEMBER:
         return _Edit(command.stop, args.stop, "")
     return _Edit(first.start, last.stop + len(_EMPTY) * text.startswith(f"{_EMPTY}]", last.stop), "")
 
 
-def _applied(text: str, edits: Sequence[_Edit]) -> str:
+def _apply_edits(text: str, edits: Sequence[_Edit]) -> str:
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.stop), reverse=True):
         text = text[: edit.start] + edit.text + text[edit.stop :]
     return text
@@ -241,36 +250,38 @@ def _servers(plain: str) -> Iterator[tuple[str, dict[str, _Value]]]:
 def _members(plain: str, start: int) -> dict[str, _Value]:
     """Return the members of the object that begins at `start`."""
     members: dict[str, _Value] = {}
-    at = _skip(plain, start + 1)
-    while plain[at] != "}":
-        key, at = _decode(plain, at)
-        members[key] = value = _value(plain, _skip(plain, at) + 1)
-        at = _after(plain, value)
+    position = _skip(plain, start + 1)
+    while plain[position] != "}":
+        key, position = _decode(plain, position)
+        members[key] = value = _value(plain, _skip(plain, position) + 1)
+        position = _after(plain, value)
     return members
 
 
 def _elements(plain: str, start: int) -> list[_Value]:
     """Return the elements of the array that begins at `start`."""
     elements: list[_Value] = []
-    at = _skip(plain, start + 1)
-    while plain[at] != "]":
-        elements.append(_value(plain, at))
-        at = _after(plain, elements[-1])
+    position = _skip(plain, start + 1)
+    while plain[position] != "]":
+        elements.append(_value(plain, position))
+        position = _after(plain, elements[-1])
     return elements
 
 
-def _value(plain: str, at: int) -> _Value:
-    start = _skip(plain, at)
+def _value(plain: str, position: int) -> _Value:
+    start = _skip(plain, position)
     value, stop = _decode(plain, start)
     return _Value(value, start, stop)
 
 
 def _after(plain: str, value: _Value) -> int:
-    at = _skip(plain, value.stop)
-    return _skip(plain, at + 1) if plain[at] == "," else at
+    """Return the position of the next member or element after a value, or of the closing bracket."""
+    position = _skip(plain, value.stop)
+    return _skip(plain, position + 1) if plain[position] == "," else position
 
 
-def _skip(plain: str, at: int) -> int:
-    while plain[at] in _BLANKS:
-        at += 1
-    return at
+def _skip(plain: str, position: int) -> int:
+    """Return the position of the next character that is not blank."""
+    while plain[position] in _WHITESPACE:
+        position += 1
+    return position

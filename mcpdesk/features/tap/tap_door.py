@@ -30,9 +30,11 @@ from mcpdesk.link.values import Notice, Severity
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports import rendezvous
 
-GATHER_S = 0.05
-"""Seconds to wait after a change of the held messages before a message is sent to the screens."""
-_of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
+UPDATE_DELAY_S = 0.05
+"""Seconds between a change of the held messages and the message to the screens. Further changes in this time
+cause no other message.
+"""
+_request_decoder: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
 async def serve_screens(
@@ -47,7 +49,7 @@ async def serve_screens(
 
 
 class TapControl:
-    """Carries out requests of screens, and sends them the held messages.
+    """Executes intents of screens, and sends them the held messages.
 
     When the last screen disconnects, all held messages are released.
     """
@@ -64,26 +66,27 @@ class TapControl:
         """Accept screens until the tap ends."""
         loop = asyncio.get_running_loop()
         listener.setblocking(False)
-        visits = set[asyncio.Task[None]]()
+        tasks = set[asyncio.Task[None]]()
         await self._tap.connect(*self._pipes)
-        listening = loop.create_task(self._tap.listen())
+        tap_task = loop.create_task(self._tap.listen())
         with suppress(OSError):  # the listening socket is closed
-            visitor = first
-            while not listening.done():
-                visit = loop.create_task(self._serve_screen(visitor))
-                visits.add(visit)
-                visit.add_done_callback(visits.discard)
-                visitor, _ = await loop.sock_accept(listener)
+            connection = first
+            while not tap_task.done():
+                task = loop.create_task(self._serve_screen(connection))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+                connection, _ = await loop.sock_accept(listener)
 
-    async def _serve_screen(self, visitor: socket) -> None:
-        if rendezvous.peer_credentials(visitor)[1] not in (None, os.getuid()):
-            visitor.close()
+    async def _serve_screen(self, connection: socket) -> None:
+        """Serve a screen of the same user until it disconnects."""
+        if rendezvous.peer_credentials(connection)[1] not in (None, os.getuid()):
+            connection.close()
             return
-        reader, writer = await asyncio.open_unix_connection(sock=visitor)
+        reader, writer = await asyncio.open_unix_connection(sock=connection)
         try:
             while True:
                 data = await reader.readexactly(length(await reader.readexactly(PREFIX_BYTES)))
-                screen_request = _of_screen.decode(data)
+                screen_request = _request_decoder.decode(data)
                 if isinstance(screen_request, Ask):
                     self._send(writer, await self._execute(screen_request))
                 else:
@@ -113,7 +116,7 @@ class TapControl:
     def _view_changed(self) -> None:
         """Schedule a message to every screen. Several quick changes cause only one message."""
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(GATHER_S, self._send_view)
+            self._timer = asyncio.get_running_loop().call_later(UPDATE_DELAY_S, self._send_view)
 
     def _send_view(self) -> None:
         self._timer = None
@@ -128,9 +131,9 @@ class TapControl:
         notice = Notice(next(self._notices), text, Severity.INFO, "traffic")
         self._broadcast(State("notices", "", pack([notice])))
 
-    def _broadcast(self, news: State) -> None:
+    def _broadcast(self, state: State) -> None:
         for screen in self._screens:
-            self._send(screen, news)
+            self._send(screen, state)
 
     def _send(self, screen: asyncio.StreamWriter, message: msgspec.Struct) -> None:
         screen.write(framed(message))

@@ -38,8 +38,8 @@ from mcpdesk.version import __version__
 MAX_UNSENT_BYTES = 16 << 20
 """Maximum size in bytes of requests that wait because the tap does not read them."""
 FromTap: TypeAlias = Reply | State
-_of_tap: msgspec.msgpack.Decoder[FromTap] = msgspec.msgpack.Decoder(FromTap)
-_news = msgspec.msgpack.Decoder(PARTS["notices"])
+_message_decoder: msgspec.msgpack.Decoder[FromTap] = msgspec.msgpack.Decoder(FromTap)
+_notices_decoder = msgspec.msgpack.Decoder(PARTS["notices"])
 
 
 def link_to_tap(archive: Archive, first_notice: str) -> TapLink | None:
@@ -55,7 +55,10 @@ def link_to_tap(archive: Archive, first_notice: str) -> TapLink | None:
 
 
 class TapLink(CaptureLink):
-    """Link to the capture of a tap, and to its `TapDoor`, where messages are held."""
+    """Link to the capture of a tap, and to its `TapControl`, which holds messages.
+
+    The "door" is the socket of the tap for screens.
+    """
 
     def __init__(self, archive: Archive, door: socket, message: str = "") -> None:
         """Create a link.
@@ -67,6 +70,7 @@ class TapLink(CaptureLink):
         self._is_open = True
         self._parts: dict[str, FeaturePart] = {}
         self._pending: dict[int, tuple[str, Future[Any]]] = {}
+        """Methods and futures of the unanswered requests, by request id."""
         self._ids = count(1)
         self._lock = threading.Lock()
         """Lock that is held only briefly, and never while bytes are sent."""
@@ -100,7 +104,7 @@ class TapLink(CaptureLink):
         return part if isinstance(part, kind) else kind()
 
     def do(self, intent: Intent[Result]) -> Future[Result]:
-        """Carry out a request to a feature of the tap."""
+        """Send an intent to a feature of the tap."""
         return self._ask("do", intent)
 
     def _ask(self, method: str, *arguments: object) -> Future[Any]:
@@ -108,13 +112,13 @@ class TapLink(CaptureLink):
         with self._lock:
             number = next(self._ids)
             message = framed(Ask(number, method, pack(arguments)))
-            is_silent = self._unsent_bytes + len(message) > MAX_UNSENT_BYTES and self._unsent_bytes > 0
-            if self._is_open and not is_silent:
+            is_overloaded = self._unsent_bytes + len(message) > MAX_UNSENT_BYTES and self._unsent_bytes > 0
+            if self._is_open and not is_overloaded:
                 self._pending[number] = method, future
                 self._unsent_bytes += len(message)
                 self._unsent.put(message)
                 return future
-        if is_silent:
+        if is_overloaded:
             future.set_exception(ValueError("the tap does not answer"))
         else:
             future.set_result(False)
@@ -130,10 +134,10 @@ class TapLink(CaptureLink):
 
     def _read(self) -> None:
         """Handle messages of the tap until it ends."""
-        left = suppress(OSError, EOFError, ValueError, msgspec.MsgspecError)
-        with left, self._door.makefile("rb") as door:
+        on_end = suppress(OSError, EOFError, ValueError, msgspec.MsgspecError)
+        with on_end, self._door.makefile("rb") as door:
             while True:
-                self._on_message(_of_tap.decode(read_message(door.read)))
+                self._on_message(_message_decoder.decode(read_message(door.read)))
         with self._lock:
             self._is_open, self._parts = False, {}
             pending, self._pending = self._pending, {}
@@ -141,15 +145,15 @@ class TapLink(CaptureLink):
         for _, future in pending.values():
             future.set_result(False)
 
-    def _on_message(self, news: FromTap) -> None:
-        if isinstance(news, State) and (kind := FEATURE_PARTS.get(news.part)) is not None:
-            self._parts[news.part] = msgspec.msgpack.decode(news.value, type=kind)
-        elif isinstance(news, State):
-            for notice in _news.decode(news.value):
+    def _on_message(self, message: FromTap) -> None:
+        if isinstance(message, State) and (kind := FEATURE_PARTS.get(message.part)) is not None:
+            self._parts[message.part] = msgspec.msgpack.decode(message.value, type=kind)
+        elif isinstance(message, State):
+            for notice in _notices_decoder.decode(message.value):
                 self._add(notice.text, Severity.INFO)
-        elif news.id in self._pending:
-            method, future = self._pending.pop(news.id)
-            if news.error:
-                future.set_exception(ValueError(news.error))
+        elif message.id in self._pending:
+            method, future = self._pending.pop(message.id)
+            if message.error:
+                future.set_exception(ValueError(message.error))
             else:
-                future.set_result(METHODS[method].result.decode(news.value))
+                future.set_result(METHODS[method].result.decode(message.value))

@@ -12,28 +12,28 @@ TappedMessage = tuple[bytes, bytes, int]
 """Recorded bytes of a message, its last bytes if it was shortened, and its size in bytes."""
 TAPPED = 1
 """Number of the only connection that a tap records."""
-MAX_OF_A_CHARACTER = 4
+MAX_CHARACTER_BYTES = 4
 """Maximum size in bytes of an encoded character."""
 
 
 class TappedMessages:
     """Splits chunks into messages, as a client of the program would do.
 
-    A line with more than `MAX_MESSAGE_BYTES` bytes, or with missing bytes, is a separate message.
+    A line with more than `MAX_MESSAGE_BYTES` bytes, or with missing bytes, counts as a message by itself.
     """
 
     MAX_MESSAGE_BYTES = DEFAULT_LIMIT
 
     def __init__(self, limit: int) -> None:
         """`limit` is the number of bytes to record of each message."""
-        self._limit = limit + MAX_OF_A_CHARACTER  # the recorder cuts between two characters
+        self._limit = limit + MAX_CHARACTER_BYTES  # the recorder cuts between two characters
         self._framer = MessageFramer(self.MAX_MESSAGE_BYTES)
         self._long_line = _Line(self._limit)
 
     def feed(self, chunk: bytes, size: int) -> Iterator[TappedMessage]:
         """Yield the messages that `chunk` completes.
 
-        If some of the `size` bytes are missing, `chunk` has only the last bytes of them.
+        `size` is the number of bytes that passed the tap. If `chunk` has fewer, it has the last of them.
         """
         line, framer, missing = self._long_line, self._framer, size - len(chunk)
         if missing or (not line.size and framer.unread + size > self.MAX_MESSAGE_BYTES):
@@ -74,18 +74,21 @@ class _Line:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._begun = bytearray()
+        self._start = bytearray()
+        """First bytes of the line, at most `limit`."""
         self._end = b""
+        """Last bytes of the line, at most `END_BYTES`, if it has more bytes than `_start`."""
         self.size = 0
+        """Number of bytes of the line so far, including lost ones."""
 
     def add(self, piece: bytes) -> None:
         """Add the next bytes."""
-        # After a lost piece, bytes are added only to the end, because the beginning has a gap.
-        is_whole = self.size == len(self._begun)
+        # After a lost piece, bytes are added only to the end, because they do not follow the beginning.
+        is_complete = self.size == len(self._start)
         self.size += len(piece)
-        if is_whole and (room := self._limit - len(self._begun)) > 0:
-            self._begun += piece[:room]
-        if self.size > len(self._begun):
+        if is_complete and (remaining := self._limit - len(self._start)) > 0:
+            self._start += piece[:remaining]
+        if self.size > len(self._start):
             self._end = (self._end + piece)[-END_BYTES:]
 
     def lose(self, missing: int) -> None:
@@ -96,6 +99,6 @@ class _Line:
 
     def finish(self) -> TappedMessage:
         """Return the line, and begin the next one."""
-        data, end, size = bytes(self._begun), self._end, self.size
-        self._begun, self._end, self.size = bytearray(), b"", 0
+        data, end, size = bytes(self._start), self._end, self.size
+        self._start, self._end, self.size = bytearray(), b"", 0
         return (data, b"", size) if len(data) == size else (data, end, size)

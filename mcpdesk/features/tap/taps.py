@@ -34,9 +34,10 @@ RING_BYTES = 1 << 20
 """Memory in bytes for frames. A small value is enough, because the frames of a tap are read from the file."""
 MAX_RECORDED_BYTES = 64 << 20
 """Maximum number of recorded bytes of a message, whatever the setting is."""
-MAX_OF_A_NAME = 40
+MAX_NAME_LENGTH = 40
+"""Maximum number of characters of a program's name in the name of a capture."""
 JOIN_TIMEOUT_S = 10.0
-"""Maximum seconds to wait for the first byte of a visitor."""
+"""Maximum seconds to wait for the first byte of a process that connects."""
 MAX_SEARCHED_MESSAGES = 8
 """Number of first messages in each direction that are searched for names and revision."""
 
@@ -97,10 +98,10 @@ def _write(argv: Sequence[str], traffic: RelayTraffic) -> None:
     if not settings.capture:
         _print_problem("the setting `capture` is off")
         return
-    name, client = program_name(argv)[:MAX_OF_A_NAME], rendezvous.process_name(traffic.client)
+    name, client = program_name(argv)[:MAX_NAME_LENGTH], rendezvous.process_name(traffic.client)
     started = traffic.started
-    when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
-    path = captures_folder(settings.state_dir) / f"{when}-{name}-{traffic.relay}.jsonl"
+    timestamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
+    path = captures_folder(settings.state_dir) / f"{timestamp}-{name}-{traffic.relay}.jsonl"
     recording = Recording(
         path,
         RING_BYTES,
@@ -151,7 +152,7 @@ def _open_door(traffic: RelayTraffic, recording: Recording) -> Iterator[str]:
         listening_socket.withdraw()
 
 
-def _wait_for_screens(listener: socket, recording: Recording, reports: int, words: int) -> None:
+def _wait_for_screens(listener: socket, recording: Recording, reports: int, commands: int) -> None:
     """Serve screens. The required modules are imported when the first screen connects."""
     from socket import (
         MSG_DONTWAIT,
@@ -159,17 +160,17 @@ def _wait_for_screens(listener: socket, recording: Recording, reports: int, word
     )  # MSG_DONTWAIT does not exist on Windows, where other commands import this module
 
     while True:
-        visitor, _ = listener.accept()
-        select.select([visitor], [], [], JOIN_TIMEOUT_S)
+        connection, _ = listener.accept()
+        select.select([connection], [], [], JOIN_TIMEOUT_S)
         with suppress(OSError):
-            if visitor.recv(1, MSG_PEEK | MSG_DONTWAIT):
+            if connection.recv(1, MSG_PEEK | MSG_DONTWAIT):
                 break
-        visitor.close()  # another process checked whether this tap is alive
+        connection.close()  # the other process only checked whether this tap is alive
     import asyncio
 
     from mcpdesk.features.tap.tap_door import serve_screens
 
-    asyncio.run(serve_screens(listener, visitor, recording, reports, words))
+    asyncio.run(serve_screens(listener, connection, recording, reports, commands))
 
 
 @contextmanager
@@ -203,36 +204,37 @@ class TapConversation:
 
     def __init__(self, recording: Recording, info: ConnectionInfo) -> None:
         self._recording, self._info = recording, info
-        self._looked = dict.fromkeys(Direction, 0)
+        self._searched_counts = dict.fromkeys(Direction, 0)
+        """Number of messages searched by `_read_names`, by direction."""
         recording.connect(info)
 
     def follow(self, traffic: Iterable[CopiedChunk], limit: int) -> None:
         """Record the traffic until it ends.
 
-        Of a message with more than `limit` bytes, only the first `limit` bytes and the end are recorded.
+        If a message has more than `limit` bytes, only its first `limit` bytes and its end are recorded.
         """
         messages = {direction: TappedMessages(limit) for direction in Direction}
-        for passed in traffic:
-            direction = Direction.IN if passed.is_from_client else Direction.OUT
-            for message in messages[direction].feed(passed.data, passed.size):
-                self._frame(direction, message, passed.at)
+        for chunk in traffic:
+            direction = Direction.IN if chunk.is_from_client else Direction.OUT
+            for message in messages[direction].feed(chunk.data, chunk.size):
+                self._frame(direction, message, chunk.at)
         now = time.time()
-        for direction, some in messages.items():
-            for message in some.rest():
+        for direction, remaining in messages.items():
+            for message in remaining.rest():
                 self._frame(direction, message, now)
         self._update(replace(self._info, closed=now))
 
     def _frame(self, direction: Direction, message: TappedMessage, at: float) -> None:
         data, end, size = message
         self._recording.frame(self._info.number, direction, data, at=at, size=size, end=end)
-        if self._looked[direction] < MAX_SEARCHED_MESSAGES:
-            self._looked[direction] += 1
-            self._look(data)
+        if self._searched_counts[direction] < MAX_SEARCHED_MESSAGES:
+            self._searched_counts[direction] += 1
+            self._read_names(data)
 
-    def _look(self, data: bytes) -> None:
-        """Determine the client's name and the revision."""
+    def _read_names(self, data: bytes) -> None:
+        """Update the client's name and the revision, if a message contains them."""
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            message = msgspec.json.decode(data, type=_Said)
+            message = msgspec.json.decode(data, type=_NamingMessage)
             if (client := message.params.client) is not None:
                 self._update(replace(self._info, peer=f"{client.name} {client.version}".strip()))
             if revision := message.result.protocolVersion:
@@ -266,7 +268,7 @@ class _Result(msgspec.Struct):
     protocolVersion: str = ""
 
 
-class _Said(msgspec.Struct):
+class _NamingMessage(msgspec.Struct):
     """Names and revision in a handshake, or in any stateless request."""
 
     params: _Params = msgspec.field(default_factory=_Params)

@@ -1,7 +1,8 @@
 """Inserts and removes the tap in Codex's configuration file, which is TOML.
 
-A command and arguments within `[mcp_servers.NAME]` or in an inline table are edited. An edit is used only if
-the edited file parses exactly to the expected content. An entry in any other form is left unchanged.
+The command and the arguments in a table `[mcp_servers.NAME]` or in an inline table are edited. An edit is
+used only if the edited file parses exactly to the expected content. An entry in any other form is not
+changed.
 """
 
 from __future__ import annotations
@@ -46,37 +47,36 @@ class _Body(Struct, frozen=True):
 
 
 def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
-    """Insert the tap before every server that is a program, or only before `names`."""
-    changed, left = list[str](), dict[str, str]()
+    """Insert the tap before the servers in `names` that are programs, or before every program."""
+    changed, unchanged = list[str](), dict[str, str]()
     words = ", ".join(map(_quoted, (*command[1:], *TAP)))
     for name, server in _servers(text):
         if names and name not in names:
             continue
         if reason := _reason(server):
-            left[name] = reason
+            unchanged[name] = reason
             continue
 
-        def put_in(body: _Body) -> str:
+        def insert(body: _Body) -> str:
             if body.command is None:
                 return body.text
-            own = body.text[slice(*body.command)]
+            original = body.text[slice(*body.command)]
             stop = body.command[1]
             edits = [(*body.command, _quoted(command[0]))]
             if body.args is None:
-                edits.append((stop, stop, f"{body.new_args}[{words}, {own}]"))
+                edits.append((stop, stop, f"{body.new_args}[{words}, {original}]"))
             else:
-                edits.append((body.args, body.args, f"{words}, {own}, "))
+                edits.append((body.args, body.args, f"{words}, {original}, "))
             return _applied(body.text, edits)
 
-        wanted = {"command": command[0]}
         args = [*command[1:], *TAP, server["command"], *server.get("args", ())]
-        edited = _edited(text, name, put_in, server | wanted | {"args": args})
+        edited = _edited(text, name, insert, server | {"command": command[0], "args": args})
         if edited is None:
-            left[name] = f"{NOT_EDITED}; add the tap by hand"
+            unchanged[name] = f"{NOT_EDITED}; add the tap by hand"
         else:
             text = edited
             changed.append(name)
-    return ConfigEdit(text, tuple(changed), left)
+    return ConfigEdit(text, tuple(changed), unchanged)
 
 
 def unwrapped(text: str) -> ConfigEdit:
@@ -86,11 +86,12 @@ def unwrapped(text: str) -> ConfigEdit:
         tap_words = _tap_of(server)
         if not tap_words:
             continue
-        take_out = partial(_without_tap, tap_words)
+        remove = partial(_without_tap, tap_words)
         args = server["args"][len(tap_words) + 1 :]
         restored = server | {"command": server["args"][len(tap_words)], "args": args}
-        without = {key: value for key, value in restored.items() if key != "args" or args}
-        edited = _edited(text, name, take_out, restored) or _edited(text, name, take_out, without)
+        # `wrapped` may have added the member `args`, or the server may have had an empty list.
+        without_args = {key: value for key, value in restored.items() if key != "args" or args}
+        edited = _edited(text, name, remove, restored) or _edited(text, name, remove, without_args)
         if edited is not None:
             text = edited
             changed.append(name)
@@ -100,41 +101,40 @@ def unwrapped(text: str) -> ConfigEdit:
 def _without_tap(tap_words: Sequence[str], body: _Body) -> str:
     """Return a server's table without the tap. If `wrapped` did not write this form, return it unchanged."""
     text, command, args = body.text, body.command, body.args
-    start = ", ".join(map(_quoted, tap_words))
-    pattern = re.compile(rf"{re.escape(start)}, (?P<own>{_LITERAL})(?P<more>, )?")
-    inside = pattern.match(text, args) if args is not None else None
-    if command is None or args is None or inside is None:
+    tap_text = ", ".join(map(_quoted, tap_words))
+    pattern = re.compile(rf"{re.escape(tap_text)}, (?P<own>{_LITERAL})(?P<more>, )?")
+    inserted = pattern.match(text, args) if args is not None else None
+    if command is None or args is None or inserted is None:
         return text
-    new = f"{body.new_args}["
-    is_new = text.startswith(new, command[1]) and args == command[1] + len(new)
-    first, last = inside.span()
-    if is_new and not inside["more"] and text.startswith("]", last):
-        first, last = command[1], last + 1
-    return _applied(text, [(*command, inside["own"]), (first, last, "")])
+    new_args = f"{body.new_args}["
+    is_new = text.startswith(new_args, command[1]) and args == command[1] + len(new_args)
+    start, stop = inserted.span()
+    if is_new and not inserted["more"] and text.startswith("]", stop):
+        start, stop = command[1], stop + 1
+    return _applied(text, [(*command, inserted["own"]), (start, stop, "")])
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Replace the command of each entry that starts this program, if `is_dead` returns True for
-    the command."""
-    changed, left = list[str](), dict[str, str]()
+    """Replace the command of each entry that starts mcpdesk, if `is_dead` returns True for the command."""
+    changed, unchanged = list[str](), dict[str, str]()
     for name, server in _servers(text):
-        own: Any = server.get("command")
+        program: Any = server.get("command")
         args: Any = server.get("args")
-        own_words = own_arguments(own, args)
+        own_words = own_arguments(program, args)
         if (
             own_words is None
             or args[len(own_words) : len(own_words) + 1] != ["stdio"]
-            or not is_dead((own, *own_words))
+            or not is_dead((program, *own_words))
         ):
             continue
-        put = partial(_with_program, len(own_words), command)
-        wanted = server | {"command": command[0], "args": [*command[1:], *args[len(own_words) :]]}
-        if (edited := _edited(text, name, put, wanted)) is None:
-            left[name] = NOT_EDITED
+        replace_program = partial(_with_program, len(own_words), command)
+        expected = server | {"command": command[0], "args": [*command[1:], *args[len(own_words) :]]}
+        if (edited := _edited(text, name, replace_program, expected)) is None:
+            unchanged[name] = NOT_EDITED
         else:
             text = edited
             changed.append(name)
-    return ConfigEdit(text, tuple(changed), left)
+    return ConfigEdit(text, tuple(changed), unchanged)
 
 
 def _with_program(count: int, command: Sequence[str], body: _Body) -> str:
@@ -149,7 +149,7 @@ def _with_program(count: int, command: Sequence[str], body: _Body) -> str:
 
 
 def server_names(text: str) -> list[str]:
-    """Names of all servers."""
+    """Return the names of all servers."""
     return [name for name, _ in _servers(text)]
 
 
@@ -160,7 +160,7 @@ def _servers(text: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _reason(server: dict[str, Any]) -> str:
-    """Reason for leaving a server unchanged, or an empty text."""
+    """Return the reason why no tap can be inserted before a server, or ""."""
     if _tap_of(server):
         return "it is already behind the tap"
     if "command" not in server:
@@ -175,14 +175,16 @@ def _reason(server: dict[str, Any]) -> str:
 
 
 def _tap_of(server: dict[str, Any]) -> tuple[str, ...]:
-    """Arguments that start the tap, or an empty tuple if the server has no tap."""
+    """Return the arguments that start the tap, or an empty tuple if the server has no tap."""
     return tap_of(server.get("command"), server.get("args"))
 
 
-def _edited(text: str, name: str, edit: Callable[[_Body], str], wanted: dict[str, Any]) -> str | None:
+def _edited(
+    text: str, name: str, edit: Callable[[_Body], str], expected_server: dict[str, Any]
+) -> str | None:
     """Return the text after editing a server's table, or None if the result does not parse as expected."""
     expected = copy.deepcopy(tomllib.loads(text.removeprefix("\ufeff")))
-    expected[SECTION][name] = wanted
+    expected[SECTION][name] = expected_server
     for start, body in _bodies(text, name):
         edited = text[:start] + edit(body) + text[start + len(body.text) :]
         try:
@@ -219,22 +221,22 @@ def _body(text: str) -> _Body:
 
 def _inline_body(text: str, start: int) -> _Body | None:
     """Return the inline table whose content begins at `start`, or None if the table is not terminated."""
-    shown: list[str] = []
-    """Content with the inside of strings, lists and tables blanked."""
+    masked: list[str] = []
+    """Pieces of the content. The inside of strings, lists and tables is replaced by other characters."""
     depth, last = 0, start
     for token in _TOKEN.finditer(text, start):
         between, word = text[last : token.start()], token[0]
-        shown.append(between if not depth else "." * len(between))
+        masked.append(between if not depth else "." * len(between))
         last = token.end()
         if word == "}" and not depth:
-            body, plain = text[start : token.start()], "".join(shown)
+            body, plain = text[start : token.start()], "".join(masked)
             command, args = _INLINE_COMMAND.search(plain), _INLINE_ARGS.search(plain)
             return _Body(body, _NEW_INLINE_ARGS, command and command.span("value"), args and args.end())
         depth -= word in "]}"
         if depth:
-            shown.append("." * len(word))
+            masked.append("." * len(word))
         else:
-            shown.append(word[0] + "_" * (len(word) - 2) + word[-1] if len(word) > 1 else word)
+            masked.append(word[0] + "_" * (len(word) - 2) + word[-1] if len(word) > 1 else word)
         depth += word in "[{"
     return None
 

@@ -40,7 +40,7 @@ Examples:
   mcpdesk unwrap claude-desktop
   mcpdesk unwrap .mcp.json
 """
-NAMES = ", ".join(CLIENTS)
+CLIENT_NAMES = ", ".join(CLIENTS)
 _WRAPPED = {"JSON": json_edits.wrapped, "TOML": toml_edits.wrapped, "YAML": yaml_edits.wrapped}
 _UNWRAPPED = {"JSON": json_edits.unwrapped, "TOML": toml_edits.unwrapped, "YAML": yaml_edits.unwrapped}
 _REPAIRED = {"JSON": json_edits.repaired, "TOML": toml_edits.repaired, "YAML": yaml_edits.repaired}
@@ -83,17 +83,17 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
         raise click.UsageError("Missing argument 'CLIENT'.")
     path, text = _read(client)
     language = language_of(path, text)
-    present = _SERVER_NAMES[language](text)
-    if unknown := sorted(set(names) - set(present)):
-        known = ", ".join(present) or "none"
-        raise DeskUserError(f"{path} has no server {unknown[0]!r}.", f"Its servers: {known}.")
+    server_names = _SERVER_NAMES[language](text)
+    if unknown := sorted(set(names) - set(server_names)):
+        existing = ", ".join(server_names) or "none"
+        raise DeskUserError(f"{path} has no server {unknown[0]!r}.", f"Its servers: {existing}.")
     edited = _WRAPPED[language](text, own_command(), names)
     if edited.changed:
         backup = _edit(path, text, edited.text, _original(path, text))
         print_text(f"{path}: added the tap to {', '.join(edited.changed)}.")
     else:
         print_text(f"{path}: nothing to do.")
-    for name, reason in edited.left.items():
+    for name, reason in edited.unchanged.items():
         print_text(f"  {name} is unchanged: {reason}")
     if edited.changed:
         print_text(f"The original file is kept: {backup}")
@@ -104,9 +104,10 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
 
 
 def _edit(path: Path, before: str, after: str, original: str) -> Path:
-    """Write an edited configuration file.
+    """Write an edited configuration file, and a backup for `unwrap`. Return the path of the backup.
 
-    Back up its original for `unwrap`, and return the path of the backup.
+    `before` and `after` are the texts of the file before and after the edit. `original` is its text without
+    taps, for the backup.
     """
     backup = _backup(path, after)
     _write(backup, original, 0o600)
@@ -118,8 +119,11 @@ def _edit(path: Path, before: str, after: str, original: str) -> Path:
 
 
 def _check(clients: Sequence[str]) -> int:
-    """Repair entries that start this program by a command that no longer exists or is temporary."""
-    count, left, command = 0, 0, tuple[str, ...]()
+    """Repair entries that start mcpdesk by a command that no longer exists or is temporary.
+
+    Return the exit code.
+    """
+    count, failed, command = 0, 0, tuple[str, ...]()
     for path, text in _files(clients):
         reasons = list[str]()
 
@@ -131,9 +135,11 @@ def _check(clients: Sequence[str]) -> int:
         count += 1
         repair = _REPAIRED[language_of(path, text)]
         repaired = repair(text, ("mcpdesk",), is_dead)
-        if not repaired.changed and not repaired.left:
+        if not repaired.changed and not repaired.unchanged:
             continue
-        print_text(f"{path}: dead: {', '.join((*repaired.changed, *repaired.left))} ({'; '.join(reasons)})")
+        print_text(
+            f"{path}: dead: {', '.join((*repaired.changed, *repaired.unchanged))} ({'; '.join(reasons)})"
+        )
         if repaired.changed:
             command = command or own_command()
             edited = repair(text, command, is_dead)
@@ -141,11 +147,11 @@ def _check(clients: Sequence[str]) -> int:
             # in the backup, too; otherwise `unwrap` would bring the dead command back.
             _edit(path, text, edited.text, repair(_original(path, text), command, is_dead).text)
             print_text(f"  repaired: {', '.join(edited.changed)} starts {' '.join(command)}")
-        for name, reason in repaired.left.items():
+        for name, reason in repaired.unchanged.items():
             print_text(f"  {name} is unchanged: {reason}")
-            left += 1
+            failed += 1
     print_message(f"{count} configuration file{'s' * (count != 1)} read.")
-    return TOOL_ERROR if left else OK
+    return TOOL_ERROR if failed else OK
 
 
 def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
@@ -156,8 +162,8 @@ def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
     if len(clients) == 1:
         _read(clients[0])
     home, folder = Path.home(), Path.cwd()
-    wanted = (place for each in clients for place in config_paths(each, home, folder, os.environ))
-    for path in dict.fromkeys(place.resolve() for place in wanted if place.is_file()):
+    candidates = (path for each in clients for path in config_paths(each, home, folder, os.environ))
+    for path in dict.fromkeys(each.resolve() for each in candidates if each.is_file()):
         try:
             text = read_text(path)
             content = parse_config(path, text)
@@ -197,16 +203,16 @@ def _replace(path: Path, before: str, after: str) -> None:
 
 
 def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
-    """Return resolved path and text of a client's configuration file.
+    """Return the resolved path and the text of a client's configuration file.
 
-    It is the first file with servers or, with `is_wrapped`, the first file with a tap. Raises: DeskUserError
+    It is the first file with servers. If `is_wrapped`, a file with a tap is preferred. Raises: DeskUserError
     if the file is missing or cannot be read.
     """
-    wanted = config_paths(client, Path.home(), Path.cwd(), os.environ)
+    candidates = config_paths(client, Path.home(), Path.cwd(), os.environ)
     config_texts: list[tuple[Path, str]] = []
     empty: list[Path] = []
     """Files without servers. An editor's settings may be in several files."""
-    for path in (place.resolve() for place in wanted if place.is_file()):
+    for path in (candidate.resolve() for candidate in candidates if candidate.is_file()):
         text = read_text(path)
         content = parse_config(path, text)
         if not isinstance(content, dict):
@@ -219,8 +225,10 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
         hint = f"Keys that are read: {known_formats()}."
         raise DeskUserError(f"{empty[0]} contains no servers.", hint)
     if not config_texts:
-        looked = " or ".join(map(str, wanted))
-        raise DeskUserError(f"File {looked} does not exist.", f"CLIENT is {NAMES}, or a configuration file.")
+        paths = " or ".join(map(str, candidates))
+        raise DeskUserError(
+            f"File {paths} does not exist.", f"CLIENT is {CLIENT_NAMES}, or a configuration file."
+        )
     if is_wrapped:
         config_texts.sort(key=lambda each: not _unwrapped(*each).changed)
     return config_texts[0]
@@ -232,10 +240,10 @@ def _unwrapped(path: Path, text: str) -> ConfigEdit:
 
 
 def _original(path: Path, text: str) -> str:
-    """Return the text as it was before `wrap`.
+    """Return the text of a file as it was before `wrap`.
 
-    If the file was not edited after mcpdesk wrote it, the text comes from the backup. Otherwise only the taps
-    are removed.
+    If mcpdesk wrote the present `text`, the backup has the earlier text. Otherwise the taps are removed from
+    `text`.
     """
     try:
         return _backup(path, text).read_bytes().decode()
@@ -244,7 +252,7 @@ def _original(path: Path, text: str) -> str:
 
 
 def _backup(path: Path, text: str) -> Path:
-    """Path of the backup that was made before `text` became the content of a file."""
+    """Return the path of the backup that was made before `text` became the content of a file."""
     return state_folder() / "wrapped" / f"{_key(path)}-{_digest(text)}{path.suffix}"
 
 

@@ -1,7 +1,7 @@
 """Inserts and removes the tap in YAML configuration files (Goose, Continue).
 
 The text is edited at the positions that the parser reports. An edit is used only if the edited file parses
-exactly to the expected content. Otherwise the entry is left unchanged.
+exactly to the expected content. Otherwise the entry is not changed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ NOT_EDITED = "its form cannot be edited"
 _COMMANDS = ("command", "cmd")
 _EMPTY = " "
 """Blank before `]`. It marks that the entry already had a key `args` without elements. `unwrapped` then keeps
-the key."""
+the key.
+"""
 _Edits = list[tuple[int, int, str]]
+"""Edits of a text: start, exclusive end, and replacement."""
 
 
 class _Server(Struct, frozen=True):
@@ -36,6 +38,7 @@ class _Server(Struct, frozen=True):
 
     @property
     def command_key(self) -> str:
+        """Key of the entry's command, or "" if the entry has none."""
         return next((key for key in _COMMANDS if self.entry.get(key) is not None), "")
 
     @property
@@ -45,24 +48,24 @@ class _Server(Struct, frozen=True):
 
 
 def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
-    """Insert the tap before every server that is a program, or only before `names`."""
-    changed, left = list[str](), dict[str, str]()
+    """Insert the tap before the servers in `names` that are programs, or before every program."""
+    changed, unchanged = list[str](), dict[str, str]()
     for server in _servers(text):
         if names and server.name not in names:
             continue
         if reason := _reason(server):
-            left[server.name] = reason
+            unchanged[server.name] = reason
             continue
         program = server.entry[server.command_key]
         args = [*command[1:], *TAP, program, *(server.entry.get("args") or ())]
-        wanted = {**server.entry, server.command_key: command[0], "args": args}
-        edited = _edited(text, server, partial(_with_tap, text, server.command_key, command), wanted)
+        expected = {**server.entry, server.command_key: command[0], "args": args}
+        edited = _edited(text, server, partial(_with_tap, text, server.command_key, command), expected)
         if edited is None:
-            left[server.name] = f"{NOT_EDITED}; add the tap by hand"
+            unchanged[server.name] = f"{NOT_EDITED}; add the tap by hand"
         else:
             text = edited
             changed.append(server.name)
-    return ConfigEdit(text, tuple(changed), left)
+    return ConfigEdit(text, tuple(changed), unchanged)
 
 
 def unwrapped(text: str) -> ConfigEdit:
@@ -73,9 +76,10 @@ def unwrapped(text: str) -> ConfigEdit:
             continue
         command, *args = server.entry["args"][len(tap_args) :]
         restored = {**server.entry, server.command_key: command, "args": args}
-        without = {key: value for key, value in restored.items() if key != "args" or args}
-        take_out = partial(_without_tap, text, server.command_key, tap_args)
-        edited = _edited(text, server, take_out, restored) or _edited(text, server, take_out, without)
+        # `wrapped` may have added the key `args`, or the entry may have had an empty list.
+        without_args = {key: value for key, value in restored.items() if key != "args" or args}
+        remove = partial(_without_tap, text, server.command_key, tap_args)
+        edited = _edited(text, server, remove, restored) or _edited(text, server, remove, without_args)
         if edited is not None:
             text = edited
             changed.append(server.name)
@@ -83,9 +87,8 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """In each entry that starts mcpdesk, replace the old command by `command` if `is_dead` returns True for
-    the old command."""
-    changed, left = list[str](), dict[str, str]()
+    """Replace the command of each entry that starts mcpdesk, if `is_dead` returns True for the command."""
+    changed, unchanged = list[str](), dict[str, str]()
     for server in _servers(text):
         program: Any = server.entry.get(server.command_key)
         args: Any = server.entry.get("args")
@@ -96,18 +99,18 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
             or not is_dead((program, *own_args))
         ):
             continue
-        put = partial(_with_program, text, server.command_key, len(own_args), command)
-        wanted = {
+        replace_program = partial(_with_program, text, server.command_key, len(own_args), command)
+        expected = {
             **server.entry,
             server.command_key: command[0],
             "args": [*command[1:], *args[len(own_args) :]],
         }
-        if (edited := _edited(text, server, put, wanted)) is None:
-            left[server.name] = NOT_EDITED
+        if (edited := _edited(text, server, replace_program, expected)) is None:
+            unchanged[server.name] = NOT_EDITED
         else:
             text = edited
             changed.append(server.name)
-    return ConfigEdit(text, tuple(changed), left)
+    return ConfigEdit(text, tuple(changed), unchanged)
 
 
 def _with_program(text: str, key: str, count: int, command: Sequence[str], entry: Any) -> _Edits:
@@ -126,7 +129,7 @@ def _with_program(text: str, key: str, count: int, command: Sequence[str], entry
 
 
 def server_names(text: str) -> list[str]:
-    """Names of all servers."""
+    """Return the names of all servers."""
     return [server.name for server in _servers(text)]
 
 
@@ -140,7 +143,7 @@ def _servers(text: str) -> list[_Server]:
 
 
 def _reason(server: _Server) -> str:
-    """Reason for leaving a server unchanged, or an empty text."""
+    """Return the reason why no tap can be inserted before a server, or ""."""
     if server.tap:
         return "it is already behind the tap"
     if not server.command_key:
@@ -158,17 +161,17 @@ def _with_tap(text: str, key: str, command: Sequence[str], entry: Any) -> _Edits
     program, args = _pair(entry, key), _pair(entry, "args")
     if program is None or not _is_one_line(program[1], text):
         return []
-    first, last = _span(program[1])
-    words = [*map(json.dumps, (*command[1:], *TAP)), text[first:last]]
-    return [(first, last, json.dumps(command[0])), *_words_put_in(text, entry, program, args, words)]
+    start, stop = _span(program[1])
+    words = [*map(json.dumps, (*command[1:], *TAP)), text[start:stop]]
+    return [(start, stop, json.dumps(command[0])), *_insert_words(text, entry, program, args, words)]
 
 
-def _words_put_in(text: str, entry: Any, program: Any, args: Any, words: Sequence[str]) -> _Edits:
+def _insert_words(text: str, entry: Any, program: Any, args: Any, words: Sequence[str]) -> _Edits:
     """Return edits that insert `words` at the start of the arguments."""
-    last = _span(program[1])[1]
+    command_end = _span(program[1])[1]
     if args is None:
         new = _new_args(text, entry.flow_style, program, words)
-        return [(last, last, new)]
+        return [(command_end, command_end, new)]
     start, stop = _span(args[1])
     if args[1].id == "scalar":  # null or an empty value
         gap = "" if text[start - 1 : start].isspace() else " "
@@ -200,11 +203,11 @@ def _without_tap(text: str, key: str, tap_args: Sequence[str], entry: Any) -> _E
     elements = args[1].value
     original = elements[len(tap_args)]
     original_text = text[slice(*_span(original))]
-    first, last = _span(command[1])
-    edits = [(first, last, original_text)]
+    command_start, command_end = _span(command[1])
+    edits = [(command_start, command_end, original_text)]
     new = _new_args(text, entry.flow_style, command, [*map(json.dumps, tap_args), original_text])
-    if text.startswith(new, last) and len(elements) == len(tap_args) + 1:
-        return [*edits, (last, last + len(new), "")]
+    if text.startswith(new, command_end) and len(elements) == len(tap_args) + 1:
+        return [*edits, (command_end, command_end + len(new), "")]
     start, stop = _span(elements[0])[0], _span(original)[1]
     if len(elements) > len(tap_args) + 1:
         stop = _span(elements[len(tap_args) + 1])[0]
@@ -218,7 +221,7 @@ def _without_tap(text: str, key: str, tap_args: Sequence[str], entry: Any) -> _E
 
 
 def _edited(
-    text: str, server: _Server, edit: Callable[[Any], _Edits], wanted: Mapping[str, Any]
+    text: str, server: _Server, edit: Callable[[Any], _Edits], expected_entry: Mapping[str, Any]
 ) -> str | None:
     """Return the text after editing a server's entry, or None if the result does not parse as expected."""
     entry = _node_at(text, server.keys)
@@ -231,7 +234,7 @@ def _edited(
     parent = expected
     for key in server.keys[:-1]:
         parent = parent[key]
-    parent[server.keys[-1]] = wanted
+    parent[server.keys[-1]] = expected_entry
     try:
         return edited if edited != text and from_yaml(edited) == expected else None
     except YamlFault:
@@ -242,8 +245,8 @@ def _node_at(text: str, keys: Sequence[str | int]) -> Any:
     """Return the node of an entry, or None if the entry comes from a merge key (`<<`)."""
     import yaml
 
-    # libyaml's loader is not used, because its marks are one too small if the text begins with a byte-order
-    # mark.
+    # libyaml's loader is not used: if the text begins with a byte order mark, its positions are too small by
+    # one.
     node: Any = yaml.compose(text, yaml.SafeLoader)
     for key in keys:
         if isinstance(key, int):

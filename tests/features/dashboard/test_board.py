@@ -59,7 +59,7 @@ ASKED = Question(1, "shop", "claude 2", "AskUserQuestion", (PAGE,), 10.0, 70.0)
 @pytest.fixture(autouse=True)
 def patient_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """One look pairs all frames, on a busy machine too."""
-    monkeypatch.setattr(link_board, "MAX_LOOK_S", WITHIN_S)
+    monkeypatch.setattr(link_board, "MAX_CHANGES_S", WITHIN_S)
 
 
 @pytest.fixture
@@ -126,12 +126,12 @@ async def test_what_is_pasted_has_a_word_in_place_of_the_key(desk: RunningDesk) 
 def test_lines_give_everything_once_and_then_what_changed() -> None:
     recording = recorded(call(1, text="one"), reply(1), call(2, text="two"))
     lines = LatestExchanges(recording.index, "")
-    first = lines.look()
+    first = lines.changes()
     assert first is not None and [row["n"] for row in first["rows"]] == first["lines"] == [1, 0]
     assert (first["shown"], first["total"], first["done"], first["behind"]) == (2, 2, 1.0, 0)
-    assert lines.look() is None
+    assert lines.changes() is None
     recording.frame(1, Direction.OUT, orjson.dumps(reply(2)[1]), is_json=True)
-    second = lines.look()
+    second = lines.changes()
     assert second is not None and [row["n"] for row in second["rows"]] == [1]
     assert second["rows"][0]["status"] == "ok"
     assert [row["n"] for row in lines.everything()["rows"]] == [1, 0]
@@ -140,7 +140,7 @@ def test_lines_give_everything_once_and_then_what_changed() -> None:
 def test_lines_are_bounded_and_older_ones_are_given_when_asked() -> None:
     recording = recorded(*[call(number) for number in range(PAGE_LINES + 30)])
     lines = LatestExchanges(recording.index, "")
-    told = lines.look()
+    told = lines.changes()
     assert told is not None and len(told["lines"]) == PAGE_LINES and told["shown"] == PAGE_LINES + 30
     assert told["lines"][0] == PAGE_LINES + 29
     older = lines.before(told["lines"][-1], 20)["rows"]
@@ -151,7 +151,7 @@ def test_lines_are_bounded_and_older_ones_are_given_when_asked() -> None:
 def test_lines_pass_a_filter_or_it_is_refused() -> None:
     recording = recorded(call(1, "echo"), reply(1), call(2, "other"))
     lines = LatestExchanges(recording.index, "tool:other")
-    told = lines.look()
+    told = lines.changes()
     assert told is not None and told["lines"] == [1] and told["total"] == 2
     with pytest.raises(DeskError, match="'what' is not allowed; use pending"):
         LatestExchanges(recording.index, "status:what")

@@ -592,7 +592,7 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
         routes = entry._routes
         assert routes is not None and routes._updates is not None
         (page,) = routes._updates.pages.values()
-        await until(lambda: not page.knows_core and not page.knows_lines)
+        await until(lambda: not page.has_core and not page.has_lines)
         monkeypatch.undo()
         has_core = has_lines = False
         async with within():

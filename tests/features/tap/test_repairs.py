@@ -38,7 +38,7 @@ def test_every_way_to_start_this_program_can_be_wrapped(command: str, own: tuple
         assert edits.wrapped(edited.text, (command, *own)).changed == ()
         assert edits.unwrapped(edited.text).text == before
         later = edits.repaired(edited.text, ("/new/uvx", "--from", "w", "mcpdesk"), lambda words: True)
-        assert later.changed == ("a", "b") and not later.left
+        assert later.changed == ("a", "b") and not later.unchanged
         assert later.text == edits.wrapped(before, ("/new/uvx", "--from", "w", "mcpdesk")).text
 
 

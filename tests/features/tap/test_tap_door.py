@@ -68,14 +68,14 @@ async def _hold_and_see(place: Path, loop: ObservedLoop) -> None:
 
     ours.sendall(framed(Join(__version__)))
     assert not (await held()).rule
-    assert tap_door.GATHER_S not in loop.delays, "nothing was changed, and no timer runs"
+    assert tap_door.UPDATE_DELAY_S not in loop.delays, "nothing was changed, and no timer runs"
     ours.sendall(framed(Ask(1, "do", pack((SetFaults("delay 1s for tool:x"),)))))
     os.write(gate_tells, REPORT_HEADER.pack(False, 0, 0))  # the gate asks about every line from now on
     answers = [await received(), await received()]
     reply = next(each for each in answers if isinstance(each, Reply))
     assert METHODS["do"].result.decode(reply.value) and not reply.error
     assert any(isinstance(each, State) for each in answers)
-    assert loop.delays.count(tap_door.GATHER_S) == 1
+    assert loop.delays.count(tap_door.UPDATE_DELAY_S) == 1
     serving.cancel()
     reader.close()
     for each in (ours, listener):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.features.tap.tapped_messages import MAX_OF_A_CHARACTER, TappedMessage, TappedMessages
+from mcpdesk.features.tap.tapped_messages import MAX_CHARACTER_BYTES, TappedMessage, TappedMessages
 from mcpdesk.recorder.record import END_BYTES
 
 KEPT = 10_000
@@ -18,7 +18,7 @@ def whole(message: bytes) -> TappedMessage:
 
 def cut(message: bytes) -> TappedMessage:
     """A message of which the beginning and the end are recorded."""
-    return message[: KEPT + MAX_OF_A_CHARACTER], message[-END_BYTES:], len(message)
+    return message[: KEPT + MAX_CHARACTER_BYTES], message[-END_BYTES:], len(message)
 
 
 def found(messages: TappedMessages, data: bytes, step: int) -> list[TappedMessage]:

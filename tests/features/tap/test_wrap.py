@@ -53,7 +53,7 @@ def test_only_what_starts_a_server_changes_and_the_rest_keeps_its_place(
 ) -> None:
     edited = wrapped(ODD, command)
     before, after = servers(ODD, tmp_path), servers(edited.text, tmp_path)
-    assert edited.changed == ("files", "solo", "lines", "empty", "none") and set(edited.left) == {
+    assert edited.changed == ("files", "solo", "lines", "empty", "none") and set(edited.unchanged) == {
         "docs",
         "own",
     }
@@ -81,7 +81,7 @@ def test_an_entry_that_starts_nothing_is_named_with_the_right_reason() -> None:
     text = json.dumps({"mcpServers": entries})
     edited = wrapped(text, COMMAND)
     assert edited.changed == ("a",) and unwrapped(edited.text).text == text
-    reasons = {name: reason.partition(",")[0] for name, reason in edited.left.items()}
+    reasons = {name: reason.partition(",")[0] for name, reason in edited.unchanged.items()}
     nothing = "this file starts no program for it"
     assert reasons == {"none": nothing, "text": nothing, "bare": nothing, "far": "it is reached by a URL"}
 
@@ -279,7 +279,7 @@ def test_files_in_yaml_are_wrapped_and_unwrapped(
     text: str, left: set[str], command: tuple[str, ...], tmp_path: Path
 ) -> None:
     edited = yaml_edits.wrapped(text, command)
-    assert set(edited.left) == left
+    assert set(edited.unchanged) == left
     before, after = _yaml_servers(text, tmp_path), _yaml_servers(edited.text, tmp_path)
     assert set(edited.changed) == {name for name, argv in before.items() if argv} - left
     for name in edited.changed:
@@ -336,7 +336,7 @@ INLINE = """mcp_servers = {a = {command = "x", args = []}, b = {command = "x"}}"
 def test_the_file_of_codex_is_wrapped_and_unwrapped(command: tuple[str, ...]) -> None:
     edited = toml_edits.wrapped(CODEX, command)
     assert edited.changed == ("files", "a b", "none", "inline", "in two")
-    assert set(edited.left) == {"far", "dotted"} and "cannot be edited" in edited.left["dotted"]
+    assert set(edited.unchanged) == {"far", "dotted"} and "cannot be edited" in edited.unchanged["dotted"]
     before, after = tomllib.loads(CODEX)["mcp_servers"], tomllib.loads(edited.text)["mcp_servers"]
     for name in edited.changed:
         own = [before[name]["command"], *before[name].get("args", [])]
@@ -363,17 +363,17 @@ BY_MODULE = '[mcp_servers.a]\ncommand = "/old/python3"\nargs = [{before}"-m", "m
 def test_a_form_of_toml_that_is_not_edited_is_kept_and_named(text: str) -> None:
     edited = toml_edits.repaired(text, COMMAND, lambda words: True)
     assert (edited.text, edited.changed) == (text, ())
-    assert edited.left == {"a": "its form cannot be edited"}
+    assert edited.unchanged == {"a": "its form cannot be edited"}
     tapped = text.replace('"/srv"', '"--", "cat"')
     edited = toml_edits.unwrapped(tapped)
-    assert (edited.text, edited.changed, edited.left) == (tapped, (), {})
+    assert (edited.text, edited.changed, edited.unchanged) == (tapped, (), {})
 
 
 def test_a_command_of_toml_under_a_quoted_key_is_not_wrapped() -> None:
     text = '[mcp_servers.a]\n"command" = "x"\n'
     edited = toml_edits.wrapped(text, COMMAND)
     assert (edited.text, edited.changed) == (text, ())
-    assert edited.left == {"a": "its form cannot be edited; add the tap by hand"}
+    assert edited.unchanged == {"a": "its form cannot be edited; add the tap by hand"}
 
 
 def test_the_commands_wrap_and_unwrap_toml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
