@@ -43,7 +43,7 @@ from mcpdesk import Context, fail, image
 DEFAULT_URL = @URL@
 """Address of the service, unless the environment variable @URL_VARIABLE@ has another one."""
 KEYS: dict[str, tuple[str, str, str]] = @KEYS@
-"""Name of a key -> its location and name in the request, and the environment variable with its value."""
+"""Name of a key -> its location and its name in the request, and the variable with its value."""
 TIMEOUT_S = 20.0
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum size of a response; a larger one is an error."""
@@ -107,7 +107,8 @@ async def call(
         else:
             cookie_values[name] = quote(secret)
     if cookie_values:
-        request_headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in cookie_values.items())
+        cookie_texts = [f"{name}={value}" for name, value in cookie_values.items()]
+        request_headers["Cookie"] = "; ".join(cookie_texts)
     data: Any = text
     if fields is not None:
         body = _without_none(fields)
