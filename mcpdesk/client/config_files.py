@@ -94,8 +94,8 @@ class ConfigFile(Struct, frozen=True):
         for each in self.servers:
             if each.name == name:
                 return each
-        known = ", ".join(shell_word(each.name) for each in self.servers)
-        raise DeskUserError(f"{self.path} has no server {name[:80]!r}.", f"Its servers: {known}.")
+        names = ", ".join(shell_word(each.name) for each in self.servers)
+        raise DeskUserError(f"{self.path} has no server {name[:80]!r}.", f"Its servers: {names}.")
 
 
 class NoServers(DeskUserError):

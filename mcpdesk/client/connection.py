@@ -22,8 +22,8 @@ from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send, a
 from mcpdesk.client.negotiation import (
     Agreement,
     agreement_from,
+    agreement_from_discovery,
     declared_capabilities,
-    discovered,
     is_contradiction,
     with_capabilities,
 )
@@ -99,12 +99,12 @@ class ServerConnection:
         self._agreement = agreement
         self._log_level = log_level
         self._flows = RequestFlows(is_required_task)
-        self.skills = PublishedSkills(self.introduced, self.list_all, self.result)
+        self.skills = PublishedSkills(self.discover_server, self.list_all, self.result)
         """Skills of the server. The content of a listed skill is verified when it is read."""
         self._ids = count(1)
         self._opening_lock = asyncio.Lock()
         self._is_attached = False
-        self.awaited = "initialize"
+        self.unaccepted_method = "initialize"
         """Method of the handshake message that the server has not accepted yet."""
         self._is_probe_unanswered = False
         """True if the probe for the newest revision was sent, but has no valid answer yet."""
@@ -149,7 +149,7 @@ class ServerConnection:
             assert self._agreement is not None
             return self._agreement
 
-    async def introduced(self) -> Agreement:
+    async def discover_server(self) -> Agreement:
         """Connect, and discover the server's capabilities even if the revision was given.
 
         Raises: CallError.
@@ -157,7 +157,7 @@ class ServerConnection:
         agreement = await self.open()
         if agreement.revision.is_stateless and not agreement.capabilities:
             with self._naming_target():
-                agreement = self._agreement = discovered(await self._discover()) or agreement
+                agreement = self._agreement = agreement_from_discovery(await self._discover()) or agreement
         return agreement
 
     async def request(
@@ -212,7 +212,7 @@ class ServerConnection:
             self._listen_task = asyncio.get_running_loop().create_task(self._listen())
             self._listen_task.add_done_callback(lambda task: task.cancelled() or task.exception())
 
-    async def listening(self) -> None:
+    async def listen_until_open(self) -> None:
         """Listen, and wait until the stream is open. Servers may send questions of a call on this stream."""
         self.listen()
         await self._can_receive.wait()
@@ -261,7 +261,7 @@ class ServerConnection:
 
         `request` is the id of the request that the message answers.
         """
-        self._transport.remarked(remark, request)
+        self._transport.record_remark(remark, request)
         self._report_remarks((remark,), request)
 
     def _report_remarks(self, remarks: Sequence[Remark], request: Id | None) -> None:
@@ -319,13 +319,13 @@ class ServerConnection:
             # This may be a stateless server that was too slow to answer the probe in time.
             agreement = None
             if error.code == ErrorCode.UNSUPPORTED_VERSION and self._revision is None:
-                agreement = discovered(await self._discover())
+                agreement = agreement_from_discovery(await self._discover())
             if agreement is None:
                 raise
-            self._transport.agreed(agreement.revision, ServerReply())
+            self._transport.apply_revision(agreement.revision, ServerReply())
             return agreement
         except HttpError as error:
-            older = self._transport.older()
+            older = self._transport.older_transport()
             if older is None or not 400 <= error.status < 500 or error.status in (401, 403):
                 raise
             try:
@@ -382,9 +382,9 @@ class ServerConnection:
                 raise
             await transport.open(self._receive)
             return None
-        agreement = discovered(reply)
+        agreement = agreement_from_discovery(reply)
         if agreement is not None:
-            transport.agreed(agreement.revision, reply)
+            transport.apply_revision(agreement.revision, reply)
         return agreement
 
     async def _discover(self) -> ServerReply:
@@ -398,17 +398,17 @@ class ServerConnection:
             "capabilities": self._capabilities(has_changes=True),
             "clientInfo": self._identity,
         }
-        self.awaited = "initialize"
+        self.unaccepted_method = "initialize"
         message = self._message(revision, Send("initialize", params), None)
         reply = await self._roundtrip(transport, message, {}, self._receive)
         agreement, remarks = agreement_from(reply.response(message["id"]).value())
         for remark in remarks:
             self.remark(remark, message["id"])
-        transport.agreed(agreement.revision, reply)
-        self.awaited = "notifications/initialized"
+        transport.apply_revision(agreement.revision, reply)
+        self.unaccepted_method = "notifications/initialized"
         await self._send_initialized(transport, message["id"])
         if self._log_level is not None and "logging" in agreement.capabilities:
-            self.awaited = "logging/setLevel"
+            self.unaccepted_method = "logging/setLevel"
             level = Send("logging/setLevel", {"level": self._log_level})
             message = self._message(agreement.revision, level, None)
             await self._roundtrip(transport, message, {}, self._receive)

@@ -133,7 +133,7 @@ def discover(
     return FoundServers(tuple(servers), tuple(problems), files, is_cut)
 
 
-def discovered(text: str) -> tuple[Path, str]:
+def find_configured_server(text: str) -> tuple[Path, str]:
     """Return the file and the server for a text of the form `client:server`.
 
     Raises: DeskUserError with similar names if the client has no such server.

@@ -278,7 +278,7 @@ class HttpRequests:
                 raise
 
         if step.is_named_by_server and not addresses.is_first_contact(step.url):
-            addresses.check_name(step.what, step.url)
+            addresses.check_name(step.subject, step.url)
             new_socket: Callable[[Any], socket.socket] | None = checked_socket
         else:
             new_socket = addresses.server_socket if step.is_named_by_server else None
@@ -293,17 +293,17 @@ class HttpRequests:
                 return await self._fetch_with(session, step)
         except HttpError:
             if refused_address:
-                raise refusal_error(step.what, step.url, refused_address) from None
+                raise refusal_error(step.subject, step.url, refused_address) from None
             raise
         finally:
             self._metadata_sessions.discard(session)
 
-    async def check_page(self, what: str, url: str) -> None:
+    async def check_page(self, subject: str, url: str) -> None:
         """Check the URL of a page before a browser opens it.
 
         Raises: AuthorizationError for an address that is not allowed.
         """
-        await self._addresses.check_page(what, url)
+        await self._addresses.check_page(subject, url)
 
     def remark(self, text: str) -> None:
         """Add a remark about the authorization server to the next reply."""
@@ -321,7 +321,7 @@ class HttpRequests:
                 async for piece in answer.content.iter_chunked(READ_BYTES):
                     data += piece
                     if len(data) > MAX_METADATA_BYTES:
-                        raise AuthorizationError(f"{step.what} has more than {MAX_METADATA_BYTES} bytes")
+                        raise AuthorizationError(f"{step.subject} has more than {MAX_METADATA_BYTES} bytes")
                 return FetchResult(answer.status, lower_case_headers(answer), bytes(data))
 
     async def challenge(self) -> Challenge:
@@ -440,7 +440,7 @@ class StreamableHttp(ClientTransport):
         if reply.status >= 400:
             raise reply.failure()
 
-    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+    def apply_revision(self, revision: Revision, reply: ServerReply) -> None:
         """Store the headers of the session."""
         self._is_stateless, self._session = revision.is_stateless, {}
         self._requests.has_batches = revision.has_batches
@@ -451,7 +451,7 @@ class StreamableHttp(ClientTransport):
         if revision.has_version_header:
             self._session[VERSION] = named_revision(reply) or revision.name
 
-    def older(self) -> HttpSse:
+    def older_transport(self) -> HttpSse:
         """Return an HTTP+SSE transport of 2024-11-05 for the same URL."""
         return HttpSse(self._requests)
 
@@ -635,7 +635,7 @@ class HttpSse(ClientTransport):
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
         """Post a request and wait for its reply on the stream."""
-        with self._replies.expecting(request["id"]) as reply:
+        with self._replies.pending_reply(request["id"]) as reply:
             try:
                 await self.send(request)
                 return await reply

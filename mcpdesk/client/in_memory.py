@@ -46,7 +46,7 @@ class InMemory(ClientTransport):
     ) -> ServerReply:
         """Send a request. Raises: LocalProtocolError if the params cannot be encoded as JSON."""
         frame = codec.encode(request)
-        with self._replies.expecting(request["id"]) as reply:
+        with self._replies.pending_reply(request["id"]) as reply:
             self._before_send()
             self._channel.receive(frame)  # the server's end of the channel
             return await reply

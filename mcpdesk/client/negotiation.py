@@ -81,7 +81,7 @@ def is_contradiction(reply: ServerReply) -> bool:
     return reply.code == ErrorCode.UNSUPPORTED_VERSION and LATEST.name in _versions(reply, {})
 
 
-def discovered(reply: ServerReply) -> Agreement | None:
+def agreement_from_discovery(reply: ServerReply) -> Agreement | None:
     """Return the agreement from a reply to `server/discover`, or None if the server needs a handshake.
 
     A server may still accept a handshake if its code fails on the unknown method, or if a filter in front of

@@ -34,7 +34,7 @@ class PublishedSkills:
         list_all: Callable[[str, str, list[str] | None], Awaitable[list[JSONObject]]],
         result: Callable[[str, JSONObject], Awaitable[JSONObject]],
     ) -> None:
-        """The arguments are the methods `introduced`, `list_all` and `result` of a `ServerConnection`."""
+        """The arguments are `discover_server`, `list_all` and `result` of a `ServerConnection`."""
         self._agreement, self._list_all, self._result = agreement, list_all, result
         self._entries: dict[str, JSONObject] = {}
         """Valid entries by URI."""

@@ -106,9 +106,9 @@ def find_target(
     if "://" in text:
         return UrlTarget(text, kind="ws" if text.startswith(("ws://", "wss://")) else "")
     if is_client_server(text):
-        from mcpdesk.client.discovery import discovered
+        from mcpdesk.client.discovery import find_configured_server
 
-        path, name = discovered(text)
+        path, name = find_configured_server(text)
     else:
         path, name = split_target(text)
     if path.is_dir():

@@ -32,7 +32,7 @@ class CallDeadline:
         self._remaining_s = 0.0
 
     @asynccontextmanager
-    async def enforced(self, what: str) -> AsyncIterator[None]:
+    async def enforced(self, call_name: str) -> AsyncIterator[None]:
         """Run the block within the time limit. Raises: CallTimeout when it expires."""
         try:
             async with self._limit:
@@ -43,7 +43,7 @@ class CallDeadline:
         except TimeoutError:
             if not self._limit.expired():
                 raise
-            raise CallTimeout(f"{what}: no answer within {self.seconds:g} s") from None
+            raise CallTimeout(f"{call_name}: no answer within {self.seconds:g} s") from None
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -90,7 +90,7 @@ class RenewalPace:
     def __init__(self) -> None:
         self._failures = 0
         self._start_time = asyncio.get_running_loop().time()
-        """Loop time from which the session is in use."""
+        """Loop time at which the session began to be used."""
 
     async def pause(self, error: HttpError, has_received: bool) -> None:
         """Wait before the session is renewed. `has_received` is True if an event arrived in the session.

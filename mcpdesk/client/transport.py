@@ -282,15 +282,15 @@ class ClientTransport(ABC):
     async def close(self) -> None:
         """Close the connection and end all exchanges."""
 
-    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+    def apply_revision(self, revision: Revision, reply: ServerReply) -> None:
         """Apply the agreed revision. `reply` is the reply to the first request."""
         return
 
-    def remarked(self, remark: Remark, request: Id | None) -> None:
+    def record_remark(self, remark: Remark, request: Id | None) -> None:
         """Record a remark of the client about an answer."""
         return
 
-    def older(self) -> ClientTransport | None:
+    def older_transport(self) -> ClientTransport | None:
         """Return the transport to try if the server rejects a handshake over this one, or None."""
         return None
 

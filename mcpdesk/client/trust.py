@@ -1,6 +1,6 @@
 """Trust in configuration files: a person agrees to the content of a file before it is first used.
 
-A client configuration names programs to start, variables to read, and URLs to which their values are sent.
+A client configuration names programs to start, variables to read, and URLs that receive their values.
 The person who opens the file may not have written it. Agreement is stored by path and SHA-256 of the content
 in `trust.json` in the state folder. The path of the file matters, because the same relative path in the
 content names a different program in each folder.
@@ -102,9 +102,9 @@ class TrustStore:
         key = (entry.path, entry.sha256)
 
         def with_entry(trusted: TrustFile) -> TrustFile:
-            others = [each for each in trusted.entries if (each.path, each.sha256) != key]
-            entries = [*others, entry][-MAX_ENTRIES:]
-            return TrustFile(tuple(entries), trusted.dropped + len(others) + 1 - len(entries))
+            other_entries = [each for each in trusted.entries if (each.path, each.sha256) != key]
+            entries = [*other_entries, entry][-MAX_ENTRIES:]
+            return TrustFile(tuple(entries), trusted.dropped + len(other_entries) + 1 - len(entries))
 
         self._change(with_entry)
 

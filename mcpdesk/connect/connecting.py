@@ -76,7 +76,7 @@ async def open_within(connection: ServerConnection, limit_s: float) -> None:
     except TimeoutError:
         if not limit.expired():
             raise
-        awaited_method = connection.awaited
+        awaited_method = connection.unaccepted_method
         with suppress(
             TimeoutError
         ):  # a program that does not flush its output writes the output when it ends

@@ -115,8 +115,8 @@ class Copies:
         """Return the copies for one write. Few large writes disturb the copying threads less than many."""
         pieces, size = list[bytes](), 0
         while self._queue and size < READ_BYTES:
-            at, is_from_client, total, kept_data = self._queue.popleft()
-            pieces += (_COPY_HEADER.pack(at, is_from_client, total, len(kept_data)), kept_data)
+            unix_s, is_from_client, total, kept_data = self._queue.popleft()
+            pieces += (_COPY_HEADER.pack(unix_s, is_from_client, total, len(kept_data)), kept_data)
             size += len(kept_data)
         self._sent_bytes += size
         return pieces
@@ -424,10 +424,10 @@ class Gate:
 class CopiedChunk:
     """One copied chunk."""
 
-    __slots__ = ("at", "data", "is_from_client", "size")
+    __slots__ = ("data", "is_from_client", "size", "unix_s")
 
-    def __init__(self, at: float, is_from_client: bool, size: int, data: bytes) -> None:
-        self.at = at
+    def __init__(self, unix_s: float, is_from_client: bool, size: int, data: bytes) -> None:
+        self.unix_s = unix_s
         """Unix time in seconds."""
         self.is_from_client = is_from_client
         self.size = size
@@ -457,12 +457,12 @@ class RelayTraffic:
     def __iter__(self) -> Iterator[CopiedChunk]:
         """Yield the chunks in order."""
         while not self._is_over and len(head := self._pipe.read(_COPY_HEADER.size)) == _COPY_HEADER.size:
-            at, is_from_client, size, copy_size = _COPY_HEADER.unpack(head)
+            unix_s, is_from_client, size, copy_size = _COPY_HEADER.unpack(head)
             data = self._pipe.read(copy_size)
             if not size:
                 self._is_over = True
             elif len(data) == copy_size:
-                yield CopiedChunk(at, is_from_client, size, data)
+                yield CopiedChunk(unix_s, is_from_client, size, data)
         if not self._is_over:
             _signal_group(self._group, signal.SIGTERM)
 

@@ -43,12 +43,12 @@ class UnreadAnswers:
     that tools hold while they run are not counted.
     """
 
-    def __init__(self, most: int = WRITE_LIMIT) -> None:
-        self.most = most
+    def __init__(self, limit: int = WRITE_LIMIT) -> None:
+        self.limit = limit
         """Maximum bytes in total."""
-        self.cut = 0
+        self.cut_count = 0
         """Number of connections that were closed because their client did not read."""
-        self.refused = 0
+        self.refused_count = 0
         """Number of answers that were refused because memory was short."""
         self.waiting_bytes = 0
         """Size in bytes of the answers that wait for memory."""
@@ -63,7 +63,7 @@ class UnreadAnswers:
         """
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Number of bytes in use or reserved."""
         return self._reserved_bytes + sum(sender.unread for sender in self._senders)
 
@@ -88,7 +88,7 @@ class UnreadAnswers:
 
     def has_room(self, size: int) -> bool:
         """Return True if memory for `size` more bytes is available."""
-        return self.held + size <= self.most
+        return self.held_bytes + size <= self.limit
 
     async def reserve(self, size: int, add_reserved: Callable[[int], None]) -> None:
         """Call `add_reserved` with the size of an answer when memory is available.
@@ -99,7 +99,7 @@ class UnreadAnswers:
         if not self._waiting and self.has_room(size):
             add_reserved(size)
             return
-        if size > self.most or self.waiting_bytes + size > self.most // WAITING_SHARE:
+        if size > self.limit or self.waiting_bytes + size > self.limit // WAITING_SHARE:
             raise self._refusal(size)
         memory_future = asyncio.get_running_loop().create_future()
         self._waiting[memory_future] = (size, add_reserved)
@@ -139,7 +139,7 @@ class UnreadAnswers:
             size = sender.unread
             total += size
             self._senders[sender] = size, last_read if last_size and size >= last_size else now
-        while total > self.most:
+        while total > self.limit:
             senders = [each for each in self._senders if self._senders[each][0]]
             if not senders:
                 break
@@ -151,18 +151,18 @@ class UnreadAnswers:
             total -= size
         self.wake()
 
-    def count_cut(self, what: str, size: int, why: str = "") -> None:
+    def count_cut(self, connection_text: str, size: int, reason: str = "") -> None:
         """Count and log a connection that was closed because its client did not read."""
-        self.cut += 1
-        log.warning("ended %s that left %d bytes of answers unread%s", what, size, why)
+        self.cut_count += 1
+        log.warning("ended %s that left %d bytes of answers unread%s", connection_text, size, reason)
 
     def _refusal(self, size: int) -> AnswerRefused:
-        self.refused += 1
+        self.refused_count += 1
         self._pressure_end = time.monotonic() + PRESSURE_S
         reason = (
-            f"an answer of {size} bytes is not sent: clients have not read {self.held} bytes of others, and "
-            f"{self.most} are allowed (unread_answers_max_bytes). The request was carried out. hint: read "
-            "answers faster, ask for less at a time, or try again later"
+            f"an answer of {size} bytes is not sent: clients have not read {self.held_bytes} bytes of "
+            f"others, and {self.limit} are allowed (unread_answers_max_bytes). The request was carried out. "
+            "hint: read answers faster, ask for less at a time, or try again later"
         )
         log.warning("%s", reason)
         return AnswerRefused(ErrorCode.INTERNAL_ERROR, reason)

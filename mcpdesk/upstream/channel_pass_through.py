@@ -450,11 +450,11 @@ class ChannelPassThrough:
 
     @asynccontextmanager
     async def _resumed_answer(
-        self, identifier: str, events: Events, after: int | None = None
+        self, identifier: str, events: Events, last_position: int | None = None
     ) -> AsyncIterator[PassedAnswer]:
-        """Answer with those events of a stream of the session that follow the event number `after`."""
+        """Answer with the events of a stream of the session after the event number `last_position`."""
         client = ClientStream()
-        events.attach(client, client.close, after)
+        events.attach(client, client.close, last_position)
         try:
             yield PassedAnswer(200, STREAM_HEADERS, client.pieces)
         finally:

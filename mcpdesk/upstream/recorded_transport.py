@@ -248,16 +248,16 @@ class RecordedTransport(ClientTransport):
         """End the connection and every exchange on it."""
         await self._inner.close()
 
-    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+    def apply_revision(self, revision: Revision, reply: ServerReply) -> None:
         """Record and apply the agreed revision."""
         self._info = replace(self._info, revision=revision.name)
         self._recorder.connect(self._info)
-        self._inner.agreed(revision, reply)
+        self._inner.apply_revision(revision, reply)
         self._on_agreed(self._info)
 
-    def older(self) -> ClientTransport | None:
+    def older_transport(self) -> ClientTransport | None:
         """Return the transport to try next if the server supports no handshake over this transport."""
-        older = self._inner.older()
+        older = self._inner.older_transport()
         if older is None:
             return None
         info = replace(self._info, transport="sse")
@@ -284,7 +284,7 @@ class RecordedTransport(ClientTransport):
 
     def remark_on_fetch(self, text: str) -> None:
         """Record an error in the response that `record_fetch` recorded last."""
-        self.remarked(Remark(RemarkKind.OAUTH, text), None)
+        self.record_remark(Remark(RemarkKind.OAUTH, text), None)
 
     def ended(self, at: float) -> None:
         """Record the end of the connection. `at` is the Unix time in seconds."""
@@ -325,11 +325,13 @@ class RecordedTransport(ClientTransport):
         http_note = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
         self._recorder.frame(self._info.number, Direction.OUT, reply.body, False, http_note)
         text = "the server has forgotten the session; a new one was started, and the request was sent again"
-        self.remarked(Remark(RemarkKind.SESSION, text, is_fault=True), request)
+        self.record_remark(Remark(RemarkKind.SESSION, text, is_fault=True), request)
 
     def _record_missing_answer(self, request: Id, reason: str) -> None:
         """Record that a request gets no response."""
-        self.remarked(Remark(RemarkKind.NO_ANSWER, excerpt(reason) or CLIENT_STOPPED, is_fault=True), request)
+        self.record_remark(
+            Remark(RemarkKind.NO_ANSWER, excerpt(reason) or CLIENT_STOPPED, is_fault=True), request
+        )
 
     def _remember_question(self, message: JSONObject, request_id: Id | None) -> None:
         """Remember a request of the server until it is answered."""
@@ -355,9 +357,9 @@ class RecordedTransport(ClientTransport):
 
     def _record_remarks(self, remarks: Sequence[Remark], request: Id | None) -> None:
         for remark in remarks:
-            self.remarked(remark, request)
+            self.record_remark(remark, request)
 
-    def remarked(self, remark: Remark, request: Id | None) -> None:
+    def record_remark(self, remark: Remark, request: Id | None) -> None:
         """Record a remark on an answer of the server."""
         self._recorder.remark(RecordedRemark(self._info.number, request, time(), remark))
 

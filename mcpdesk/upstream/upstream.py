@@ -357,7 +357,7 @@ class Upstream:
         self._login_text = await asyncio.to_thread(self._login)
         try:
             async with asyncio.timeout(limit_s):
-                agreement = await self.connection.introduced()
+                agreement = await self.connection.discover_server()
             is_first = False
             self.connection.listen()
             await self._subscribe(agreement)
@@ -422,14 +422,14 @@ class Upstream:
         await asyncio.sleep(REFRESH_DELAY_S)
         self._read_task = None
         try:
-            await self._read(await self.connection.introduced())
+            await self._read(await self.connection.discover_server())
         except CallError as error:
             self._site.log("warning", "server", str(error), self.name, None)
 
     async def _resume(self) -> None:
         """Read the lists again after a call has restarted the program."""
         try:
-            agreement = await self.connection.introduced()
+            agreement = await self.connection.discover_server()
             await self._subscribe(agreement)
             await self._read(agreement)
         except CallError as error:

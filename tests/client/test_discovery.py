@@ -18,7 +18,7 @@ from mcpdesk.client.configs.client_places import (
     paths,
     platform_rows,
 )
-from mcpdesk.client.discovery import FoundServers, discover, discovered
+from mcpdesk.client.discovery import FoundServers, discover, find_configured_server
 from mcpdesk.client.targets import CommandTarget, find_target
 from mcpdesk.errors import DeskUserError
 from tests.support.made_up_home import SECRET, make_home
@@ -119,7 +119,7 @@ def test_a_search_has_limits(home: Home, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_name_is_a_target_and_a_similar_one_is_suggested(home: Home) -> None:
     found = find_target("cursor:files", {}, lambda variable: "", agree)
     assert isinstance(found, CommandTarget) and SECRET in found.argv
-    assert discovered("cursor:github")[0] == home[1] / ".cursor" / "mcp.json"
+    assert find_configured_server("cursor:github")[0] == home[1] / ".cursor" / "mcp.json"
     for text, hint in (
         ("cursor:fils", "Did you mean cursor:files?"),
         ("codex:zzzzz", "Its servers: search, docs."),

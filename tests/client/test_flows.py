@@ -39,7 +39,7 @@ class Script(ClientTransport):
     async def exchange(
         self, request: dict[str, Any], headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        with self._replies.expecting(request["id"]) as reply:
+        with self._replies.pending_reply(request["id"]) as reply:
             self.requests.append(request)
             return await reply
 
@@ -55,7 +55,7 @@ class Script(ClientTransport):
     def answer(self, answer: dict[str, Any], place: int = -1) -> None:
         """Answer a request, the last one by default."""
         message = {"jsonrpc": "2.0", "id": self.requests[place]["id"], **answer}
-        self._replies.arrived(message, b"raw")
+        self._replies.deliver_response(message, b"raw")
 
     def say(self, method: str, params: Any, **more: Any) -> None:
         """Send a request or notification of the server."""

@@ -160,7 +160,7 @@ async def test_an_answer_without_an_id_fails_all_that_it_can_mean() -> None:
 
 async def test_second_and_unknown_answers_reach_who_receives_with_their_bytes() -> None:
     replies, came = PendingReplies(), list[Incoming]()
-    with replies.expecting(3) as reply:
+    with replies.pending_reply(3) as reply:
         replies.deliver(b'{"jsonrpc":"2.0","id":3,"result":{"n":1.50e1}}', came.append)
         assert (await reply).body.endswith(b'{"n":1.50e1}}')
         replies.deliver(b'{"jsonrpc":"2.0","id":3,"result":{"n":2.50e1}}', came.append)
@@ -369,7 +369,7 @@ async def test_a_question_that_is_sent_twice_is_answered_once() -> None:
 @pytest.mark.process
 async def test_capabilities_that_are_no_object_are_named() -> None:
     async with _connected(_asking({}, capabilities=["tools"])) as (connection, noticed):
-        await connection.introduced()
+        await connection.discover_server()
     assert [remark.text for remark, _ in noticed.remarks] == [
         'capabilities is ["tools"]; it must be an object'
     ]
@@ -379,6 +379,6 @@ async def test_capabilities_that_are_no_object_are_named() -> None:
 async def test_a_declared_capability_that_is_no_object_is_named() -> None:
     habit = "plain['result'] = {'tools': []}; say(json.dumps(plain).encode() + b'\\n')"
     async with _connected(_program(habit)) as (connection, _):
-        await connection.introduced()
+        await connection.discover_server()
         _, problems = await read_offers(connection, {"tools": False, "logging": {}})
     assert problems == ("initialize: the capability 'tools' is false; it must be an object",)

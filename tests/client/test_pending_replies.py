@@ -20,7 +20,7 @@ async def test_a_second_answer_is_told_from_a_late_one_for_the_latest_requests(
         assert replies.deliver(b'{"jsonrpc":"2.0","id":%d,"result":{}}' % identifier, came.append)
 
     for identifier in (1, 2, 3):
-        with replies.expecting(identifier) as reply:
+        with replies.pending_reply(identifier) as reply:
             answer(identifier)
             await reply
     assert came == []
@@ -36,7 +36,7 @@ async def test_a_second_answer_is_told_from_a_late_one_for_the_latest_requests(
 @pytest.mark.parametrize("method", [b"null", b'"tools/call"', b"5"])
 async def test_a_response_with_a_method_answers_its_request(method: bytes) -> None:
     replies, came = PendingReplies(), list[Incoming]()
-    with replies.expecting(1) as reply:
+    with replies.pending_reply(1) as reply:
         replies.deliver(b'{"jsonrpc":"2.0","id":1,"method":%b,"result":{"a":1}}' % method, came.append)
         assert reply.done()
         answer = await reply
@@ -46,6 +46,6 @@ async def test_a_response_with_a_method_answers_its_request(method: bytes) -> No
 
 async def test_a_request_with_an_empty_result_stays_a_request() -> None:
     replies, came = PendingReplies(), list[Incoming]()
-    with replies.expecting(1) as reply:
+    with replies.pending_reply(1) as reply:
         replies.deliver(b'{"jsonrpc":"2.0","id":1,"method":"ping","result":null}', came.append)
         assert not reply.done() and [each.message["method"] for each in came if each.message] == ["ping"]

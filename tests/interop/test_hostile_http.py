@@ -187,4 +187,4 @@ async def test_random_bytes_are_refused_or_waited_for_and_others_are_served() ->
                 await all_of(reader)
         assert (await served.modern("tools/list")).status == 200
         listener = served.service._listener
-        assert listener is not None and listener.budget.held == 0
+        assert listener is not None and listener.budget.held_bytes == 0

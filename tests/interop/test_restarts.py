@@ -21,7 +21,7 @@ import pytest
 
 from mcpdesk.paths import sample_servers
 from mcpdesk.protocol.handshake import SessionState
-from mcpdesk.transports.http.sessions.session_records import FILE, FOLDER, hashed
+from mcpdesk.transports.http.sessions.session_records import FILE_NAME, FOLDER, hash_id
 from tests.cli.conftest import Service, started_services
 from tests.interop.test_meeting import TICK, typescript  # noqa: F401 (a fixture)
 from tests.support.official import session, text_of
@@ -128,7 +128,7 @@ def files() -> list[Path]:
 
 def on_disk(statement: str, *values: object) -> list[Any]:
     """Rows of a statement, or [] if the table does not exist."""
-    path = Path(os.environ["MCPDESK_STATE_DIR"]) / FOLDER / FILE
+    path = Path(os.environ["MCPDESK_STATE_DIR"]) / FOLDER / FILE_NAME
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=rw", uri=True)) as connection, connection:
             return connection.execute(statement, values).fetchall()
@@ -138,7 +138,7 @@ def on_disk(statement: str, *values: object) -> list[Any]:
 
 def recorded(identifier: str) -> tuple[SessionState, int] | None:
     """State and restarts of a session on disk."""
-    for state, restarts in on_disk("SELECT state, restarts FROM sessions WHERE id = ?", hashed(identifier)):
+    for state, restarts in on_disk("SELECT state, restarts FROM sessions WHERE id = ?", hash_id(identifier)):
         return msgspec.json.decode(state, type=SessionState), restarts
     return None
 
@@ -246,7 +246,7 @@ async def test_deleted_and_expired_sessions_stay_gone(folder: Path, ending: sign
             await until(lambda: recorded(identifiers[0]) is None)
             await place.end(ending)
             # As if it had been used long ago.
-            on_disk("UPDATE sessions SET used = 1.0 WHERE id = ?", hashed(identifiers[1]))
+            on_disk("UPDATE sessions SET used = 1.0 WHERE id = ?", hash_id(identifiers[1]))
             await place.begin()
             assert (await gone.post("ping"))[0] == (await old.post("ping"))[0] == 404
             assert (await fresh.post("ping"))[0] == 200

@@ -246,7 +246,7 @@ async def test_client_that_never_reads_is_given_up(
         monkeypatch.setattr(module, "WRITE_LIMIT", 1 << 20)
     else:  # the limit of all clients together
         monkeypatch.setattr(module, "HIGH_WATER", 1 << 20)
-        monkeypatch.setattr(UNREAD, "most", 1 << 20)
+        monkeypatch.setattr(UNREAD, "limit", 1 << 20)
     serve_task = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()
     pipe.send(b"y" * (2 << 20))

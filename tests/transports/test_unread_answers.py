@@ -79,12 +79,12 @@ async def unread(
                 writer.write(upgrade)
                 await reader.readuntil(b"\r\n\r\n")
             writer.write(data)
-            await until(lambda: UNREAD.held >= (number + 1) * counted)
+            await until(lambda: UNREAD.held_bytes >= (number + 1) * counted)
         yield [reader for reader, _ in opened]
     finally:
         for _, writer in opened:
             writer.transport.abort()
-        await until(lambda: not (UNREAD.held))
+        await until(lambda: not (UNREAD.held_bytes))
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ async def test_a_further_large_answer_is_refused_and_small_ones_pass(
     way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with bounded() as served, unread(served, 3, posted(CALL) if way == "JSON" else STREAMED):
-        assert ROOM <= UNREAD.held <= UNREAD.most
+        assert ROOM <= UNREAD.held_bytes <= UNREAD.limit
         answer = await served.post(CALL)
         error = (await answer.json())["error"]
         assert answer.status == 503 and answer.headers["Retry-After"]
@@ -138,46 +138,46 @@ async def test_a_large_answer_waits_until_another_client_has_read(monkeypatch: p
 
 async def test_who_waits_for_room_and_leaves_holds_none() -> None:
     async with bounded() as served, unread(served, 3, posted(CALL)):
-        held = UNREAD.held
+        held = UNREAD.held_bytes
         waiting = asyncio.create_task(UNREAD.reserve(SIZE // 2 + 1, UNREAD.promise))
         await turn()
         waiting.cancel()
         await asyncio.wait({waiting})
-        assert UNREAD.waiting_bytes == 0 and UNREAD.held == held
+        assert UNREAD.waiting_bytes == 0 and UNREAD.held_bytes == held
 
 
 async def test_a_pipe_that_is_closed_while_an_answer_is_made_holds_no_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(UNREAD, "most", SIZE)
-    before = UNREAD.held
+    monkeypatch.setattr(UNREAD, "limit", SIZE)
+    before = UNREAD.held_bytes
     endpoint = Peer().endpoint
     channel, other = (endpoint.channel("stdio", "t", lambda frames: None) for _ in range(2))
     await channel.reserve(SIZE)
     waiting = asyncio.create_task(other.reserve(SIZE // 4))
     await until(lambda: UNREAD.waiting_bytes)
     channel.close()  # its room is given to the other one, which is cancelled before it runs
-    assert UNREAD.held == before + SIZE // 4
+    assert UNREAD.held_bytes == before + SIZE // 4
     other.close()
     waiting.cancel()
     await asyncio.wait({waiting})
-    assert UNREAD.held == before
+    assert UNREAD.held_bytes == before
     await channel.reserve(SIZE)
-    assert UNREAD.held == before
+    assert UNREAD.held_bytes == before
 
 
 async def test_clients_that_read_nothing_for_a_time_are_cut_and_counted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = UNREAD.cut
+    before = UNREAD.cut_count
     async with bounded() as served, unread(served, 2, posted(CALL)):
         monkeypatch.setattr(connections, "UNREAD_S", 0.1)
         listener = served.service._listener
         assert listener is not None
-        await until(lambda: not (UNREAD.held))
-        assert UNREAD.cut == before + 2 and caplog.text.count("bytes of answers unread") == 2
+        await until(lambda: not (UNREAD.held_bytes))
+        assert UNREAD.cut_count == before + 2 and caplog.text.count("bytes of answers unread") == 2
         figures = await (await served.client.get(f"{served.url}/metrics")).text()
-        assert f"mcpdesk_unread_connections_cut_total {UNREAD.cut:.1f}" in figures
+        assert f"mcpdesk_unread_connections_cut_total {UNREAD.cut_count:.1f}" in figures
 
 
 async def test_a_slow_reader_gets_its_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:

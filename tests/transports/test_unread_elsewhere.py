@@ -68,12 +68,12 @@ async def unread(base: str, count: int, request: bytes, size: int) -> AsyncItera
                 _, writer = await asyncio.open_connection(sock=sock, limit=64 << 10)
                 writers.append(writer)
                 writer.write(request)
-                await until(lambda: UNREAD.held >= (number + 1) * size)
+                await until(lambda: UNREAD.held_bytes >= (number + 1) * size)
         yield
     finally:
         for writer in writers:
             writer.transport.abort()
-        await until(lambda: not (UNREAD.held))
+        await until(lambda: not (UNREAD.held_bytes))
 
 
 async def refused(answer: aiohttp.ClientResponse) -> str:
@@ -91,11 +91,11 @@ async def test_large_facts_of_a_job_are_refused_without_room_and_small_ones_are_
         await gate.over(large)
         request = f"GET {large['poll']} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
         async with unread(gate.url, 3, request, SIZE):
-            before = UNREAD.refused
+            before = UNREAD.refused_count
             told = await refused(await gate.client.get(gate.url + large["poll"]))
-            assert "unread_answers_max_bytes" in told and UNREAD.refused == before + 1
+            assert "unread_answers_max_bytes" in told and UNREAD.refused_count == before + 1
             assert (await gate.get(small["poll"]))["status"] == "succeeded"
-            assert UNREAD.held <= ROOM
+            assert UNREAD.held_bytes <= ROOM
         assert len((await gate.get(large["poll"]))["result"]["content"][0]["text"]) == SIZE
 
 
@@ -115,7 +115,7 @@ async def full_desk(tmp_path: Path, target: RemoteTarget) -> AsyncIterator[str]:
         asked = b"POST /mcp/own HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         asked += b"Accept: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(CALL), CALL)
         async with unread(base, 3, asked, SIZE + 64):  # 64: more than before it is encoded
-            left = ROOM - UNREAD.held
+            left = ROOM - UNREAD.held_bytes
             UNREAD.promise(left)  # not a byte more
             try:
                 yield base
@@ -131,10 +131,10 @@ async def test_an_upstream_answer_that_comes_in_pieces_needs_no_room(tmp_path: P
         aiohttp.ClientSession() as client,
         full_desk(tmp_path, UrlTarget(str(server.make_url("/mcp")))) as base,
     ):
-        before = UNREAD.refused
+        before = UNREAD.refused_count
         async with client.post(f"{base}/mcp/far", data=CALL, headers=JSON) as answer:
             assert (answer.status, await answer.read()) == (200, LARGE)
-        assert UNREAD.refused == before
+        assert UNREAD.refused_count == before
 
 
 @pytest.mark.process

@@ -137,8 +137,8 @@ async def test_messages_of_a_batch_pass_byte_for_byte() -> None:
         await playing
         return whole, dict(answer.headers).get("mcp-session-id", "")
 
-    introduced = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-03-26","capabilities":{}}}'
-    _, session = await post(codec.encode(message), "", introduced)
+    handshake_answer = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-03-26","capabilities":{}}}'
+    _, session = await post(codec.encode(message), "", handshake_answer)
     parts = [
         b'{"jsonrpc": "2.0", "method": "notifications/x", "params": {"n": 1.50e1}}',
         b'{ "id":1,"jsonrpc":"2.0","method" :"tools/call","params":{"n":12345678901234567890,"t":"\\u00fc"}}',

@@ -56,11 +56,11 @@ class PendingReplies:
 
     async def until_ended(self) -> None:
         """Wait until the channel ends. Raises: CallError with the reason."""
-        with self.expecting(CHANNEL_END_ID) as end:
+        with self.pending_reply(CHANNEL_END_ID) as end:
             await end
 
     @contextmanager
-    def expecting(self, identifier: int) -> Iterator[asyncio.Future[ServerReply]]:
+    def pending_reply(self, identifier: int) -> Iterator[asyncio.Future[ServerReply]]:
         """Yield a future for the reply to a request. The request is pending while the block runs."""
         self._latest_id = max(self._latest_id, identifier)
         self._pending[identifier] = future = asyncio.get_running_loop().create_future()
@@ -90,7 +90,7 @@ class PendingReplies:
             self._deliver_all(read, frame, receive)
         return True
 
-    def arrived(
+    def deliver_response(
         self,
         message: JSONObject,
         frame: bytes,
@@ -144,7 +144,7 @@ class PendingReplies:
                 text = 'a response has the member "method", which was ignored'
                 remarks = (*remarks, Remark(RemarkKind.JSONRPC, text))
                 message = {key: value for key, value in message.items() if key != "method"}
-            self.arrived(message, frame, remarks, receive)
+            self.deliver_response(message, frame, remarks, receive)
         elif "method" in message:
             with suppress(CallError):
                 receive(Incoming(message, frame, remarks))
@@ -200,11 +200,11 @@ class ConnectedTransport(ClientTransport):
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
         """Send a request and wait for its reply. Raises: CallError if the connection ends; InvalidAnswer."""
-        with self._replies.expecting(request["id"]) as reply:
+        with self._replies.pending_reply(request["id"]) as reply:
             await self.send(request)
             return await reply
 
-    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+    def apply_revision(self, revision: Revision, reply: ServerReply) -> None:
         """Apply the agreed revision."""
         self._replies.has_batches = revision.has_batches
 

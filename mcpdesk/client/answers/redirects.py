@@ -28,7 +28,7 @@ def redirect_target(status: int, location: str, url: str) -> str:
 
 
 def is_circular(status: int, location: str, url: str) -> bool:
-    """Return True if the answer from `url`, to which redirects were followed, is one more redirect."""
+    """Return True if the answer from `url` is one more redirect, after redirects to `url` were followed."""
     if status not in REDIRECT_STATUSES or not location:
         return False
     try:

@@ -71,8 +71,8 @@ def _member_explanation(value: Any, depth: int = 0) -> str:
         return _member_explanation(value[0], depth + 1) if value else ""
     if isinstance(value, dict):
         for name in _REASON_MEMBERS:
-            if name in value and (inner := _member_explanation(value[name], depth + 1)):
-                return inner
+            if name in value and (nested_text := _member_explanation(value[name], depth + 1)):
+                return nested_text
     return ""
 
 

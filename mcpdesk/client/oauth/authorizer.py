@@ -44,7 +44,7 @@ class Requester(Protocol):
     async def fetch(self, step: Fetch) -> FetchResult:
         """Send one request. Raises: AuthorizationError, HttpError."""
 
-    async def check_page(self, what: str, url: str) -> None:
+    async def check_page(self, subject: str, url: str) -> None:
         """Check the URL of a page before a browser opens it.
 
         Raises: AuthorizationError if its address is not allowed.

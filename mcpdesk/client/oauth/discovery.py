@@ -74,7 +74,7 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
 
     Raises: AuthorizationError if the metadata is invalid or belongs to another server.
     """
-    what = "the protected resource metadata"
+    subject = "the protected resource metadata"
     if challenge.metadata_url:
         metadata_urls = [checked_endpoint(challenge.metadata_url, "resource_metadata")]
     else:
@@ -83,12 +83,12 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
         metadata_urls = [_url_at(server_url, path) for path in paths]
     fault: AuthorizationError | None = None
     for url in metadata_urls:
-        answer: FetchResult = yield Fetch(what, url, allows_broken_connection=True)
+        answer: FetchResult = yield Fetch(subject, url, allows_broken_connection=True)
         if not answer.status:
-            fault = fault or _connection_error(what, url, answer)
+            fault = fault or _connection_error(subject, url, answer)
         elif answer.status == 200:
             try:
-                document = answer.json(what)
+                document = answer.json(subject)
             except AuthorizationError as error:
                 fault = fault or error  # a web page, which some sites return for every path
                 continue
@@ -97,7 +97,7 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
         raise fault
     if challenge.metadata_url:
         url = excerpt(metadata_urls[0])
-        text = f"{what} was not found at the URL that the server names: HTTP {answer.status} at {url}"
+        text = f"{subject} was not found at the URL that the server names: HTTP {answer.status} at {url}"
         raise AuthorizationError(text, "RFC 9728, 5.1")
     return None
 
@@ -114,15 +114,15 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
         _url_at(issuer, well_known_path)
         for well_known_path in (well_known_paths if not path else [*well_known_paths, f"{path}{OPENID_PATH}"])
     ]
-    what = "the authorization server metadata"
+    subject = "the authorization server metadata"
     fault: AuthorizationError | None = None
     for url in metadata_urls:
-        answer: FetchResult = yield Fetch(what, url, allows_broken_connection=True)
+        answer: FetchResult = yield Fetch(subject, url, allows_broken_connection=True)
         if not answer.status:
-            fault = fault or _connection_error(what, url, answer)
+            fault = fault or _connection_error(subject, url, answer)
         elif answer.status == 200:
             try:
-                document = answer.json(what)
+                document = answer.json(subject)
             except AuthorizationError as error:
                 fault = fault or error  # a web page, which some sites return for every path
                 continue
@@ -132,17 +132,17 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
                 yield Deviation(f"{text}issuer {excerpt(server.issuer)}: one slash differs (RFC 8414, 3.3)")
             return server
         if answer.status >= 500:
-            raise AuthorizationError(f"{what}: HTTP {answer.status} at {excerpt(url)}")
+            raise AuthorizationError(f"{subject}: HTTP {answer.status} at {excerpt(url)}")
     if fault is not None:
         raise fault
     raise AuthorizationError(
-        f"{what} was not found: tried {', '.join(map(excerpt, metadata_urls))}", "RFC 8414, 3"
+        f"{subject} was not found: tried {', '.join(map(excerpt, metadata_urls))}", "RFC 8414, 3"
     )
 
 
-def _connection_error(what: str, url: str, answer: FetchResult) -> AuthorizationError:
+def _connection_error(subject: str, url: str, answer: FetchResult) -> AuthorizationError:
     """Return the error for a request whose connection broke. The body of `answer` has the reason."""
-    return AuthorizationError(f"{what} at {excerpt(url)}: {excerpt(answer.body)}")
+    return AuthorizationError(f"{subject} at {excerpt(url)}: {excerpt(answer.body)}")
 
 
 def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
@@ -152,16 +152,16 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     in the server's challenge. Raises: LoginUnavailable if the server has no authorization endpoint.
     """
     origin = _url_at(server_url, "")
-    what = "the authorization server metadata"
-    answer: FetchResult = yield Fetch(what, f"{origin}{SERVER_PATH}", allows_broken_connection=True)
+    subject = "the authorization server metadata"
+    answer: FetchResult = yield Fetch(subject, f"{origin}{SERVER_PATH}", allows_broken_connection=True)
     if answer.status == 200:
-        return authorization_server(answer.json(what), origin)
+        return authorization_server(answer.json(subject), origin)
     # An error status does not prove that the endpoint is missing, because the request has no parameters.
     page: FetchResult = yield Fetch(
         "the authorization endpoint", f"{origin}/authorize", allows_broken_connection=True
     )
     if not answer.status and (not page.status or page.status in _MISSING_STATUSES):
-        raise _connection_error(what, origin, answer)
+        raise _connection_error(subject, origin, answer)
     if page.status in _MISSING_STATUSES:
         raise no_login(origin, scope)
     return AuthorizationServer(

@@ -186,7 +186,7 @@ def revoke(discovery: Discovery, grant: OAuthGrant) -> Flow[bool]:
 
     Raises: AuthorizationError if the server refuses.
     """
-    server, what = discovery.server, "the revocation"
+    server, subject = discovery.server, "the revocation"
     if not server.revocation_endpoint:
         return False
     tokens = {"refresh_token": grant.refresh_token, "access_token": grant.access_token}
@@ -196,14 +196,14 @@ def revoke(discovery: Discovery, grant: OAuthGrant) -> Flow[bool]:
                 {"token": token, "token_type_hint": kind}, grant.client, server, {"Content-Type": FORM}
             )
             body = urlencode(fields).encode()
-            answer: FetchResult = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
+            answer: FetchResult = yield Fetch(subject, server.revocation_endpoint, "POST", headers, body)
             if answer.status == 400 and b"client_secret" in answer.body:
                 # Servers of the official Python SDK require the secret in the form with every
                 # authentication method.
                 body = urlencode({**fields, "client_secret": grant.client.secret}).encode()
-                answer = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
+                answer = yield Fetch(subject, server.revocation_endpoint, "POST", headers, body)
             if answer.status != 200:
-                raise _refusal_error(what, answer)
+                raise _refusal_error(subject, answer)
     return True
 
 
@@ -265,14 +265,14 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
         "token_endpoint_auth_method": methods[0],
         "application_type": "native",
     }
-    what = "the registration"
+    subject = "the registration"
     headers = {"Content-Type": "application/json"}
     answer: FetchResult = yield Fetch(
-        what, server.registration_endpoint, "POST", headers, orjson.dumps(metadata)
+        subject, server.registration_endpoint, "POST", headers, orjson.dumps(metadata)
     )
     if answer.status not in (200, 201):
-        raise _refusal_error(what, answer)
-    registration = answer.json(what)
+        raise _refusal_error(subject, answer)
+    registration = answer.json(subject)
     identifier, secret = registration.get("client_id"), registration.get("client_secret")
     if not isinstance(identifier, str) or not identifier:
         keys_text = f"; its keys are: {excerpt(', '.join(registration)) or 'none'}"
@@ -397,17 +397,17 @@ def _grant_by_enterprise(
         "resource": discovery.resource.resource,
         "client_id": machine.provider_client_id,
     }
-    what = "the exchange at the identity provider"
+    subject = "the exchange at the identity provider"
     headers = {"Content-Type": FORM}
     body = urlencode(parameters).encode()
     answer: FetchResult = yield Fetch(
-        what, machine.provider_token_endpoint, "POST", headers, body, is_named_by_server=False
+        subject, machine.provider_token_endpoint, "POST", headers, body, is_named_by_server=False
     )
     if answer.status != 200:
-        raise _refusal_error(what, answer)
-    assertion = answer.json(what).get("access_token")
+        raise _refusal_error(subject, answer)
+    assertion = answer.json(subject).get("access_token")
     if not isinstance(assertion, str):
-        raise AuthorizationError(f"{what} returned no access_token", "RFC 8693, 2.2.1")
+        raise AuthorizationError(f"{subject} returned no access_token", "RFC 8693, 2.2.1")
     client = ClientRegistration(machine.client_id, machine.client_secret, "client_secret_basic")
     fields = {"grant_type": BEARER_ASSERTION, "assertion": assertion}
     return (yield from _request_token(discovery, client, fields, scopes, key))
@@ -422,27 +422,31 @@ def _request_token(
     refresh_token: str = "",
 ) -> Flow[OAuthGrant]:
     """Request a token from the token endpoint with these fields. Raises: AuthorizationError."""
-    server, what = discovery.server, "the token request"
+    server, subject = discovery.server, "the token request"
     parameters = fields | {"resource": discovery.resource.resource}
     if scopes and fields["grant_type"] == "client_credentials":
         parameters["scope"] = " ".join(scopes)
     headers = {"Content-Type": FORM, "Accept": "application/json"}
     parameters, headers = _with_client(parameters, client, server, headers)
     body = urlencode(parameters).encode()
-    answer = yield from _post_form(what, server.token_endpoint, headers, body, key)
+    answer = yield from _post_form(subject, server.token_endpoint, headers, body, key)
     if answer.status != 200:
-        raise _refusal_error(what, answer)
-    token_fields = _token_fields(what, answer)
+        raise _refusal_error(subject, answer)
+    token_fields = _token_fields(subject, answer)
     if "access_token" not in token_fields and "error" in token_fields:
-        raise _refusal_error(what, answer)  # some servers, such as GitHub, send errors with status 200
+        raise _refusal_error(subject, answer)  # some servers, such as GitHub, send errors with status 200
     token, kind = token_fields.get("access_token"), token_fields.get("token_type")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token:
-        raise AuthorizationError(f"{what} returned no access_token that fits in a header", "OAuth 2.1, 3.2.3")
+        raise AuthorizationError(
+            f"{subject} returned no access_token that fits in a header", "OAuth 2.1, 3.2.3"
+        )
     if kind is None:
-        yield Deviation(f"{what} returned no token_type; Bearer is assumed (OAuth 2.1, 3.2.3)")
+        yield Deviation(f"{subject} returned no token_type; Bearer is assumed (OAuth 2.1, 3.2.3)")
         kind = "Bearer"
     if not isinstance(kind, str) or kind.strip().lower() not in ("bearer", "dpop"):
-        raise AuthorizationError(f"{what} returned a token of type {excerpt(repr(kind))}", "OAuth 2.1, 3.2.3")
+        raise AuthorizationError(
+            f"{subject} returned a token of type {excerpt(repr(kind))}", "OAuth 2.1, 3.2.3"
+        )
     scope, new_refresh_token = token_fields.get("scope"), token_fields.get("refresh_token")
     return OAuthGrant(
         server.issuer,
@@ -479,14 +483,14 @@ def _with_client(
     return form, request_headers
 
 
-def _token_fields(what: str, answer: FetchResult) -> dict[str, Any]:
+def _token_fields(subject: str, answer: FetchResult) -> dict[str, Any]:
     """Return the fields of a token response, which is JSON or a form. Raises: AuthorizationError."""
     if answer.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
         try:
             return dict(parse_qsl(answer.body.decode("utf-8", "replace"), max_num_fields=MAX_FIELDS))
         except ValueError:
-            raise AuthorizationError(f"{what}: the form has more than {MAX_FIELDS} fields") from None
-    return answer.json(what)
+            raise AuthorizationError(f"{subject}: the form has more than {MAX_FIELDS} fields") from None
+    return answer.json(subject)
 
 
 def _expiry_time(lifetime_s: Any) -> float | None:
@@ -503,7 +507,7 @@ def _expiry_time(lifetime_s: Any) -> float | None:
 
 
 def _post_form(
-    what: str, url: str, headers: Mapping[str, str], body: bytes, key: ProofKey | None
+    subject: str, url: str, headers: Mapping[str, str], body: bytes, key: ProofKey | None
 ) -> Flow[FetchResult]:
     """Post a form, with a DPoP proof if `key` is given.
 
@@ -511,11 +515,11 @@ def _post_form(
     """
     answer: FetchResult
     if key is None:
-        answer = yield Fetch(what, url, "POST", headers, body)
+        answer = yield Fetch(subject, url, "POST", headers, body)
         return answer
-    answer = yield Fetch(what, url, "POST", {**headers, **key.header("POST", url)}, body)
+    answer = yield Fetch(subject, url, "POST", {**headers, **key.header("POST", url)}, body)
     if key.store_nonce(url, answer.headers) and answer.status in (400, 401):
-        answer = yield Fetch(what, url, "POST", {**headers, **key.header("POST", url)}, body)
+        answer = yield Fetch(subject, url, "POST", {**headers, **key.header("POST", url)}, body)
         key.store_nonce(url, answer.headers)
     return answer
 
@@ -528,12 +532,12 @@ def _authentication_method(client: ClientRegistration, server: AuthorizationServ
     return methods[0] if methods else "client_secret_basic"
 
 
-def _refusal_error(what: str, answer: FetchResult) -> AuthorizationError:
+def _refusal_error(subject: str, answer: FetchResult) -> AuthorizationError:
     try:
-        token_fields = _token_fields(what, answer)
+        token_fields = _token_fields(subject, answer)
     except AuthorizationError as error:
         return error
     description = " ".join(
         str(token_fields[name]) for name in ("error", "error_description") if name in token_fields
     )
-    return AuthorizationError(f"{what} was refused: HTTP {answer.status} {excerpt(description)}".rstrip())
+    return AuthorizationError(f"{subject} was refused: HTTP {answer.status} {excerpt(description)}".rstrip())

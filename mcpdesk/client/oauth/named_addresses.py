@@ -101,16 +101,16 @@ class ServerAddresses:
             raise AddressRefused(info[4][0])
         return _new_socket(info)
 
-    def check_name(self, what: str, url: str) -> None:
+    def check_name(self, subject: str, url: str) -> None:
         """Check a host name. Raises: AuthorizationError if a server on the internet names a private host."""
         host = (urlsplit(url).hostname or "").rstrip(".").lower()
         own_host = self._origin[1] or ""
         if PUBLIC in self._kinds and _is_private_name(host) and not _is_private_name(own_host):
-            raise refusal_error(what, url, host)
+            raise refusal_error(subject, url, host)
 
-    async def check_page(self, what: str, url: str) -> None:
+    async def check_page(self, subject: str, url: str) -> None:
         """Check a URL that a browser will open. Raises: AuthorizationError if its host is not permitted."""
-        self.check_name(what, url)
+        self.check_name(subject, url)
         parts = urlsplit(url)
         addresses: list[Any] = []
         with suppress(OSError, UnicodeError):  # an unknown name is harmless
@@ -118,16 +118,15 @@ class ServerAddresses:
             addresses = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
         for each in addresses:
             if not self.permits(str(each[4][0])):
-                raise refusal_error(what, url, str(each[4][0]))
+                raise refusal_error(subject, url, str(each[4][0]))
 
 
-def refusal_error(what: str, url: str, address: str) -> AuthorizationError:
+def refusal_error(subject: str, url: str, address: str) -> AuthorizationError:
     """Return the error for a URL with an address that the server may not name."""
     host = excerpt(urlsplit(url).netloc.rpartition("@")[2])
-    reason = (
-        f"{what} is at {host} ({excerpt(address)}), which this server must not name: only a server on this "
-    )
-    return AuthorizationError(f"{reason}machine or in its network may name such an address", SOURCE_CLAUSE)
+    reason = f"{subject} is at {host} ({excerpt(address)}), which this server must not name"
+    allowed = "only a server on this machine or in its network may name such an address"
+    return AuthorizationError(f"{reason}: {allowed}", SOURCE_CLAUSE)
 
 
 def _is_private_name(host: str) -> bool:

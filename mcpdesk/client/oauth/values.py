@@ -23,7 +23,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 class Fetch(Struct, frozen=True):
     """Step that sends a request. Its outcome is a `FetchResult`."""
 
-    what: str
+    subject: str
     """Purpose of the request, for a person: `the protected resource metadata`."""
     url: str
     method: str = "GET"
@@ -42,15 +42,15 @@ class FetchResult(Struct, frozen=True):
     headers: Mapping[str, str]
     body: bytes
 
-    def json(self, what: str) -> JSONObject:
-        """Return the body as a JSON object. Raises: AuthorizationError, which mentions `what`."""
+    def json(self, subject: str) -> JSONObject:
+        """Return the body as a JSON object. Raises: AuthorizationError, which mentions `subject`."""
         try:
             value = orjson.loads(self.body)
         except orjson.JSONDecodeError:
             value = None
         if not isinstance(value, dict):
             raise AuthorizationError(
-                f"{what}: HTTP {self.status} without a JSON object: {excerpt(self.body)}"
+                f"{subject}: HTTP {self.status} without a JSON object: {excerpt(self.body)}"
             )
         return value
 
@@ -155,13 +155,13 @@ RENEWAL_LEAD_S = 10.0
 """Seconds before its expiry at which a token is renewed."""
 
 
-def checked_endpoint(url: Any, what: str) -> str:
+def checked_endpoint(url: Any, subject: str) -> str:
     """Return `url` if secrets may be sent to it: an https URL, or an http URL on the loopback interface.
 
     Raises: AuthorizationError for any other value.
     """
     if not isinstance(url, str) or not url.isprintable() or " " in url:
-        raise AuthorizationError(f"{what} is not a URL: {excerpt(repr(url))}", "RFC 8414, 2")
+        raise AuthorizationError(f"{subject} is not a URL: {excerpt(repr(url))}", "RFC 8414, 2")
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -170,7 +170,7 @@ def checked_endpoint(url: Any, what: str) -> str:
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
     if not host or not is_safe or parts.fragment:
         url_text = excerpt(without_query(url))
-        raise AuthorizationError(f"{what} must be an https URL, not {url_text}", "OAuth 2.1, 1.5")
+        raise AuthorizationError(f"{subject} must be an https URL, not {url_text}", "OAuth 2.1, 1.5")
     return url
 
 

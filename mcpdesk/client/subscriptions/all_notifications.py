@@ -82,7 +82,7 @@ async def _follow_sessions(
     connection.on_new_session.append(new_session_event.set)
     tasks = list[asyncio.Task[None]]()
     try:
-        await connection.listening()
+        await connection.listen_until_open()
         await subscribe()
         on_begin()
         tasks = [asyncio.create_task(connection.wait_until_unsubscribed()), asyncio.create_task(renew())]

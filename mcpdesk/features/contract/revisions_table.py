@@ -95,7 +95,7 @@ def _reading(target: Target, reach: Reach, revision: str, limit_s: float) -> _Re
 
 
 async def _read(server: ServerConnection, revision: str) -> _Reading:
-    handshake = await server.introduced()
+    handshake = await server.discover_server()
     offers, problems = await read_offers(server, handshake.capabilities, asks_all=True)
     counts = Counter(each.kind for each in offers)
     answer = RevisionAnswer(

@@ -146,7 +146,7 @@ async def with_handshake(
 
 async def _read(server: ServerConnection, result: Examination, secrets: Secrets) -> Examination:
     """Read the facts and the lists of a connected server. Raises: CallError."""
-    agreement = await server.introduced()
+    agreement = await server.discover_server()
     offers, problems = await read_offers(server, agreement.capabilities)
     revision = agreement.revision
 

@@ -534,7 +534,7 @@ class _Check:
         except CallError as error:
             self._login_failed(server, resource, error)
             return
-        if any(step.what == "the registration" for step, _ in self._fetched):
+        if any(step.subject == "the registration" for step, _ in self._fetched):
             before = self.steps[StepName.REGISTRATION]
             values = {**before.values, "kind": "dynamic, registered now", "client_id": grant.client.id}
             self._put(StepName.REGISTRATION, values, before.rules)
@@ -553,7 +553,7 @@ class _Check:
     ) -> None:
         """Report the step at which a login failed: the last request shows how far it came."""
         broken = _broken("The login succeeds.", "OAuth 2.1, 4.1", error)
-        last = self._fetched[-1][0].what if self._fetched else ""
+        last = self._fetched[-1][0].subject if self._fetched else ""
         if last == "the token request":
             self._authorization(server, resource, StepState.OK)
             self._put(StepName.TOKEN, {}, [broken])

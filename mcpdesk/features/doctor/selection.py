@@ -12,7 +12,7 @@ from mcpdesk.cli.reach import similar_servers
 from mcpdesk.client.config_files import ConfigFile, is_config_file, read_config
 from mcpdesk.client.configs.client_places import CLIENTS, is_client_server
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
-from mcpdesk.client.discovery import FoundServer, FoundServers, discover, discovered
+from mcpdesk.client.discovery import FoundServer, FoundServers, discover, find_configured_server
 from mcpdesk.client.targets import CommandTarget, UrlTarget, client_hint, split_target
 from mcpdesk.client.trust import Agree, TrustStore, UntrustedFileError, describe_untrusted
 from mcpdesk.errors import DeskUserError
@@ -88,7 +88,7 @@ def _selected(target: str) -> FoundServers:
             raise DeskUserError(message, hint, next_command="mcpdesk list")
         return discovery
     if is_client_server(target):
-        path, name = discovered(target)
+        path, name = find_configured_server(target)
         return _of_file(path, name)
     path, name = split_target(target)
     if not is_config_file(str(path)):

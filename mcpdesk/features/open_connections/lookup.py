@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.client.configs.client_places import is_client_server
 from mcpdesk.client.configs.python_commands import module_target
-from mcpdesk.client.discovery import discovered
+from mcpdesk.client.discovery import find_configured_server
 from mcpdesk.client.targets import COMMAND, split_target
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import OpenConnection
@@ -86,7 +86,7 @@ def target_key(target: str) -> str:
     if "://" in target:
         return target
     try:
-        path, name = discovered(target) if is_client_server(target) else split_target(target)
+        path, name = find_configured_server(target) if is_client_server(target) else split_target(target)
         if path.exists():
             return f"{path.resolve()}:{name}{_content_digest(path)}"
     except (DeskUserError, OSError):

@@ -211,7 +211,7 @@ class Relay:
         connection = self.upstream.connection
         if self._session_lost not in connection.on_new_session:
             connection.on_new_session.append(self._session_lost)
-        await connection.introduced()
+        await connection.discover_server()
         return connection
 
     def _session_lost(self) -> None:
@@ -477,7 +477,7 @@ class RelayCaller:
 
 async def _handshake(connection: ServerConnection) -> JSONObject:
     """Return the result of `initialize` for a command."""
-    agreement = await connection.introduced()
+    agreement = await connection.discover_server()
     return {
         "protocolVersion": REVISION,
         "capabilities": dict(agreement.capabilities),

@@ -217,7 +217,7 @@ class TapConversation:
         for chunk in traffic:
             direction = Direction.IN if chunk.is_from_client else Direction.OUT
             for message in messages[direction].feed(chunk.data, chunk.size):
-                self._frame(direction, message, chunk.at)
+                self._frame(direction, message, chunk.unix_s)
         now = time.time()
         for direction, remaining in messages.items():
             for message in remaining.rest():

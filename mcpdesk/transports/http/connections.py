@@ -76,7 +76,7 @@ class BodyBudget:
     """Total size of the request bodies in memory, for all clients. `limit` returns the maximum in bytes."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
-        self.held = 0
+        self.held_bytes = 0
         self.limit = limit
 
 
@@ -88,7 +88,7 @@ class HttpConnection(asyncio.Protocol):
     MCP basic/transports of 2025-11-25).
     """
 
-    def __init__(self, pool: HttpConnections, inner: web.RequestHandler) -> None:
+    def __init__(self, pool: HttpConnections, protocol: web.RequestHandler) -> None:
         self.dialogues: dict[tuple[str, str, str], HostedDialogue] = {}
         """Dialogues without a session, by endpoint, revision and caller."""
         self.last_used = 0.0
@@ -100,7 +100,7 @@ class HttpConnection(asyncio.Protocol):
         self.body_since: float | None = None
         """Loop time when a handler began to wait for a request body, or None if no handler waits."""
         self._pool = pool
-        self._inner = inner
+        self._protocol = protocol
         self.loop = pool.loop
         self._transport: asyncio.Transport | None = None
         self._is_admitted = False
@@ -166,9 +166,9 @@ class HttpConnection(asyncio.Protocol):
         Return False if all bodies together would be too large.
         """
         budget = self._pool.budget
-        if budget.held + size > budget.limit():
+        if budget.held_bytes + size > budget.limit():
             return False
-        budget.held += size
+        budget.held_bytes += size
         self._held_bytes += size
         return True
 
@@ -247,7 +247,7 @@ class HttpConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Disconnect the client when all written data has been sent."""
-        self._inner.force_close()
+        self._protocol.force_close()
         if self._transport is not None:
             self._transport.close()
 
@@ -262,12 +262,12 @@ class HttpConnection(asyncio.Protocol):
         """Serve the client, or reject it if there are too many connections."""
         self._transport = cast(asyncio.Transport, transport)
         self.last_used = self._head_since = self.loop.time()
-        refusal = self._pool.admit(self, self._inner)
+        refusal = self._pool.admit(self, self._protocol)
         if refusal:
             self._refuse(503, refusal)
             return
         self._is_admitted = True
-        self._inner.connection_made(transport)
+        self._protocol.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Forward received data to aiohttp, unless the request head is too large."""
@@ -282,16 +282,16 @@ class HttpConnection(asyncio.Protocol):
                 return
         else:
             self._received += len(data)
-        self._inner.data_received(data if self._filter is None else self._filter(data))
+        self._protocol.data_received(data if self._filter is None else self._filter(data))
 
     def eof_received(self) -> None:
         """Forward the end of the client's data. The event loop then closes the connection."""
-        self._inner.eof_received()
+        self._protocol.eof_received()
 
     def pause_writing(self) -> None:
         """Count the unread data, because the client does not read fast enough."""
         self.is_write_paused = True
-        self._inner.pause_writing()
+        self._protocol.pause_writing()
         UNREAD.add(self)
         UNREAD.check()
 
@@ -303,7 +303,7 @@ class HttpConnection(asyncio.Protocol):
             UNREAD.progressed(self)
         else:
             UNREAD.remove(self)
-        self._inner.resume_writing()
+        self._protocol.resume_writing()
         self._wake_drain_waiters()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -315,8 +315,8 @@ class HttpConnection(asyncio.Protocol):
             return
         self.reserved = 0
         UNREAD.remove(self)
-        self._pool.forget(self._inner)
-        self._inner.connection_lost(exc)
+        self._pool.forget(self._protocol)
+        self._protocol.connection_lost(exc)
         for dialogue in self.dialogues.values():
             if dialogue.outlives_connection:
                 self._pool.add_orphan(dialogue)
@@ -381,7 +381,7 @@ class HttpConnection(asyncio.Protocol):
         if not self._expects_head:
             self._request_size = None
         if self._held_bytes:
-            self._pool.budget.held -= self._held_bytes
+            self._pool.budget.held_bytes -= self._held_bytes
             self._held_bytes = 0
         self.give_back(self.reserved)
 
@@ -532,7 +532,7 @@ class HttpConnections:
         """
         return {dialogue.connection: lost for dialogue, lost in list(self._orphans.items())}
 
-    def admit(self, connection: HttpConnection, inner: web.RequestHandler) -> str:
+    def admit(self, connection: HttpConnection, protocol: web.RequestHandler) -> str:
         """Add a connection. If there are too many connections, close another one.
 
         Return the reason why the new connection is rejected, or "".
@@ -549,13 +549,13 @@ class HttpConnections:
                 if slowest is None:
                     return refusal
                 slowest.make_room(refusal)
-        self._open[inner] = connection
+        self._open[protocol] = connection
         self._all_lost.clear()
         return ""
 
-    def forget(self, inner: web.RequestHandler) -> None:
+    def forget(self, protocol: web.RequestHandler) -> None:
         """Remove a lost connection."""
-        self._open.pop(inner, None)
+        self._open.pop(protocol, None)
         if not self._open:
             self._all_lost.set()
 

@@ -85,7 +85,7 @@ class HttpService:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        UNREAD.most = site.rules.unread_answers_max_bytes
+        UNREAD.limit = site.rules.unread_answers_max_bytes
         self._mcp = McpRoutes(site, partial(_other_processes, site))
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site, self._mcp.other_processes)

@@ -33,15 +33,15 @@ async def stream_events(
     session: HttpSession,
     caller: Principal,
     events: Resumable[EventStream],
-    after: int | None,
+    last_position: int | None,
     continuation: Continuation | None = None,
 ) -> web.StreamResponse:
-    """Send the events after `after` on a stream, until the stream, the connection or the token ends."""
+    """Send the events after `last_position`, until the stream, the connection or the token ends."""
     stream = EventStream(request)
     for piece in continuation.missed_events if continuation is not None else ():
         stream.put(piece)
     end_event = asyncio.Event()
-    events.attach(stream, end_event.set, after)
+    events.attach(stream, end_event.set, last_position)
     connection = connection_of(request)
     connection.on_lost = end_event.set
     try:

@@ -157,18 +157,18 @@ async def metrics(source: FactSource) -> web.Response:
             "Messages of upstream servers that were dropped because their client did not read them.",
             sum(server.dropped for server in site.pass_throughs.values()),
         ),
-        ("unread_answers_bytes", "Bytes of large answers that clients have not read yet.", UNREAD.held),
+        ("unread_answers_bytes", "Bytes of large answers that clients have not read yet.", UNREAD.held_bytes),
         (
             "unread_answers_refused_total",
             "Answers refused because of the limit unread_answers_max_bytes.",
-            UNREAD.refused,
+            UNREAD.refused_count,
         ),
         (
             "unread_connections_cut_total",
             "Connections that were closed because their client did not read.",
-            UNREAD.cut,
+            UNREAD.cut_count,
         ),
-        ("http_body_bytes", "Bytes of large request bodies in memory.", listener.budget.held),
+        ("http_body_bytes", "Bytes of large request bodies in memory.", listener.budget.held_bytes),
     ]
     figures = [
         Figure(name, "counter" if name.endswith("_total") else "gauge", help, (Sample(value),))

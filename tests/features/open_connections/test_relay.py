@@ -141,7 +141,7 @@ async def test_commands_share_one_session(bench: Bench) -> None:
     async with bench.command() as first, bench.command() as second:
         assert [await call(first, "inc"), await call(second, "inc"), await call(first, "inc")] == list("123")
         assert (bench.activity.clients, bench.activity.calls) == (2, 3)
-        agreement = await first.introduced()
+        agreement = await first.discover_server()
         assert agreement.server["name"] == "tea" and "resources" in agreement.capabilities
     assert bench.kettle.methods().count("initialize") == 1
     await until(lambda: bench.activity.clients == 0)

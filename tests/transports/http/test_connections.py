@@ -377,7 +377,7 @@ async def test_a_body_that_came_whole_is_held_no_longer_than_its_request(header:
             for _ in range(3):
                 writer.write(posted(ping, header))
                 await reader.readuntil(b'"result":{}}')
-                await until(lambda: not (listener.budget.held))
+                await until(lambda: not (listener.budget.held_bytes))
 
 
 async def test_unfinished_bodies_are_bounded_together_and_given_back() -> None:
@@ -389,7 +389,7 @@ async def test_unfinished_bodies_are_bounded_together_and_given_back() -> None:
         for each in holding:
             _, writer = await each.__aenter__()
             writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1])
-        await until(lambda: listener.budget.held >= 2 * LARGE)
+        await until(lambda: listener.budget.held_bytes >= 2 * LARGE)
         async with connected(served) as (reader, writer):
             writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
             assert b"200" in await reader.readline()
@@ -401,7 +401,7 @@ async def test_unfinished_bodies_are_bounded_together_and_given_back() -> None:
         assert (await served.modern("tools/list")).status == 200
         for each in holding:
             await each.__aexit__(None, None, None)
-        await until(lambda: not (listener.budget.held))
+        await until(lambda: not (listener.budget.held_bytes))
 
 
 async def test_a_body_that_does_not_arrive_makes_room_for_a_newcomer() -> None:

@@ -83,8 +83,8 @@ class SessionStore:
     async def end(self, session: HttpSession) -> None:
         """End a session in all processes before the answer is sent. Raises: StorageError."""
 
-    def write_changed(self, used: Iterable[HttpSession]) -> Iterable[HttpSession]:
-        """Schedule a write of the sessions that have changed. `used` has those that were used.
+    def write_changed(self, used_sessions: Iterable[HttpSession]) -> Iterable[HttpSession]:
+        """Schedule a write of the sessions that have changed. `used_sessions` has those that were used.
 
         Return the sessions that must be examined again, even if they are not used again.
         """
@@ -291,7 +291,7 @@ class HttpSessions:
         """True if this process is ending. Other processes then continue the sessions of this process."""
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         """Sessions by id. The one used last is at the end."""
-        self._used: dict[str, HttpSession] = {}
+        self._used_sessions: dict[str, HttpSession] = {}
         """Sessions by id that may have changed since they were written."""
         self._next_sweep = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -321,7 +321,7 @@ class HttpSessions:
         if session is None or session.server != server or not session.is_for(caller):
             return None
         self._sessions.move_to_end(identifier)
-        self._used[identifier] = session
+        self._used_sessions[identifier] = session
         session.touch()
         return session
 
@@ -346,7 +346,7 @@ class HttpSessions:
         """Add a session after its handshake succeeded. If there are too many, remove an unused one."""
         if len(self._sessions) >= self._max_sessions:
             self._leave_or_end(self._unused() or next(iter(self._sessions.values())), "too many sessions")
-        self._sessions[session.id] = self._used[session.id] = session
+        self._sessions[session.id] = self._used_sessions[session.id] = session
         session.is_kept = True
         session.events.sends_priming_event = session.dialogue.revision == PRIMING_REVISION
         self.start_timer()
@@ -377,7 +377,7 @@ class HttpSessions:
             self.end(session, reason)
 
     def _forget(self, session: HttpSession) -> None:
-        self._used.pop(session.id, None)
+        self._used_sessions.pop(session.id, None)
         self._sessions.pop(session.id, None)
         self.store.forget(session)
 
@@ -418,9 +418,9 @@ class HttpSessions:
         if now >= self._next_sweep:
             self._next_sweep = now + SWEEP_S
             self._sweep(now - self.ttl_s)
-        used, self._used = self._used, {}
-        again = self.store.write_changed(used.values())
-        self._used |= {session.id: session for session in again}
+        used_sessions, self._used_sessions = self._used_sessions, {}
+        again = self.store.write_changed(used_sessions.values())
+        self._used_sessions |= {session.id: session for session in again}
         is_needed = self._sessions or self.store.has_unwritten
         self._timer = loop.call_later(min(RECORD_S, SWEEP_S), self._tick) if is_needed else None
 
@@ -429,7 +429,7 @@ class HttpSessions:
         for session in list(self._sessions.values()):
             session.end_disconnected(now)
             if not session.is_unused:
-                self._used[session.id] = session
+                self._used_sessions[session.id] = session
             elif session.touched < oldest_use:
                 if session.shared is not None:
                     self.store.expire_soon(session)

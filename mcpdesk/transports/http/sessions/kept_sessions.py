@@ -110,25 +110,25 @@ class KeptSessions(SessionStore):
         sessions.add(session)
         return session
 
-    def write_changed(self, used: Iterable[HttpSession]) -> Iterable[HttpSession]:
+    def write_changed(self, used_sessions: Iterable[HttpSession]) -> Iterable[HttpSession]:
         """Write the sessions that differ from what is on disk, and delete those that have ended."""
         if self._last_write is not None:
             return ()
         if self._write_future is not None and not self._write_future.done():
-            return used
-        used = list(used)
-        changed, ended_ids = self._changed(used), self._ended_ids
+            return used_sessions
+        used_sessions = list(used_sessions)
+        changed, ended_ids = self._changed(used_sessions), self._ended_ids
         self._ended_ids = []
         if changed or ended_ids:
             loop = asyncio.get_running_loop()
             self._write_future = loop.run_in_executor(self._writer, self._records.write, changed, ended_ids)
         # a running call can change the session without another request
-        return [session for session in used if not session.dialogue.is_idle]
+        return [session for session in used_sessions if not session.dialogue.is_idle]
 
-    def _changed(self, used: Iterable[HttpSession]) -> list[SessionRecord]:
+    def _changed(self, used_sessions: Iterable[HttpSession]) -> list[SessionRecord]:
         """Return the records of sessions that differ from what is on disk."""
         changed = []
-        for session in used:
+        for session in used_sessions:
             stored, record = session.record, session.current_record(self._key())
             oldest_use = record.used - min(MAX_STORED_AGE_S, self._sessions.ttl_s / 10)
             if stored is None or stored.used < oldest_use or replace(stored, used=record.used) != record:
