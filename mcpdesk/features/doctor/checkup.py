@@ -27,7 +27,7 @@ from mcpdesk.client.trust import Agree, TrustRefused, UntrustedFileError
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features import features_with
 from mcpdesk.features.doctor.comparison import ComparedEntry, duplicates
-from mcpdesk.features.doctor.entry_secrets import Secrets, secrets_of, unsafe_settings
+from mcpdesk.features.doctor.entry_secrets import Secrets, reach_secrets, secrets_of, unsafe_settings
 from mcpdesk.features.doctor.examination import NO_OPTIONS, Examination, examine, with_handshake
 from mcpdesk.features.doctor.report import (
     VERSION,
@@ -132,7 +132,8 @@ def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subjec
             continue
         if each.connection:
             opened, reach = plan.opened[each.connection]
-            subjects.append(_Subject(each, secrets_of(each.server, opened), opened, reach=reach))
+            secrets = secrets_of(each.server, opened, inputs=reach_secrets(reach))
+            subjects.append(_Subject(each, secrets, opened, reach=reach))
             continue
         known = targets[each.path]
         if isinstance(known, DeskUserError):

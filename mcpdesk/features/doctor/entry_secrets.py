@@ -15,10 +15,12 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit
 
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.client.configs.variables import variables
+from mcpdesk.client.oauth.login_options import LoginOptions
 from mcpdesk.client.oauth.values import LOOPBACK
 from mcpdesk.client.targets import CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.features.doctor.report import UnsafeKind, UnsafeSetting
 from mcpdesk.recorder.masking import MASK, SECRET_HEADERS, is_secret, mask_text
+from mcpdesk.upstream.target_transport import Reach
 
 MIN_SECRET_LENGTH = 4
 """Shorter values are not masked in texts, because they would match parts of other words."""
@@ -94,7 +96,7 @@ def secrets_of(
 ) -> Secrets:
     """Return the secrets in an entry and in its target, where variables are expanded.
 
-    `environ` has the values of variables, and `inputs` the values that the person typed.
+    `environ` has the values of variables. `inputs` are further secrets, such as values that the person typed.
     """
     values = [*inputs, *_secret_pairs(server.environment), *_secret_headers(server.headers)]
     values += _in_url(server.url)
@@ -103,12 +105,21 @@ def secrets_of(
         values += [environ[name] for name in variables(server) if is_secret(name) and name in environ]
     values += [each for value in values if "://" in value for each in _in_url(value)]
     if isinstance(target, UrlTarget):
-        values += [*_secret_headers(target.headers), *_in_url(target.url)]
-        values += [target.login.client_secret.text]
+        values += [*_secret_headers(target.headers), *_in_url(target.url), *_login_secrets(target.login)]
     if isinstance(target, CommandTarget):
         values += _secret_pairs(target.environment)
         values += [each.value for each in secret_arguments(target.argv)]
     return Secrets(value for value in values if value and "${" not in value)
+
+
+def reach_secrets(reach: Reach) -> list[str]:
+    """Return the secrets in the options with which a connection was opened."""
+    values = [reach.token or "", reach.key or "", *(value for _, value in reach.headers)]
+    return [*values, *_login_secrets(reach.login)]
+
+
+def _login_secrets(login: LoginOptions) -> list[str]:
+    return [each.text for each in (login.client_secret, login.client_key, login.assertion, login.id_token)]
 
 
 def _secret_pairs(pairs: Mapping[str, str]) -> list[str]:

@@ -6,12 +6,15 @@ import asyncio
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pexpect
 import pytest
 from msgspec.structs import replace
@@ -20,9 +23,12 @@ from mcpdesk.cli.main import run
 from mcpdesk.client.config_files import ConfigFile, read_config
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
+from mcpdesk.client.targets import UrlTarget
 from mcpdesk.features.doctor import checkup
 from mcpdesk.features.doctor.examination import Examination
 from mcpdesk.features.doctor.report import OtherEra
+from mcpdesk.features.doctor.selection import with_connections
+from mcpdesk.upstream.target_transport import Reach
 from tests.features.doctor.conftest import Home, hostile, odd, write
 from tests.support.guarded_server import GuardedServer
 
@@ -150,6 +156,37 @@ def test_hostile_servers_fail_alone_and_their_output_is_bounded(home: Home, capf
     out = capfd.readouterr().out
     assert "\x1b" not in out and "\x07" not in out
     assert sum("cursor:␛[31mred⏎" in line for line in out.splitlines()) >= 1
+
+
+class _Echo(BaseHTTPRequestHandler):
+    """Refuses every request, and quotes its headers."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        message = f"bad {self.headers['Authorization']} {self.headers['X-API-Key']} {self.headers['X-Shop']}"
+        error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}
+        body = json.dumps(error).encode()
+        self.send_response(400)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *parts: object) -> None:
+        """Print nothing."""
+
+
+def test_secrets_of_an_open_connection_are_masked(tmp_path: Path) -> None:
+    reach = Reach(token="word-in-token", key="word-in-key", headers=(("X-Shop", "word-in-header"),))
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        opened = {"shop": (UrlTarget(f"http://127.0.0.1:{server.server_port}/mcp"), reach)}
+        plan = checkup.CheckupPlan(tmp_path, lambda config: None, lambda variable: "", opened=opened)
+        found = checkup.check_up(with_connections([], opened), plan)
+        server.shutdown()
+    (shop,) = found.servers
+    assert "bad Bearer •••• •••• ••••" in shop.reason
+    assert "word-in" not in msgspec.json.encode(found).decode()
 
 
 @pytest.mark.process
