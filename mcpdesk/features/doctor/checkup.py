@@ -100,11 +100,11 @@ class _Subject(Struct, frozen=True):
 
 def check_up(discovery: FoundServers, plan: CheckupPlan) -> Report:
     """Examine all servers that are trusted, and compare the entries of all servers. Blocks."""
-    began = time.monotonic()
+    start_s = time.monotonic()
     subjects = _prepared(discovery.servers, plan)
     examinations = asyncio.run(_examinations(subjects, plan))
     servers = [_safe_report(subject, examinations.get(subject.found.target), plan) for subject in subjects]
-    return _summary(discovery, subjects, servers, plan, time.monotonic() - began)
+    return _summary(discovery, subjects, servers, plan, time.monotonic() - start_s)
 
 
 def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subject]:
@@ -118,9 +118,9 @@ def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subjec
             inputs.append(value)
         return value
 
-    used = [each for each in servers if not each.server.is_disabled and not each.connection]
-    for path in dict.fromkeys(each.path for each in used):
-        names = {each.server.name for each in used if each.path == path}
+    started_servers = [each for each in servers if not each.server.is_disabled and not each.connection]
+    for path in dict.fromkeys(each.path for each in started_servers):
+        names = {each.server.name for each in started_servers if each.path == path}
         try:
             targets[path] = dict(configured_targets(path, os.environ, ask, plan.agree, names))
         except DeskUserError as error:
@@ -135,11 +135,11 @@ def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subjec
             secrets = secrets_of(each.server, opened, inputs=reach_secrets(reach))
             subjects.append(_Subject(each, secrets, opened, reach=reach))
             continue
-        known = targets[each.path]
-        if isinstance(known, DeskUserError):
-            subjects.append(_Subject(each, secrets_of(each.server), refusal=known))
+        file_targets = targets[each.path]
+        if isinstance(file_targets, DeskUserError):
+            subjects.append(_Subject(each, secrets_of(each.server), refusal=file_targets))
             continue
-        target = known.get(each.server.name, BrokenTarget("the entry was removed from the file"))
+        target = file_targets.get(each.server.name, BrokenTarget("the entry was removed from the file"))
         subjects.append(_Subject(each, secrets_of(each.server, target, os.environ, inputs), target))
     return subjects
 
@@ -368,8 +368,8 @@ def _summary(
 
 def _budget(client: str, servers: Sequence[ServerReport]) -> ClientBudget:
     """Return the definitions of all servers that a client uses."""
-    used = [each for each in servers if (each.client or each.file) == client and not each.shadowed]
+    counted = [each for each in servers if (each.client or each.file) == client and not each.shadowed]
     tools = Totals()
-    for each in used:
+    for each in counted:
         tools = tools if each.tools is None else tools.plus(each.tools)
-    return ClientBudget(client, len(used), tools, sum(each.tools is None for each in used))
+    return ClientBudget(client, len(counted), tools, sum(each.tools is None for each in counted))

@@ -51,8 +51,8 @@ def duplicates(entries: Sequence[ComparedEntry]) -> list[Duplicate]:
             by_name.setdefault(each.server.name if is_repeated else "", []).append(each)
         for group in by_name.values():
             if len({each.file for each in group}) > 1:
-                shown = group[0].secrets.masked(name)
-                result.append(Duplicate(shown, [each.target for each in group], list(_differences(group))))
+                masked_name, targets = group[0].secrets.masked(name), [each.target for each in group]
+                result.append(Duplicate(masked_name, targets, list(_differences(group))))
     return result
 
 
@@ -90,19 +90,19 @@ def _of_texts(
     kind: _Kind,
     entries: Sequence[ComparedEntry],
     texts: Sequence[_Compared],
-    shown_as: Callable[[_Compared, Secrets], str],
+    mask: Callable[[_Compared, Secrets], str],
 ) -> Iterator[EntryDifference]:
-    """Yield a difference if the texts of the entries are not equal. `shown_as` masks a text."""
+    """Yield a difference if the texts of the entries are not equal. `mask` masks a text."""
     targets = dict[_Compared, list[str]]()
     for entry, text in zip(entries, texts, strict=True):
         targets.setdefault(text, []).append(entry.target)
     if len(targets) == 1:
         return
     secrets = {text: entry.secrets for entry, text in zip(entries, texts, strict=True)}
-    shown = (
-        f"{shown_as(text, secrets[text]) or NONE} in {', '.join(named)}" for text, named in targets.items()
+    texts_with_targets = (
+        f"{mask(text, secrets[text]) or NONE} in {', '.join(named)}" for text, named in targets.items()
     )
-    yield EntryDifference(kind, "; ".join(shown))
+    yield EntryDifference(kind, "; ".join(texts_with_targets))
 
 
 def _of_pairs(
@@ -114,8 +114,8 @@ def _of_pairs(
     pairs = [pairs_of(each.server) for each in entries]
     for name in dict.fromkeys(name for each in pairs for name in each):
         having = [entry.target for entry, each in zip(entries, pairs, strict=True) if name in each]
-        shown = entries[0].secrets.masked(name, MAX_ARGUMENTS_LENGTH)
+        masked_name = entries[0].secrets.masked(name, MAX_ARGUMENTS_LENGTH)
         if len(having) < len(entries):
-            yield EntryDifference(kind, f"{shown} is only in {', '.join(having)}")
+            yield EntryDifference(kind, f"{masked_name} is only in {', '.join(having)}")
         elif len({each[name] for each in pairs}) > 1:
-            yield EntryDifference(kind, f"{shown} has different values")
+            yield EntryDifference(kind, f"{masked_name} has different values")

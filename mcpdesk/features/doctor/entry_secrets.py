@@ -42,11 +42,11 @@ class Secrets:
     def __init__(self, values: Iterable[str]) -> None:
         values_list = list(values)
         parts = {part for value in values_list for part in (value, *value.split())}
-        parts |= {form for value in values_list for form in _forms(value)}
+        parts |= {form for value in values_list for form in _spellings(value)}
         secret_parts = {part for part in parts if len(part) >= MIN_SECRET_LENGTH}
         self._values = sorted(secret_parts - {"Bearer", "Basic", "bearer", "basic"}, key=len, reverse=True)
 
-    def masked(self, text: str, longest: int = MAX_TEXT_LENGTH) -> str:
+    def masked(self, text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
         """Return a text with secrets masked. A longer text is cut, after the secrets are masked.
 
         If others have cut the text, the beginning of a secret at its end is masked as well.
@@ -56,9 +56,9 @@ class Secrets:
         is_cut = len(text) > MAX_SEARCHED_LENGTH
         text = _without_begun_jwt(text[:MAX_SEARCHED_LENGTH]) if is_cut else text
         text = mask_text(_CUT_SIGN.join(map(self._with_masked_end, text.split(_CUT_SIGN))))
-        if is_cut and len(text) < longest:  # the last word may be a part of a token
+        if is_cut and len(text) < max_length:  # the last word may be a part of a token
             text = f"{_LAST_WORD.sub('', text)}{_CUT_SIGN}"
-        return text if len(text) <= longest else f"{text[: longest - 1]}{_CUT_SIGN}"
+        return text if len(text) <= max_length else f"{text[: max_length - 1]}{_CUT_SIGN}"
 
     def _with_masked_end(self, text: str) -> str:
         """Return a text with the beginning of a secret at its end masked."""
@@ -71,7 +71,7 @@ class Secrets:
         return text
 
 
-def _forms(value: str) -> Iterator[str]:
+def _spellings(value: str) -> Iterator[str]:
     """Yield a secret as it is written in URLs, commands, JSON and Python."""
     for plain in {value, unquote(value), unquote_plus(value)}:
         yield plain
@@ -99,13 +99,13 @@ def secrets_of(
     `environ` has the values of variables. `inputs` are further secrets, such as values that the person typed.
     """
     values = [*inputs, *_secret_pairs(server.environment), *_secret_headers(server.headers)]
-    values += _in_url(server.url)
+    values += _url_secrets(server.url)
     values += [each.value for each in secret_arguments(server.argv)]
     if environ is not None:
         values += [environ[name] for name in variables(server) if is_secret(name) and name in environ]
-    values += [each for value in values if "://" in value for each in _in_url(value)]
+    values += [each for value in values if "://" in value for each in _url_secrets(value)]
     if isinstance(target, UrlTarget):
-        values += [*_secret_headers(target.headers), *_in_url(target.url), *_login_secrets(target.login)]
+        values += [*_secret_headers(target.headers), *_url_secrets(target.url), *_login_secrets(target.login)]
     if isinstance(target, CommandTarget):
         values += _secret_pairs(target.environment)
         values += [each.value for each in secret_arguments(target.argv)]
@@ -156,7 +156,7 @@ def secret_arguments(argv: Sequence[str]) -> Iterator[SecretArgument]:
             yield SecretArgument(name if equals else "", value if equals else word)
 
 
-def _in_url(url: str) -> list[str]:
+def _url_secrets(url: str) -> list[str]:
     """Return the secrets in a URL: the password, or else the user, and values of secret parameters.
 
     The values are encoded as in the URL.
@@ -182,7 +182,7 @@ def unsafe_settings(server: ConfiguredServer, target: RemoteTarget | None = None
             "its URL has no TLS, so others in the network can read and change all messages",
             "Use https:// or wss://.",
         )
-    if _in_url(server.url):
+    if _url_secrets(server.url):
         yield UnsafeSetting(
             UnsafeKind.TOKEN_IN_URL,
             "its URL contains a secret, which servers and proxies write to their logs",

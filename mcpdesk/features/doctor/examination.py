@@ -115,14 +115,14 @@ async def examine(
     """
     output = _Output(secrets)
     result = Examination()
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     try:
         async with connect(target, IDENTITY, reach=reach, answers=_questions, on_log=output.events) as server:
             await open_within(server, timeout_s)
-            result = replace(result, start_s=round(time.perf_counter() - began, 3))
-            left_s = max(1.0, began + timeout_s - time.perf_counter())
+            result = replace(result, start_s=round(time.perf_counter() - start_s, 3))
+            remaining_s = max(1.0, start_s + timeout_s - time.perf_counter())
             try:
-                async with asyncio.timeout(left_s):
+                async with asyncio.timeout(remaining_s):
                     result = await _read(server, result, secrets)
             except TimeoutError:
                 message = f"its lists did not arrive within {timeout_s:g} s"

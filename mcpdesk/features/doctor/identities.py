@@ -86,18 +86,19 @@ def _of_command(words: list[str]) -> Identity:
         return _of_command(arguments[1:])
     if program in _CONTAINERS and arguments[:1] == ["run"]:
         return _of_image(arguments[1:]) or Identity(program, "", tuple(arguments))
-    for runners, split in ((_NODE, _node_package), (_PYTHON, _python_package)):
+    for runners, split_package in ((_NODE, _node_package), (_PYTHON, _python_package)):
         verbs = runners.get(program)
         if verbs is not None and tuple(arguments[: len(verbs)]) == verbs:
-            return _of_package(arguments[len(verbs) :], split) or Identity(program, "", tuple(arguments))
+            package = _of_package(arguments[len(verbs) :], split_package)
+            return package or Identity(program, "", tuple(arguments))
     if re.sub(r"[\d.]+$", "", program) in _INTERPRETERS or program in _INTERPRETERS:
         return _of_script(arguments) or Identity(program, "", tuple(arguments))
     return Identity(program, "", tuple(arguments))
 
 
 def _node_package(text: str) -> tuple[str, str]:
-    at = text.rfind("@")
-    return (text[:at], text[at + 1 :]) if at > 0 else (text, "")
+    separator = text.rfind("@")
+    return (text[:separator], text[separator + 1 :]) if separator > 0 else (text, "")
 
 
 def _python_package(text: str) -> tuple[str, str]:
@@ -107,7 +108,7 @@ def _python_package(text: str) -> tuple[str, str]:
     return match["name"].lower().replace("_", "-"), match["version"] or ""
 
 
-def _of_package(words: list[str], split: Callable[[str], tuple[str, str]]) -> Identity | None:
+def _of_package(words: list[str], split_package: Callable[[str], tuple[str, str]]) -> Identity | None:
     """Return the identity for the words after a package runner."""
     package = ""
     while words and (words[0].startswith("-") or words[0] == "run"):
@@ -122,7 +123,7 @@ def _of_package(words: list[str], split: Callable[[str], tuple[str, str]]) -> Id
     if not package and not words:
         return None
     program = "" if not words else words.pop(0)
-    name, version = split(package or program)
+    name, version = split_package(package or program)
     return Identity(name, version, tuple(words))
 
 
@@ -133,11 +134,11 @@ def _of_image(words: list[str]) -> Identity | None:
             words.pop(0)
     if not words:
         return None
-    image, at, digest = words[0].partition("@")
+    image, separator, digest = words[0].partition("@")
     name, colon, tag = image.rpartition(":")
     if not colon or "/" in tag:  # a port, as in localhost:5000/image
         name, tag = image, ""
-    return Identity(name, digest if at else tag, tuple(words[1:]))
+    return Identity(name, digest if separator else tag, tuple(words[1:]))
 
 
 def _of_script(words: list[str]) -> Identity | None:

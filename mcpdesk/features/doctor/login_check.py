@@ -92,7 +92,7 @@ async def check_login(plan: LoginPlan) -> LoginReport:
     """
     from mcpdesk.client.http_transports import HttpRequests
 
-    began = time.monotonic()
+    start_s = time.monotonic()
     requests = HttpRequests(plan.url, {})
     check = _Check(plan, requests)
     try:
@@ -109,7 +109,7 @@ async def check_login(plan: LoginPlan) -> LoginReport:
         check.needs_person,
         plan.command if check.needs_person else "",
         steps,
-        round(time.monotonic() - began, 3),
+        round(time.monotonic() - start_s, 3),
     )
 
 
@@ -127,7 +127,7 @@ class _Check:
         self._fetched: list[tuple[Fetch, FetchResult]] = []
         self._deviations: list[str] = []
         self._watched = WatchedRequests(requests, self._note, self._remark)
-        self._remarked = set[str]()
+        self._reported_faults = set[str]()
         """Faults of all steps. Each is reported once, although discovery is repeated at a login."""
         self._visited = ""
         """Address of the login page that a person has visited."""
@@ -300,7 +300,7 @@ class _Check:
     async def _registration(self, server: AuthorizationServer) -> bool:
         """Report the kind of the registration. Return True if the client has an id or can get one."""
         options = self._plan.options
-        known = await asyncio.to_thread(self._plan.store.client, server.issuer)
+        registered_client = await asyncio.to_thread(self._plan.store.client, server.issuer)
         rule = "The client uses a registered id, a client ID metadata document, or dynamic registration."
         state, hint = RuleState.FOLLOWED, ""
         if options.is_machine:
@@ -309,8 +309,8 @@ class _Check:
             kind, client = "given (registered by you)", options.client_id
         elif options.client_metadata_url and server.accepts_client_metadata:
             kind, client = "client ID metadata document", options.client_metadata_url
-        elif known is not None:
-            kind, client = "dynamic, registered before", known.id
+        elif registered_client is not None:
+            kind, client = "dynamic, registered before", registered_client.id
         elif server.registration_endpoint:
             kind, client = "dynamic, at the next login", ""
         else:
@@ -345,13 +345,13 @@ class _Check:
             values = {"login": "by the client itself, without a person"}
             self.steps[StepName.AUTHORIZATION] = LoginStep(StepName.AUTHORIZATION, state, values, list(rules))
             return
-        wanted = self._challenge.scope or " ".join(resource.scopes)
+        requested_scopes = self._challenge.scope or " ".join(resource.scopes)
         values = {
             "authorization_endpoint": server.authorization_endpoint,
             "response_type": "code",
             "code_challenge_method": "S256",
             "resource": resource.resource,
-            "scope": self._plan.options.scope or wanted,
+            "scope": self._plan.options.scope or requested_scopes,
             "iss": "required in the redirect" if server.sends_issuer else "compared if it is sent",
         }
         if self._visited:
@@ -359,7 +359,7 @@ class _Check:
             values |= {name: sent[name] for name in sent if name in ("scope", "resource", "client_id")}
             values |= {name: MASK for name in ("state", "code_challenge") if name in sent}
             rules = [*_request_rules(sent, resource.resource), *rules]
-        step = LoginStep(StepName.AUTHORIZATION, state, _shown(values), list(rules))
+        step = LoginStep(StepName.AUTHORIZATION, state, _masked_values(values), list(rules))
         self.steps[StepName.AUTHORIZATION] = step
 
     async def _token(self, server: AuthorizationServer) -> bool:
@@ -383,10 +383,10 @@ class _Check:
         if any(each.state is RuleState.BROKEN for each in rules):
             self._put(StepName.TOKEN, _facts(grant), rules)
             return
-        is_over = grant.has_expired(time.time())
-        accepted = None if is_over else await self._accepts(grant)
+        is_expired = grant.has_expired(time.time())
+        accepted = None if is_expired else await self._accepts(grant)
         is_rejected = accepted is not None and accepted.state is RuleState.BROKEN
-        is_new_needed = is_over or is_rejected or self._plan.renews
+        is_new_needed = is_expired or is_rejected or self._plan.renews
         if is_new_needed and self._plan.options.is_machine and not grant.refresh_token:
             return  # the next step gets a new token with the credentials
         if is_new_needed:
@@ -399,7 +399,7 @@ class _Check:
         if accepted is not None:
             rules.append(accepted)
             self.is_usable = accepted.state is not RuleState.BROKEN
-        elif is_over:
+        elif is_expired:
             rule, observed = "The token is still valid.", _lifetime(grant)
             rules.append(LoginRule(RuleState.BROKEN, rule, "OAuth 2.1, 3.2.3", observed, self._log_in_hint))
         self._put(StepName.TOKEN, _facts(grant), rules)
@@ -409,8 +409,9 @@ class _Check:
         return f"Log in again: {self._plan.command}"
 
     def _grant_rules(self, grant: OAuthGrant, server: AuthorizationServer) -> list[LoginRule]:
-        wanted = set(self._challenge.scope.split())
-        lacking = sorted(wanted - set(grant.scopes)) if grant.scopes else []
+        requested_scopes = set(self._challenge.scope.split())
+        missing_scopes = sorted(requested_scopes - set(grant.scopes)) if grant.scopes else []
+        scopes = " ".join(grant.scopes)
         return [
             _rule(
                 grant.issuer == server.issuer,
@@ -428,10 +429,10 @@ class _Check:
                 otherwise=RuleState.WARNING,
             ),
             _rule(
-                not lacking,
+                not missing_scopes,
                 "The token has the scopes of the challenge.",
                 AUTHORIZATION,
-                f"missing: {' '.join(lacking)}" if lacking else " ".join(grant.scopes) or "unknown",
+                f"missing: {' '.join(missing_scopes)}" if missing_scopes else scopes or "unknown",
                 self._log_in_hint,
                 otherwise=RuleState.WARNING,
             ),
@@ -538,9 +539,9 @@ class _Check:
             before = self.steps[StepName.REGISTRATION]
             values = {**before.values, "kind": "dynamic, registered now", "client_id": grant.client.id}
             self._put(StepName.REGISTRATION, values, before.rules)
-        state = "OAuth 2.1, 7.12", "`state` and `iss` of the redirect match the login."
-        matched = LoginRule(RuleState.FOLLOWED, state[1], f"{state[0]}; RFC 9207, 2.4", "they match")
-        rules = [] if plan.options.is_machine else [matched]
+        rule = "`state` and `iss` of the redirect match the login."
+        match = LoginRule(RuleState.FOLLOWED, rule, "OAuth 2.1, 7.12; RFC 9207, 2.4", "they match")
+        rules = [] if plan.options.is_machine else [match]
         self._authorization(server, resource, StepState.OK, rules)
         accepted = await self._accepts(grant)
         self.is_usable = accepted.state is not RuleState.BROKEN
@@ -569,8 +570,8 @@ class _Check:
         self._fetched.append((step, answer))
 
     def _remark(self, text: str) -> None:
-        if text not in self._remarked:
-            self._remarked.add(text)
+        if text not in self._reported_faults:
+            self._reported_faults.add(text)
             self._deviations.append(text)
 
     async def _answer(self, headers: Mapping[str, str]) -> tuple[int, list[str]]:
@@ -619,7 +620,7 @@ class _Check:
         states = {each.state for each in rules}
         worst = StepState.WARNING if RuleState.WARNING in states else StepState.OK
         worst = StepState.BROKEN if RuleState.BROKEN in states else worst
-        self.steps[name] = LoginStep(name, state or worst, _shown(values), rules)
+        self.steps[name] = LoginStep(name, state or worst, _masked_values(values), rules)
 
 
 def _rule(
@@ -639,11 +640,13 @@ def _rule(
 
 def _request_rules(sent: Mapping[str, str], resource: str) -> list[LoginRule]:
     """Return the rules about the authorization request that was sent."""
-    method, named = sent.get("code_challenge_method", "none"), sent.get("resource", "none")
+    method, sent_resource = sent.get("code_challenge_method", "none"), sent.get("resource", "none")
     hint = "This is a bug of mcpdesk."
     return [
         _rule(method == "S256", "The request uses PKCE with S256.", "OAuth 2.1, 4.1.1", method, hint),
-        _rule(named == resource, "The request names the resource.", "RFC 8707, 2", named, hint),
+        _rule(
+            sent_resource == resource, "The request names the resource.", "RFC 8707, 2", sent_resource, hint
+        ),
     ]
 
 
@@ -655,7 +658,7 @@ def _broken(rule: str, source: str, error: CallError, hint: str = "") -> LoginRu
     return LoginRule(RuleState.BROKEN, rule, source, observed, hint or str(getattr(error, "hint", "")))
 
 
-def _shown(values: dict[str, str]) -> dict[str, str]:
+def _masked_values(values: dict[str, str]) -> dict[str, str]:
     """Return the values that are not empty, masked and cut."""
     return {name: masked_value(text) for name, text in values.items() if text}
 

@@ -1,4 +1,4 @@
-"""Checks of logins in a core, at the request of a front end."""
+"""Checks of logins in a core. A front end requests them, and reads their results."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from mcpdesk.tui.widgets.menu import Dialog
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
 
-LOOK_S = 0.2
-"""Seconds between two looks at the result."""
+POLL_S = 0.2
+"""Seconds between two checks for a new result."""
 STYLES = {"✗": "$text-error", "!": "$text-warning"}
 """Style of a line by its mark."""
 
@@ -49,7 +49,7 @@ class LoginPage(Dialog[None]):
         self._link = link
         self._server = server
         self._copy = copy
-        self._shown = 0
+        self._shown_number = 0
         """Number of the check that is shown, or 0."""
         self._lines: tuple[str, ...] = ()
 
@@ -62,8 +62,8 @@ class LoginPage(Dialog[None]):
     def on_mount(self) -> None:
         """Begin the check."""
         self.query_one(VerticalScroll).focus()
-        self._shown = self._link.feature_part(LoginLanes).of(self._server).number
-        self.set_interval(LOOK_S, self._look)
+        self._shown_number = self._link.feature_part(LoginLanes).of(self._server).number
+        self.set_interval(POLL_S, self._show_result)
         self.action_again(False)
 
     @work
@@ -76,12 +76,12 @@ class LoginPage(Dialog[None]):
         if renews and not has_begun:
             self.notify("A check is running. Press t again after its end.", severity="warning")
 
-    def _look(self) -> None:
+    def _show_result(self) -> None:
         """Show the result of a check that has ended."""
         lane = self._link.feature_part(LoginLanes).of(self._server)
-        if lane.number == self._shown:
+        if lane.number == self._shown_number:
             return
-        self._shown, self._lines = lane.number, lane.lines
+        self._shown_number, self._lines = lane.number, lane.lines
         end = len(lane.lines) - lane.lines[::-1].index("") if "" in lane.lines else 0
         lines = [*lane.lines[end:], "", *lane.lines[:end]]  # the summary first
         styled = [Content.styled(line, STYLES.get(line.strip()[:1], "")) for line in lines]
@@ -92,7 +92,7 @@ class LoginPage(Dialog[None]):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
     def action_again(self, renews: bool) -> None:
-        """Check again, and renew the token if `renews` is True."""
+        """Begin a check, which renews the token if `renews` is True."""
         self._lines = ()
         self.query_one(Static).update("Checking the login …")
         self._begin(renews)

@@ -42,9 +42,9 @@ def report_lines(report: Report) -> list[str]:
     return [*table, *([""] if table else []), *note_lines(report)]
 
 
-def table_lines(report: Report, longest_target: int = MAX_TARGET_LENGTH) -> list[str]:
+def table_lines(report: Report, max_target_length: int = MAX_TARGET_LENGTH) -> list[str]:
     """Return a line for each server, below the titles. Empty without servers."""
-    rows = [_row(each, longest_target) for each in report.servers]
+    rows = [_row(each, max_target_length) for each in report.servers]
     return list(aligned([HEADERS, *rows])) if rows else []
 
 
@@ -77,7 +77,7 @@ def _grouped(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     targets = dict[str, list[str]]()
     for target, text in texts:
         targets.setdefault(text, []).append(target)
-    yield from (f"{', '.join(named)}: {text}" for text, named in targets.items())
+    yield from (f"{', '.join(targets_of_text)}: {text}" for text, targets_of_text in targets.items())
 
 
 def _fault_lines(server: ServerReport) -> Iterator[str]:
@@ -90,16 +90,16 @@ def _fault_lines(server: ServerReport) -> Iterator[str]:
 
 def _untrusted_lines(servers: Sequence[ServerReport]) -> Iterator[str]:
     """Yield the command that trusts a file, once for each file."""
-    waiting = [each for each in servers if each.state is CheckState.NOT_TRUSTED]
-    for hint, count in Counter(each.hint for each in waiting).items():
-        reason = next((f" ({each.reason})" for each in waiting if each.hint == hint and each.reason), "")
+    untrusted = [each for each in servers if each.state is CheckState.NOT_TRUSTED]
+    for hint, count in Counter(each.hint for each in untrusted).items():
+        reason = next((f" ({each.reason})" for each in untrusted if each.hint == hint and each.reason), "")
         yield f"{_count(count, 'server')} not trusted{reason}. Read and trust the file: {hint}"
 
 
 def _duplicate_lines(duplicate: Duplicate) -> Iterator[str]:
     names = ", ".join(duplicate.targets)
-    equal = "" if duplicate.differences else ", with equal entries"
-    yield f"{names} are the same server {duplicate.server}{equal}"
+    equality_note = "" if duplicate.differences else ", with equal entries"
+    yield f"{names} are the same server {duplicate.server}{equality_note}"
     yield from (f"  {each.kind}: {each.message}" for each in duplicate.differences)
 
 
@@ -112,17 +112,17 @@ def _lock_lines(server: ServerReport) -> Iterator[str]:
         yield f"{server.target}: {each.verdict}: {each.subject}: {each.message}"
 
 
-def _row(server: ServerReport, longest_target: int) -> tuple[str, ...]:
+def _row(server: ServerReport, max_target_length: int) -> tuple[str, ...]:
     start = "" if server.start_s is None else f"{server.start_s:.2f} s"
     tools = ("", "") if server.tools is None else (str(server.tools.count), f"{server.tools.tokens:,}")
-    other = server.other_era
-    era = "" if other is None else f"{other.era}: {_brief(other.answer)}"
+    other_era = server.other_era
+    other_era_text = "" if other_era is None else f"{other_era.era}: {_brief(other_era.answer)}"
     cells = (
-        _short(server.target.replace(f"{Path.home()}{os.sep}", f"~{os.sep}", 1), longest_target),
+        _short(server.target.replace(f"{Path.home()}{os.sep}", f"~{os.sep}", 1), max_target_length),
         _STATES.get(server.state, server.state.value) + ("; unsafe" if server.unsafe else ""),
         start,
         server.revision,
-        era,
+        other_era_text,
         *tools,
         _login(server),
         "" if server.lock is None else server.lock.verdict,
@@ -130,10 +130,10 @@ def _row(server: ServerReport, longest_target: int) -> tuple[str, ...]:
     return tuple(clean(cell, newlines=False) for cell in cells)
 
 
-def _short(text: str, longest: int) -> str:
+def _short(text: str, max_length: int) -> str:
     """Cut the middle of a long text, because both ends of a name matter."""
-    half = longest // 2
-    return text if len(text) <= longest else f"{text[:half]}…{text[len(text) - longest + half + 1 :]}"
+    half = max_length // 2
+    return text if len(text) <= max_length else f"{text[:half]}…{text[len(text) - max_length + half + 1 :]}"
 
 
 def _brief(answer: str) -> str:
@@ -173,8 +173,8 @@ def _summary(report: Report) -> str:
     states = Counter(each.state for each in report.servers)
     counts = ", ".join(f"{states[state]} {state.value}" for state in CheckState if states[state])
     unsafe = sum(bool(each.unsafe) for each in report.servers)
-    more = f", {unsafe} unsafe" if unsafe else ""
+    counts += f", {unsafe} unsafe" if unsafe else ""
     cut_note = " There are more configuration files or servers than are read." if report.is_cut else ""
     if not report.servers:
         return f"No client on this machine has a server in its configuration.{cut_note}"
-    return f"{_count(len(report.servers), 'server')}: {counts}{more}. {report.seconds:.1f} s.{cut_note}"
+    return f"{_count(len(report.servers), 'server')}: {counts}. {report.seconds:.1f} s.{cut_note}"

@@ -109,9 +109,9 @@ def _of_file(path: Path, name: str) -> FoundServers:
 
     Raises: DeskUserError if a file of no client cannot be read, or if the file has no such server.
     """
-    known = discover()
-    servers = [each for each in known.servers if each.path.resolve() == path.resolve()]
-    problems = tuple(each for each in known.problems if each.path.resolve() == path.resolve())
+    discovered_servers = discover()
+    servers = [each for each in discovered_servers.servers if each.path.resolve() == path.resolve()]
+    problems = tuple(each for each in discovered_servers.problems if each.path.resolve() == path.resolve())
     if problems and not servers and not name:
         return FoundServers((), problems, 1)
     if not servers:
