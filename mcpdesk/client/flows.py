@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from mcpdesk.client.answer_checks import checked_result, without_invalid_items
 from mcpdesk.client.transport import ServerResponse, excerpt
 from mcpdesk.errors import CallError, InvalidAnswer, RpcError
-from mcpdesk.protocol.headers import encode_value, mirrored, value_at
+from mcpdesk.protocol.headers import encode_value, mirrored_arguments, value_at
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.task_shapes import EXTENSION, EXTENSION_CAPABILITY, POLL_MS, TaskStatus
@@ -350,7 +350,7 @@ def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) ->
     """Return the headers that repeat arguments as the schema requires. Missing and null arguments have no
     header.
     """
-    values = {each.header: value_at(each.path, arguments) for each in mirrored(schema)}
+    values = {each.header: value_at(each.path, arguments) for each in mirrored_arguments(schema)}
     return {
         header: encode_value(str(value).lower() if isinstance(value, bool) else str(value))
         for header, value in values.items()
@@ -372,7 +372,7 @@ def without_invalid_headers(tools: list[JSONObject]) -> list[JSONObject]:
     valid = []
     for tool in tools:
         try:
-            mirrored(tool["inputSchema"])
+            mirrored_arguments(tool["inputSchema"])
         except ValueError as error:
             _LOG.warning("tool %r is skipped: %s", tool["name"][:80], error)
         else:

@@ -452,7 +452,7 @@ class HostedFolder:
             await approvals.choose(tool, policy)
         except StorageError as error:
             until = f" until the server stops, because {error}"
-        ruling = approvals.ruling(tool)
+        ruling = approvals.effective_policy(tool)
         meaning = POLICY_MEANINGS[ruling.policy]
         text = f"{tool}: {ruling.policy} ({ruling.origin or 'default'}){until}, {meaning}"
         self._journal.notify(text, Severity.WARNING if until else Severity.INFO)

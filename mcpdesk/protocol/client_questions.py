@@ -28,9 +28,7 @@ class Terms(Struct, frozen=True):
     log_level: int | None = None
     """Index into `LOG_LEVELS` of the lowest requested level, or None for no log messages."""
     unknown_level: Any = None
-    """Log level that the request has, if it is invalid. The request is rejected after its method was
-    checked.
-    """
+    """Invalid log level of the request, or None. The request is rejected after its method was checked."""
 
 
 def display_name(implementation: object) -> str:

@@ -136,7 +136,7 @@ class MirroredArgument(Struct, frozen=True):
     header: str
 
 
-def mirrored(schema: Mapping[str, Any]) -> tuple[MirroredArgument, ...]:
+def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[MirroredArgument, ...]:
     """Return the annotated arguments of an input schema.
 
     Raises: ValueError for the first invalid annotation.
@@ -150,7 +150,7 @@ def mirrored(schema: Mapping[str, Any]) -> tuple[MirroredArgument, ...]:
 
 
 def check_parameters(
-    mirrored_arguments: Iterable[MirroredArgument], arguments: Mapping[str, Any], headers: Mapping[str, str]
+    header_arguments: Iterable[MirroredArgument], arguments: Mapping[str, Any], headers: Mapping[str, str]
 ) -> None:
     """Compare the `Mcp-Param-*` headers with the arguments that they repeat. Other headers are ignored.
 
@@ -159,7 +159,7 @@ def check_parameters(
     values_by_name: dict[str, list[str]] = {}
     for name, value in headers.items():
         values_by_name.setdefault(name.lower(), []).append(value)
-    for each in mirrored_arguments:
+    for each in header_arguments:
         _check_parameter(each.header, values_by_name.get(each.header, []), value_at(each.path, arguments))
 
 

@@ -12,8 +12,8 @@ V = TypeVar("V")
 class RequestTable(Generic[K, V]):
     """Values of requests, oldest first. The key is an id, or a connection and an id.
 
-    A peer that never answers cannot fill the memory: if there are more than `most` requests, the oldest is
-    removed.
+    A peer that never answers cannot fill the memory: if there are more than `max_requests` requests, the
+    oldest is removed.
     """
 
     def __init__(self, max_requests: int) -> None:

@@ -23,7 +23,7 @@ from mcpdesk.protocol.headers import (
     check_name,
     check_parameters,
     decode_value,
-    mirrored,
+    mirrored_arguments,
 )
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.reading.message import (
@@ -460,7 +460,7 @@ def _parameters(request: _Request) -> dict[str, Finding]:
         words = "the tool's schema is not known" if request.is_stateless else "not used in the handshake era"
         return dict.fromkeys(headers, (HeaderVerdict.OPEN, words))
     try:
-        annotated = {each.header: each for each in mirrored(request.schema)}
+        annotated = {each.header: each for each in mirrored_arguments(request.schema)}
     except ValueError:
         annotated = {}
     arguments = request.params.get("arguments")

@@ -34,7 +34,7 @@ from mcpdesk.protocol.event_store import (
     EventStore,
     SharedEventBudget,
 )
-from mcpdesk.protocol.headers import check_parameters, mirrored
+from mcpdesk.protocol.headers import check_parameters, mirrored_arguments
 from mcpdesk.protocol.jsonrpc import (
     ErrorCode,
     Id,
@@ -315,7 +315,9 @@ class ChannelPassThrough:
         arguments = params.get("arguments") or {}
         if method == "tools/call" and isinstance(arguments, dict):
             with suppress(ValueError):  # clients ignore tools with invalid annotations
-                check_parameters(mirrored(self._tool_schema(str(params.get("name")))), arguments, headers)
+                check_parameters(
+                    mirrored_arguments(self._tool_schema(str(params.get("name")))), arguments, headers
+                )
 
     async def _batch_channel(self, headers: Mapping[str, str], batch: list[Any]) -> PassedChannel:
         """Return the channel for a batch.

@@ -16,7 +16,7 @@ from mcpdesk.client.flows import MAX_PAGES, CallObserver, argument_headers, with
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply
 from mcpdesk.errors import CallError, InvalidAnswer, ProtocolError
-from mcpdesk.protocol.headers import check_parameters, mirrored
+from mcpdesk.protocol.headers import check_parameters, mirrored_arguments
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
 from tests.support.patience import in_time
 
@@ -243,7 +243,7 @@ SCHEMA = {
 )
 def test_arguments_become_headers_a_server_accepts(arguments: Any, headers: dict[str, str]) -> None:
     assert argument_headers(SCHEMA, arguments) == headers
-    check_parameters(mirrored(SCHEMA), arguments, headers)
+    check_parameters(mirrored_arguments(SCHEMA), arguments, headers)
 
 
 def test_tool_with_a_wrong_mark_is_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:

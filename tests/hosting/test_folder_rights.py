@@ -117,11 +117,11 @@ async def test_a_policy_of_one_folder_never_loosens_that_of_another(tmp_path: Pa
     second = folder_of(tmp_path / "second", {"name": "second", "builtins": ["Bash"], "approvals": policies})
     async with running_desk(first, second) as desk:
         approvals = [desk.host.by_name[name].server.hosted.approvals for name in ("first", "second")]  # type: ignore[union-attr]
-        assert [each.ruling("Bash").policy for each in approvals] == [Policy.ASK, Policy.DENY]
-        assert [each.ruling("Read").policy for each in approvals] == [Policy.ASK, Policy.ASK]
+        assert [each.effective_policy("Bash").policy for each in approvals] == [Policy.ASK, Policy.DENY]
+        assert [each.effective_policy("Read").policy for each in approvals] == [Policy.ASK, Policy.ASK]
     async with running_desk(first, second, approvals="Bash=allow") as desk:
         hosted = desk.host.by_name["second"].server.hosted
-        assert hosted is not None and hosted.approvals.ruling("Bash").policy is Policy.ALLOW
+        assert hosted is not None and hosted.approvals.effective_policy("Bash").policy is Policy.ALLOW
 
 
 def test_the_stricter_of_two_policies_counts() -> None:

@@ -209,7 +209,7 @@ async def test_the_setting_may_name_tools_of_any_server(tmp_path: Path) -> None:
         warned = [line.text for line in desk.logs() if line.source == "settings"]
         assert warned == ["approvals: no tool 'thre'; did you mean other?"]
         home = desk.host.by_name["one"].server.hosted
-        assert home is not None and home.approvals.ruling("hold").origin == "setting approvals"
+        assert home is not None and home.approvals.effective_policy("hold").origin == "setting approvals"
 
 
 @pytest.mark.process

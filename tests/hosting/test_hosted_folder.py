@@ -179,7 +179,10 @@ async def test_policies_of_the_manifest_are_in_force_and_follow_it(folder: Path)
     hosted, _ = make(folder)
     assert hosted.server.hosted is not None
     approvals = hosted.server.hosted.approvals
-    assert (approvals.ruling("hello").policy, approvals.ruling("else").policy) == ("ask", "deny")
+    assert (approvals.effective_policy("hello").policy, approvals.effective_policy("else").policy) == (
+        "ask",
+        "deny",
+    )
     (folder / "mcp.json").write_text('{"name": "own"}')
     await hosted.reload()
     assert approvals.allows("hello")

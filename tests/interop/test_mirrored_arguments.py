@@ -8,7 +8,7 @@ import pytest
 from aiohttp import ClientResponse
 from multidict import CIMultiDict
 
-from mcpdesk.protocol.headers import mirrored
+from mcpdesk.protocol.headers import mirrored_arguments
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
@@ -28,7 +28,7 @@ async def _region(arguments: dict[str, Any], context: Context) -> str:
     return f"region={arguments.get('region')}"
 
 
-TOOL = Tool("where", _region, SCHEMA, mirrored=mirrored(SCHEMA))
+TOOL = Tool("where", _region, SCHEMA, mirrored=mirrored_arguments(SCHEMA))
 
 
 def annotate(served: Served) -> None:
@@ -92,7 +92,7 @@ async def test_a_later_round_repeats_the_headers_as_well() -> None:
         return (await context.elicit("Sure?", {"type": "object", "properties": {}})).action
 
     async with serving() as served:
-        served.peer.server.tools.replace([Tool("sure", ask, SCHEMA, mirrored=mirrored(SCHEMA))])
+        served.peer.server.tools.replace([Tool("sure", ask, SCHEMA, mirrored=mirrored_arguments(SCHEMA))])
         params: dict[str, Any] = {"name": "sure", "arguments": {"region": "eu"}}
         params["_meta"] = {CAPABILITIES_KEY: {"elicitation": {}}}
         asked = await (await served.modern("tools/call", params, Mcp_Param_Region="eu")).json()

@@ -22,7 +22,7 @@ from mcpdesk.protocol.catalogue.front_matter import read_document
 from mcpdesk.protocol.catalogue.uri_template import UriTemplate
 from mcpdesk.protocol.event_store import EventStore, SharedEventBudget
 from mcpdesk.protocol.framing import LineFramer, event
-from mcpdesk.protocol.headers import check_parameters, decode_value, mirrored
+from mcpdesk.protocol.headers import check_parameters, decode_value, mirrored_arguments
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.protocol.request_state import RequestState, seal, unseal
 from mcpdesk.protocol.revisions import V2026_07_28
@@ -40,7 +40,7 @@ SEED = 20260728
 ROUNDS = 2_000
 OFFERS = OfferListing(make_server())
 TEMPLATE = UriTemplate("item://{a}/{b,c}{?q,r}{#f}")
-ANNOTATED = mirrored(
+ANNOTATED = mirrored_arguments(
     {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"},
                                       "count": {"type": "integer", "x-mcp-header": "Count"}}}
 )  # fmt: skip
@@ -176,7 +176,7 @@ def test_any_metadata_is_accepted_or_refused(value: Any) -> None:
     )
 )
 def test_any_schema_is_annotated_or_refused(schema: dict[str, Any]) -> None:
-    verdict(lambda _: mirrored(schema), ValueError, b"")
+    verdict(lambda _: mirrored_arguments(schema), ValueError, b"")
 
 
 @given(st.lists(st.binary(max_size=30).filter(lambda line: b"\n" not in line)), st.lists(st.integers(0, 200)))

@@ -16,7 +16,7 @@ from mcpdesk.protocol.headers import (
     check_routing,
     decode_value,
     encode_value,
-    mirrored,
+    mirrored_arguments,
 )
 from mcpdesk.protocol.jsonrpc import ErrorCode
 
@@ -96,7 +96,7 @@ def of(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def test_annotated_properties_are_found_at_any_depth_of_properties() -> None:
     schema = of({"region": REGION, "deep": of({"id": {"type": "integer", "x-mcp-header": "Method"}})})
-    assert mirrored(schema) == (
+    assert mirrored_arguments(schema) == (
         MirroredArgument(("region",), "mcp-param-region"),
         MirroredArgument(("deep", "id"), "mcp-param-method"),
     )
@@ -104,7 +104,7 @@ def test_annotated_properties_are_found_at_any_depth_of_properties() -> None:
 
 def test_names_and_values_that_look_like_annotations_are_none() -> None:
     schema = of({"x-mcp-header": {"type": "string"}, "y": {"default": {"x-mcp-header": 5}}})
-    assert mirrored(schema) == ()
+    assert mirrored_arguments(schema) == ()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_names_and_values_that_look_like_annotations_are_none() -> None:
 )
 def test_annotations_that_break_a_rule_are_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="x-mcp-header"):
-        mirrored(schema)
+        mirrored_arguments(schema)
 
 
 def agrees(value: Any, *headers: str) -> bool:

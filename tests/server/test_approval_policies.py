@@ -31,7 +31,7 @@ def tool(name: str) -> Tool:
 
 
 def test_without_a_word_everything_is_allowed(home: ServerState) -> None:
-    assert home.approvals.ruling("Bash") == EffectivePolicy(ALLOW, "")
+    assert home.approvals.effective_policy("Bash") == EffectivePolicy(ALLOW, "")
     assert home.approvals.allows("Bash") and not home.refusal(tool("Bash"))
 
 
@@ -39,11 +39,11 @@ def test_the_stronger_layer_counts_and_in_it_the_tools_own_line(home: ServerStat
     home.approvals.configure(
         ("setting", {"*": ASK, "ReadImage": ALLOW}), ("mcp.json", {"Bash": DENY, "*": DENY})
     )
-    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, "setting")
-    assert home.approvals.ruling("ReadImage") == EffectivePolicy(ALLOW, "setting")
+    assert home.approvals.effective_policy("Bash") == EffectivePolicy(ASK, "setting")
+    assert home.approvals.effective_policy("ReadImage") == EffectivePolicy(ALLOW, "setting")
     home.approvals.configure(("setting", {"ReadImage": ASK}), ("mcp.json", {"Bash": DENY, "*": ASK}))
-    assert home.approvals.ruling("Bash") == EffectivePolicy(DENY, "mcp.json")
-    assert home.approvals.ruling("anything") == EffectivePolicy(ASK, "mcp.json")
+    assert home.approvals.effective_policy("Bash") == EffectivePolicy(DENY, "mcp.json")
+    assert home.approvals.effective_policy("anything") == EffectivePolicy(ASK, "mcp.json")
 
 
 def test_a_refusal_names_policy_and_place(home: ServerState) -> None:
@@ -56,7 +56,7 @@ async def test_the_desk_goes_through_the_policies_and_back_to_what_is_configured
     seen = []
     for _ in range(3):
         await next_policy(home.approvals, "Bash")
-        seen.append(home.approvals.ruling("Bash"))
+        seen.append(home.approvals.effective_policy("Bash"))
     assert seen == [
         EffectivePolicy(DENY, DESK_ORIGIN),
         EffectivePolicy(ALLOW, DESK_ORIGIN),
@@ -72,8 +72,8 @@ async def test_what_the_desk_chose_and_granted_outlives_the_process(home: Server
     again = ServerState(home.folder, home.state)
     again.approvals.configure(("setting", {"*": ALLOW}))
     await again.wake()
-    assert again.approvals.ruling("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
-    assert again.approvals.ruling("ReadImage") == EffectivePolicy(DENY, DESK_ORIGIN)
+    assert again.approvals.effective_policy("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
+    assert again.approvals.effective_policy("ReadImage") == EffectivePolicy(DENY, DESK_ORIGIN)
     assert [(each.tool, each.peer) for each in again.approvals.grants] == [("Bash", "client:cursor 1")]
     await again.close()
 
@@ -83,10 +83,10 @@ async def test_what_another_process_was_told_can_be_taken_up(home: ServerState) 
     await other.approvals.grant("Bash", "client:a")
     await next_policy(other.approvals, "Bash")
     assert not home.approvals.is_granted("Bash", "client:a") and home.approvals.allows("Bash")
-    await home.approvals.recall()
+    await home.approvals.load()
     assert home.approvals.is_granted("Bash", "client:a") and not home.approvals.allows("Bash")
     await other.approvals.revoke("Bash", "client:a")
-    await home.approvals.recall()
+    await home.approvals.load()
     assert not home.approvals.is_granted("Bash", "client:a")
     await other.close()
 
@@ -94,14 +94,14 @@ async def test_what_another_process_was_told_can_be_taken_up(home: ServerState) 
 async def test_a_choice_made_while_others_are_read_stays(home: ServerState) -> None:
     await home.approvals.grant("Bash", "client:a")
     again = next_policy(home.approvals, "Bash")
-    await asyncio.gather(home.approvals.recall(), again, home.approvals.recall())
-    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
+    await asyncio.gather(home.approvals.load(), again, home.approvals.load())
+    assert home.approvals.effective_policy("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
     await asyncio.gather(next_policy(home.approvals, "Bash"), next_policy(home.approvals, "Bash"))
     other = ServerState(home.folder, home.state)
-    await other.approvals.recall()
+    await other.approvals.load()
     await next_policy(other.approvals, "Bash")
-    await home.approvals.recall()
-    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
+    await home.approvals.load()
+    assert home.approvals.effective_policy("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
     await other.close()
 
 
@@ -117,8 +117,8 @@ async def test_a_choice_that_could_not_be_kept_is_not_read_over(
         patched.setattr(kept, "set_policy", full)
         with pytest.raises(StorageError, match="No space left"):
             await next_policy(home.approvals, "Bash")
-    await home.approvals.recall()
-    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
+    await home.approvals.load()
+    assert home.approvals.effective_policy("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
 
 
 async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules(home: ServerState) -> None:
@@ -142,7 +142,7 @@ async def test_a_policy_that_cannot_be_kept_counts_all_the_same(tmp_path: Path) 
     home = ServerState(tmp_path, tmp_path / "state")
     with pytest.raises(StorageError):
         await next_policy(home.approvals, "Bash")
-    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
+    assert home.approvals.effective_policy("Bash") == EffectivePolicy(ASK, DESK_ORIGIN)
     await home.close()
 
 

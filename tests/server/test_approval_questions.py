@@ -151,7 +151,7 @@ async def test_what_another_desk_was_told_counts_before_anybody_is_asked(peer: G
     await next_policy(other.approvals, "run")
     await other.approvals.grant("run", "client:tester")
     peer.hosted.approvals.configure(("mcp.json", {"run": Policy.ASK, "slow": Policy.ASK}))
-    await peer.hosted.approvals.recall()
+    await peer.hosted.approvals.load()
     peer.call(2)
     assert await peer.said(2) == (False, "done")
     await other.close()

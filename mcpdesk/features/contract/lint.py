@@ -16,7 +16,7 @@ from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.plain_text import clean, hidden_characters
 from mcpdesk.protocol.catalogue.annotations import check_annotations, check_hints
 from mcpdesk.protocol.catalogue.uri_template import parsed
-from mcpdesk.protocol.headers import mirrored
+from mcpdesk.protocol.headers import mirrored_arguments
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.resources import ResourceTemplate
@@ -300,7 +300,7 @@ def _malformed(offer: Offer) -> Iterator[str]:
     )
     check = check_hints if offer.kind == "tool" and isinstance(annotations, Mapping) else check_annotations
     yield from (fault for part in parts for fault in _faults_of(check, part))
-    yield from _faults_of(mirrored, definition.get("inputSchema") or {})
+    yield from _faults_of(mirrored_arguments, definition.get("inputSchema") or {})
     for name, kind, words in (
         ("icons", list, "a list"),
         ("_meta", dict, "an object"),

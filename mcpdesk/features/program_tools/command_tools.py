@@ -56,7 +56,7 @@ from mcpdesk.jobs.process import ProgramEnd, end_remarks, report_end, run
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol import content
 from mcpdesk.protocol.catalogue.annotations import HINTS
-from mcpdesk.protocol.headers import MirroredArgument, mirrored
+from mcpdesk.protocol.headers import MirroredArgument, mirrored_arguments
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool, ToolResult
 from mcpdesk.server.schemas.validation import SchemaError, compile_schema
@@ -179,7 +179,7 @@ class CommandEntry:
             produces=tuple(produces),
             folder=folder,
             schema=schema,
-            mirrored=self._attempt(mirrored, schema, "parameters"),
+            mirrored=self._attempt(mirrored_arguments, schema, "parameters"),
             unused=tuple(sorted(known - used)),
         )
 

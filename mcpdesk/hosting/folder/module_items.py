@@ -245,10 +245,10 @@ def _scopes(value: Any) -> tuple[str, ...]:
 def _mirrored(schema: dict[str, Any], location: str) -> tuple[MirroredArgument, ...]:
     if "x-mcp-header" not in repr(schema):
         return ()
-    from mcpdesk.protocol.headers import mirrored
+    from mcpdesk.protocol.headers import mirrored_arguments
 
     try:
-        return mirrored(schema)
+        return mirrored_arguments(schema)
     except ValueError as error:
         raise RegistrationError(str(error), location) from error
 

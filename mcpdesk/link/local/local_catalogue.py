@@ -80,7 +80,7 @@ class ServerCatalogue:
         state = self.server.hosted
         if state is None or item.kind is not ItemKind.TOOL:
             return item
-        ruling = state.approvals.ruling(item.name)
+        ruling = state.approvals.effective_policy(item.name)
         return replace(item, policy=ruling.policy, policy_origin=ruling.origin) if ruling.origin else item
 
     def _registries(self) -> tuple[tuple[ItemKind, Registry[Any]], ...]:

@@ -1,7 +1,7 @@
 """Loading of untrusted YAML, with limits on its size, its depth and the expansion of its aliases.
 
 A few hundred bytes of aliases can expand to billions of values. The events of the document are counted before
-any value is constructed, so a document that expands too far is rejected early.
+any value is constructed, so that rejecting a document costs no more than parsing it once.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ ALLOWED = EffectivePolicy(Policy.ALLOW, "")
 class Approvals:
     """Approval policies of one server.
 
-    Use them on the core's loop. `ruling` and `grants` may be used on any thread.
+    Use them on the core's loop. `effective_policy` and `grants` may be used on any thread.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Approvals:
             self._layers = layers
             self._on_change()
 
-    def ruling(self, tool: str) -> EffectivePolicy:
+    def effective_policy(self, tool: str) -> EffectivePolicy:
         """Return the effective policy of a tool."""
         desk_policy = self._desk_policies.get(tool)
         return (
@@ -89,17 +89,17 @@ class Approvals:
 
     def allows(self, tool: str) -> bool:
         """Return True if a tool may be called without approval."""
-        return self.ruling(tool).policy is Policy.ALLOW
+        return self.effective_policy(tool).policy is Policy.ALLOW
 
     def requires_question(self, tool: str) -> bool:
         """Return True if a client's call of a tool needs approval, unless its peer has a permanent
         approval.
         """
-        return self.ruling(tool).policy is Policy.ASK
+        return self.effective_policy(tool).policy is Policy.ASK
 
     def refusal(self, tool: str) -> str:
         """Return the reason why a tool can never be called, or "" if it can, or if a person decides."""
-        effective = self.ruling(tool)
+        effective = self.effective_policy(tool)
         if effective.policy is not Policy.DENY:
             return ""
         return f"{tool} must not be called: its policy is deny ({effective.origin})."
@@ -143,7 +143,7 @@ class Approvals:
 
         self.grants = await self._data().run(lambda connection: approval_table.revoke(connection, tool, peer))
 
-    async def recall(self) -> None:
+    async def load(self) -> None:
         """Load approvals and choices of earlier runs and of other processes. Raises: StorageError."""
         from mcpdesk.storage import approvals as approval_table
 

@@ -71,7 +71,7 @@ async def decide_without_question(
     """
     try:
         # Another process may have stored a decision in the meantime.
-        await approvals.recall()
+        await approvals.load()
     except StorageError as error:
         _log_storage_error(server, services, call, tool, error)
     if approvals.allows(tool.name) or approvals.is_granted(tool.name, approval_peer(call)):
@@ -149,7 +149,7 @@ def _denial_reason(tool: Tool, question: Question) -> str:
 
 
 def _no_person_message(server: Server, tool: Tool, approvals: Approvals) -> str:
-    origin = approvals.ruling(tool.name).origin
+    origin = approvals.effective_policy(tool.name).origin
     return (
         f"{tool.name} needs the approval of a person (policy ask, {origin}), and no desk is open. Run "
         f"`mcpdesk {server.folder or 'FOLDER'}` in a terminal and call again (or open the "

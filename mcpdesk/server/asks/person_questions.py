@@ -38,7 +38,7 @@ CLOSED_REASON = "the form was closed"
 
 
 class Asker(Protocol):
-    """Context of a handler, as far as questions use it."""
+    """Members of a handler's context that questions use."""
 
     server: Server
     tool: str

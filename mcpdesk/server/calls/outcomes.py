@@ -136,7 +136,7 @@ def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, s
     """Return the traceback of the author's own files, and the innermost line in them as `file:line`.
 
     If no line is in `folder`, the traceback is complete and `file:line` is empty. For a syntax error, the
-    traceback also shows the invalid line. For a HandlerError that was exception_result outside the folder,
+    traceback also shows the invalid line. For a HandlerError that was raised outside the folder,
     the text is only its message, because the error is intended. Reads source files.
     """
     frames = traceback.extract_tb(error.__traceback__)

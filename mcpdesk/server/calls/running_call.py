@@ -41,7 +41,7 @@ NO_TOKEN_REASONS = {
 
 
 class ClientRounds(Protocol):
-    """Operation in rounds, or task, as its call uses it."""
+    """Members of an operation that its call uses. The operation has one or more rounds, or is a task."""
 
     on_task: Callable[[], None] | None
     """Function that turns the operation into a task. None if the operation cannot become one."""

@@ -89,7 +89,7 @@ class Services:
         """Store for the outcomes of jobs that several processes share, or None if no other process shares
         jobs.
         """
-        self.on_running_code: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
+        self.on_running_code: Callable[[tuple[int, Id], bool], None] = lambda _capture_key, _is_running: None
         """Function that is called with True if the code of an ended call still runs, and with False when that
         code ends.
         """

@@ -95,6 +95,7 @@ class Server(Struct, eq=False):
     result.
     """
     problems: tuple[str, ...] = ()
+    """Errors in the server folder, as texts for the author."""
     helpers: tuple[str, ...] = ()
     """Notes about functions in the server's folder that are not offered, because another file imports them.
     """

@@ -407,7 +407,7 @@ class ServerState:
     async def wake(self) -> None:
         """Load the state of a previous run. Raises: StorageError."""
         if await self.look_for_state():
-            await self.approvals.recall()
+            await self.approvals.load()
             await self.callbacks.wake()
             await load_plans(self)  # last, because an invalid plan raises an error
 
@@ -415,7 +415,7 @@ class ServerState:
         """Load the changes of another process. Raises: StorageError."""
         if not await self.look_for_state():
             return
-        await self.approvals.recall()
+        await self.approvals.load()
         await self.callbacks.reload()
         if "todo" in self.__dict__:
             self.todo.mark_stale()

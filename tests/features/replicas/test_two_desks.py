@@ -54,7 +54,7 @@ async def test_a_policy_chosen_at_one_desk_counts_at_the_other_within_a_second(
     one.choose_policy("calc", "add", Policy.DENY)
     approvals = two.host.folders["calc"].server.hosted
     assert approvals is not None
-    await until(lambda: approvals.approvals.ruling("add").policy == "deny", within_s=10)
+    await until(lambda: approvals.approvals.effective_policy("add").policy == "deny", within_s=10)
     refused = (await called(two))["result"]
     assert refused["isError"] and "its policy is deny" in refused["content"][0]["text"]
 
