@@ -508,7 +508,7 @@ class Looks:
     now_s = used_s = 0.0
 
     def refresh(self) -> None:
-        self.polls += 1
+        self.looks += 1
         self.now_s += 0.001
         self.used_s += 0.001
 
@@ -516,7 +516,7 @@ class Looks:
 def looks_in(beats: int, frames_a_beat: int, is_keyboard_idle: bool) -> int:
     """Number of updates of the screen under such traffic."""
     traffic = SimpleNamespace(frame_count=0, paired=1 << 40)
-    link = SimpleNamespace(traffic=traffic, is_elsewhere=False, reports_changes=False)
+    link = SimpleNamespace(traffic=traffic, is_remote=False, reports_changes=False)
     looks = Looks()
     refresher = ScreenRefresher(
         cast(Any, None), cast(Any, link), looks.refresh, lambda: is_keyboard_idle, lambda: None
@@ -528,7 +528,7 @@ def looks_in(beats: int, frames_a_beat: int, is_keyboard_idle: bool) -> int:
             traffic.frame_count += frames_a_beat
             looks.now_s += 0.002
             refresher.beat()
-    return looks.polls
+    return looks.looks
 
 
 def test_the_screen_looks_less_often_while_very_much_comes() -> None:

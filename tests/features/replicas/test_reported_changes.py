@@ -27,10 +27,10 @@ class Source:
 
     def __init__(self) -> None:
         self.found: list[FoundReplica] = []
-        self.polls = 0
+        self.looks = 0
 
     async def look(self) -> list[FoundReplica]:
-        self.polls += 1
+        self.looks += 1
         return self.found
 
     async def has_left(self, key: str) -> bool:
@@ -48,7 +48,7 @@ def test_a_replica_that_appears_or_goes_is_a_reported_change() -> None:
     link = CombinedLink(source, people=0)
     try:
         link.attend(1)
-        wait_until(lambda: source.polls)
+        wait_until(lambda: source.looks)
         assert link.reports_changes
         other = Welcome(mcpdesk="0.0.1", pid=1, kind="serve")
         remove = link.on_change(lambda: changes.append(bool(link.view().cores)))
@@ -57,8 +57,8 @@ def test_a_replica_that_appears_or_goes_is_a_reported_change() -> None:
         source.found = []
         wait_until(lambda: changes[-1] is False)
         remove()
-        count, looks = len(changes), source.polls
-        wait_until(lambda: source.polls > looks + 1)
+        count, looks = len(changes), source.looks
+        wait_until(lambda: source.looks > looks + 1)
         assert len(changes) == count
     finally:
         link.close()
