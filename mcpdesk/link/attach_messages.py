@@ -25,8 +25,8 @@ from mcpdesk.recorder.record import ConnectionInfo, Frame, HeldMark, HttpNote, R
 
 PREFIX_BYTES: Final = 4
 """Size in bytes of the length prefix."""
-GREET_ME: Final = bytes(PREFIX_BYTES)
-"""Empty message. With it, a visitor asks only for a `Welcome`."""
+WELCOME_REQUEST: Final = bytes(PREFIX_BYTES)
+"""Empty message, with which a visitor requests only a `Welcome`."""
 MAX_MESSAGE_BYTES: Final = 256 << 20
 """Maximum size of a message in bytes."""
 
@@ -132,7 +132,7 @@ METHODS: Final[dict[str, AskCodec]] = {
     "do": AskCodec(tuple.__class_getitem__((reduce(or_, _FEATURE_INTENTS or (Intent,)),)), bool | int | str),
     "request": AskCodec(tuple[str, str, dict[str, Any]], None),
     "cancel": AskCodec(tuple[int], None),  # `int`: id of a request
-    "look": AskCodec(tuple[int], None),  # `int`: connection of a client
+    "look": AskCodec(tuple[int], None),  # send details of a client; `int`: its connection
     "frame_bytes": AskCodec(tuple[int], bytes),  # return all bytes of a frame
     "ping": AskCodec(tuple[()], None),  # check that the core answers
 }

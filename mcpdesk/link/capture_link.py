@@ -18,11 +18,13 @@ FOLLOW_S = 0.2
 FIRST_READ_S = 0.05
 """Seconds for which the capture is read before it is shown. A thread reads the rest later."""
 _SLICE_S = 0.02
+"""Seconds of one slice of reading."""
 _SLOW_READ_S = 1.5
 """Seconds after the first view in which reading pauses for longer, so that the screen can be drawn."""
-_FIRST_REST_S = 0.04
+_FIRST_PAUSE_S = 0.04
+"""Seconds of the pause between two slices of reading during the first `_SLOW_READ_S` seconds."""
 _SLICE_PAUSE_S = 0.002
-"""Seconds of the pause between two slices of reading. The screen can be drawn during the pause."""
+"""Seconds of the later pauses. The screen can be drawn during a pause."""
 
 
 class CaptureLink(Link):
@@ -44,19 +46,19 @@ class CaptureLink(Link):
         if message:
             self._add(message, Severity.INFO)
         self._reported = set[str]()
-        self._began = False
+        self._has_started = False
         self._closed = Event()
-        self._follower = Thread(target=self._follow, name="follow", daemon=True)
+        self._thread = Thread(target=self._follow, name="follow", daemon=True)
         if not archive.is_behind:
             self._report()
 
     def view(self) -> CoreView:
         """Return a view with the path of the capture. The first call starts the reading thread."""
-        if not self._began:
+        if not self._has_started:
             # Starting the thread earlier would delay the first drawing of the screen.
-            self._began = True
+            self._has_started = True
             if self._archive.is_live or self._archive.is_behind:
-                self._follower.start()
+                self._thread.start()
         path, grows = str(self.path), self._archive.is_live
         return CoreView((), (), Protection.OFFLINE, capture_path=path, capture_grows=grows)
 
@@ -72,19 +74,19 @@ class CaptureLink(Link):
     def close(self) -> None:
         """Stop reading and close the file."""
         self._closed.set()
-        if self._follower.is_alive():
-            self._follower.join()
+        if self._thread.is_alive():
+            self._thread.join()
         self._archive.close()
 
     def _follow(self) -> None:
         archive, was_live = self._archive, self._archive.is_live
         began = monotonic()
 
-        def rest_s() -> float:
-            return _FIRST_REST_S if monotonic() - began < _SLOW_READ_S else _SLICE_PAUSE_S
+        def pause_s() -> float:
+            return _FIRST_PAUSE_S if monotonic() - began < _SLOW_READ_S else _SLICE_PAUSE_S
 
         while archive.is_live or archive.is_behind:
-            if self._closed.wait(rest_s() if archive.is_behind else FOLLOW_S):
+            if self._closed.wait(pause_s() if archive.is_behind else FOLLOW_S):
                 break
             try:
                 archive.read_on(_SLICE_S)
@@ -92,7 +94,7 @@ class CaptureLink(Link):
                 self._add(f"the capture cannot be followed: {error.strerror}")
                 return
             archive.index.catch_up(_SLICE_S)
-        while archive.index.paired < archive.count and not self._closed.wait(rest_s()):
+        while archive.index.paired < archive.count and not self._closed.wait(pause_s()):
             archive.index.catch_up(_SLICE_S)
         if not (archive.is_live or archive.is_behind):
             self._report()

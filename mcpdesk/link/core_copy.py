@@ -42,7 +42,7 @@ from mcpdesk.link.feature_part import Intent
 from mcpdesk.link.link import INTENTS, Link, Part, promise
 from mcpdesk.link.link_methods import LinkIntent, LinkSnapshot, Route
 from mcpdesk.link.local.upstream_views import SchemaChecks
-from mcpdesk.link.number_offsets import AT, NumberOffset
+from mcpdesk.link.number_offsets import EPOCH_SEPARATOR, NumberOffset
 from mcpdesk.link.traffic_copy import EPOCH_BITS, OWN_MASK, TrafficCopy
 from mcpdesk.link.values import (
     CallOutcome,
@@ -74,12 +74,12 @@ MIN_REPORT_PERIOD_S = 2.0
 """Minimum number of seconds between two log lines about missing frames."""
 PAIR_S, PAIR_REST_S = 0.003, 0.001
 """Seconds of one slice of pairing, and seconds of the pause before a slice."""
-EXCHANGES = 100_000
+KEPT_EXCHANGES = 100_000
 MAX_UNREAD_BYTES = 16 << 20
 """Maximum size in bytes of requests that wait because the core does not read them."""
 _log = logging.getLogger(__name__)
-_of_core: msgspec.msgpack.Decoder[FromCore] = msgspec.msgpack.Decoder(FromCore)
-_parts = {name: msgspec.msgpack.Decoder(kind) for name, kind in PARTS.items()}
+_core_decoder: msgspec.msgpack.Decoder[FromCore] = msgspec.msgpack.Decoder(FromCore)
+_part_decoders = {name: msgspec.msgpack.Decoder(kind) for name, kind in PARTS.items()}
 
 
 LOST: Final = b""
@@ -113,7 +113,7 @@ class CopyRoom:
         self.journal = Journal(self.changes.note)
         """Log lines and notices of all cores and of this process."""
         self.frames = TrafficCopy(self._fetch)
-        self.traffic = Index(self.frames, EXCHANGES)
+        self.traffic = Index(self.frames, KEPT_EXCHANGES)
         self.traffic.fetched_until = self.frames.fetched_until
         self.loop = asyncio.new_event_loop()
         self.is_over = False
@@ -218,7 +218,7 @@ class RemoteCall:
 class CoreCopy(Link):
     """Link to a core in another process over a `Wire`."""
 
-    is_elsewhere = True
+    is_remote = True
 
     def __init__(self, core: Welcome, room: CopyRoom, label: str = "") -> None:
         """Create an empty copy, which `follow` then fills.
@@ -231,16 +231,17 @@ class CoreCopy(Link):
         self.journal = room.journal
         self.traffic = room.traffic
         self.label = label
-        self.shown = threading.Event()
+        self.state_event = threading.Event()
         """Set when the core has sent its state or has ended."""
-        self.former: tuple[ClientView, ...] = ()
+        self.last_clients: tuple[ClientView, ...] = ()
         """Clients that the core had when it ended."""
         self._epoch = room.enter(self)
         self._view = CoreView((), (), Protection.STARTING)
         self._parts: dict[tuple[str, str], Any] = {}
         self._checks = SchemaChecks()
-        self._looked_at = 0
-        self._looked = -math.inf
+        self._detail_connection = 0
+        """Connection of the client whose details were requested last."""
+        self._detail_request_time = -math.inf
         """Monotonic time of the last request for details of the client that the screen shows."""
         self._last_message = time.monotonic()
         """Monotonic time of the last message from the core."""
@@ -297,13 +298,13 @@ class CoreCopy(Link):
     def client(self, connection: int) -> ClientDetail | None:
         """Return details of one client. Until the core sends them, most fields are empty."""
         now = time.monotonic()
-        if connection != self._looked_at or now - self._looked > DETAIL_PERIOD_S:
-            self._looked_at, self._looked = connection, now
+        if connection != self._detail_connection or now - self._detail_request_time > DETAIL_PERIOD_S:
+            self._detail_connection, self._detail_request_time = connection, now
             self._ask("look", (connection & OWN_MASK,))
-        if not any(one.connection == connection for one in self._view.clients):
+        if not any(each.connection == connection for each in self._view.clients):
             return None
-        nothing = ClientDetail({}, None, 0.0, (), (), False, (), ())
-        detail: ClientDetail | None = self._parts.get(("client", str(connection & OWN_MASK)), nothing)
+        empty_detail = ClientDetail({}, None, 0.0, (), (), False, (), ())
+        detail: ClientDetail | None = self._parts.get(("client", str(connection & OWN_MASK)), empty_detail)
         return detail
 
     def logs(self, after: int = -1) -> list[LogLine]:
@@ -342,12 +343,12 @@ class CoreCopy(Link):
         result = None
         with suppress(TimeoutError, DeskUserError, ValueError):
             result = result_of(future)
-        return intent.plain(self, *arguments) if result is None else result
+        return intent.default(self, *arguments) if result is None else result
 
     def read_snapshot(self, snapshot: LinkSnapshot) -> Any:
         """Return a part of the state that the core sent last."""
         part = self._parts.get((snapshot.name, ""))
-        return snapshot.plain(self) if part is None else part
+        return snapshot.default(self) if part is None else part
 
     def ask_usage(self) -> Future[dict[str, JobUse]]:
         """Request the resource usage of running programs without waiting for it.
@@ -363,7 +364,7 @@ class CoreCopy(Link):
 
     def known_uses(self, uses: Mapping[str, JobUse]) -> dict[str, JobUse]:
         """Replace the job ids of the core with those in the result of `jobs`."""
-        jobs = {job.id.partition(AT)[0]: job.id for job in self.jobs()}
+        jobs = {job.id.partition(EPOCH_SEPARATOR)[0]: job.id for job in self.jobs()}
         return {jobs[id]: use for id, use in uses.items() if id in jobs}
 
     def fetch(self, epoch: int, number: int) -> Future[bytes] | None:
@@ -392,7 +393,7 @@ class CoreCopy(Link):
             case Route.CALLBACK, (server, int(number), *others):
                 return (server, number & OWN_MASK, *others)
             case Route.JOB, (str(job), *others):
-                return (job.partition(AT)[0], *others)
+                return (job.partition(EPOCH_SEPARATOR)[0], *others)
         return arguments
 
     # The following methods run on the thread of the room
@@ -434,78 +435,78 @@ class CoreCopy(Link):
 
         Raises: EOFError or OSError when it ends; ValueError for an invalid message.
         """
-        watching = asyncio.create_task(self._watch_silence())
+        silence_watch = asyncio.create_task(self._watch_silence())
         try:
             self._wire = wire
             while True:
-                news = await wire.receive()
+                message = await wire.receive()
                 self._last_message = time.monotonic()
-                if news is LOST:
+                if message is LOST:
                     self._fail_all(f"the answer of {self.title} was deleted before it could be read")
                 else:
-                    self._on_message(_of_core.decode(news))
+                    self._on_message(_core_decoder.decode(message))
         finally:
-            watching.cancel()
+            silence_watch.cancel()
             self._wire = None
             wire.close()
 
     async def _watch_silence(self) -> None:
         """Ping the core again and again. Report when it stops or resumes answering."""
-        self._last_message = beat = time.monotonic()
+        self._last_message = last_beat = time.monotonic()
         was_silent = False
         while True:
             self._ask("ping", ())
             await asyncio.sleep(PING_PERIOD_S)
-            last, beat = beat, time.monotonic()
-            if beat - last > PING_PERIOD_S + SILENT_S / 2:
-                self._last_message = beat  # this process was suspended, so the core may not be silent
-            is_silent = beat - self._last_message >= SILENT_S and not self.room.is_cut_off
+            earlier_beat, last_beat = last_beat, time.monotonic()
+            if last_beat - earlier_beat > PING_PERIOD_S + SILENT_S / 2:
+                self._last_message = last_beat  # this process was suspended, so the core may not be silent
+            is_silent = last_beat - self._last_message >= SILENT_S and not self.room.is_cut_off
             if is_silent and not was_silent:
                 self.notify(f"{self.title} does not answer: it hangs or is stopped", Severity.WARNING)
             elif was_silent and not is_silent:
                 self.notify(f"{self.title} answers again", Severity.INFO)
             was_silent = is_silent
 
-    def _on_message(self, news: FromCore) -> None:
+    def _on_message(self, message: FromCore) -> None:
         """Update the copy with a message."""
-        if not self._is_pong(news):
-            self._on_news(news)
+        if not self._is_pong(message):
+            self._apply_message(message)
             self.room.changes.note()
 
-    def _is_pong(self, news: FromCore) -> bool:
+    def _is_pong(self, message: FromCore) -> bool:
         """Handle the reply to a ping, and return True. For any other message, return False."""
-        if not isinstance(news, Reply) or self._pending.get(news.id, ("", None))[0] != "ping":
+        if not isinstance(message, Reply) or self._pending.get(message.id, ("", None))[0] != "ping":
             return False
-        self._on_reply(news.id, news)
+        self._on_reply(message.id, message)
         return True
 
-    def _on_news(self, news: FromCore) -> None:
-        match news:
+    def _apply_message(self, message: FromCore) -> None:
+        match message:
             case State(part, key, value):
-                self._on_state(part, key, _parts[part].decode(value))
+                self._on_state(part, key, _part_decoders[part].decode(value))
             case TrafficBatch():
-                missing = self.room.frames.add_batch(news, self._epoch, self.label)
+                missing = self.room.frames.add_batch(message, self._epoch, self.label)
                 self.room.pair()
                 if missing and self._has_frames:
                     self._report_missing(missing)
                 self._has_frames = True
             case Reply(id):
-                self._on_reply(id, news)
+                self._on_reply(id, message)
             case CallUpdate(id) if (call := self._calls.get(id)) is not None:
-                call.connection = news.connection + (self._epoch << EPOCH_BITS)
-                call.request_id, call.progress = news.request_id, news.progress
-                call.logs += news.logs
-                if news.outcome is not None:
+                call.connection = message.connection + (self._epoch << EPOCH_BITS)
+                call.request_id, call.progress = message.request_id, message.progress
+                call.logs += message.logs
+                if message.outcome is not None:
                     del self._calls[id]
-                    call.end(news.outcome)
+                    call.end(message.outcome)
 
     def _report_missing(self, missing: int) -> None:
         """Log the number of missing frames, at most once in `MIN_REPORT_PERIOD_S`."""
         self._missing += missing
         if (now := time.monotonic()) - self._reported_missing > MIN_REPORT_PERIOD_S:
-            left_out = f"{self._missing:,} frames of {self.title} are left out"
+            description = f"{self._missing:,} frames of {self.title} are left out"
             self.journal.log(
-                "warning", "server", f"{left_out}: they arrived faster than this desk reads them"
+                "warning", "server", f"{description}: they arrived faster than this desk reads them"
             )
             self._missing, self._reported_missing = 0, now
 
@@ -517,12 +518,12 @@ class CoreCopy(Link):
             future.set_result(METHODS[method].result.decode(reply.value))
 
     def _on_state(self, part: str, key: str, value: Any) -> None:
-        raised = NumberOffset(self._epoch, self.label)
+        offset = NumberOffset(self._epoch, self.label)
         if part == "view":
-            handle_server_message = bool(self._view.gone)
-            self._view = raised.view(value)
-            self.shown.set()
-            if handle_server_message and not self.room.is_quiet:
+            is_reconnected = bool(self._view.gone)
+            self._view = offset.view(value)
+            self.state_event.set()
+            if is_reconnected and not self.room.is_quiet:
                 self.notify(f"attached to {self.title}", Severity.INFO)
         elif part == "logs":
             for line in value:
@@ -530,15 +531,15 @@ class CoreCopy(Link):
                 # the core itself have the number -1.
                 if line.number < 0 or line.number > self._last_line:
                     self._last_line = max(self._last_line, line.number)
-                    self.journal.keep_line(raised.line(line))
+                    self.journal.keep_line(offset.line(line))
         elif part == "notices":
             for notice in value:
                 text = f"{self.label}: {notice.text}" if self.label else notice.text
                 self.journal.keep_notice(structs.replace(notice, text=text))
         else:
-            self._parts[part, key] = raised.part(part, value)
+            self._parts[part, key] = offset.part(part, value)
 
-    def lose(
+    def mark_ended(
         self, ended: str, then: str = "", *, is_news: bool = True, severity: Severity = Severity.ERROR
     ) -> None:
         """Mark the core as ended.
@@ -553,23 +554,23 @@ class CoreCopy(Link):
         self._parts["questions", ""] = tuple(_withdrawn(each, reason) for each in self.questions())
         version = self._view.questions_version + 1
         now = time.time()
-        self.former = tuple(
+        self.last_clients = tuple(
             structs.replace(each, left=each.left or now, running=0) for each in self._view.clients
         )
         self._view = structs.replace(
             self._view, gone=reason, clients=(), stuck=None, questions_version=version
         )
-        self.shown.set()
+        self.state_event.set()
         self.room.changes.note()
         if is_news:
             self.notify(f"{reason}: its traffic is kept{then}", severity)
 
-    def begin_again(self, core: Welcome) -> None:
+    def replace_core(self, core: Welcome) -> None:
         """Reset the copy, because another core replaces its core."""
         self.core = core
         self._epoch = self.room.enter(self)
         self._parts.clear()
-        self._looked_at = 0
+        self._detail_connection = 0
         self._last_line = -1
 
 

@@ -67,8 +67,8 @@ class FeaturePart(Struct, frozen=True):
     intents: ClassVar[Sequence[type[Intent[Any]]]] = ()
     """Kinds of requests about this state."""
 
-    def raised(self, above: int, core: str) -> Self:
-        """Return the state with the offset `above` added to its numbers, and with the name of its core."""
+    def with_offset(self, offset: int, core: str) -> Self:
+        """Return the state with `offset` added to its numbers, and with the name of its core."""
         return self
 
     def as_masked(self, masked: Self) -> Self:

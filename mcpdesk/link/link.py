@@ -388,7 +388,7 @@ class Link(
 
     traffic: Index
     """All recorded frames, paired into exchanges. Read only, because the core uses the same object."""
-    is_elsewhere: ClassVar[bool] = False
+    is_remote: ClassVar[bool] = False
     """True if the core is in another process. Work in this process then does not delay the core's clients."""
 
     @abstractmethod

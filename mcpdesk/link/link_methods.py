@@ -55,27 +55,29 @@ class Route(Enum):
 class LinkMethod:
     """A declared method of `Link`."""
 
-    def __init__(self, plain: Callable[..., Any]) -> None:
-        """`plain` is the default implementation, for links without support of the method."""
-        self.plain = plain
-        self.name = plain.__name__
+    def __init__(self, default: Callable[..., Any]) -> None:
+        """`default` is the implementation for links that do not support the method."""
+        self.default = default
+        self.name = default.__name__
 
     @cached_property
     def hints(self) -> dict[str, Any]:
         """Types of the parameters by name, and the type `return`."""
-        return get_type_hints(self.plain)
+        return get_type_hints(self.default)
 
     @cached_property
     def signature(self) -> inspect.Signature:
         """Signature of the method, with `self`."""
-        return inspect.signature(self.plain)
+        return inspect.signature(self.default)
 
 
 class LinkIntent(LinkMethod):
     """A method that makes a core do something or asks it for something."""
 
-    def __init__(self, plain: Callable[..., Any], route: Route, combine: Callable[[list[Any]], Any]) -> None:
-        super().__init__(plain)
+    def __init__(
+        self, default: Callable[..., Any], route: Route, combine: Callable[[list[Any]], Any]
+    ) -> None:
+        super().__init__(default)
         self.route = route
         self.combine = combine
         """Function that combines the results of several cores."""
@@ -107,8 +109,8 @@ class LinkIntent(LinkMethod):
 class LinkSnapshot(LinkMethod):
     """A method without parameters that returns a part of a core's state."""
 
-    def __init__(self, plain: Callable[..., Any], version: Callable[[CoreView], object] | None) -> None:
-        super().__init__(plain)
+    def __init__(self, default: Callable[..., Any], version: Callable[[CoreView], object] | None) -> None:
+        super().__init__(default)
         self.version = version
         """Function that returns the version of the part. If it is None, the part is read at intervals."""
 
@@ -124,11 +126,11 @@ class Facet:
 
     def execute(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> Any:
         """Carry out an intent. `arguments` has a value for every parameter."""
-        return intent.plain(self, *arguments)
+        return intent.default(self, *arguments)
 
     def read_snapshot(self, snapshot: LinkSnapshot) -> Any:
         """Return a part of the state."""
-        return snapshot.plain(self)
+        return snapshot.default(self)
 
 
 def any_of(results: list[Any]) -> bool:
@@ -142,14 +144,14 @@ def intent(route: Route, combine: Callable[[list[Any]], Any] = any_of) -> Callab
     The method returns None, a future, or a value. If it returns a value, it waits for the core.
     """
 
-    def declare(plain: Method) -> Method:
-        declared = INTENTS[plain.__name__] = LinkIntent(plain, route, combine)
+    def declare(default: Method) -> Method:
+        link_intent = INTENTS[default.__name__] = LinkIntent(default, route, combine)
 
-        @wraps(plain)
-        def method(link: Facet, *arguments: Any, **named: Any) -> Any:
-            bound = declared.signature.bind(link, *arguments, **named)
-            bound.apply_defaults()
-            return link.execute(declared, bound.args[1:])
+        @wraps(default)
+        def method(link: Facet, *arguments: Any, **keywords: Any) -> Any:
+            bound_arguments = link_intent.signature.bind(link, *arguments, **keywords)
+            bound_arguments.apply_defaults()
+            return link.execute(link_intent, bound_arguments.args[1:])
 
         return cast("Method", method)
 
@@ -159,12 +161,12 @@ def intent(route: Route, combine: Callable[[list[Any]], Any] = any_of) -> Callab
 def snapshot(version: Callable[[CoreView], object] | None = None) -> Callable[[Method], Method]:
     """Declare a method of a facet as a snapshot of a part of the state, with the version of the part."""
 
-    def declare(plain: Method) -> Method:
-        declared = SNAPSHOTS[plain.__name__] = LinkSnapshot(plain, version)
+    def declare(default: Method) -> Method:
+        link_snapshot = SNAPSHOTS[default.__name__] = LinkSnapshot(default, version)
 
-        @wraps(plain)
+        @wraps(default)
         def method(link: Facet) -> Any:
-            return link.read_snapshot(declared)
+            return link.read_snapshot(link_snapshot)
 
         return cast("Method", method)
 

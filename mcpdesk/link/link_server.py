@@ -62,7 +62,9 @@ MAX_PAST_FRAMES = 20_000
 MAX_UNSENT_FRAMES = 50_000
 """Number of unsent frames above which a screen counts as far behind."""
 SLICE_FRAMES = 64
+"""Maximum number of frames that are read from the link at once."""
 BATCH_BYTES = 1 << 20
+"""Approximate size in bytes of one batch of frames."""
 MAX_BATCHES = 8
 """Maximum number of batches of frames that are sent before other state is read again."""
 MAX_LOG_LINES = 1_000
@@ -103,16 +105,16 @@ class AttachedScreen:
     def __init__(self, link: LocalLink, connection: socket) -> None:
         self._link = link
         self._connection = connection
-        self._over = False
+        self._has_ended = False
         self.is_waiting = False
         """True while the core is read only after a reported change or a request, and not at intervals."""
         self._wake = threading.Event()
         """Set when the core has changed or a request has arrived."""
-        self._asked = threading.Event()
+        self._is_urgent = threading.Event()
         """Set when a message for which the screen waits must be sent."""
-        self._room = threading.Semaphore(MAX_UNANSWERED_REQUESTS)
-        self._visit = ScreenSession(link, self._hurry)
-        self._news = CoreUpdates(link, self._send, past=MAX_PAST_FRAMES)
+        self._request_slots = threading.Semaphore(MAX_UNANSWERED_REQUESTS)
+        self._session = ScreenSession(link, self._wake_at_once)
+        self._updates = CoreUpdates(link, self._send, past=MAX_PAST_FRAMES)
         self._sender = threading.Thread(target=self._send_all, name="attached-screen", daemon=True)
 
     def serve(self, read: Callable[[int], bytes]) -> None:
@@ -121,50 +123,50 @@ class AttachedScreen:
         Raises: EOFError, OSError, ValueError, MsgspecError.
         """
         self._sender.start()
-        stop_listening = self._link.on_change(self._changed)
+        stop_listening = self._link.on_change(self._on_change)
         try:
-            while not self._over:
+            while not self._has_ended:
                 data = read_message(read)
-                self._room.acquire()
-                self._visit.handle(data)
+                self._request_slots.acquire()
+                self._session.handle(data)
         finally:
             stop_listening()
 
     def end(self) -> None:
         """Stop sending, and cancel the calls of the screen, which has disconnected."""
-        self._over = True
-        self._hurry()
-        self._visit.end()
+        self._has_ended = True
+        self._wake_at_once()
+        self._session.end()
 
-    def _changed(self) -> None:
+    def _on_change(self) -> None:
         """Handle a change of the core. Called often, and on any thread."""
         if not self._wake.is_set():
             self._wake.set()
 
-    def _hurry(self) -> None:
-        self._asked.set()
+    def _wake_at_once(self) -> None:
+        self._is_urgent.set()
         self._wake.set()
 
     # The sender's thread
 
     def _send_all(self) -> None:
         try:
-            while not self._over:
+            while not self._has_ended:
                 self._wake.clear()
-                self._asked.clear()
-                looked = time.monotonic()
-                self._send_news()
+                self._is_urgent.clear()
+                read_time = time.monotonic()
+                self._send_updates()
                 rest_s = self._rest_s()
                 self.is_waiting = rest_s is None
                 self._wake.wait(rest_s)
                 self.is_waiting = False
-                self._asked.wait(max(0.0, looked + MIN_READ_PERIOD_S - time.monotonic()))
+                self._is_urgent.wait(max(0.0, read_time + MIN_READ_PERIOD_S - time.monotonic()))
         except OSError:
             pass  # the screen disconnected
         except Exception:
             _log.exception("updates cannot be sent to an attached screen")
         finally:
-            self._over = True
+            self._has_ended = True
             with suppress(OSError):
                 self._connection.shutdown(SHUT_RDWR)  # the reading thread then ends as well
 
@@ -172,24 +174,26 @@ class AttachedScreen:
         """Return the seconds until the core must be read even without a change, or None if only changes cause
         a read.
         """
-        if self._news.is_behind:
+        if self._updates.is_behind:
             return 0.0
-        if self._news.is_stuck or not self._link.reports_changes:
+        if self._updates.is_stuck or not self._link.reports_changes:
             return POLL_S
-        due_times = [each for each in (self._news.slow_due, self._visit.slow_due) if each is not None]
+        due_times = [
+            each for each in (self._updates.next_slow_read, self._session.next_slow_read) if each is not None
+        ]
         return max(0.0, min(due_times) - time.monotonic()) if due_times else None
 
-    def _send_news(self) -> None:
+    def _send_updates(self) -> None:
         # Calls are read first but sent last: a screen looks for the frames of an outcome at once.
-        calls = self._visit.call_news()
-        self._news.send_traffic()
-        self._news.send_lines()
-        self._news.send_state()
-        for each in (*self._visit.own_parts(), *calls):
-            self._send(each)
-        for reply in self._visit.replies():
+        call_updates = self._session.call_updates()
+        self._updates.send_traffic()
+        self._updates.send_lines()
+        self._updates.send_state()
+        for message in (*self._session.own_parts(), *call_updates):
+            self._send(message)
+        for reply in self._session.replies():
             self._send(reply)
-            self._room.release()
+            self._request_slots.release()
 
     def _send(self, message: Struct) -> None:
         self._connection.sendall(framed(message))
@@ -207,8 +211,8 @@ class ScreenSession:
         self._wake = wake
         self._replies: deque[Reply] = deque()
         self._calls: dict[int, _SentCall] = {}
-        self._watching: set[str] = set()
-        self._looked_at = (0, 0.0)
+        self._watched_servers: set[str] = set()
+        self._detail_request = (0, 0.0)
         """Connection of the client whose details are sent, and the monotonic time at which sending them
         stops."""
         self._client = _ReadInterval()
@@ -228,7 +232,7 @@ class ScreenSession:
         self._link.close()
 
     @property
-    def slow_due(self) -> float | None:
+    def next_slow_read(self) -> float | None:
         """Monotonic time when `own_parts` must be called again, or None if that is not necessary."""
         return self._client.due
 
@@ -242,21 +246,21 @@ class ScreenSession:
         while self._replies:
             yield self._replies.popleft()
 
-    def call_news(self) -> list[CallUpdate]:
+    def call_updates(self) -> list[CallUpdate]:
         """Return the changes of the screen's calls since the last call of this method."""
-        news = [news for sent in list(self._calls.values()) if (news := sent.news()) is not None]
-        for each in news:
+        updates = [update for sent in list(self._calls.values()) if (update := sent.update()) is not None]
+        for each in updates:
             if each.outcome is not None:
                 del self._calls[each.id]
-        return news
+        return updates
 
     def own_parts(self) -> Iterator[State]:
         """Yield the subscriptions, and the details of the client that the screen shows, if they changed."""
-        for server_name in list(self._watching):
+        for server_name in list(self._watched_servers):
             watched = dict(self._link.watched(server_name))
             yield from self._sent.changed("watched", watched, watched.copy, server_name)
-        connection, until = self._looked_at
-        if not connection or time.monotonic() > until:
+        connection, deadline = self._detail_request
+        if not connection or time.monotonic() > deadline:
             self._client.due = None
         elif self._client.is_due():
             client = self._link.client(connection)
@@ -265,15 +269,15 @@ class ScreenSession:
     def _do(self, ask: Ask, arguments: tuple[Any, ...]) -> None:
         try:
             if ask.method in ("watch", "unwatch"):
-                self._watching.add(arguments[0])
-            own: dict[str, Callable[..., Any]] = {
+                self._watched_servers.add(arguments[0])
+            session_methods: dict[str, Callable[..., Any]] = {
                 "request": partial(self._request, ask.id),
                 "cancel": self._cancel,
                 "look": self._look,
                 "frame_bytes": self._link.traffic.frame_bytes,
                 "ping": lambda: None,
             }
-            value = (own.get(ask.method) or getattr(self._link, ask.method))(*arguments)
+            value = (session_methods.get(ask.method) or getattr(self._link, ask.method))(*arguments)
         except Exception as error:
             self._refuse(ask, error)
         else:
@@ -309,7 +313,7 @@ class ScreenSession:
             call.call.cancel()
 
     def _look(self, connection: int) -> None:
-        self._looked_at = connection, time.monotonic() + DETAIL_TTL_S
+        self._detail_request = connection, time.monotonic() + DETAIL_TTL_S
         self._client.reset()
 
 
@@ -351,9 +355,9 @@ class SentVersions:
 
     def is_new(self, name: str, version: object) -> bool:
         """Return True if the version differs from the last one, and remember it."""
-        before = self._sent.get((name, ""))
+        old_version = self._sent.get((name, ""))
         self._sent[name, ""] = version
-        return before != version
+        return old_version != version
 
     def keep_only(self, part: str, keys: Collection[str]) -> None:
         """Forget the versions of parts with other keys, because a new server may reuse a name."""
@@ -385,7 +389,7 @@ class CoreUpdates:
         notices = link.notices()
         self._next_notice = notices[-1].number if notices else -1
 
-    def begin_again(self) -> None:
+    def send_all_again(self) -> None:
         """Send the complete state again, because a new screen has not received any state."""
         self._sent.clear()
         self._slow.reset()
@@ -396,7 +400,7 @@ class CoreUpdates:
         return self._next_frame < self._link.traffic.frame_count
 
     @property
-    def slow_due(self) -> float | None:
+    def next_slow_read(self) -> float | None:
         """Monotonic time when `send_state` must be called again, or None if that is not necessary."""
         return self._slow.due
 
@@ -404,19 +408,19 @@ class CoreUpdates:
         """Send the newest frames and log lines to a screen that has just joined."""
         index, stop = self._link.traffic, self._next_frame
         marks, remarks = tuple(index.marks[: self._next_mark]), tuple(index.remarks[: self._next_remark])
-        left_out = index.remarks_left_out
+        unkept_remarks = index.remarks_left_out
         send(TrafficBatch(tuple(index.connections.values())))
         why = "they were recorded before this screen attached"
         for start in range(max(0, stop - frames), stop, SLICE_FRAMES):
-            present = [
+            existing_frames = [
                 each for each in index.frames(start, min(stop, start + SLICE_FRAMES)) if each is not None
             ]
-            for batch in self._batches(present):
+            for batch in self._batches(existing_frames):
                 send(TrafficBatch((), batch, self._notes(batch), why=why))
         # Frames before remarks, because the screen looks for the frames of a remark at once.
-        send(TrafficBatch((), marks=marks, remarks=remarks, remarks_left_out=left_out))
-        lines_shown = [line for line in self._link.logs() if line.number <= self._next_line][-lines:]
-        send(State("logs", "", pack(lines_shown)))
+        send(TrafficBatch((), marks=marks, remarks=remarks, remarks_left_out=unkept_remarks))
+        sent_lines = [line for line in self._link.logs() if line.number <= self._next_line][-lines:]
+        send(State("logs", "", pack(sent_lines)))
 
     def send_state(self) -> None:
         """Send changes of the state other than traffic and log."""
@@ -458,9 +462,8 @@ class CoreUpdates:
         lines = self._link.logs(self._next_line)
         if lines and (missed := lines[0].number - self._next_line - 1) and self._next_line >= 0:
             message = f"{missed:,} lines are left out: an attached screen read too slowly"
-            lines.insert(
-                0, LogLine(-1, lines[0].time, "warning", "server", message)
-            )  # the line does not come from the core, so its number is -1
+            # The line does not come from the core, so its number is -1.
+            lines.insert(0, LogLine(-1, lines[0].time, "warning", "server", message))
         for start in range(0, len(lines), MAX_LOG_LINES):
             self._send(State("logs", "", pack(lines[start : start + MAX_LOG_LINES])))
         if lines:
@@ -470,12 +473,12 @@ class CoreUpdates:
             self._send(State("notices", "", pack(notices)))
 
     def _send_connections(self, infos: list[ConnectionInfo]) -> None:
-        if new_infos := self._unknown(infos):
+        if new_infos := self._new_connections(infos):
             self._send(TrafficBatch(new_infos))
         if len(self._connections) > 2 * len(infos):
             self._connections = {info.number: info for info in infos}
 
-    def _unknown(self, infos: list[ConnectionInfo]) -> tuple[ConnectionInfo, ...]:
+    def _new_connections(self, infos: list[ConnectionInfo]) -> tuple[ConnectionInfo, ...]:
         """Return the connections that the screen does not know, or knows in an older state."""
         new_infos = tuple(info for info in infos if self._connections.get(info.number) is not info)
         self._connections.update((info.number, info) for info in new_infos)
@@ -485,20 +488,20 @@ class CoreUpdates:
         """Send new frames, at most `MAX_BATCHES` batches."""
         index = self._link.traffic
         marks, remarks = tuple(index.marks[self._next_mark :]), tuple(index.remarks[self._next_remark :])
-        left_out = index.remarks_left_out
-        if marks or remarks or left_out > self._remarks_left_out:
-            news = TrafficBatch(
+        unkept_remarks = index.remarks_left_out
+        if marks or remarks or unkept_remarks > self._remarks_left_out:
+            batch_of_marks = TrafficBatch(
                 (),
                 marks=marks,
                 first_mark=self._next_mark,
                 remarks=remarks,
                 first_remark=self._next_remark,
-                remarks_left_out=left_out,
+                remarks_left_out=unkept_remarks,
             )
             self._next_mark += len(marks)
             self._next_remark += len(remarks)
-            self._remarks_left_out = left_out
-            self._send(news)
+            self._remarks_left_out = unkept_remarks
+            self._send(batch_of_marks)
         for _ in range(MAX_BATCHES):
             count = index.frame_count
             if count - self._next_frame > MAX_UNSENT_FRAMES:
@@ -509,17 +512,21 @@ class CoreUpdates:
             frames, size = list[Frame](), 0
             while self._next_frame < count and size < BATCH_BYTES:
                 stop = min((self._next_frame | SLICE_FRAMES - 1) + 1, count)
-                present = [each for each in index.frames(self._next_frame, stop) if each is not None]
-                if len(present) < stop - self._next_frame:
+                existing_frames = [each for each in index.frames(self._next_frame, stop) if each is not None]
+                if len(existing_frames) < stop - self._next_frame:
                     if frames:
                         break  # missing frames are reported in the batch after them
-                    self._missed += stop - self._next_frame - len(present)
-                frames += present
-                size += sum(len(frame.data) for frame in present) + SLICE_FRAMES * len(present)
+                    self._missed += stop - self._next_frame - len(existing_frames)
+                frames += existing_frames
+                size += sum(len(frame.data) for frame in existing_frames) + SLICE_FRAMES * len(
+                    existing_frames
+                )
                 self._next_frame = stop
             for batch in self._batches(frames):
                 ids = dict.fromkeys(frame.connection for frame in batch)
-                infos = self._unknown([info for id in ids if (info := index.connections.get(id)) is not None])
+                infos = self._new_connections(
+                    [info for id in ids if (info := index.connections.get(id)) is not None]
+                )
                 self._send(TrafficBatch(infos, batch, self._notes(batch), self._missed, self._why))
                 self._missed, self._why = 0, ""
 
@@ -550,16 +557,16 @@ class _SentCall:
     def __init__(self, id: int, call: LinkCall) -> None:
         self.call = call
         self._id = id
-        self._known: tuple[object, ...] = ()
+        self._sent_state: tuple[object, ...] = ()
         self._logs = 0
 
-    def news(self) -> CallUpdate | None:
+    def update(self) -> CallUpdate | None:
         """Return the state of the call, or None if this state was already sent."""
         call = self.call
         outcome: CallOutcome | None = call.outcome.result() if call.outcome.done() else None
         logs = tuple(call.logs)
-        known = (call.request_id, call.progress, len(logs), outcome is None)
-        if known == self._known:
+        state = (call.request_id, call.progress, len(logs), outcome is None)
+        if state == self._sent_state:
             return None
-        new_logs, self._known, self._logs = logs[self._logs :], known, len(logs)
+        new_logs, self._sent_state, self._logs = logs[self._logs :], state, len(logs)
         return CallUpdate(self._id, call.connection, call.request_id, call.progress, new_logs, outcome)

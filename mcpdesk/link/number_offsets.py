@@ -20,7 +20,7 @@ from mcpdesk.link.values import (
     TodoView,
 )
 
-AT: Final = "@"
+EPOCH_SEPARATOR: Final = "@"
 """Separator between the id of a program and the epoch (number) of its core."""
 
 
@@ -29,55 +29,56 @@ class NumberOffset:
 
     def __init__(self, epoch: int, core: str) -> None:
         self._epoch = epoch
-        self._above = epoch << EPOCH_BITS
+        self._offset = epoch << EPOCH_BITS
         self._core = core
 
     def view(self, view: CoreView) -> CoreView:
         """Return a view with the offset added to its numbers."""
-        above, core, work = self._above, self._core, view.work
+        offset, core, work = self._offset, self._core, view.work
         return structs.replace(
             view,
             servers=tuple(
-                structs.replace(one, catalogue_version=one.catalogue_version + above) for one in view.servers
+                structs.replace(item, catalogue_version=item.catalogue_version + offset)
+                for item in view.servers
             ),
             clients=tuple(
-                structs.replace(one, connection=one.connection + above, core=core) for one in view.clients
+                structs.replace(item, connection=item.connection + offset, core=core) for item in view.clients
             ),
-            questions_version=view.questions_version + above,
+            questions_version=view.questions_version + offset,
             work=structs.replace(
                 work,
-                jobs_version=work.jobs_version + above,
-                callbacks_version=work.callbacks_version + above,
-                todo_version=work.todo_version + above,
+                jobs_version=work.jobs_version + offset,
+                callbacks_version=work.callbacks_version + offset,
+                todo_version=work.todo_version + offset,
                 plans=tuple(structs.replace(plan, core=core) for plan in work.plans),
             ),
         )
 
     def line(self, line: LogLine) -> LogLine:
         """Return a log line with the offset added to its numbers."""
-        call = None if line.call is None else (line.call[0] + self._above, line.call[1])
+        call = None if line.call is None else (line.call[0] + self._offset, line.call[1])
         return structs.replace(line, call=call, core=self._core)
 
     def part(self, part: str, value: Any) -> Any:
         """Return any other part with the offset added to its numbers."""
         if isinstance(value, FeaturePart):
-            return value.raised(self._above, self._core)
-        raise_it = _RAISED.get(part)
-        return value if raise_it is None else raise_it(self, value)
+            return value.with_offset(self._offset, self._core)
+        add_offset = _OFFSET_FUNCTIONS.get(part)
+        return value if add_offset is None else add_offset(self, value)
 
     def _catalogue(self, value: Catalogue) -> Catalogue:
-        return structs.replace(value, version=value.version + self._above)
+        return structs.replace(value, version=value.version + self._offset)
 
     def _questions(self, value: tuple[Question, ...]) -> tuple[Question, ...]:
-        above = self._above
+        offset = self._offset
         return tuple(
             structs.replace(
-                one,
-                id=one.id + above,
-                connection=one.connection and one.connection + above,
-                core=one.core or self._core,
+                question,
+                id=question.id + offset,
+                connection=question.connection and question.connection + offset,
+                core=question.core or self._core,
             )
-            for one in value
+            for question in value
         )
 
     def _jobs(self, value: tuple[JobView, ...]) -> tuple[JobView, ...]:
@@ -87,25 +88,27 @@ class NumberOffset:
         """
         return tuple(
             structs.replace(
-                one,
-                id=f"{one.id}{AT}{self._epoch}" if one.kind is JobKind.PROGRAM and self._core else one.id,
+                job,
+                id=f"{job.id}{EPOCH_SEPARATOR}{self._epoch}"
+                if job.kind is JobKind.PROGRAM and self._core
+                else job.id,
                 core=self._core,
             )
-            for one in value
+            for job in value
         )
 
-    def _numbered(
+    def _work_items(
         self, value: tuple[CallbackView, ...] | tuple[TodoView, ...]
     ) -> tuple[CallbackView | TodoView, ...]:
-        above = self._above if self._core else 0
-        return tuple(structs.replace(one, id=one.id + above, core=self._core) for one in value)
+        offset = self._offset if self._core else 0
+        return tuple(structs.replace(item, id=item.id + offset, core=self._core) for item in value)
 
 
-_RAISED: Final[dict[str, Callable[[NumberOffset, Any], Any]]] = {
+_OFFSET_FUNCTIONS: Final[dict[str, Callable[[NumberOffset, Any], Any]]] = {
     "catalogue": NumberOffset._catalogue,
     "questions": NumberOffset._questions,
     "jobs": NumberOffset._jobs,
-    "callbacks": NumberOffset._numbered,
-    "todo": NumberOffset._numbered,
+    "callbacks": NumberOffset._work_items,
+    "todo": NumberOffset._work_items,
 }
 """Functions that add the offset to the numbers of a part, by name of the part."""

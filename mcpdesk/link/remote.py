@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.link.attach_messages import GREET_ME, PREFIX_BYTES, Welcome, length, read_message
+from mcpdesk.link.attach_messages import PREFIX_BYTES, WELCOME_REQUEST, Welcome, length, read_message
 from mcpdesk.link.core_copy import CopyRoom, CoreCopy, join_message, other_version, refuse_other_version
 from mcpdesk.link.values import Severity
 from mcpdesk.transports import rendezvous
@@ -48,7 +48,7 @@ def running_cores(state: str | None = None) -> list[RunningCore]:
             if (connection := rendezvous.connect(path)) is not None:
                 with connection, connection.makefile("rb") as reader:
                     connection.settimeout(WELCOME_TIMEOUT_S)
-                    connection.sendall(GREET_ME)
+                    connection.sendall(WELCOME_REQUEST)
                     cores.append(RunningCore(_welcome.decode(read_message(reader.read)), path))
     return sorted(cores, key=lambda core: core.welcome.since)
 
@@ -106,8 +106,8 @@ class RemoteLink(CoreCopy):
         refuse_other_version(core.welcome)
         super().__init__(core.welcome, CopyRoom())
         self._state = state
-        self.room.start(self._live(core.path))
-        if not self.shown.wait(FIRST_STATE_TIMEOUT_S) or self._view.gone:
+        self.room.start(self._copy_cores(core.path))
+        if not self.state_event.wait(FIRST_STATE_TIMEOUT_S) or self._view.gone:
             self.close()
             raise DeskUserError(
                 f"{core.welcome.title} does not answer.", "`mcpdesk attach` lists running cores."
@@ -117,7 +117,7 @@ class RemoteLink(CoreCopy):
         """Disconnect. The core continues to run."""
         self.room.close()
 
-    async def _live(self, path: str) -> None:
+    async def _copy_cores(self, path: str) -> None:
         """Copy one core after another."""
         while not self.room.is_over:
             end_text = "has ended"
@@ -130,11 +130,11 @@ class RemoteLink(CoreCopy):
                 _log.exception("invalid data from a core")
                 end_text = f"sent invalid data: {error}"
             finally:
-                self.lose(end_text, ", and the desk tries to reconnect")
-            path = await self._found_again()
-            self.begin_again(self.core)
+                self.mark_ended(end_text, ", and the desk tries to reconnect")
+            path = await self._find_next_core()
+            self.replace_core(self.core)
 
-    async def _found_again(self) -> str:
+    async def _find_next_core(self) -> str:
         """Return the socket of the next core with the same servers. Wait until one exists."""
         reported_pid = 0
         names = {server.name for server in self._view.servers}

@@ -25,7 +25,7 @@ MAX_HELD_BYTES = 64 << 20
 """Maximum size in bytes of the frames in memory."""
 MAX_FETCHED_BYTES = 64 << 20
 """Maximum size in bytes of fetched large frames in memory. The newest frame is always kept."""
-AHEAD_BYTES = 8 << 20
+SEARCH_REQUEST_BYTES = 8 << 20
 """Size in bytes of the large frames that a search requests at a time."""
 EPOCH_BITS: Final = OWN_BITS
 """Number of bits for numbers within one core. The bits above them are the epoch, the number of the core."""
@@ -44,7 +44,7 @@ class TrafficCopy(Store):
         super().__init__(MAX_HELD_BYTES)
         self.gaps: list[Gap] = []
         self._fetch = fetch
-        self._cut: dict[int, tuple[int, int]] = {}
+        self._cut_frames: dict[int, tuple[int, int]] = {}
         """For each frame that is incomplete in memory: the epoch, and the number that the frame has at its
         core."""
         self._fetched: OrderedDict[int, bytes] = OrderedDict()
@@ -56,57 +56,58 @@ class TrafficCopy(Store):
         """Incomplete frames that can no longer be fetched."""
         self._lock = Lock()
         """Lock for the fetched frames. It is held only briefly."""
-        self._left_out: dict[int, int] = {}
+        self._unkept_remarks: dict[int, int] = {}
         """Number of remarks that each core did not keep, by epoch."""
-        self._remarks_over = 0
+        self._dropped_remarks = 0
         """Total number of remarks that this copy does not keep."""
-        self._next: dict[int, int] = {}
+        self._next_numbers: dict[int, int] = {}
         """Number, at the core, of the frame that is expected next, by epoch."""
         self._marks_seen: dict[int, int] = {}
         self._remarks_seen: dict[int, int] = {}
         """Number of marks and of remarks that each core has sent, by epoch."""
 
-    def add_batch(self, news: TrafficBatch, epoch: int, core: str = "") -> int:
+    def add_batch(self, batch: TrafficBatch, epoch: int, core: str = "") -> int:
         """Store a batch. Return the number of frames that are missing before it.
 
         Frames, marks and remarks that were received already are skipped.
         """
-        above = epoch << EPOCH_BITS
-        for info in news.connections:
-            number = info.number + above
+        offset = epoch << EPOCH_BITS
+        for info in batch.connections:
+            number = info.number + offset
             self.connections[number] = structs.replace(info, number=number, core=core)
         self._forget_connections()
-        for mark in _unseen(self._marks_seen, epoch, news.first_mark, news.marks):
-            self.marks.append(structs.replace(mark, connection=mark.connection + above))
-        for each in _unseen(self._remarks_seen, epoch, news.first_remark, news.remarks):
-            if len(self.remarks) < remark_limit(each, MAX_REMARKS):
-                self.remarks.append(structs.replace(each, connection=each.connection + above))
+        for mark in _unseen(self._marks_seen, epoch, batch.first_mark, batch.marks):
+            self.marks.append(structs.replace(mark, connection=mark.connection + offset))
+        for remark in _unseen(self._remarks_seen, epoch, batch.first_remark, batch.remarks):
+            if len(self.remarks) < remark_limit(remark, MAX_REMARKS):
+                self.remarks.append(structs.replace(remark, connection=remark.connection + offset))
             else:
-                self._remarks_over += 1
-        self._left_out[epoch] = max(self._left_out.get(epoch, 0), news.remarks_left_out)
-        self.remarks_left_out = self._remarks_over + sum(self._left_out.values())
-        next_number = self._next.get(epoch, 0)
-        frames = [frame for frame in news.frames if frame.number >= next_number]
+                self._dropped_remarks += 1
+        self._unkept_remarks[epoch] = max(self._unkept_remarks.get(epoch, 0), batch.remarks_left_out)
+        self.remarks_left_out = self._dropped_remarks + sum(self._unkept_remarks.values())
+        next_number = self._next_numbers.get(epoch, 0)
+        frames = [frame for frame in batch.frames if frame.number >= next_number]
         missing = frames[0].number - next_number if frames else 0
         if missing:
             add_gap(
-                self.gaps, Gap(self.count, missing, news.why or "they were deleted before they could be read")
+                self.gaps,
+                Gap(self.count, missing, batch.why or "they were deleted before they could be read"),
             )
         for frame in frames:
             number = self.count
-            shifted = structs.replace(frame, number=number, connection=frame.connection + above)
+            renumbered = structs.replace(frame, number=number, connection=frame.connection + offset)
             segment = self.ring.segment(number) if number & SEGMENT_MASK else self.ring.open(number)
             assert segment is not None
-            segment.entries.append(shifted)
+            segment.entries.append(renumbered)
             if len(frame.data) != frame.size:
                 segment.is_complete = False
-                self._cut[number] = epoch, frame.number
-            if (note := news.notes.get(frame.number)) is not None:
+                self._cut_frames[number] = epoch, frame.number
+            if (note := batch.notes.get(frame.number)) is not None:
                 segment.notes[number] = note
             self.ring.account(number, len(frame.data) + FRAME_COST)
             self.count = number + 1
         if frames:
-            self._next[epoch] = frames[-1].number + 1
+            self._next_numbers[epoch] = frames[-1].number + 1
             self._drop()
         return missing
 
@@ -121,7 +122,7 @@ class TrafficCopy(Store):
         """Remove the connections of a core that ended long ago."""
         for number in [number for number in list(self.connections) if number >> EPOCH_BITS == epoch]:
             del self.connections[number]
-        for numbers in (self._next, self._marks_seen, self._remarks_seen):
+        for numbers in (self._next_numbers, self._marks_seen, self._remarks_seen):
             numbers.pop(epoch, None)
 
     def frame_bytes(self, number: int) -> bytes:
@@ -150,35 +151,35 @@ class TrafficCopy(Store):
         """
         first, size = stop, 0
         for number in range(start, stop):
-            if number in self._cut and self._ask(number) is not None:
+            if number in self._cut_frames and self._ask(number) is not None:
                 first = min(first, number)
                 frame = self.ring.frame(number)
                 size += frame.size if frame is not None else 0
-                if size >= AHEAD_BYTES:
+                if size >= SEARCH_REQUEST_BYTES:
                     break
         return first
 
     def _ask(self, number: int) -> Future[bytes] | None:
         """Request an incomplete frame. None if it is complete or can no longer be fetched."""
         with self._lock:
-            at = self._cut.get(number)
-            if at is None or number in self._fetched or number in self._unavailable:
+            origin = self._cut_frames.get(number)
+            if origin is None or number in self._fetched or number in self._unavailable:
                 return None
             if (future := self._pending.get(number)) is not None:
                 return future
-            if (future := self._fetch(*at)) is None:
+            if (future := self._fetch(*origin)) is None:
                 self._unavailable.add(number)
                 return None
             self._pending[number] = future
-        future.add_done_callback(partial(self._arrived, number))
+        future.add_done_callback(partial(self._store_fetched, number))
         return future
 
-    def _arrived(self, number: int, future: Future[bytes]) -> None:
+    def _store_fetched(self, number: int, future: Future[bytes]) -> None:
         """Store a fetched frame, and discard those that were not used for the longest time."""
         data = b"" if future.exception() is not None else future.result()
         with self._lock:
             self._pending.pop(number, None)
-            if number not in self._cut:
+            if number not in self._cut_frames:
                 return
             if not data:
                 self._unavailable.add(number)
@@ -204,20 +205,20 @@ class TrafficCopy(Store):
             self.ring.drop_oldest()
         oldest = next(iter(self.ring.segments)) << SEGMENT_BITS
         with self._lock:
-            while self._cut and (first := next(iter(self._cut))) < oldest:
-                del self._cut[first]
+            while self._cut_frames and (first := next(iter(self._cut_frames))) < oldest:
+                del self._cut_frames[first]
                 self._unavailable.discard(first)
                 self._fetched_bytes -= len(self._fetched.pop(first, b""))
 
 
-def _unseen(counts: dict[int, int], epoch: int, first: int, sent: tuple[Sent, ...]) -> tuple[Sent, ...]:
+def _unseen(counts: dict[int, int], epoch: int, first: int, values: tuple[Sent, ...]) -> tuple[Sent, ...]:
     """Return the values that a core sent for the first time, and count them.
 
     If values before `first` are missing, return no values. The screen then joins again, and the core sends
     all values.
     """
-    due = counts.get(epoch, 0)
-    if first > due:
+    expected = counts.get(epoch, 0)
+    if first > expected:
         return ()
-    counts[epoch] = max(due, first + len(sent))
-    return sent[due - first :]
+    counts[epoch] = max(expected, first + len(values))
+    return values[expected - first :]

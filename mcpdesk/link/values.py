@@ -208,7 +208,7 @@ class ServerView(Struct, frozen=True):
     """True if every request needs a bearer token."""
     token_scopes: tuple[str, ...] = ()
     """Scopes that every token must have."""
-    looks_at_tokens: bool = False
+    checks_tokens: bool = False
     """True if the server checks bearer tokens."""
     token: TokenView | None = None
     """Token that the desk uses for the server, or None."""
@@ -216,7 +216,7 @@ class ServerView(Struct, frozen=True):
     """Metadata of an upstream server. None for a hosted server."""
     log_level: str = ""
     """Lowest level of log messages that the desk requests, or "" if the server sends none."""
-    completes: bool = True
+    has_completion: bool = True
     """True if the server supports argument completion."""
     cores: tuple[ShownCore, ...] = ()
     """Cores with this server, if several cores are shown."""
@@ -261,12 +261,12 @@ class ToolsSeen(StrEnum):
 class SessionView(Struct, frozen=True):
     """HTTP session in a revision with a handshake."""
 
-    left_s: float | None
+    expires_in_s: float | None
     """Seconds until an unused session expires, or None while a call or a stream keeps it alive."""
     streams: int
     """Number of connections that carry a stream of the session at present."""
-    has_standing: bool
-    """True if one of the session's streams is for messages that belong to no request."""
+    has_get_stream: bool
+    """True if the stream for messages that belong to no request is open. A GET request opens it."""
     kept_events: int
     kept_bytes: int
 
@@ -306,7 +306,7 @@ class ClientDetail(Struct, frozen=True):
     """Filter of each listen stream: notifications and URIs."""
     subscribed: tuple[str, ...]
     """URIs that the client subscribed to separately."""
-    hears_changes: bool
+    receives_list_changes: bool
     """True if the client is notified of changed lists, because its session is open."""
     running: tuple[RunningCall, ...]
     parked: tuple[ParkedOperation, ...]
@@ -366,7 +366,7 @@ class ClientView(Struct, frozen=True):
 
 def presences(clients: Iterable[ClientView], now: float) -> tuple[int, int]:
     """Return the number of connected clients and of quiet clients. The desk is not counted."""
-    states = [one.presence(now) for one in clients if one.transport != "memory"]
+    states = [client.presence(now) for client in clients if client.transport != "memory"]
     return states.count(Presence.CONNECTED), states.count(Presence.QUIET)
 
 
@@ -439,7 +439,7 @@ class JobView(Struct, frozen=True):
     """Path of the output file."""
     problem: str = ""
     """Reason why the output file is incomplete, or "" if it is complete."""
-    made: tuple[CallFile, ...] = ()
+    produced_files: tuple[CallFile, ...] = ()
     """Files that a call produced, or an empty tuple until it has ended."""
     core: str = ""
     """Core that runs the job, if several cores are shown."""

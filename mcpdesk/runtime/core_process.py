@@ -122,7 +122,7 @@ def offer_link(host: Host) -> None:
         from mcpdesk.link.local.local_link import LocalLink
 
         link = LocalLink(
-            host, present=0, peer=peer
+            host, viewers=0, peer=peer
         )  # No page is open yet. Each page is counted when it opens.
         return FrontEnd(link, link.attend)
 

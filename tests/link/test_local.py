@@ -165,7 +165,7 @@ async def test_the_first_answer_wins_and_says_whose_it_was(folder: Path) -> None
 
 async def test_a_link_nobody_looks_at_is_no_audience(folder: Path) -> None:
     async with running_desk(folder) as desk:
-        other = LocalLink(desk.host, present=0)
+        other = LocalLink(desk.host, viewers=0)
         other.attend(2)
         await until(lambda: desk.host.inbox.audience == 3)
         other.close()

@@ -220,14 +220,17 @@ async def test_a_session_shows_its_age_streams_subscriptions_and_capabilities(tm
         assert seen.tools is ToolsSeen.NEVER
         detail = found.desk.client(seen.connection)
         assert detail is not None and detail.session is not None
-        assert detail.capabilities == FORMS and detail.hears_changes
+        assert detail.capabilities == FORMS and detail.receives_list_changes
         assert detail.subscribed == ("resource://a",) and detail.running == ()
-        assert detail.session.left_s is not None and 0 < detail.session.left_s <= detail.session_ttl_s
-        assert not detail.session.has_standing
+        assert (
+            detail.session.expires_in_s is not None
+            and 0 < detail.session.expires_in_s <= detail.session_ttl_s
+        )
+        assert not detail.session.has_get_stream
         headers = {"Mcp-Session-Id": session["Mcp_Session_Id"], "Accept": "text/event-stream"}
         async with found.client.get(found.url, headers=headers):
-            await until(lambda: session_of(found, seen).has_standing)
-            assert session_of(found, seen).left_s is None
+            await until(lambda: session_of(found, seen).has_get_stream)
+            assert session_of(found, seen).expires_in_s is None
 
 
 async def test_listed_tools_are_fresh_until_they_change(tmp_path: Path) -> None:
@@ -325,7 +328,7 @@ async def test_listen_streams_show_their_filters(tmp_path: Path) -> None:
         await until(lambda: detail_of(found, seen).listens)
         detail = detail_of(found, seen)
         assert detail.listens == (("toolsListChanged", "resource://a"),)
-        assert detail.running == () and not detail.hears_changes
+        assert detail.running == () and not detail.receives_list_changes
 
 
 async def test_disconnecting_ends_a_session(tmp_path: Path) -> None:
@@ -404,7 +407,7 @@ async def test_a_killed_client_of_a_pipe_or_socket_has_left_at_once(tmp_path: Pa
         assert left.connection == seen.connection and left.presence(time.time()) is Presence.LEFT
         assert connected(found.desk.view().clients, time.time()) == 0
         detail = found.desk.client(left.connection)
-        assert detail is not None and detail.has_left and not detail.hears_changes
+        assert detail is not None and detail.has_left and not detail.receives_list_changes
 
 
 @pytest.mark.process

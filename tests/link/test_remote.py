@@ -22,7 +22,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link import core_copy
 from mcpdesk.link.attach_messages import Ask, Join, State, TrafficBatch, Welcome, framed, pack, read_message
-from mcpdesk.link.core_copy import _of_core
+from mcpdesk.link.core_copy import _core_decoder
 from mcpdesk.link.link import INTENTS, SNAPSHOTS, Link
 from mcpdesk.link.link_server import (
     MAX_PAST_FRAMES,
@@ -221,7 +221,7 @@ def test_servers_are_added_and_removed_by_an_attached_screen(
 
 
 def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:
-    names = {name for name in dir(Link) if not name.startswith("_")} - {"traffic", "is_elsewhere"}
+    names = {name for name in dir(Link) if not name.startswith("_")} - {"traffic", "is_remote"}
     names -= {*INTENTS, *SNAPSHOTS}  # `execute` and `read_snapshot` implement these methods
     assert {name for name in names if getattr(RemoteLink, name) is getattr(Link, name)} == set()
 
@@ -437,7 +437,7 @@ async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(
         def read_all() -> tuple[int, int, int]:
             came = missed = left_out = 0
             while came + missed < total:
-                news = _of_core.decode(read_message(reader.read))
+                news = _core_decoder.decode(read_message(reader.read))
                 if isinstance(news, TrafficBatch):
                     came, missed = came + len(news.frames), missed + news.missed
                     left_out = max(left_out, news.remarks_left_out)
@@ -465,7 +465,7 @@ async def test_core_without_changes_sends_a_screen_nothing_and_then_each_change(
 
         def notices() -> Iterator[Notice]:
             while True:
-                news = _of_core.decode(read_message(reader.read))
+                news = _core_decoder.decode(read_message(reader.read))
                 if isinstance(news, State) and news.part == "notices":
                     yield from msgspec.msgpack.decode(news.value, type=list[Notice])
 

@@ -223,7 +223,7 @@ async def test_a_server_that_looks_at_no_tokens_says_so() -> None:
 
 
 NOW = 1_700_000_000.0
-SERVER = ServerView("wallet", "Wallet", "1", "/srv/wallet", "", 1, looks_at_tokens=True)
+SERVER = ServerView("wallet", "Wallet", "1", "/srv/wallet", "", 1, checks_tokens=True)
 OPEN_TOOL = CatalogueItem(ItemKind.TOOL, "convert", "convert")
 WHOAMI = replace(OPEN_TOOL, name="whoami", needs_token=True)
 SEND = replace(WHOAMI, name="send", scopes=("wallet:send",))
@@ -261,7 +261,7 @@ ADA = TokenView("ada", frozenset({"wallet:read"}), NOW + 3599)
         ),
         (
             WHOAMI,
-            {"looks_at_tokens": False},
+            {"checks_tokens": False},
             "✕ needs a token, and this server accepts no tokens: mcp.json has no auth.jwt",
         ),
         (WHOAMI, {"token": TokenView("a\x1b[31m", frozenset())}, "✓ called as a␛[31m"),

@@ -235,7 +235,7 @@ class Refusing(FakeLink):
 @pytest.mark.slow
 async def test_a_server_that_announces_no_completions_is_not_asked() -> None:
     link = link_with(LETTER)
-    servers = tuple(replace(one, completes=False) for one in link.core.servers)
+    servers = tuple(replace(one, has_completion=False) for one in link.core.servers)
     link.core = replace(link.core, servers=servers)
     async with bench(link) as it:
         await it.open("letter")

@@ -93,7 +93,7 @@ async def test_a_problem_says_whether_an_older_version_serves() -> None:
 async def test_a_guarded_item_says_what_token_it_needs() -> None:
     header = ItemHeader()
     guarded = replace(ITEMS["place-order"], needs_token=True, scopes=("orders:write",))
-    server = ServerView("profiles", "Profiles", "1", "/srv", "", 1, looks_at_tokens=True)
+    server = ServerView("profiles", "Profiles", "1", "/srv", "", 1, checks_tokens=True)
     async with staged(header, (110, 10)) as (stage, pilot):
         header.show(guarded)
         await pilot.pause()

@@ -191,7 +191,7 @@ async def test_the_selected_job_stays_selected() -> None:
 @pytest.mark.slow
 async def test_words_narrow_the_jobs_and_y_copies() -> None:
     link = link_with(
-        job("make all", made=(CallFile("all.tar.gz", 9), CallFile("log.txt", 2))), job("sleep 9")
+        job("make all", produced_files=(CallFile("all.tar.gz", 9), CallFile("log.txt", 2))), job("sleep 9")
     )
     link.outputs["profiles:make all"] = b"compiled\n"
     async with activity(link, show="jobs") as (app, pilot, pane):

@@ -276,7 +276,7 @@ async def test_whether_a_server_completes_arguments_is_known_from_what_it_announ
     folder = write(tmp_path / "plain", {"mcp.json": '{"name": "plain"}'})
     async with running_desk(folder, upstreams=[odd()]) as desk:
         await until(lambda: upstream(desk).state == "ready")
-        assert not view(desk).completes and not view(desk, "plain").completes
+        assert not view(desk).has_completion and not view(desk, "plain").has_completion
 
 
 async def test_a_person_logs_in_from_the_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

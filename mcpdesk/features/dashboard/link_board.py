@@ -276,9 +276,9 @@ def _job(job: JobView) -> Json:
         "name": mask_text(job.name[:MAX_TEXT_LENGTH]),
         "over": job.state.is_final,
         "message": mask_text(job.message[:MAX_TEXT_LENGTH]),
-        "made": to_builtins(job.made[:MAX_FILES]),
-        "made_count": len(job.made),
-        "made_bytes": sum(file.size for file in job.made),
+        "made": to_builtins(job.produced_files[:MAX_FILES]),
+        "made_count": len(job.produced_files),
+        "made_bytes": sum(file.size for file in job.produced_files),
     }
 
 

@@ -150,10 +150,10 @@ class HoldView(FeaturePart, frozen=True):
     is_once: bool = False
     """True if only the next message that matches the rule is held. Holding then ends."""
 
-    def raised(self, above: int, core: str) -> Self:
-        """Return the state with `above` added to its numbers, and with the name of its core."""
+    def with_offset(self, offset: int, core: str) -> Self:
+        """Return the state with `offset` added to its numbers, and with the name of its core."""
         messages = tuple(
-            replace(one, number=one.number + above, connection=one.connection + above, core=core)
+            replace(one, number=one.number + offset, connection=one.connection + offset, core=core)
             for one in self.messages
         )
         return replace(self, messages=messages)

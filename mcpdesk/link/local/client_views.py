@@ -15,7 +15,7 @@ from mcpdesk.link.values import ClientView, ToolsSeen
 from mcpdesk.recorder.former_clients import ClientKey, ClientSummary, FormerClients
 from mcpdesk.server.calls.call_figures import quantile
 
-REMEMBERED_S = 3600.0
+SHOWN_FORMER_S = 3600.0
 """Seconds for which a client is shown after it has left."""
 LISTEN = "subscriptions/listen"
 
@@ -36,13 +36,13 @@ def hosted_views(endpoint: HostedEndpoint, last_seen: Mapping[int, float | None]
     in seconds, or None while the client is connected.
     """
 
-    def tools(client: ClientSummary) -> ToolsSeen:
+    def tools_seen(client: ClientSummary) -> ToolsSeen:
         if client.tools_listed is None:
             return ToolsSeen.NEVER
         offers = endpoint.modes.get(client.key.mode, endpoint).dispatcher.offers
         return ToolsSeen.FRESH if client.tools_listed == offers.tools_fingerprint() else ToolsSeen.STALE
 
-    former = _FormerRows(endpoint.name, endpoint.former_clients, tools)
+    former = _FormerRows(endpoint.name, endpoint.former_clients, tools_seen)
     views = []
     for dialogue in sorted(endpoint.dialogues.values(), key=_number):
         client = summary_of(dialogue)
@@ -58,9 +58,9 @@ def passed_views(
     rows = {server: _FormerRows(server, former) for server, former in former_by_server.items()}
     views = []
     for server, client, last_seen in sorted(connected, key=lambda each: each.client.connection):
-        of_server = rows.setdefault(server, _FormerRows(server, FormerClients()))
-        views.append(of_server.row(client, last_seen))
-    return [*views, *(view for of_server in rows.values() for view in of_server.rest())]
+        server_rows = rows.setdefault(server, _FormerRows(server, FormerClients()))
+        views.append(server_rows.row(client, last_seen))
+    return [*views, *(view for server_rows in rows.values() for view in server_rows.rest())]
 
 
 def _number(dialogue: HostedDialogue) -> int:
@@ -99,11 +99,11 @@ class _FormerRows:
 
         One more row is for all clients that are not remembered separately.
         """
-        since = time.time() - REMEMBERED_S
-        left = [each for each in self._former.values() if (each.closed or 0.0) > since]
+        oldest_end = time.time() - SHOWN_FORMER_S
+        clients = [each for each in self._former.values() if (each.closed or 0.0) > oldest_end]
         if self._dropped is not None:
-            left.append(self._dropped)
-        return [self._view(each, each.closed) for each in left]
+            clients.append(self._dropped)
+        return [self._view(each, each.closed) for each in clients]
 
     def _view(self, client: ClientSummary, last_seen: float | None, running: int = 0) -> ClientView:
         durations = sorted(client.durations)

@@ -42,9 +42,9 @@ class DeskCall(CallObserver):
     """Running or ended request of the desk. Its attributes may be read on any thread."""
 
     def __init__(
-        self, connection: int, method: str, params: JSONObject, withdraw: Callable[[DeskCall], None]
+        self, connection: int, method: str, params: JSONObject, cancel_request: Callable[[DeskCall], None]
     ) -> None:
-        """`connection` is the recorder's connection number. `withdraw` cancels the request."""
+        """`connection` is the recorder's connection number. `cancel_request` cancels it."""
         self.request_id = 0
         """Id of the request that was sent last, or 0. It changes when the request is sent again with
         answers.
@@ -58,8 +58,8 @@ class DeskCall(CallObserver):
         self.task: asyncio.Task[None] | None = None
         """Task on the core's loop that waits for the response."""
         self._logs: list[str] = []
-        self._withdraw = withdraw
-        self._began = time.perf_counter()
+        self._cancel_request = cancel_request
+        self._start_time = time.perf_counter()
 
     @property
     def logs(self) -> Sequence[str]:
@@ -68,7 +68,7 @@ class DeskCall(CallObserver):
 
     def cancel(self) -> None:
         """Cancel the request at the server. The call ends at once."""
-        self._withdraw(self)
+        self._cancel_request(self)
 
     def sent(self, request_id: int) -> None:
         """Record that the request was sent, or sent again with answers."""
@@ -88,7 +88,7 @@ class DeskCall(CallObserver):
 
         After the end, this has no effect.
         """
-        elapsed_s = time.perf_counter() - self._began
+        elapsed_s = time.perf_counter() - self._start_time
         if message is None:
             error = {"code": 0, "message": "the desk stopped waiting"}
             outcome = CallOutcome(None, error, frame, elapsed_s, cancelled=True)
@@ -141,9 +141,9 @@ class DeskClient:
         try:
             response = await self.server.request(call.method, call.params, observer=call)
             message, frame = response.message, response.frame
-        except ProtocolError as refused:
+        except ProtocolError as refusal:
             # In a stateless revision, the refusal cannot be sent to the server. The call ends here.
-            message = {"error": codec.error_object(refused)}
+            message = {"error": codec.error_object(refusal)}
         except CallError as error:
             message = {"error": {"code": 0, "message": f"{error.message}{_token_advice(error)}"}}
         except Exception as error:  # the outcome must always be set

@@ -43,10 +43,10 @@ _LIST_KEY = {
 }
 
 
-def _configuration(client: str, facts: ServerAddress, over: ClientTransport) -> Future[str]:
+def _configuration(client: str, target: ServerAddress, over: ClientTransport) -> Future[str]:
     """Return the text for a client's configuration. The future may fail with ValueError and the reason."""
     try:
-        return finished(client_config(client, facts, over))
+        return finished(client_config(client, target, over))
     except DeskUserError as error:
         failed: Future[str] = promise()
         failed.set_exception(ValueError(f"{error} {error.hint}".strip()))
@@ -64,18 +64,18 @@ class ServerCatalogue:
     def version(self) -> int:
         """Number that increases with every change of an item or a policy."""
         state = self.server.hosted
-        rules = 0 if state is None else state.rules_version
-        return rules + sum(registry.version for _, registry in self._registries())
+        policy_version = 0 if state is None else state.rules_version
+        return policy_version + sum(registry.version for _, registry in self._registries())
 
     def catalogue(self) -> Catalogue:
         """Return items of all kinds in the order of the lists. Cached until they change."""
         version = self.version
         if self._catalogue is None or self._catalogue.version != version:
             items = [item for kind, registry in self._registries() for item in _items(kind, registry)]
-            self._catalogue = Catalogue(self.server.name, version, tuple(map(self._ruled, items)))
+            self._catalogue = Catalogue(self.server.name, version, tuple(map(self._with_policy, items)))
         return self._catalogue
 
-    def _ruled(self, item: CatalogueItem) -> CatalogueItem:
+    def _with_policy(self, item: CatalogueItem) -> CatalogueItem:
         """Return the item. If it is a tool, its policy is added."""
         state = self.server.hosted
         if state is None or item.kind is not ItemKind.TOOL:
@@ -96,10 +96,12 @@ class ServerCatalogue:
 
 def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
     to_wire = WIRE[_LIST_KEY[kind]]
-    stale = {each.name: each for each in registry.unavailable if each.is_serving}
+    stale_items = {
+        unavailable.name: unavailable for unavailable in registry.unavailable if unavailable.is_serving
+    }
     for item in registry:
         name = registry.key(item)
-        problem = stale.get(name)
+        problem = stale_items.get(name)
         yield CatalogueItem(
             kind=kind,
             name=name,
@@ -113,15 +115,15 @@ def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
             scopes=item.scopes if kind is ItemKind.TOOL else (),
             definition=to_wire(item),
         )
-    for each in registry.unavailable:
-        if not each.is_serving:
+    for unavailable in registry.unavailable:
+        if not unavailable.is_serving:
             yield CatalogueItem(
                 kind=kind,
-                name=each.name,
-                title=each.name,
-                source=each.source,
-                problem=each.reason,
-                is_fit=each.is_fit,
+                name=unavailable.name,
+                title=unavailable.name,
+                source=unavailable.source,
+                problem=unavailable.reason,
+                is_fit=unavailable.is_fit,
             )
 
 
@@ -130,18 +132,18 @@ class ModeList:
 
     def __init__(self, hosted: HostedFolder) -> None:
         self.hosted = hosted
-        self._made_of: tuple[int, Mapping[str, Mode]] = (-1, {})
+        self._cache_key: tuple[int, Mapping[str, Mode]] = (-1, {})
         self._views: tuple[ModeView, ...] = ()
 
     def views(self) -> tuple[ModeView, ...]:
         """Return each mode with its available tools and its missing tools."""
         version, modes = self.hosted.server.tools.version, self.hosted.modes.describe()
-        if self._made_of[0] != version or self._made_of[1] is not modes:
-            self._views = tuple(self._made(modes))
-            self._made_of = version, modes
+        if self._cache_key[0] != version or self._cache_key[1] is not modes:
+            self._views = tuple(self._mode_views(modes))
+            self._cache_key = version, modes
         return self._views
 
-    def _made(self, modes: Mapping[str, Mode]) -> Iterator[ModeView]:
+    def _mode_views(self, modes: Mapping[str, Mode]) -> Iterator[ModeView]:
         tools = self.hosted.server.tools
         offered = {tool.name for tool in tools}
         reasons = {each.name: each.reason for each in tools.unavailable}
@@ -186,10 +188,10 @@ class LocalServers(ServerFacet):
             mode=server.mode,
             wants_token=server.access.requires_token,
             token_scopes=tuple(sorted(server.access.scopes)),
-            looks_at_tokens=server.access.verifier is not None,
+            checks_tokens=server.access.verifier is not None,
             token=token,
             log_level=log_level,
-            completes=self._host.by_name[name].dispatcher.offers.is_offered("completions"),
+            has_completion=self._host.by_name[name].dispatcher.offers.is_offered("completions"),
         )
 
     def catalogue(self, server: str) -> Catalogue:
@@ -281,27 +283,27 @@ class LocalServers(ServerFacet):
         """Return text to paste into a client's configuration."""
         host = self._host
         if server in host.upstreams:
-            facts = self._upstreams.address(server)
-            if facts.key and key is not None:
-                facts = facts._replace(key=key)
-            return _configuration(client, facts, over if facts.program else "http")
+            target = self._upstreams.address(server)
+            if target.key and key is not None:
+                target = target._replace(key=key)
+            return _configuration(client, target, over if target.program else "http")
         if server not in host.by_name:
             return super().client_config(server, client, key, mode, over)
-        url, own = host.url(server), host.rules.api_key
+        url, own_key = host.url(server), host.rules.api_key
         hosted = host.by_name[server].server
-        shown = key if own and key is not None else own
+        shown_key = key if own_key and key is not None else own_key
         header, folder, access = host.rules.api_key_header, str(hosted.folder or ""), hosted.access
-        facts = ServerAddress(
+        target = ServerAddress(
             server,
             folder,
             url,
-            shown,
+            shown_key,
             header,
             mode or hosted.mode,
             needs_token=access.requires_token,
             has_login=bool(access.authorization_servers),
         )
-        return _configuration(client, facts, over)
+        return _configuration(client, target, over)
 
     def _catalogue_of(self, name: str) -> ServerCatalogue:
         catalogue, server = self._catalogues.get(name), self._host.by_name[name].server

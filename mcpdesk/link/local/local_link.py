@@ -51,9 +51,10 @@ if TYPE_CHECKING:
 
 MANY_CLIENTS = 50
 """If a core has at least this many clients, their views are cached for `CACHE_S` seconds."""
-MAX_LINES = 20
+MAX_AWAITED_LINES = 20
 """Maximum number of running calls of one client whose awaited source line is looked up."""
 CACHE_S = 1.0
+"""Seconds for which the views of many clients are cached."""
 
 Result = TypeVar("Result")
 
@@ -64,7 +65,7 @@ class LocalClients(ClientFacet):
     def __init__(self, host: Host) -> None:
         self._host = host
         self._clients: tuple[ClientView, ...] = ()
-        self._looked = float("-inf")
+        self._view_time = float("-inf")
 
     def client_views(self) -> tuple[ClientView, ...]:
         """Return one view per client, by connection.
@@ -72,7 +73,7 @@ class LocalClients(ClientFacet):
         If the core has `MANY_CLIENTS` clients, views may be `CACHE_S` seconds old.
         """
         now = time.monotonic()
-        if len(self._clients) < MANY_CLIENTS or now - self._looked > CACHE_S:
+        if len(self._clients) < MANY_CLIENTS or now - self._view_time > CACHE_S:
             http = self._host.http
             last_seen = {} if http is None else http.last_seen()
             views = [
@@ -81,31 +82,33 @@ class LocalClients(ClientFacet):
                 for view in hosted_views(endpoint, last_seen)
             ]
             if http is not None:
-                passed = (
-                    PassedRow(one.key.server, one.summary, None if one.running_works else one.seen)
-                    for one in http.passed_clients()
+                passed_rows = (
+                    PassedRow(
+                        client.key.server, client.summary, None if client.running_works else client.seen
+                    )
+                    for client in http.passed_clients()
                 )
-                views += passed_views(passed, http.former_passed_clients())
+                views += passed_views(passed_rows, http.former_passed_clients())
             self._clients = tuple(sorted(views, key=lambda view: view.connection))
-            self._looked = now
+            self._view_time = now
         return self._clients
 
     def client(self, connection: int) -> ClientDetail | None:
         """Return details of one client, or None if it is unknown."""
         ttl_s = self._host.rules.session_ttl_s
-        for one in self._host.passed_clients():
-            if one.info.number == connection:
-                return ClientDetail(one.capabilities, None, ttl_s, (), (), False, (), ())
+        for passed_client in self._host.passed_clients():
+            if passed_client.info.number == connection:
+                return ClientDetail(passed_client.capabilities, None, ttl_s, (), (), False, (), ())
         former = [] if self._host.http is None else list(self._host.http.former_passed_clients().values())
         for endpoint in list(self._host.by_name.values()):
             dialogue = endpoint.dialogues.get(connection)
             if dialogue is not None:
                 return self._detail(endpoint, dialogue)
             former.append(endpoint.former_clients)
-        for each in former:
-            if (left := each.find(connection)) is not None:
+        for clients in former:
+            if (former_client := clients.find(connection)) is not None:
                 return ClientDetail(
-                    dict(left.capabilities), None, ttl_s, (), (), False, (), (), has_left=True
+                    dict(former_client.capabilities), None, ttl_s, (), (), False, (), (), has_left=True
                 )
         return None
 
@@ -126,16 +129,16 @@ class LocalClients(ClientFacet):
             session_ttl_s=self._host.rules.session_ttl_s,
             listens=tuple(_filter(call) for call in running if call.method == LISTEN),
             subscribed=tuple(sorted(session.subscriptions)),
-            hears_changes=session.is_open,
+            receives_list_changes=session.is_open,
             running=tuple(
                 _running(
                     call,
                     conversation.questioned_calls,
                     awaited_line(tasks.get(call.capture_key), endpoint.server.folder)
-                    if at < MAX_LINES
+                    if number < MAX_AWAITED_LINES
                     else "",
                 )
-                for at, call in enumerate(call for call in running if call.method != LISTEN)
+                for number, call in enumerate(call for call in running if call.method != LISTEN)
             ),
             parked=tuple(self._parked(endpoint.name, conversation.peer)),
         )
@@ -145,18 +148,18 @@ class LocalClients(ClientFacet):
         if session is None:
             return None
         return SessionView(
-            left_s=session.remaining_s(self._host.rules.session_ttl_s),
+            expires_in_s=session.remaining_s(self._host.rules.session_ttl_s),
             streams=session.events.connected_streams,
-            has_standing=session.standing.is_connected,
+            has_get_stream=session.standing.is_connected,
             kept_events=len(session.events),
             kept_bytes=session.events.size,
         )
 
     def _parked(self, server: str, peer: str) -> Iterator[ParkedOperation]:
-        for one in self._host.services.rounds.parked:
-            if one.server == server and one.call.peer == peer:
-                asks = tuple(asking.method for asking in one.questions().values())
-                yield ParkedOperation(one.call.method, _name(one.call), asks)
+        for parked_round in self._host.services.rounds.parked:
+            if parked_round.server == server and parked_round.call.peer == peer:
+                asks = tuple(asking.method for asking in parked_round.questions().values())
+                yield ParkedOperation(parked_round.call.method, _name(parked_round.call), asks)
 
 
 def _running(call: Call, asking_calls: Sequence[object], where: str) -> RunningCall:
@@ -181,9 +184,9 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     """Link to a `Host`. Snapshots read the host directly and never wait for the core."""
 
     def __init__(
-        self, host: Host, present: int = 1, *, shows_others: bool = True, peer: str = "desk"
+        self, host: Host, viewers: int = 1, *, shows_others: bool = True, peer: str = "desk"
     ) -> None:
-        """Create a link with `present` viewers. While a core has viewers, its servers can ask questions.
+        """Create a link that counts as `viewers` viewers. While a core has viewers, its servers can ask questions.
 
         `shows_others=False` leaves out questions of other cores. It is used by a desk that combines the links
         of all cores. `peer` is the name of the client whose requests are sent.
@@ -192,7 +195,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         LocalWork.__init__(self, host)
         LocalClients.__init__(self, host)
         self.traffic = host.recording.index
-        self._present = 0
+        self._viewers = 0
         self._shows_others = shows_others
         self._peer = peer
         self._hosted_desks: dict[str, HostedDesk] = {}
@@ -201,7 +204,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Connections of this front end to upstream servers, by server."""
         self._lock = threading.Lock()
         host.on_roots.append(self._notify_roots_changed)
-        self.attend(present)
+        self.attend(viewers)
 
     def view(self) -> CoreView:
         """Return a snapshot of the core."""
@@ -244,7 +247,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Use a token for the calls to a server. An upstream server is reconnected with it."""
         if server in self._host.upstreams:
-            return self._ask_core(partial(self._give_upstream, server, text))
+            return self._run_function(partial(self._give_upstream, server, text))
         return self._hosted(server).token.give(text, needs)
 
     def _give_upstream(self, server: str, text: str) -> tuple[str, ...]:
@@ -288,7 +291,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             self._host.choose_roots(texts)
             return True
 
-        return self._ask_core(choose)
+        return self._run_function(choose)
 
     def watch(self, server: str, uri: str) -> None:
         """Subscribe to a resource."""
@@ -309,20 +312,20 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def questions(self) -> tuple[Question, ...]:
         """Return waiting questions first, then ended ones."""
-        every = self._host.inbox.questions()
-        return every if self._shows_others else tuple(each for each in every if not each.core)
+        questions = self._host.inbox.questions()
+        return questions if self._shows_others else tuple(each for each in questions if not each.core)
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer a waiting question."""
-        return self._let_core(lambda: self._host.inbox.answering.answer(question, answers, by))
+        return self._run_coroutine(lambda: self._host.inbox.answering.answer(question, answers, by))
 
     def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
         """Decline a waiting question."""
-        return self._let_core(lambda: self._host.inbox.answering.decline(question, reason, by))
+        return self._run_coroutine(lambda: self._host.inbox.answering.decline(question, reason, by))
 
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
         """Cancel a waiting question without an answer."""
-        return self._let_core(lambda: self._host.inbox.answering.cancel(question, by))
+        return self._run_coroutine(lambda: self._host.inbox.answering.cancel(question, by))
 
     def cancel_call(self, connection: int, id: Id, started: float) -> Future[bool]:
         """Cancel a running call of a client. The client receives an error."""
@@ -331,7 +334,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             dialogues = (endpoint.dialogues.get(connection) for endpoint in self._host.by_name.values())
             return any(one.conversation.cancel_at_desk(id, started) for one in dialogues if one is not None)
 
-        return self._ask_core(cancel)
+        return self._run_function(cancel)
 
     def feature_part(self, kind: type[Part]) -> Part:
         """Return the state of a feature."""
@@ -346,7 +349,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             result: PartResult = part.do(intent)
             return result
 
-        return self._ask_core(do)
+        return self._run_function(do)
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
         """Set the policy of a tool."""
@@ -382,13 +385,13 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Return the work that quitting would interrupt, as phrases."""
         calls = sum(desk.running for desk in self._all_desks())
         # A client over stdio is not interrupted: it continues with a core of its own.
-        there = (each for each in self.client_views() if each.transport != "stdio")
-        own = (each for each in self._host.inbox.questions() if not each.core)
+        dependent_clients = (each for each in self.client_views() if each.transport != "stdio")
+        own_questions = (each for each in self._host.inbox.questions() if not each.core)
         counts = (
             ("running call", calls),
             ("running job", sum(1 for each in self.jobs() if not each.state.is_final)),
-            ("connected client", connected(there, time.time())),
-            ("waiting question", sum(1 for each in own if each.state == "waiting")),
+            ("connected client", connected(dependent_clients, time.time())),
+            ("waiting question", sum(1 for each in own_questions if each.state == "waiting")),
         )
         return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counts if number)
 
@@ -479,7 +482,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
                 token = None if hosted is None else hosted.token.view()
                 yield self.server_view(name, token, ALL_LOGS if desk is None else desk.server.log_level)
 
-    def _ask_core(self, function: Callable[[], Result]) -> Future[Result]:
+    def _run_function(self, function: Callable[[], Result]) -> Future[Result]:
         """Run a function on the core's loop. The future gets its result or exception."""
         future: Future[Result] = Future()
 
@@ -500,7 +503,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._host.call_soon(run)
         return future
 
-    def _let_core(self, work: Callable[[], Coroutine[Any, Any, bool]]) -> Future[bool]:
+    def _run_coroutine(self, work: Callable[[], Coroutine[Any, Any, bool]]) -> Future[bool]:
         """Run a coroutine on the core's loop. The future gets its result or exception."""
         future: Future[bool] = Future()
 
@@ -520,11 +523,11 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return future
 
     def _attend(self, count: int) -> None:
-        self._present += count
+        self._viewers += count
         self._host.inbox.attend(count)
 
     def _leave(self) -> None:
         self._host.on_roots.remove(self._notify_roots_changed)
-        self._attend(-self._present)
+        self._attend(-self._viewers)
         for desk in self._all_desks():
             desk.close()

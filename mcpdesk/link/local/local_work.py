@@ -65,11 +65,11 @@ class LocalWork(WorkFacet):
         self._host = host
         self._running: set[asyncio.Task[None]] = set()
         self._refreshing: set[str] = set()
-        self._looks = ThreadPoolExecutor(1, "looks")
-        self._state_looks: dict[str, float] = {}
+        self._file_checks = ThreadPoolExecutor(1, "looks")
+        self._file_check_times: dict[str, float] = {}
         """Time of the last check whether a state file exists, by server."""
-        self._counted = (-1, 0)
-        self._measured: dict[str, tuple[float, float]] = {}
+        self._running_count = (-1, 0)
+        self._measurements: dict[str, tuple[float, float]] = {}
         """For each running program: time of the last measurement, and the processor seconds
         used until then."""
 
@@ -84,7 +84,7 @@ class LocalWork(WorkFacet):
             jobs_version=self._jobs_version(),
             running_jobs=self._running_jobs(),
             callbacks_version=sum(state.callbacks.version for _, state in self._states("callbacks")),
-            next_callback=min(self._due(), default=None),
+            next_callback=min(self._due_times(), default=None),
             todo_version=todo,
             plans=tuple(
                 _plan(name, session, plan)
@@ -109,11 +109,13 @@ class LocalWork(WorkFacet):
         for name, state in self._states("programs"):
             for number, used in state.programs.usage().items():
                 key = _key(name, number)
-                before = self._measured.get(key)
+                previous = self._measurements.get(key)
                 measured[key] = (now, used.cpu_s)
-                share = None if before is None else max(0.0, (used.cpu_s - before[1]) / (now - before[0]))
-                usages[key] = JobUse(share, used.memory, used.processes)
-        self._measured = measured
+                busy_share = (
+                    None if previous is None else max(0.0, (used.cpu_s - previous[1]) / (now - previous[0]))
+                )
+                usages[key] = JobUse(busy_share, used.memory, used.processes)
+        self._measurements = measured
         return usages
 
     def output(self, job: str, after: int) -> JobOutput | None:
@@ -213,11 +215,11 @@ class LocalWork(WorkFacet):
 
     def _running_jobs(self) -> int:
         version = self._jobs_version()
-        if version != self._counted[0]:
-            self._counted = (version, sum(1 for job in self.jobs() if not job.state.is_final))
-        return self._counted[1]
+        if version != self._running_count[0]:
+            self._running_count = (version, sum(1 for job in self.jobs() if not job.state.is_final))
+        return self._running_count[1]
 
-    def _due(self) -> Iterator[float]:
+    def _due_times(self) -> Iterator[float]:
         for _, state in self._states("callbacks"):
             yield from (each.due for each in state.callbacks.snapshot if each.due is not None)
 
@@ -234,10 +236,10 @@ class LocalWork(WorkFacet):
         if state.has_state:
             self._refreshing.add(name)
             self._start(lambda: state.todo.refresh(), lambda: self._refreshing.discard(name))
-        elif self._may_look(name):
-            self._looks.submit(self._look, name, state)
+        elif self._is_check_due(name):
+            self._file_checks.submit(self._check_state_file, name, state)
 
-    def _look(self, name: str, state: ServerState) -> None:
+    def _check_state_file(self, name: str, state: ServerState) -> None:
         """Reload the task lists if a state file exists.
 
         Scheduling work on the loop counts as a change, so it is done only if necessary.
@@ -245,16 +247,16 @@ class LocalWork(WorkFacet):
         if state.find_state():
             self._host.call_soon(lambda: self._refresh(name, state))
 
-    def _may_look(self, name: str) -> bool:
+    def _is_check_due(self, name: str) -> bool:
         """Return True if it is time to check again whether another process has created a state file."""
         now = time.monotonic()
-        if now - self._state_looks.get(name, 0.0) < STATE_CHECK_S:
+        if now - self._file_check_times.get(name, 0.0) < STATE_CHECK_S:
             return False
-        self._state_looks[name] = now
+        self._file_check_times[name] = now
         return True
 
     def _start(
-        self, work: Callable[[], Coroutine[Any, Any, object]], after: Callable[[], object] = int
+        self, work: Callable[[], Coroutine[Any, Any, object]], on_end: Callable[[], object] = int
     ) -> None:
         """Run a coroutine on the core's loop. May be called on any thread. A notice reports errors."""
 
@@ -264,7 +266,7 @@ class LocalWork(WorkFacet):
             except DeskError as error:
                 self._host.journal.notify(str(error), Severity.ERROR, "logs")
             finally:
-                after()
+                on_end()
 
         def begin() -> None:
             task = asyncio.create_task(run())
@@ -315,7 +317,7 @@ def _task(view: Job) -> JobView:
         started=view.started or view.created,
         ended=view.updated if state.is_final else None,
         size=0 if feed is None else feed.size,
-        made=tuple(CallFile(each.name, each.size) for each in view.files),
+        produced_files=tuple(CallFile(each.name, each.size) for each in view.files),
     )
 
 

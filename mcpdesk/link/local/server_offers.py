@@ -22,14 +22,14 @@ def server_offers() -> tuple[ServerOffer, ...]:
     """Return the servers of the working folder, then those of client configurations. Blocks."""
     discovery = discover()
     offers = [
-        *_here(Path.cwd()),
+        *_folder_offers(Path.cwd()),
         *map(_offer, discovery.servers),
         *_problems(discovery),
     ]
     return tuple(offers[:MAX_OFFERS])
 
 
-def _here(folder: Path) -> Iterator[ServerOffer]:
+def _folder_offers(folder: Path) -> Iterator[ServerOffer]:
     """Yield the Python file, the configuration file and the server folder at the working folder."""
     if (folder / "server.py").is_file():
         yield ServerOffer("server.py", "server.py", "Python file in this folder", runs_code=True)

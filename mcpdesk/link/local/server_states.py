@@ -17,9 +17,9 @@ def look_of(server: ServerView, link: Link) -> Look:
     if not server.problems:
         return HOSTED["served"]
     items = link.catalogue(server.name).items
-    return HOSTED["faulty" if any(not one.problem or one.stale for one in items) else "withheld"]
+    return HOSTED["faulty" if any(not item.problem or item.stale for item in items) else "withheld"]
 
 
 def down_servers(view: CoreView, link: Link) -> list[str]:
     """Return the names of the servers that cannot be used."""
-    return [one.name for one in view.servers if look_of(one, link).tone is Tone.BAD]
+    return [server.name for server in view.servers if look_of(server, link).tone is Tone.BAD]

@@ -59,7 +59,7 @@ class UpstreamViews:
             upstream=_upstream_view(upstream, status),
             log_level=upstream.log_level if agreement is not None and agreement.sends_logs else "",
             # The first revision supports completion but has no capability for it.
-            completes=agreement is None
+            has_completion=agreement is None
             or not agreement.revision.has_completions
             or "completions" in agreement.capabilities,
         )

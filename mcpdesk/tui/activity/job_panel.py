@@ -269,8 +269,8 @@ def _facts(job: JobView, processes: int, width: int) -> Content:
         Content.styled(clean(job.name), "bold"),
         Content.styled(one_line(" · ".join(known)), "$text-muted"),
     ]
-    if job.made:
-        names = ", ".join(file.name for file in job.made)
+    if job.produced_files:
+        names = ", ".join(file.name for file in job.produced_files)
         facts.append(Content.styled(one_line(f"made {names}", room), "$text-muted"))
     if job.file:
         facts.append(Content.styled(ending(job.file, room), "$text-muted"))

@@ -44,7 +44,7 @@ def open_token_prompt(main: MainScreen) -> None:
         else:
             main.link.log_in(server.name)
         return
-    if not server.looks_at_tokens:
+    if not server.checks_tokens:
         main.notify(f"{server.name}: {NO_JWT}", severity="warning", markup=False)
         return
     item = getattr(main.pane, "item", None)
@@ -193,7 +193,7 @@ def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str
         if token is None or token.ended:
             return "", ""
         return f"called as {_subject_and_time(token, now)}", "$text-muted"
-    if not server.looks_at_tokens:
+    if not server.checks_tokens:
         return f"✕ needs a token, and {NO_JWT}", "$text-error"
     if token is None or token.ended:
         ended = f" · the token of {_subject(token)} ended: {token.ended}" if token is not None else ""

@@ -149,7 +149,7 @@ def _client_facts(
         yield "session", list(_session(detail.session, detail.session_ttl_s, now - client.opened))
     else:
         yield "connected", [since((client.left or now) - client.opened)]
-    subscriptions = ["changes of every list"] if detail.hears_changes else []
+    subscriptions = ["changes of every list"] if detail.receives_list_changes else []
     if subscriptions or detail.subscribed:
         yield "notified of", _cut([*subscriptions, *detail.subscribed])
     if detail.listens:
@@ -189,11 +189,11 @@ def _wrapped(texts: list[str], width: int) -> list[str]:
 
 def _session(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:
     left = "kept open by a call or a stream"
-    if session.left_s is not None:
-        idle = since(max(0.0, ttl_s - session.left_s))
-        left = f"last used {idle} ago, ends in {since(session.left_s)} unless used"
+    if session.expires_in_s is not None:
+        idle = since(max(0.0, ttl_s - session.expires_in_s))
+        left = f"last used {idle} ago, ends in {since(session.expires_in_s)} unless used"
     yield f"open for {since(age_s)} · {left} · session_ttl_s {ttl_s:g}"
-    standing = "GET stream open" if session.has_standing else "no GET stream"
+    standing = "GET stream open" if session.has_get_stream else "no GET stream"
     events_text = f"{session.kept_events} kept events, {size_text(session.kept_bytes)}"
     yield f"{standing} · {counted(session.streams, 'stream')} in all · {events_text}"
 

@@ -232,7 +232,7 @@ class ScreenRefresher:
         came = traffic.frame_count - self._frames
         self._frames += came
         is_keyboard_idle, is_behind = self._is_calm(), traffic.paired < self._frames
-        share = BUSY_SHARE if is_keyboard_idle and not self._link.is_elsewhere else TYPING_SHARE
+        share = BUSY_SHARE if is_keyboard_idle and not self._link.is_remote else TYPING_SHARE
         is_busy = came >= (BUSY_FRAMES if is_keyboard_idle else TYPING_FRAMES)
         self._quiet_beats = 0 if came or is_behind or not is_keyboard_idle else self._quiet_beats + 1
         if came < BUSY_FRAMES and is_behind and not self._is_catching_up:
@@ -259,7 +259,7 @@ class ScreenRefresher:
         """Return True if the last refresh used so much processor time that the next one must wait."""
         at, used = self._looked
         since = time.monotonic() - at
-        least_s = ELSEWHERE_S if self._link.is_elsewhere else BUSY_S
+        least_s = ELSEWHERE_S if self._link.is_remote else BUSY_S
         return since < least_s and time.thread_time() - used > share * since
 
 

@@ -124,7 +124,7 @@ class Draft:
         """Function that asks the server for suggestions, or None if the server or item has no suggestions."""
         server = next((one for one in self.link.view().servers if one.name == self.server), None)
         has_none = completion_for(self.item, "", "", {}) is None or (
-            server is not None and not server.completes
+            server is not None and not server.has_completion
         )
         return None if has_none else self._suggestions
 

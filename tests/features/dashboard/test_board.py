@@ -249,7 +249,9 @@ def test_lines_of_the_log_come_newest_first_masked_and_cut() -> None:
 
 def test_files_of_a_job_are_told_with_their_sizes_and_too_many_are_counted() -> None:
     made = tuple(CallFile(f"{number}.txt", 10) for number in range(MAX_FILES + 3))
-    job = JobView("x", JobKind.CALL, "shop", "draw", "claude", JobState.SUCCEEDED, "", 1.0, 2.0, made=made)
+    job = JobView(
+        "x", JobKind.CALL, "shop", "draw", "claude", JobState.SUCCEEDED, "", 1.0, 2.0, produced_files=made
+    )
     (told,) = jobs_json((job,))["jobs"]
     assert told["made"][0] == {"name": "0.txt", "size": 10} and len(told["made"]) == MAX_FILES
     assert (told["made_count"], told["made_bytes"]) == (MAX_FILES + 3, 10 * (MAX_FILES + 3))

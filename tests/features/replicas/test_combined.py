@@ -309,7 +309,7 @@ def test_the_replica_that_serves_the_dashboard_makes_the_sign_in_link(
 
 
 def test_every_method_of_the_link_is_combined() -> None:
-    names = {name for name in dir(Link) if not name.startswith("_")} - {"traffic", "is_elsewhere"}
+    names = {name for name in dir(Link) if not name.startswith("_")} - {"traffic", "is_remote"}
     names -= {*INTENTS, "read_snapshot"}  # `execute` implements the intents; each snapshot is merged
     assert {name for name in names if getattr(CombinedLink, name) is getattr(Link, name)} == set()
 

@@ -29,7 +29,7 @@ from mcpdesk.features.replicas.engine.engine import Engine
 from mcpdesk.features.replicas.group.living import LiveReplicas
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind
 from mcpdesk.link.attach_messages import State, TrafficBatch, Welcome, pack
-from mcpdesk.link.core_copy import LOST, _of_core
+from mcpdesk.link.core_copy import LOST, _core_decoder
 from mcpdesk.link.local.local_link import LocalLink
 from mcpdesk.link.values import Severity, ShownCoreState
 from mcpdesk.recorder.record import ConnectionInfo, Direction
@@ -362,7 +362,7 @@ async def test_a_desk_that_does_not_read_costs_a_bound_of_memory_and_what_is_cut
                     message = await wire.receive()
                 if message is LOST:
                     lost += 1
-                elif isinstance(batch := _of_core.decode(message), TrafficBatch) and batch.frames:
+                elif isinstance(batch := _core_decoder.decode(message), TrafficBatch) and batch.frames:
                     first = first or batch.frames[0].number
                     came += len(batch.frames)
                     last = batch.frames[-1].number

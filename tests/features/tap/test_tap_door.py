@@ -15,7 +15,7 @@ import msgspec
 from mcpdesk.features.holding.held_message import HoldView, SetFaults
 from mcpdesk.features.tap import tap_door
 from mcpdesk.link.attach_messages import METHODS, Ask, Join, Reply, State, framed, pack, read_message
-from mcpdesk.link.core_copy import _of_core
+from mcpdesk.link.core_copy import _core_decoder
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports.relay import REPORT_HEADER
 from mcpdesk.version import __version__
@@ -59,7 +59,7 @@ async def _hold_and_see(place: Path, loop: ObservedLoop) -> None:
     reader = ours.makefile("rb")
 
     async def received() -> Any:
-        return _of_core.decode(await asyncio.to_thread(read_message, reader.read))
+        return _core_decoder.decode(await asyncio.to_thread(read_message, reader.read))
 
     async def held() -> HoldView:
         news = await received()

@@ -76,7 +76,7 @@ Result = TypeVar("Result")
 class CombinedLink(Link):
     """Link to any number of cores."""
 
-    is_elsewhere = True
+    is_remote = True
 
     def __init__(self, source: ReplicaSource, people: int = 1) -> None:
         """Connect to the replicas, and wait until the first one has sent its state.
@@ -134,7 +134,7 @@ class CombinedLink(Link):
         deadline = time.monotonic() + FIRST_STATE_TIMEOUT_S
         self._search_done.wait(FIRST_STATE_TIMEOUT_S)
         for member in self._members:
-            if member.copy.shown.wait(max(0.0, deadline - time.monotonic())) and not member.is_over:
+            if member.copy.state_event.wait(max(0.0, deadline - time.monotonic())) and not member.is_over:
                 return
         reason = self._source_error or next((each.reason for each in self._unreadable.values()), "")
         self.close()
@@ -156,7 +156,7 @@ class CombinedLink(Link):
         if cached is not None and cached[0] == key:
             return cached[1]
         living = [(member.copy.label, view) for member, view in views if not view.gone]
-        former = [replace(view, clients=member.copy.former) for member, view in views if view.gone]
+        former = [replace(view, clients=member.copy.last_clients) for member, view in views if view.gone]
         replicas = self._replicas(views)
         works = [view.work for _, view in views]
         work = merged_work(
@@ -403,7 +403,7 @@ class CombinedLink(Link):
         """Return details of one client from its replica."""
         copy = self._copy_of(connection)
         if copy is None or copy.view().gone:
-            former = () if copy is None else copy.former
+            former = () if copy is None else copy.last_clients
             has_left = any(one.connection == connection for one in former)
             return ClientDetail({}, None, 0.0, (), (), False, (), (), has_left=True) if has_left else None
         return copy.client(connection)
@@ -549,8 +549,8 @@ class CombinedLink(Link):
         finally:
             member.following = None
             member.ended = time.monotonic()
-            was_shown = copy.shown.is_set()
-            copy.lose(reason, is_news=was_shown and not member.is_paused, severity=severity)
+            was_shown = copy.state_event.is_set()
+            copy.mark_ended(reason, is_news=was_shown and not member.is_paused, severity=severity)
             # If a replica never sent its state, forget it; the next search connects again.
             self._sort_members([each for each in self._members if was_shown or each is not member])
 

@@ -202,9 +202,9 @@ class EnginePublisher:
                 desk.is_new = False
                 self._entries.add(name, {WELCOME: bytes(pack(self._welcome()))})
                 self._updates.send_history(partial(self._put, desk=name), PAST_FRAMES, PAST_LINES)
-                self._updates.begin_again()
+                self._updates.send_all_again()
                 self._state_due = 0.0
-        calls = {name: desk.session.call_news() for name, desk in self._desks.items()}
+        calls = {name: desk.session.call_updates() for name, desk in self._desks.items()}
         # Frames are sent before the outcome of a call, because the screen shows the outcome with its frames.
         self._updates.send_traffic()
         self._send_state(self._updates)
