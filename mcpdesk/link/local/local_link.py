@@ -186,7 +186,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def __init__(
         self, host: Host, viewers: int = 1, *, shows_others: bool = True, peer: str = "desk"
     ) -> None:
-        """Create a link that counts as `viewers` viewers. While a core has viewers, its servers can ask questions.
+        """Create a link with `viewers` viewers. While a core has a viewer, its servers can ask questions.
 
         `shows_others=False` leaves out questions of other cores. It is used by a desk that combines the links
         of all cores. `peer` is the name of the client whose requests are sent.
