@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 import webbrowser
 from typing import TYPE_CHECKING, Any
@@ -150,7 +151,8 @@ def show_address(url: str) -> None:
     print_message(f"Log in at\n{url}")
     is_remote = "SSH_CONNECTION" in os.environ or not is_terminal()
     if not is_remote:
-        webbrowser.open(url)
+        # A browser in a terminal runs until the person closes it, and the login must be able to answer it.
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
 def _facts(grant: OAuthGrant, store: StoredGrants, account: str) -> list[str]:

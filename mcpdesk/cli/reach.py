@@ -555,7 +555,12 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
     message = str(error)
     if isinstance(error, InvalidAnswer) and error.excerpt and error.excerpt not in message:
         message = f"{message}. It sent: {error.excerpt}"
-    return DeskUserError(message, hint(error, is_first=is_first), exit_code(error))
+    from mcpdesk.recorder.masking import mask_text
+
+    advice = hint(error, is_first=is_first)
+    if error.target.startswith(("http://", "https://")) and mask_text(error.target) == error.target:
+        advice = advice.replace("mcpdesk login URL", f"mcpdesk login {shlex.quote(error.target)}")
+    return DeskUserError(message, advice, exit_code(error))
 
 
 def _token_hint(error: RpcError) -> str:

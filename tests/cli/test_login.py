@@ -7,6 +7,8 @@ import json
 import os
 import stat
 import sys
+import urllib.request
+import webbrowser
 from pathlib import Path
 
 import aiohttp
@@ -14,13 +16,14 @@ import pytest
 from aiohttp import web
 
 from mcpdesk import private_files
+from mcpdesk.cli import login as login_commands
 from mcpdesk.cli.main import run
 from mcpdesk.client.oauth.browser_login import log_in
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants, open_grants
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.errors import AuthorizationError
 from tests.support.guarded_server import Document, GuardedServer
-from tests.support.patience import within
+from tests.support.patience import until, within
 
 GRANT = OAuthGrant("https://as.test", "https://a.test/mcp", ClientRegistration("me", "s"), "t0k", ("read",))
 
@@ -55,7 +58,7 @@ async def test_who_logged_in_is_served_by_every_command_until_logout(tmp_path: P
     async with GuardedServer().running() as server:
         code, _, err = await _mcpdesk(tmp_path, "list", server.url)
         assert code == 3
-        assert "mcpdesk login URL" in err
+        assert f"Log in: mcpdesk login {server.url}. " in err
         code, out, err = await _mcpdesk(tmp_path, "login", server.url, logs_in=True)
         assert code == 0, err
         assert f"Logged in to {server.url} by {server.origin}." in out
@@ -67,6 +70,28 @@ async def test_who_logged_in_is_served_by_every_command_until_logout(tmp_path: P
         code, _, err = await _mcpdesk(tmp_path, "logout", server.url)
         assert (code, f"No token for {server.url}." in err) == (2, True)
     assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
+
+
+@pytest.mark.slow
+async def test_a_browser_that_runs_until_the_person_closes_it_does_not_block_the_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pages = list[str]()
+
+    def browse(url: str) -> None:
+        with urllib.request.urlopen(url, timeout=10) as page:
+            pages.append(page.read().decode())
+
+    monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.setattr(login_commands, "is_terminal", lambda: True)
+    monkeypatch.setattr(webbrowser, "open", browse)
+    async with GuardedServer().running() as server, within():
+        code = await asyncio.to_thread(run, ["login", server.url, "--timeout", "20"])
+        assert code == 0, capfd.readouterr()
+        await until(lambda: pages)
+    assert "You are logged in" in pages[0]
 
 
 @pytest.mark.process
@@ -248,7 +273,7 @@ async def test_nobody_logs_in_is_said(tmp_path: Path) -> None:
     async with GuardedServer().running() as server:
         code, _, err = await _mcpdesk(tmp_path, "login", server.url, "--timeout", "0.2")
     assert code == 3
-    assert "no login within 0.2 s" in err
+    assert "no login within 0.2 s" in err and "open the address in a browser on this machine" in err
 
 
 def test_tokens_survive_the_process(tmp_path: Path) -> None:

@@ -303,7 +303,7 @@ def site(origin: str, tmp_path: Path) -> Site:
 
 async def test_a_login_is_renewed_and_revoked(site: Site) -> None:
     code, _, err = await site.mcpdesk("list", site.url)
-    assert (code, "Log in: mcpdesk login URL" in err) == (3, True), err
+    assert (code, "Log in: mcpdesk login http" in err) == (3, True), err
     before = await site.counts()
     await site.log_in()
     first = site.grant

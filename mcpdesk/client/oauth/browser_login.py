@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 PATH = "/callback"
 LOGIN_TIMEOUT_S = 300.0
+LATE_HINT = "Log in again: open the address in a browser on this machine, and finish the login there."
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 Watcher: TypeAlias = "Callable[[Fetch, FetchResult], None]"
 """Receives each request of a login, and its answer."""
@@ -112,7 +113,8 @@ class BrowserLogin:
             async with asyncio.timeout(self._timeout_s):
                 return await self._redirect_future
         except TimeoutError:
-            raise AuthorizationError(f"no login within {self._timeout_s:g} s") from None
+            message = f"no login within {self._timeout_s:g} s"
+            raise AuthorizationError(message, hint=LATE_HINT) from None
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         """Accept the first redirect with the right `state`. Answer any other `state` with an error page."""
