@@ -10,9 +10,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -117,6 +119,33 @@ TIMEOUT = click.option(
 )
 
 
+class RequestOptions(NamedTuple):
+    """Options of the commands that send requests: the time limit, and the connection to the server."""
+
+    timeout_s: float
+    is_alone: bool
+    reach: Reach
+
+    def client(self, target: str, *, lists: bool = False) -> AbstractContextManager[CommandClient]:
+        """Return a client of a server. `lists` has the meaning that it has in `command_client.client`."""
+        from mcpdesk.cli.command_client import client
+
+        return client(target, self.reach, connect_s=self.timeout_s, lists=lists, is_alone=self.is_alone)
+
+
+def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `RequestOptions` to a command, which receives them as `options`."""
+
+    @TIMEOUT
+    @ALONE
+    @reach_options
+    @wraps(function)
+    def with_options(*, timeout_s: float, alone: bool, reach: Reach, **values: Any) -> Any:
+        return function(options=RequestOptions(timeout_s, alone, reach), **values)
+
+    return with_options
+
+
 @click.command(name="call", epilog=CALL_EXAMPLES, short_help="Call a tool.")
 @TARGET
 @click.argument("tool", required=False, shell_complete=completion.items("tools/list", "tools"))
@@ -129,9 +158,7 @@ TIMEOUT = click.option(
 )
 @AS_JSON
 @LIMIT
-@TIMEOUT
-@ALONE
-@reach_options
+@request_options
 def call_command(
     target: str,
     tool: str | None,
@@ -139,9 +166,7 @@ def call_command(
     whole: str | None,
     as_json: bool,
     limit: int | None,
-    timeout_s: float,
-    alone: bool,
-    reach: Reach,
+    options: RequestOptions,
 ) -> int:
     """Call TOOL of the server TARGET, and print the result. Without TOOL, list the tools, each with an
     example.
@@ -158,24 +183,23 @@ def call_command(
     same is true for `list`, `read`, `prompt`, `complete`, `send` and `watch`.
     """
     from mcpdesk.bridge.result_text import result_text
-    from mcpdesk.cli.command_client import client
     from mcpdesk.cli.tool_examples import listing_command, print_tools, tool_hint
     from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
     if tool is None:
         if whole is not None:
             raise click.UsageError("--input needs a TOOL.")
-        with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
+        with options.client(target) as server:
             faults = list[str]()
-            tools = server.request_all("tools/list", "tools", timeout_s, faults)
+            tools = server.request_all("tools/list", "tools", options.timeout_s, faults)
         print_tools(tools, faults, target, as_json)
         return OK
     values, texts = parse_arguments(arguments, whole)
-    with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
-        tools, definition = _definition(server, tool, timeout_s, is_needed=bool(texts))
+    with options.client(target) as server:
+        tools, definition = _definition(server, tool, options.timeout_s, is_needed=bool(texts))
         values = converted_arguments(values, texts, definition.get("inputSchema") or {})
         try:
-            result = server.request("tools/call", {"name": tool, "arguments": values}, timeout_s)
+            result = server.request("tools/call", {"name": tool, "arguments": values}, options.timeout_s)
         except RemoteProtocolError as error:
             if definition or error.hint:
                 raise
@@ -246,10 +270,8 @@ LISTS: dict[str, tuple[str, str, str]] = {
 )
 @click.argument("target", required=False, shell_complete=completion.target)
 @AS_JSON
-@TIMEOUT
-@ALONE
-@reach_options
-def list_command(target: str | None, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
+@request_options
+def list_command(target: str | None, as_json: bool, options: RequestOptions) -> None:
     """List the tools, resources, prompts and skills of the server TARGET. For a folder, also list unavailable
     items, with the reason.
 
@@ -264,20 +286,19 @@ def list_command(target: str | None, as_json: bool, timeout_s: float, alone: boo
 
         print_discovered(as_json)
         return
-    from mcpdesk.cli.command_client import client
 
     faults: list[str] = []
-    with client(target, reach, connect_s=timeout_s, lists=True, is_alone=alone) as server:
+    with options.client(target, lists=True) as server:
         items, failures = dict[str, list[dict[str, Any]]](), list[DeskUserError | RemoteProtocolError]()
         for key, (_, method, _) in LISTS.items():
             items[key] = []
             try:
-                items[key] = server.request_all(method, key, timeout_s, faults)
+                items[key] = server.request_all(method, key, options.timeout_s, faults)
             except (DeskUserError, RemoteProtocolError) as error:
                 if isinstance(error, DeskUserError) and error.exit_code != PROTOCOL_ERROR:
                     raise
                 failures.append(error)  # the other lists may be usable
-        items["skills"] = server.skills(timeout_s, faults)
+        items["skills"] = server.skills(options.timeout_s, faults)
         unavailable, remarks = server.unavailable(), server.remarks()
     others = failures[1:] if any(items.values()) else ()
     for fault in (*faults, *map(str, others)):
@@ -309,17 +330,13 @@ def _print_lists(items: Mapping[str, list[dict[str, Any]]], unavailable: Sequenc
 @click.argument("uri")
 @AS_JSON
 @LIMIT
-@TIMEOUT
-@ALONE
-@reach_options
+@request_options
 def read_command(
     target: str,
     uri: str,
     as_json: bool,
     limit: int | None,
-    timeout_s: float,
-    alone: bool,
-    reach: Reach,
+    options: RequestOptions,
 ) -> None:
     """Read the resource URI of the server TARGET, and print its contents.
 
@@ -329,14 +346,13 @@ def read_command(
     The server's list of skills has the size, digest and front matter of each file. If URI names a file of a
     skill, and its contents do not match that list, they are not printed, and the exit code is 4.
     """
-    from mcpdesk.cli.command_client import client
     from mcpdesk.client.transport import excerpt
     from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
-    with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
-        for fault in server.verify_skill(uri, timeout_s):
+    with options.client(target) as server:
+        for fault in server.verify_skill(uri, options.timeout_s):
             print_message(f"mcpdesk: malformed: {fault}")
-        result = server.request("resources/read", {"uri": uri}, timeout_s)
+        result = server.request("resources/read", {"uri": uri}, options.timeout_s)
         for fault in read_faults(result):
             server.remark(Remark(RemarkKind.RESULT, fault))
         remarks = server.remarks()
@@ -361,30 +377,25 @@ def read_command(
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @AS_JSON
 @LIMIT
-@TIMEOUT
-@ALONE
-@reach_options
+@request_options
 def prompt_command(
     target: str,
     name: str,
     arguments: tuple[str, ...],
     as_json: bool,
     limit: int | None,
-    timeout_s: float,
-    alone: bool,
-    reach: Reach,
+    options: RequestOptions,
 ) -> None:
     """Get the prompt NAME of the server TARGET with the given arguments, and print its messages."""
     from mcpdesk.bridge.result_text import content_text
-    from mcpdesk.cli.command_client import client
     from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
     values, texts = parse_arguments(arguments)
     for key in values.keys() - texts:
         raise DeskUserError(f"{key}: the arguments of a prompt must be text.", f"Write {key}=value.")
     _check_single(values)
-    with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
-        result = server.request("prompts/get", {"name": name, "arguments": values}, timeout_s)
+    with options.client(target) as server:
+        result = server.request("prompts/get", {"name": name, "arguments": values}, options.timeout_s)
         for fault in prompt_faults(result):
             server.remark(Remark(RemarkKind.RESULT, fault))
         remarks = server.remarks()
@@ -402,24 +413,19 @@ def prompt_command(
 @click.argument("name", metavar="PROMPT|TEMPLATE", shell_complete=completion.items("prompts/list", "prompts"))
 @click.argument("arguments", nargs=-1, required=True, metavar="[KEY=VALUE]... KEY=BEGINNING")
 @AS_JSON
-@TIMEOUT
-@ALONE
-@reach_options
+@request_options
 def complete_command(
     target: str,
     name: str,
     arguments: tuple[str, ...],
     as_json: bool,
-    timeout_s: float,
-    alone: bool,
-    reach: Reach,
+    options: RequestOptions,
 ) -> None:
     """Print the values that the server suggests for an argument of a prompt or a resource template.
 
     The last argument on the command line is the one to complete. The server also receives the arguments
     before it, because suggestions can depend on them.
     """
-    from mcpdesk.cli.command_client import client
     from mcpdesk.client.transport import value_excerpt
 
     known, _ = parse_arguments(arguments[:-1])
@@ -430,9 +436,9 @@ def complete_command(
         "ref": {"type": "ref/resource", "uri": name} if is_template else {"type": "ref/prompt", "name": name},
         "argument": {"name": key, "value": beginning},
     }
-    with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
+    with options.client(target) as server:
         context = {"context": {"arguments": known}} if known else {}
-        result = server.request("completion/complete", params | context, timeout_s)
+        result = server.request("completion/complete", params | context, options.timeout_s)
         remarks = server.remarks()
     if as_json:
         print_json(with_remarks(result, remarks))

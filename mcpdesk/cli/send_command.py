@@ -8,11 +8,9 @@ import click
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.printing import LIMIT, cut_texts, print_json, print_message
-from mcpdesk.cli.reach import reach_options
-from mcpdesk.cli.requests import ALONE, TARGET, TIMEOUT, json_value, with_remarks
+from mcpdesk.cli.requests import TARGET, RequestOptions, json_value, request_options, with_remarks
 from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.methods import METHODS
-from mcpdesk.upstream.target_transport import Reach
 
 EXAMPLES = """\b
 Examples:
@@ -36,9 +34,7 @@ PARAMS_EXAMPLE = 'For example {"name": "greet"}.'
 )
 @click.option("--json", "as_json", is_flag=True, help="Also print errors as JSON on stdout.")
 @LIMIT
-@TIMEOUT
-@ALONE
-@reach_options
+@request_options
 def send_command(
     target: str,
     method: str,
@@ -46,9 +42,7 @@ def send_command(
     notify: bool,
     as_json: bool,
     limit: int | None,
-    timeout_s: float,
-    alone: bool,
-    reach: Reach,
+    options: RequestOptions,
 ) -> None:
     """Send METHOD to the server TARGET, and print the result as JSON. METHOD may be one that mcpdesk does not
     know.
@@ -59,15 +53,13 @@ def send_command(
     mcpdesk connects first. It adds the fields that the protocol revision requires, such as `_meta`. It does
     not check the result.
     """
-    from mcpdesk.cli.command_client import client
-
     parameters = _params(params)
-    with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
+    with options.client(target) as server:
         if notify or method.startswith(NOTIFICATION):
-            server.notify(method, parameters, timeout_s)
+            server.notify(method, parameters, options.timeout_s)
             print_message(f"sent: {method}")
             return
-        result = server.unchecked_result(method, parameters, timeout_s)
+        result = server.unchecked_result(method, parameters, options.timeout_s)
         remarks = server.remarks()
     print_json(cut_texts(with_remarks(result, remarks), limit))
 
