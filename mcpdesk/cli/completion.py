@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import BashComplete, CompletionItem
 
 from mcpdesk.cli.printing import summary
 
@@ -78,6 +78,12 @@ _BASH_SCRIPT = """\
 %(complete_func)s_setup;
 """
 """Script of Click for bash, which also completes words with colons."""
+
+
+class _ColonBash(BashComplete):
+    source_template = _BASH_SCRIPT
+
+
 EPILOG = """\b
 Examples:
   eval "$(mcpdesk completion bash)"          in ~/.bashrc
@@ -99,10 +105,8 @@ def completion_command(ctx: click.Context, shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    completing = kind(ctx.find_root().command, {}, "mcpdesk", VARIABLE)
-    if shell == "bash":
-        completing.source_template = _BASH_SCRIPT
-    click.echo(completing.source())
+    kind = _ColonBash if shell == "bash" else kind
+    click.echo(kind(ctx.find_root().command, {}, "mcpdesk", VARIABLE).source())
 
 
 def server_folders(incomplete: str) -> Iterator[CompletionItem]:
