@@ -303,6 +303,14 @@ class Feature:
         """
         return None
 
+    def result_limits(self, message: bytes, definition: Mapping[str, Any], peer: str) -> Sequence[str]:
+        """Return sentences about the clients whose limits the result of a tool exceeds.
+
+        `message` is the response, `definition` that of the tool, and `peer` the client that called it. Called
+        on a worker thread, for large responses.
+        """
+        return ()
+
     def host_parts(self, core: StartedCore) -> Sequence[HostPart]:
         """Return parts that the feature adds to a core that starts. Called on the core's loop."""
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 FEATURES: dict[str, frozenset[str]] = {
     "apps": frozenset({"client_extensions", "host_parts", "link_parts", "screen_actions", "item_mark"}),
     "browser_desk": frozenset({"require_free_address", "served_pages"}),
-    "contract": frozenset({"commands", "agreed_definitions"}),
+    "contract": frozenset({"commands", "agreed_definitions", "result_limits"}),
     "cases": frozenset({"commands", "pytest_plugins", "case_recorder"}),
     "client_bench": frozenset({"commands"}),
     "doctor": frozenset({"commands", "host_parts", "link_parts", "screen_actions"}),

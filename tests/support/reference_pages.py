@@ -306,6 +306,11 @@ mcpdesk check hello --clients
 
 With `--client cursor`, the command checks only the limits of Cursor.
 
+The desk compares the results of tools with the limits for results. A line above a result on the workbench,
+and in the details of its call on the traffic screen, names each client that cuts, moves or refuses a result
+of this size. If the traffic shows that one of these clients called the tool, only its limit counts. A higher
+limit that the tool declares in `_meta` is respected.
+
 Clients change. Before you rename a tool, read the source of the limit. The last column has a link to the
 source, with the date of the report and often with the version of the client. Clients can have other limits
 that are not listed here.

@@ -110,6 +110,30 @@ async def test_what_a_person_looks_for_stands_first_and_the_envelope_is_folded()
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("peer", "is_told"), [("claude-code 2.1", True), ("desk", True), ("cursor 3", False)]
+)
+async def test_a_result_over_the_limit_of_its_client_says_so(peer: str, is_told: bool) -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, peer=peer))
+    recording.frame(1, IN, call(1, "small"))
+    recording.frame(1, OUT, text(1, "x" * 9_000))
+    recording.frame(1, IN, call(2, "large"))
+    recording.frame(1, OUT, text(2, "x" * 60_000))
+    settle(recording)
+    app = DetailApp(recording)
+    async with driven(app, size=(120, 40)) as pilot:
+        app.show("large")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        line = "! the result has 60,000 characters; Claude Code: saves a larger result to a file"
+        assert (line in app.text(".facts")) == is_told
+        app.show("small")
+        await app.workers.wait_for_complete()
+        assert "Claude Code:" not in app.text(".facts")
+
+
+@pytest.mark.slow
 async def test_long_texts_are_wrapped_in_the_width_there_is() -> None:
     recording = Recording(None)
     recording.connect(connection(1))

@@ -449,6 +449,25 @@ async def test_five_megabytes_of_text_do_not_freeze_the_screen() -> None:
 
 
 @pytest.mark.slow
+async def test_a_result_over_the_limit_of_a_known_client_says_so_once() -> None:
+    async with bench() as it:
+        await it.open("slow-report")
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "running" in it.title)
+        it.link.calls[-1].finish({"content": [{"type": "text", "text": "word " * 12_000}]})
+        await it.until(lambda: "⚠ the result has 60,000 characters; Claude Code: saves" in it.shown())
+        await it.pane.item_pane.draw_result()
+        await it.pilot.pause()
+        assert it.shown().count("Claude Code:") == 1
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "running" in it.title)
+        it.link.calls[-1].finish({"content": [{"type": "text", "text": "word " * 9_000}]})
+        await it.until(lambda: "45.0 kB" in it.title or "ok" in it.title)
+        await it.until(lambda: "word word" in it.shown())
+        assert "Claude Code:" not in it.shown()
+
+
+@pytest.mark.slow
 async def test_links_are_followed() -> None:
     async with bench() as it:
         await it.open("slow-report")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcpdesk.feature import Feature, FeatureCommand
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from mcpdesk.protocol.catalogue.contract import Definitions
 
 
 class ContractFeature(Feature):
-    """The command `check`, and the lock file of a folder."""
+    """The command `check`, the lock file of a folder, and limits of clients for results."""
 
     commands = {
         "check": FeatureCommand(
@@ -32,6 +33,12 @@ class ContractFeature(Feature):
             return read_lock(lock_file.read_bytes()).definitions
         except (OSError, ValueError):
             return None
+
+    def result_limits(self, message: bytes, definition: Mapping[str, Any], peer: str) -> Sequence[str]:
+        """Return a sentence for each known client that cuts, moves or refuses a result of this size."""
+        from mcpdesk.features.contract.result_limits import exceeded_limits
+
+        return exceeded_limits(message, definition, peer)
 
 
 FEATURE = ContractFeature()

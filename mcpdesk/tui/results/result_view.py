@@ -315,10 +315,13 @@ class ResultView(Vertical):
         result = outcome.result
         content_blocks = [] if result is None else blocks(result)
         drawn = _error_lines(outcome) if result is None else _widgets(result, content_blocks)
-        named = [Static(Content(f"⚠ {one_line(each)}"), classes="fault") for each in faults]
-        await self._put([*named, *drawn, *logged_lines(logged), *differences(before, outcome)])
+        await self._put([*map(_fault, faults), *drawn, *logged_lines(logged), *differences(before, outcome)])
         structured = None if result is None else result.get("structuredContent")
         self._load(structured, marks, outcome, table_of(structured, content_blocks))
+
+    async def add_faults(self, faults: Sequence[str]) -> None:
+        """Show further sentences about the result, above it."""
+        await self.content.mount_all(map(_fault, faults), before=0)
 
     def _page(self, tab: int) -> str:
         """Return the id of the widget to show for a tab."""
@@ -491,6 +494,10 @@ def _widgets(result: dict[str, Any], content_blocks: Sequence[Block]) -> Iterato
         yield Static(Content(f"… {len(content_blocks) - MAX_BLOCKS:,} more blocks in Raw"), classes="note")
     if not content_blocks:
         yield Static(Content("no content"), classes="note")
+
+
+def _fault(text: str) -> Static:
+    return Static(Content(f"⚠ {one_line(text)}"), classes="fault")
 
 
 def _markdown(text: str) -> Widget:

@@ -5,12 +5,13 @@ Only the visible tab is filled. A message is decoded when it is shown.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from time import time
 from typing import Any, ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
@@ -33,6 +34,7 @@ from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import ending, flowing, one_line
 from mcpdesk.tui.render.tones import TEXT_STYLES
 from mcpdesk.tui.results.after_call import LogBlock, failed_code, failed_line, log_blocks
+from mcpdesk.tui.results.client_limits import MIN_CHECKED_BYTES, exceeded_limits
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText
 from mcpdesk.tui.traffic.colour_rules import ColourRules
@@ -103,7 +105,7 @@ class FramePage(VerticalScroll):
 class TrafficDetail(WithFirstResize, Vertical):
     """Details of an exchange, or a text that explains how to choose one.
 
-    `schema_of` returns the input schema of a called tool.
+    `definition_of` returns the definition of a called tool, or None if it is unknown.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("traffic_detail")
@@ -154,7 +156,7 @@ class TrafficDetail(WithFirstResize, Vertical):
     def __init__(
         self,
         index: Index,
-        schema_of: Callable[[Exchange], Mapping[str, Any] | None] = lambda _: None,
+        definition_of: Callable[[Exchange], Mapping[str, Any] | None] = lambda _: None,
         awaited_by: Callable[[Exchange], str] = lambda _: "",
         logged_by: Callable[[Exchange], Sequence[LogLine]] = lambda _: (),
         rules: ColourRules | None = None,
@@ -167,7 +169,9 @@ class TrafficDetail(WithFirstResize, Vertical):
         super().__init__(classes="-empty")
         self.index = index
         self.shown: Exchange | None = None
-        self._schema_of, self._awaited_by, self._logged_by = schema_of, awaited_by, logged_by
+        self._definition_of, self._awaited_by, self._logged_by = definition_of, awaited_by, logged_by
+        self._limits: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
+        """Exchange and response that were compared with the limits of known clients last, and the result."""
         self.call_log: Sequence[LogLine] = ()
         """Log lines of the shown call, including an exception with its traceback."""
         self._failed_at: LogLine | None = None
@@ -340,6 +344,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         ):
             self._tab = self._tabs[0]
         self._show_failure(exchange)
+        self._find_limits(exchange)
         self._show_tab(self._tab)
         if previous is None:
             self.call_after_refresh(self._show_failed_line)
@@ -408,6 +413,32 @@ class TrafficDetail(WithFirstResize, Vertical):
         self.set_class(bool(failure), "-failed")
         self.query_one(".failure", Static).update(Content(f"✗ {one_line(failure)}"))
         self._show_log(exchange)
+
+    def _find_limits(self, exchange: Exchange) -> None:
+        """Find the known clients that cut, move or refuse the result of a tool, once for each response."""
+        response = last_round(self.index, exchange).response
+        if exchange.method != "tools/call" or response is None:
+            return
+        key = (exchange.number, response)
+        stored_frame = self.index.frame(response) if key != self._limits[0] else None
+        if stored_frame is None or not MIN_CHECKED_BYTES <= stored_frame.size == len(stored_frame.data):
+            return
+        self._limits = key, []
+        self._compare_with_limits(key, stored_frame.data, exchange)
+
+    @work(exclusive=True, group="limits")
+    async def _compare_with_limits(self, key: tuple[int, int], data: bytes, exchange: Exchange) -> None:
+        definition = self._definition_of(exchange) or {}
+        texts = await asyncio.to_thread(exceeded_limits, data, definition, exchange.peer)
+        if texts and key == self._limits[0]:
+            self._limits = key, texts
+            if self.shown is not None and self.shown.number == exchange.number:
+                self._show_facts(self.shown)
+
+    def _schema_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
+        """Return the input schema of a called tool, or None if it is unknown."""
+        definition = self._definition_of(exchange)
+        return None if definition is None else definition.get("inputSchema")
 
     def _show_log(self, exchange: Exchange) -> None:
         """Show the current log of a failed call, starting at the code line."""
@@ -511,7 +542,8 @@ class TrafficDetail(WithFirstResize, Vertical):
         facts.append(phases_in_words(self.index, exchange, time()))
         if exchange.status is Status.PENDING and (line := self._awaited_line(exchange)):
             facts.insert(0 if self.has_class("-short") else 2, [f"at {one_line(line)}"])
-        facts += [[f"! {one_line(text)}"] for text in self._remarks_on(exchange)]
+        limits = self._limits[1] if self._limits[0][0] == exchange.number else []
+        facts += [[f"! {one_line(text)}"] for text in (*limits, *self._remarks_on(exchange))]
         if self._rules is not None and (rule := self._rules.rule_of(exchange)) is not None:
             facts.append([f"coloured by line {rule.number} of the rules: {one_line(rule.filter, 80)}"])
         if self.has_class("-short"):

@@ -141,7 +141,7 @@ class TrafficPane(FilterPane, Pane):
             yield TrafficList(self.link.traffic, state_changed=self._show_state)
             yield TrafficDetail(
                 self.link.traffic,
-                self._schema_of,
+                self._definition_of,
                 self._awaited_by,
                 partial(call_log, self.link),
                 self._rules,
@@ -619,15 +619,15 @@ class TrafficPane(FilterPane, Pane):
         item, guard = next(matching, None), self.app.destructive_calls
         return item is None or await guard.may_call(self.app, server, item, params.get("arguments"))
 
-    def _schema_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
-        """Return the input schema of a called tool, if its server is on this desk."""
+    def _definition_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
+        """Return the definition of a called tool, if its server is on this desk."""
         if exchange.method != "tools/call" or exchange.server not in {
             one.name for one in self.link.view().servers
         }:
             return None
         items = self.link.catalogue(exchange.server).items
         tools = (item for item in items if item.kind is ItemKind.TOOL and item.name == exchange.name)
-        return next((item.definition.get("inputSchema") for item in tools), None)
+        return next((item.definition for item in tools), None)
 
     def _awaited_by(self, exchange: Exchange) -> str:
         """Return the code line at which a pending exchange is waiting."""

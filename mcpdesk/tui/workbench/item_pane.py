@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from rich.cells import cell_len
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ServerView
+from mcpdesk.link.values import CallOutcome, CatalogueItem, CoreView, ItemKind, ServerView
 from mcpdesk.protocol.catalogue.result_faults import result_faults
 from mcpdesk.tui.actions import key_or_palette
 from mcpdesk.tui.forms.access_prompts import token_line
@@ -25,6 +25,7 @@ from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.safe_text import clean, one_line, shortened
+from mcpdesk.tui.results.client_limits import MIN_CHECKED_BYTES, exceeded_limits
 from mcpdesk.tui.results.result_view import ResultView, schema_marks, verdict
 from mcpdesk.tui.screens.server_page import server_text
 from mcpdesk.tui.widgets.first_size import WithFirstResize
@@ -89,6 +90,8 @@ class ItemPane(WithFirstResize, Vertical):
         super().__init__()
         self._title = ""
         self._drawing = asyncio.Lock()
+        self._limits: tuple[CallOutcome | None, list[str]] = (None, [])
+        """Last outcome that was compared with the limits of known clients, and the result."""
         self.draft: Draft | None = None
         self._split = Split()
         self._is_dragged = False
@@ -253,11 +256,28 @@ class ItemPane(WithFirstResize, Vertical):
                 is_small = len(draft.outcome.raw) <= _MAX_VALIDATED_BYTES
                 marks = schema_marks(schema, structured) if is_small else {}
                 faults = _faults(draft, marks) if is_small else []
+                limits = self._limits[1] if self._limits[0] is draft.outcome else None
+                faults += limits or []
                 await self.result.show(draft.outcome, marks, draft.logged, draft.before, faults)
+                if limits is None:
+                    self._find_limits(draft, draft.outcome)
             else:
                 await self.result.show_lines(*_hint(draft))
         self._divide()
         self.show_title()
+
+    @work(exclusive=True, group="limits")
+    async def _find_limits(self, draft: Draft, outcome: CallOutcome) -> None:
+        """Show which known clients would cut, move or refuse the result of a tool. Each outcome is compared
+        once, on a worker thread.
+        """
+        if draft.item.kind is not ItemKind.TOOL or len(outcome.raw) < MIN_CHECKED_BYTES:
+            return
+        texts = await asyncio.to_thread(exceeded_limits, outcome.raw, draft.item.definition, "")
+        async with self._drawing:
+            self._limits = outcome, texts
+            if self.draft is draft and draft.call is None and draft.outcome is outcome:
+                await self.result.add_faults(texts)
 
     def show_title(self) -> None:
         """Show the state of the call in the title."""
