@@ -84,6 +84,7 @@ class PersonAnswers:
     async def _ask(
         self, pages: tuple[Page, ...], asker: str, may_cancel: bool = False, is_form: bool = False
     ) -> Question:
+        """Ask in the inbox. Return the question in its final state. Raises: ProtocolError."""
         try:
             identifier, future = self._inbox.ask(
                 server=self._server,

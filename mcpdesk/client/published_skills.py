@@ -95,6 +95,7 @@ class PublishedSkills:
         return next((text for text in self._faults(uri, result) if text), "")
 
     def _faults(self, uri: str, result: JSONObject) -> Iterator[str]:
+        """Yield the fault of a file for each skill that contains it, or an empty string if it matches."""
         for entry in self._skills_containing(uri):
             data = _content(result)
             if data is None:

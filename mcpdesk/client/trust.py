@@ -141,6 +141,7 @@ def describe_untrusted(config: ConfigFile) -> UntrustedFile:
 
 
 def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
+    """Yield the lines that describe one server for the trust question."""
     if server.problem:
         yield f"{server.name}: cannot be used: {server.problem}"
         return

@@ -283,6 +283,7 @@ def is_stale(point: str) -> bool:
 
 
 def _bind(point: str) -> ListeningSocket | None:
+    """Listen on `point`, unless a process listens there. Call this under the lock of the folder."""
     if (existing := connect(point)) is not None:
         existing.close()
         return None

@@ -137,6 +137,7 @@ class ClientState:
         return request is not None and request.method == LISTEN
 
     def _handle_answer(self, identifier: object, is_success: bool, line: bytes) -> None:
+        """Remove an answered request, and store its effect on the session."""
         request = self.in_flight.pop(identifier, None)
         if request is None or request.message is None or not is_success:
             return
@@ -206,6 +207,7 @@ class Replay:
             self._add_repeatable_tools(result)
 
     def _replay_session(self) -> None:
+        """Repeat the requests that set up the session, and the listeners."""
         client_state = self._client_state
         if client_state.opening is not None:
             if client_state.is_ready:

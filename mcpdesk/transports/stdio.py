@@ -115,6 +115,7 @@ class StdioTransport:
             self._can_read_event.set()
 
     async def _serve_pipe(self) -> None:
+        """Open the pipe, and serve the client until its input ends."""
         send = self._write if self._client_state is None else self._queue_replayed
         request = PipeRequest(self._server, "stdio", self._peer, self._mode, self._session)
         self._pipe = self._open_pipe(request, send)
@@ -230,6 +231,7 @@ class StdioTransport:
             await self._pipe.identify()
 
     def _write(self, data: bytes) -> None:
+        """Write data, or queue the part that the system does not accept now."""
         if self._is_lost:
             return
         sent = 0 if self._unwritten else self._write_now(data)
@@ -247,6 +249,7 @@ class StdioTransport:
         self._check_backlog()
 
     def _on_writable(self) -> None:
+        """Write queued data."""
         unwritten = self._unwritten
         while unwritten:
             piece = unwritten[0]

@@ -287,6 +287,7 @@ class _Connection(asyncio.Protocol):
         return rest
 
     def _open_requested_pipe(self, greeting: PumpGreeting | None) -> Pipe:
+        """Open the pipe that the greeting asks for. Raises: DeskError."""
         if greeting is None:
             peer = rendezvous.process_name(self._pid or 0)
             return self._open_pipe(PipeRequest(self._server, "unix", peer), self._write)

@@ -219,6 +219,7 @@ class ChannelPassThrough:
         await asyncio.gather(*(self._renew(identifier, session) for identifier, session in sessions))
 
     async def _renew(self, identifier: str, session: PassedSession) -> None:
+        """Replace the channel of a session, and repeat the messages that set up the session."""
         async with session.renewal_lock:
             on_unclaimed = session.channel.on_unclaimed
             new_channel = self._session_channel(identifier, session.standing, on_unclaimed)
@@ -261,6 +262,7 @@ class ChannelPassThrough:
     async def _answer_post(
         self, headers: Mapping[str, str], body: bytes, on_unclaimed: OnUnclaimed
     ) -> AsyncIterator[PassedAnswer]:
+        """Forward the message or batch of a POST request."""
         message: Any = None
         try:
             message = codec.decode(body)
@@ -418,6 +420,7 @@ class ChannelPassThrough:
         line: bytes,
         pending: PendingMessages,
     ) -> AsyncIterator[PassedAnswer]:
+        """Send a request. Answer with JSON, or with a stream if the answer takes long."""
         may_stream, is_probe = pending.may_stream, message["method"] == "server/discover"
         async with channel.request(message, line, pending, is_alone=not identifier):
             received = await pending.next_message(UNANSWERED_S if is_probe else SILENT_S)
@@ -523,6 +526,7 @@ class ChannelPassThrough:
     async def _shared_channel(
         self, client_headers: Mapping[str, str], on_unclaimed: OnUnclaimed
     ) -> PassedChannel:
+        """Return the channel for requests of a client without a session."""
         headers = self._channels.sender_headers(client_headers)
         sender_headers = frozenset(headers.items())
         async with self._start_lock:

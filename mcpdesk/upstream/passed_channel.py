@@ -324,6 +324,7 @@ class PassedChannel:
         return message, with_values(line, changes) or codec.encode(message)
 
     def _on_frame(self, line: bytes, read: ReadFrame | None = None) -> None:
+        """Deliver a frame of the server to the client that it is for."""
         try:
             # Large frames were already parsed on a worker thread, because parsing takes long.
             is_plain = read is not None and type(read.value) is dict and not read.remarks and not read.fault

@@ -135,6 +135,7 @@ class RecordedTransport(ClientTransport):
     async def _exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
+        """Send a request, and record the request and its reply or the reason why no reply arrives."""
         identifier = request["id"]
         self._record(Direction.IN, codec.encode(request))
         try:

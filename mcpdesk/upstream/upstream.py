@@ -322,6 +322,7 @@ class Upstream:
         await self._disconnect()
 
     def _prepare(self) -> None:
+        """Create the transport and the connection for the next connection attempt."""
         plan, site = self.plan, self._site
         self.number = site.next_connection()
         """Number of the connection in the recorder."""
@@ -353,6 +354,7 @@ class Upstream:
         self._transport.ended(time.time())
 
     async def _connect(self) -> None:
+        """Connect, subscribe and read the lists. An error becomes the state of the server."""
         limit_s, is_first, self.failure = self._site.connect_timeout_s, True, None
         self._login_text = await asyncio.to_thread(self._login)
         try:
@@ -477,6 +479,7 @@ class Upstream:
             self._read_task = self._begin(self._read_again())
 
     def _on_reply(self, method: str, reply: ServerReply) -> None:
+        """Record a step of the negotiation. After a restart of the program, read the lists again."""
         if self.status.state is UpstreamState.ENDED and not self._is_resuming:
             self._is_resuming = True
             self._begin(self._resume())
@@ -504,6 +507,7 @@ class Upstream:
         self._site.notify(f"{self.name}: {ended.message}; the next call starts it again", True)
 
     def _fail(self, message: str, hint: str = "") -> None:
+        """Set the state to failed, and notify the person."""
         self._set(
             replace(
                 self.status,

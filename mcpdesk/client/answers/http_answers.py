@@ -162,6 +162,7 @@ class HttpAnswer:
                 raise too_large_error(self._framer)
 
     async def _parse_body(self, data: bytes, media_type: str, status: int) -> ParsedAnswer:
+        """Return the response in a body. Raises: InvalidAnswer if the body is JSON but unusable."""
         if not data.strip():
             return None, data, ()
         if data.lstrip().startswith(_FIELDS):

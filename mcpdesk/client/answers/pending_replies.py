@@ -139,6 +139,7 @@ class PendingReplies:
     def _deliver(
         self, message: JSONObject, frame: bytes, remarks: tuple[Remark, ...], receive: Receive
     ) -> None:
+        """Pass a response to its request, and any other message to `receive`."""
         if is_answer(message):
             if "method" in message:
                 text = 'a response has the member "method", which was ignored'

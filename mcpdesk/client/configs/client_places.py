@@ -109,6 +109,8 @@ def paths(row: ClientFile, home: Path, folder: Path, environ: Mapping[str, str])
 
 
 def _variables(home: Path, folder: Path, environ: Mapping[str, str]) -> dict[str, str | Path]:
+    """Return the values of the variables that paths of the data file contain."""
+
     def location(variable: str, default: Path | str) -> str | Path:
         return environ.get(variable) or default
 

@@ -271,6 +271,7 @@ class Authorizer:
     async def _log_in(
         self, challenge: Challenge, grant: OAuthGrant | None, is_step_up: bool, requests: Requester
     ) -> OAuthGrant:
+        """Discover the authorization server again, and obtain a new token."""
         await asyncio.to_thread(self._store.check)
         # Discovery is repeated, because the server may now trust another authorization server.
         discovery = self._discovery = await self._run(discover(self._url, challenge), requests)

@@ -223,6 +223,7 @@ def canonical_url(server_url: str) -> str:
 
 
 def _checked_resource(metadata: JSONObject, server_url: str) -> ResourceMetadata:
+    """Return the metadata if it is valid for the server. Raises: AuthorizationError."""
     resource = metadata.get("resource")
     if not isinstance(resource, str) or not _contains(resource, server_url):
         text = (

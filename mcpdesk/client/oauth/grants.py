@@ -370,6 +370,7 @@ def _authorization_code(redirect_url: str, state: str, server: AuthorizationServ
 def _grant_by_credentials(
     discovery: Discovery, machine: ClientCredentials, scopes: tuple[str, ...], key: ProofKey | None
 ) -> Flow[OAuthGrant]:
+    """Obtain a token with a machine's secret or private key."""
     fields = {"grant_type": "client_credentials"}
     if not machine.private_key_pem:
         client = ClientRegistration(machine.client_id, machine.client_secret)

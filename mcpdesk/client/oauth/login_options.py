@@ -155,6 +155,7 @@ class LoginOptions(Struct, frozen=True):
         return self._address_problem()
 
     def _address_problem(self) -> str:
+        """Return the reason why a URL in the options is invalid, or "" if all are valid."""
         metadata_parts = urlsplit(self.client_metadata_url)
         if self.client_metadata_url and (
             metadata_parts.scheme != "https" or metadata_parts.path in ("", "/")

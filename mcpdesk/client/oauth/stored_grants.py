@@ -201,6 +201,7 @@ class PrivateFile:
             ) from None
 
     def _replace(self, texts: dict[str, str]) -> None:
+        """Write all texts to a temporary file, and rename the temporary file to the token file."""
         data = msgspec.json.encode(_TokenFile(texts))
         if len(data) > MAX_BYTES:
             raise self._unusable(

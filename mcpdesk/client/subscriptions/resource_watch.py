@@ -69,6 +69,7 @@ class ResourceWatch:
         self.updates = {uri: count + 1 for uri, count in self.updates.items()}
 
     async def _send_request(self, method: str, uri: str) -> None:
+        """Subscribe or unsubscribe: with `method`, or with a new subscription in the stateless era."""
         agreement = await self._connection.open()
         if not agreement.revision.is_stateless:
             self._connection.listen()

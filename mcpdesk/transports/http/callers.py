@@ -103,6 +103,7 @@ class CallerCheck:
         return self.challenge("", scopes)
 
     async def _verified(self, token: str) -> Principal:
+        """Return the principal of a token. Raises: RequestRefused (401, 403, 503)."""
         try:
             principal = await self._access.verify(token)
         except Rejected as reason:

@@ -410,6 +410,7 @@ class HttpConnection(asyncio.Protocol):
         self._check_reading(now)
 
     def _check_reading(self, now: float) -> None:
+        """Disconnect the client if it has read nothing for too long."""
         transport = self._transport
         if transport is None or not (self.is_write_paused or transport.is_closing()):
             self._lowest_unread = 0

@@ -341,6 +341,7 @@ class StreamKeepAlive:
         self._due_times.pop(outlet, None)
 
     def _sweep(self) -> None:
+        """Send the comments that are due, and schedule the next check."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for outlet, due in list(self._due_times.items()):

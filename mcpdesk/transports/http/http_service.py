@@ -275,6 +275,7 @@ class HttpService:
         return answer
 
     async def _handle(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
+        """Check a request, and call the handler for its path and method."""
         rules = self._site.rules
         if head.admitted_rules is not rules or request.version is not HttpVersion11:
             refusal = self._guard.refuse(request, rules)
@@ -342,6 +343,7 @@ class HttpService:
     async def _forward(
         self, request: web.BaseRequest, head: RequestHead, pass_through: PassThrough, rules: Rules
     ) -> web.StreamResponse:
+        """Check the key of a request, and forward the request to an upstream server."""
         if not rules.enable_mcp:
             return plain_error(404, "MCP is switched off here (enable_mcp)")
         if head.admitted_rules is not rules:
@@ -382,6 +384,7 @@ class HttpService:
         return await self._jobs.answer(request, job_path, callers)
 
     async def _answer_public_page(self, request: web.BaseRequest, head: RequestHead) -> web.Response:
+        """Answer a request for a public page, OAuth metadata or a discovery document."""
         path = head.path
         if is_metadata(path):
             return metadata(self._site, request, path)
@@ -472,6 +475,10 @@ def _other_processes(site: Site, sessions: HttpSessions) -> OtherProcesses | Non
 
 
 def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
+    """Listen on the first free port of `tries` ports. Return the socket and its port.
+
+    Raises: PortTaken, ListeningForbidden, or TransportError for an invalid address.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for candidate in range(port, min(port + tries, 65536)):
         try:
@@ -495,6 +502,7 @@ def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
 
 
 def _bind_unix(path: Path) -> socket.socket:
+    """Bind a Unix socket of mode 0600. Delete the file of an ended process. Raises: TransportError."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

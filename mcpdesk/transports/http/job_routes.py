@@ -333,6 +333,7 @@ async def send(
 async def _send_range(
     request: web.BaseRequest, download: Download, extra_headers: Mapping[str, str]
 ) -> web.StreamResponse:
+    """Send the requested range of a file, or an answer with status 304 or 416."""
     tag = f'"{download.tag}"'
     headers = {
         "Content-Type": download.media_type,

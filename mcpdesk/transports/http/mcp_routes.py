@@ -240,6 +240,7 @@ class McpRoutes:
         caller: Principal,
         hides_auth_status: bool,
     ) -> web.StreamResponse:
+        """Handle a message, and send its answer as JSON or as an event stream."""
         recorder, accepted, connection = self._site.recorder, head.accepted, dialogue.connection
         is_listening = isinstance(message, dict) and message.get("method") == LISTEN
         may_stream = accepted.stream and (self._site.rules.streaming or is_listening or not accepted.json)
@@ -335,6 +336,7 @@ class McpRoutes:
         error: ProtocolError,
         caller: Principal | None,
     ) -> web.Response:
+        """Record a body that cannot be decoded, and return the error."""
         if caller is None:
             try:
                 caller = await CallerCheck(request, endpoint.access, self._site.rules).identify_by_body(None)

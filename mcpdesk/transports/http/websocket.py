@@ -97,6 +97,7 @@ class SocketRoutes:
     async def _serve(
         self, request: web.BaseRequest, endpoint: Endpoint, socket: Socket, caller: Principal
     ) -> None:
+        """Serve a socket until it closes or the token of the caller expires."""
         writer = SocketWriter(request, socket)
         channel = endpoint.channel("websocket", peer_of(request), writer.write, request.headers, caller)
         writer.channel = channel
@@ -121,6 +122,7 @@ class SocketRoutes:
         channel: FrameChannel,
         senders: _Senders,
     ) -> None:
+        """Pass messages to the channel until the socket closes."""
         is_first = True
         while True:
             message = await socket.receive()

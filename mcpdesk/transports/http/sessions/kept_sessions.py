@@ -85,6 +85,7 @@ class KeptSessions(SessionStore):
     async def _claim(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
+        """Continue a session from disk, or return None if the caller cannot continue it."""
         sessions, records = self._sessions, self._records
         if self._last_write is not None or not _ID.fullmatch(identifier) or not sessions.has_room():
             return None

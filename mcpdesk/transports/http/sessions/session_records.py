@@ -213,6 +213,7 @@ class SessionRecords:
         return result
 
     def _open_database(self) -> Connection:
+        """Lock the lock file of this process, open the database, and delete expired sessions."""
         import sqlite3
 
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
