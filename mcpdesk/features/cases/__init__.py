@@ -1,4 +1,4 @@
-"""Test cases of a server. They run in the shell or in pytest, and can be made from recorded calls."""
+"""Test cases of a server. They run in a shell or in pytest, and can be made from recorded calls."""
 
 from __future__ import annotations
 

@@ -21,10 +21,11 @@ from mcpdesk.tui.render.amounts import counted
 def save_cases(
     index: Index, numbers: Sequence[int], folders: Mapping[str, str], questions: Sequence[Question]
 ) -> str:
-    """Write the calls of each server to a file of test cases. Return a message that says how to run them.
+    """Write the calls of each server to a file of test cases. Return a message with the command to run them.
 
-    For a hosted server, the file is written to `cases/` in the server folder. For an upstream, it is written
-    to `cases/NAME/` in the working folder. Raises: OSError.
+    For a hosted server, the file is written to `cases/` in the server folder. For an upstream server, it is
+    written to `cases/NAME/` in the working folder. `folders` has the folder of each hosted server, by name.
+    Raises: OSError.
     """
     by_server = dict[str, list[int]]()
     for number in recordable(index, numbers):
@@ -33,26 +34,26 @@ def save_cases(
         _save_cases_of(index, server, calls, folders.get(server, ""), questions)
         for server, calls in by_server.items()
     ]
-    nothing_written = "No test case was written: none of these is an answered call of a client"
-    return "; ".join(filter(None, messages)) or nothing_written
+    no_cases = "No test case was written: none of these is an answered call of a client"
+    return "; ".join(filter(None, messages)) or no_cases
 
 
 def _save_cases_of(
-    index: Index, server: str, numbers: Sequence[int], hosted: str, questions: Sequence[Question]
+    index: Index, server: str, numbers: Sequence[int], folder_path: str, questions: Sequence[Question]
 ) -> str:
-    """Write the calls of one server and return a message.
+    """Write the calls of one server, and return a message, or "" if no call can become a case.
 
-    The message is empty if no call can become a case.
+    `folder_path` is the folder of a hosted server, or "".
     """
     case_lines = cases(index, numbers, partial(answers_of, questions))
     if not case_lines:
         return ""
-    folder = folder_of(server, hosted)
+    folder = folder_of(server, folder_path)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         file.writelines(case_file(case_lines))
-    target = hosted if _is_hosted_here(hosted) else f"TARGET --cases {folder}"
+    target = folder_path if _is_hosted_here(folder_path) else f"TARGET --cases {folder}"
     count = f"{counted(len(case_lines), 'test case')} of {counted(len(numbers), 'call')}"
     return f"{count} written to {path} · mcpdesk test {target}"
 
@@ -69,7 +70,7 @@ def _is_hosted_here(hosted: str) -> bool:
 
 def answers_of(questions: Sequence[Question], call: Exchange) -> list[dict[str, Any]]:
     """Return a person's answers to the inbox questions of a call, in the format of a test case."""
-    answered_questions = sorted(
+    call_questions = sorted(
         (
             one
             for one in questions
@@ -79,7 +80,7 @@ def answers_of(questions: Sequence[Question], call: Exchange) -> list[dict[str, 
         ),
         key=lambda one: one.asked,
     )
-    return [answer for one in answered_questions for answer in _page_answers(one)]
+    return [answer for one in call_questions for answer in _page_answers(one)]
 
 
 def _page_answers(question: Question) -> Iterator[dict[str, Any]]:
@@ -87,8 +88,8 @@ def _page_answers(question: Question) -> Iterator[dict[str, Any]]:
         yield {"question": question.pages[0].question, "answer": "decline"}
     for page, answer in zip(question.pages, question.answers, strict=False):
         texts = [*answer.selected, *filter(None, [answer.other])]
-        plain = texts if page.multi_select else texts[0] if texts else ""
-        yield {"question": page.question, "answer": plain}
+        value = texts if page.multi_select else texts[0] if texts else ""
+        yield {"question": page.question, "answer": value}
 
 
 RECORDER = CaseRecorder(

@@ -58,7 +58,7 @@ elicitation, sampling and roots.
 
 Exit codes: 0 all cases passed, 1 some failed, 2 a case file or the folder is invalid, 3 cannot connect.
 """
-LOOK_MS = 500
+CHECK_PERIOD_MS = 500
 """Milliseconds between two checks for saved files if no file notification arrives."""
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
@@ -118,47 +118,47 @@ def test_command(
         raise DeskUserError(message, "Name a case file or a folder of them with --cases.")
     cases_path = cases if cases is not None else folder / CASES
 
-    make_report = partial(_Report, as_json=as_json)
+    new_report = partial(_Report, as_json=as_json)
     if watch:
         if as_json:
             raise DeskUserError("--json and --watch cannot be used together.", "Omit one of them.")
-        return _watched(
-            lambda: _run_all(target, transports, cases_path, only, junit, reach, make_report()),
+        return _run_on_change(
+            lambda: _run_all(target, transports, cases_path, only, junit, reach, new_report()),
             {folder, cases_path},
         )
-    return _run_all(target, transports, cases_path, only, junit, reach, make_report())
+    return _run_all(target, transports, cases_path, only, junit, reach, new_report())
 
 
-def _watched(run: Callable[[], int], paths: set[Path]) -> int:
-    """Run once, and again whenever a file changes, until ctrl+c."""
+def _run_on_change(run: Callable[[], int], paths: set[Path]) -> int:
+    """Call `run` now, and again whenever a file in `paths` changes, until ctrl+c. Return the exit code."""
     from watchfiles import watch
 
     existing = [path for path in paths if path.exists()]
     try:
         while True:
-            before = _saved(existing)
+            modification_times = _modification_times(existing)
             try:
                 run()
             except DeskError as error:
                 report(error)
             print_message("watching; ctrl+c ends it")
             # A file saved before the watch started is detected at its first timeout.
-            for _ in watch(*existing, rust_timeout=LOOK_MS, yield_on_timeout=True):
-                if _saved(existing) != before:
+            for _ in watch(*existing, rust_timeout=CHECK_PERIOD_MS, yield_on_timeout=True):
+                if _modification_times(existing) != modification_times:
                     break
     except KeyboardInterrupt:
         return OK
 
 
-def _saved(paths: Iterable[Path]) -> dict[str, int]:
-    """Modification time of each file, by path."""
-    files = [each for path in paths for each in ([path] if path.is_file() else path.rglob("*"))]
-    case_paths = [each for each in files if each.suffix != ".pyc" and each.is_file()]
-    counts = dict[str, int]()
-    for each in case_paths:
+def _modification_times(paths: Iterable[Path]) -> dict[str, int]:
+    """Return the modification time of each file in nanoseconds, by path. Paths of folders are searched."""
+    entries = [each for path in paths for each in ([path] if path.is_file() else path.rglob("*"))]
+    files = [each for each in entries if each.suffix != ".pyc" and each.is_file()]
+    times = dict[str, int]()
+    for file in files:
         with suppress(OSError):
-            counts[str(each)] = each.stat().st_mtime_ns
-    return counts
+            times[str(file)] = file.stat().st_mtime_ns
+    return times
 
 
 def _run_all(
@@ -168,8 +168,9 @@ def _run_all(
     only: str,
     junit: Path | None,
     reach: Reach,
-    make_report: _Report,
+    report_of_run: _Report,
 ) -> int:
+    """Run the cases over each transport, and write the reports. Return the exit code."""
     cases = [case for case in find_cases(cases_path) if only in case.name or only in case.location]
     if not cases:
         message = f"No case in {cases_path}{f' with {only!r}' if only else ''}."
@@ -177,76 +178,89 @@ def _run_all(
         raise DeskUserError(message, f"`{command}` shows an example.", next_command=command)
 
     async def run(server: ConnectedServer, output_fd: int) -> None:
-        make_report.output_fd = output_fd
+        report_of_run.output_fd = output_fd
         for case in cases:
-            make_report.add(await server.run(case))
+            report_of_run.add(await server.run(case))
 
     for transport in transports:
-        make_report.transport = transport if len(transports) > 1 else ""
+        report_of_run.transport = transport if len(transports) > 1 else ""
         run_with_server(transport, target, reach, run)
-    if make_report.as_json:
-        print_json(make_report.facts())
+    if report_of_run.as_json:
+        print_json(report_of_run.facts())
     else:
-        print_line(make_report.summary(), 1)
+        print_line(report_of_run.summary(), 1)
     if junit is not None:
-        write_report(junit, junit_report("mcpdesk test", make_report.junit))
-    return TOOL_ERROR if make_report.failed else OK
+        write_report(junit, junit_report("mcpdesk test", report_of_run.junit))
+    return TOOL_ERROR if report_of_run.failed_count else OK
 
 
 class _Report:
-    """Prints each result of a case immediately, and counts them."""
+    """Prints the result of each case at once, and counts the results."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
         self.output_fd = 1
-        """Descriptor for results. It is not 1 while hosted code could write to descriptor 1."""
+        """File descriptor for results. It is not 1 while hosted code could write to descriptor 1."""
         self.transport = ""
         """Current transport, if there are several."""
         self.junit = list[JUnitCase]()
-        self.failed = 0
+        self.failed_count = 0
         self._cases = list[dict[str, Any]]()
-        self._began = time.monotonic()
+        self._started_s = time.monotonic()
 
     def add(self, result: CaseResult) -> None:
         """Print one result."""
         case = result.case
         name = f"{case.name} over {self.transport}" if self.transport else case.name
-        mark = "failed" if result.failures else "passed"
+        outcome = "failed" if result.failures else "passed"
         line_text = f"  {name}  {result.duration_ms:.0f} ms"
         details = [f"    {line}" for each in result.failures for line in each.splitlines()]
         if result.failures:
-            self.failed += 1
+            self.failed_count += 1
             line_text += f"  {case.location}"
             if result.logged:
                 details += [
                     "    it logged:",
-                    *(f"      {line}" for one in result.logged for line in one.splitlines()),
+                    *(f"      {line}" for text in result.logged for line in text.splitlines()),
                 ]
         if not self.as_json:
             is_coloured = shows_colour(self.output_fd)
-            print_line(_coloured(mark, is_coloured) + clean(line_text, newlines=False), self.output_fd)
+            print_line(_coloured(outcome, is_coloured) + clean(line_text, newlines=False), self.output_fd)
             for line in details:
                 print_line(_coloured(clean(line, newlines=False), is_coloured), self.output_fd)
         failure = "\n".join(line.strip() for line in details) if result.failures else ""
         self.junit.append(
             JUnitCase(case.location.rpartition(":")[0], name, failure, result.duration_ms / 1000)
         )
-        facts = {"name": case.name, "place": case.location, "outcome": mark}
-        over = {"over": self.transport} if self.transport else {}
-        more = {"failures": list(result.failures), "logged": list(result.logged)} if result.failures else {}
-        self._cases.append({**facts, "duration_ms": round(result.duration_ms, 1), **over, **more})
+        facts = {"name": case.name, "place": case.location, "outcome": outcome}
+        transport = {"over": self.transport} if self.transport else {}
+        failures = {"failures": list(result.failures), "logged": list(result.logged)}
+        self._cases.append(
+            {
+                **facts,
+                "duration_ms": round(result.duration_ms, 1),
+                **transport,
+                **(failures if result.failures else {}),
+            }
+        )
 
     def summary(self) -> str:
         """Return the numbers of passed and failed cases."""
-        seconds, count = time.monotonic() - self._began, len(self.junit)
-        failed = f", {self.failed} failed" if self.failed else ""
-        line = f"{count} case{'s' * (count != 1)}: {count - self.failed} passed{failed} in {seconds:.1f} s"
-        return _coloured(line, shows_colour(1), "red" if self.failed else "green")
+        seconds, count = time.monotonic() - self._started_s, len(self.junit)
+        failed = f", {self.failed_count} failed" if self.failed_count else ""
+        line = (
+            f"{count} case{'s' * (count != 1)}: {count - self.failed_count} passed{failed} in {seconds:.1f} s"
+        )
+        return _coloured(line, shows_colour(1), "red" if self.failed_count else "green")
 
     def facts(self) -> dict[str, Any]:
         """Return all results as a JSON value."""
-        seconds, count = time.monotonic() - self._began, len(self.junit)
-        counts = {"passed": count - self.failed, "failed": self.failed, "seconds": round(seconds, 3)}
+        seconds, count = time.monotonic() - self._started_s, len(self.junit)
+        counts = {
+            "passed": count - self.failed_count,
+            "failed": self.failed_count,
+            "seconds": round(seconds, 3),
+        }
         return {"cases": self._cases, **counts}
 
 
@@ -255,7 +269,7 @@ _COLOURS = {"passed": "green", "failed": "red", "    - ": "red", "    + ": "gree
 
 
 def _coloured(line: str, is_coloured: bool, colour: str = "") -> str:
-    """Colour a line according to its beginning. The meaning does not depend on the colour."""
-    begin = f"    {line.lstrip()[:2]}" if line.startswith("    ") else line
-    chosen = colour or _COLOURS.get(begin, "")
-    return click.style(line, fg=chosen) if is_coloured and chosen else line
+    """Return a line in `colour`, or in the colour for its beginning if `colour` is ""."""
+    beginning = f"    {line.lstrip()[:2]}" if line.startswith("    ") else line
+    line_colour = colour or _COLOURS.get(beginning, "")
+    return click.style(line, fg=line_colour) if is_coloured and line_colour else line

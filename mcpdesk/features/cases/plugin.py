@@ -32,14 +32,14 @@ SNAPSHOTS = "snapshots"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--desk-update` and the ini options."""
     parser.getgroup("mcpdesk").addoption(
-        "--desk-update", action="store_true", help="write what desk_snapshot compares with"
+        "--desk-update", action="store_true", help="store results instead of comparing them in desk_snapshot"
     )
     parser.addini(
         "mcpdesk_cases", "case files of mcpdesk, or folders of them, to collect as tests", "paths", []
     )
     parser.addini(
         "mcpdesk_target",
-        "the server of those cases and of desk_client(): a folder, URL, Python file or `-- COMMAND`",
+        "server for these cases and for desk_client(): a folder, URL, Python file or `-- COMMAND`",
         "string",
         "",
     )
@@ -47,11 +47,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect the case files that the ini option names."""
-    named = [Path(os.path.abspath(each)) for each in parent.config.getini("mcpdesk_cases")]
-    if not named or file_path.suffix not in SUFFIXES:
+    case_paths = [Path(os.path.abspath(each)) for each in parent.config.getini("mcpdesk_cases")]
+    if not case_paths or file_path.suffix not in SUFFIXES:
         return None
     path = Path(os.path.abspath(file_path))
-    if not any(path == each or path.is_relative_to(each) for each in named):
+    if not any(path == each or path.is_relative_to(each) for each in case_paths):
         return None
     return CaseFile.from_parent(parent, path=file_path)
 
@@ -71,9 +71,9 @@ def _root(config: pytest.Config) -> Path:
 
 
 class CaseFile(pytest.File):
-    """Case file, for which the server is started once.
+    """Case file. The server is started once for all its cases.
 
-    The cases run against `mcpdesk_target`, or else against the server folder that contains the file.
+    The server is `mcpdesk_target` or, if this option is not set, the server folder that contains the file.
     """
 
     client: ServerUnderTest | None = None
@@ -95,9 +95,9 @@ class CaseFile(pytest.File):
         from mcpdesk.errors import DeskUserError
         from mcpdesk.testing.sync_client import ServerUnderTest
 
-        below = [each for each in self.path.parents if each.is_relative_to(self.config.rootpath)]
-        folders = (each for each in below if any((each / part).exists() for part in SERVER_PARTS))
-        target = target_of(self.config) or next(folders, None)
+        parents = [each for each in self.path.parents if each.is_relative_to(self.config.rootpath)]
+        server_folders = (each for each in parents if any((each / part).exists() for part in SERVER_PARTS))
+        target = target_of(self.config) or next(server_folders, None)
         if target is None:
             raise DeskUserError(f"No server is known for {self.path}.", "Set the ini option mcpdesk_target.")
         self.client = ServerUnderTest(target)
@@ -110,6 +110,8 @@ class CaseFile(pytest.File):
 
 
 class CaseItem(pytest.Item):
+    """Test that runs one case."""
+
     def __init__(self, *, case: Case, **options: Any) -> None:
         super().__init__(**options)
         self.case = case
@@ -149,10 +151,10 @@ Connect = Callable[..., "ServerUnderTest"]
 
 @pytest.fixture
 def desk_client(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Connects to a server until the test ends: `desk_client(target, revision="2025-11-25")`.
+    """Connect to a server until the test ends: `desk_client(target, revision="2025-11-25")`.
 
-    The target is what the commands take, or a server object of FastMCP or the SDK; without one it is the ini
-    option `mcpdesk_target`. The options are those of `mcpdesk.testing.ConnectOptions`.
+    The target is a TARGET as for the commands, or a server object of FastMCP or the SDK. The default is the
+    ini option `mcpdesk_target`. The options are those of `mcpdesk.testing.ConnectOptions`.
     """
     with _connecting(request.config) as connect:
         yield connect
@@ -160,14 +162,14 @@ def desk_client(request: pytest.FixtureRequest) -> Iterator[Connect]:
 
 @pytest.fixture(scope="module")
 def desk_client_module(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Connects like `desk_client`, once for the tests of a module: same arguments, same client."""
+    """Connect like `desk_client`, once for all tests of a module. Equal arguments get the same client."""
     with _connecting(request.config, shares=True) as connect:
         yield connect
 
 
 @pytest.fixture(scope="session")
 def desk_client_session(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Connects like `desk_client`, once for the whole run, or for each process of it with xdist."""
+    """Connect like `desk_client`, once for the whole test run, or once per worker process of xdist."""
     with _connecting(request.config, shares=True) as connect:
         yield connect
 
@@ -176,7 +178,7 @@ def desk_client_session(request: pytest.FixtureRequest) -> Iterator[Connect]:
 def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Connect]:
     """Yield a function that connects to servers. The connections are closed when the block ends.
 
-    With `shares`, equal calls get the same client.
+    If `shares`, equal calls get the same client.
     """
     from mcpdesk.testing.sync_client import ServerUnderTest
 
@@ -188,14 +190,14 @@ def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Conn
     with ExitStack() as clients:
 
         def connect(target: Any = None, **options: Unpack[ConnectOptions]) -> ServerUnderTest:
-            chosen = target_of(config) if target is None else target
-            if chosen == "":
+            server = target_of(config) if target is None else target
+            if server == "":
                 pytest.fail("name a target, or set the ini option mcpdesk_target", pytrace=False)
-            key = (_identity(chosen), repr(sorted(options.items())))
+            key = (_identity(server), repr(sorted(options.items())))
             if shares and key in shared:
                 return shared[key][1]
-            client = clients.enter_context(ServerUnderTest(chosen, **options))
-            shared[key] = (chosen, client)
+            client = clients.enter_context(ServerUnderTest(server, **options))
+            shared[key] = (server, client)
             return client
 
         yield connect
@@ -217,18 +219,18 @@ def _identity(target: Any) -> object:
 
 @pytest.fixture
 def desk_snapshot(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Compares a result with a stored one: `desk_snapshot(client.call(...), name="")`.
+    """Compare a result with a stored one: `desk_snapshot(client.call(...), name="")`.
 
-    `--desk-update` stores the results, in `snapshots/` beside the test.
+    With `--desk-update`, the result is stored in `snapshots/` next to the test instead.
     """
     import msgspec
 
     def compare(value: Any, name: str = "") -> None:
-        words = "-".join(part for part in (request.node.name, name) if part)
-        stem = re.sub(r"[^\w.-]+", "-", words)
+        full_name = "-".join(part for part in (request.node.name, name) if part)
+        stem = re.sub(r"[^\w.-]+", "-", full_name)
         path = request.path.parent / SNAPSHOTS / request.path.stem / f"{stem}.json"
-        plain = msgspec.to_builtins(value)
-        text = json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        json_value = msgspec.to_builtins(value)
+        text = json.dumps(json_value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         if request.config.getoption("--desk-update"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")

@@ -21,11 +21,11 @@ _KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "reso
 _MAX_EXPECTED_LENGTH = 4_000
 """Maximum length in characters of a text that a case expects completely.
 
-Of a longer text, only a part is expected.
+If a text is longer, only a part of it is expected.
 """
 _MIN_ERROR_LENGTH = 4
 """Minimum length in characters of an error text that a case expects."""
-_NO_NAME = re.compile(r"\W")
+_INVALID_CHARACTER = re.compile(r"\W")
 
 
 def recordable(index: Index, numbers: Iterable[int]) -> list[int]:
@@ -43,11 +43,11 @@ def _is_call(exchange: Exchange) -> bool:
     )
 
 
-Answered = Callable[[Exchange], list[dict[str, Any]]]
+AnswerLookup = Callable[[Exchange], list[dict[str, Any]]]
 """Function that returns a person's answers to the questions of a call, in the order of the questions."""
 
 
-def cases(index: Index, numbers: Iterable[int], answers_of: Answered = lambda call: []) -> list[bytes]:
+def cases(index: Index, numbers: Iterable[int], answers_of: AnswerLookup = lambda call: []) -> list[bytes]:
     """Return calls as cases in JSON, with secrets masked.
 
     If several calls have the same request, only the last is used, because it shows what the code does now.
@@ -57,7 +57,7 @@ def cases(index: Index, numbers: Iterable[int], answers_of: Answered = lambda ca
     for number in recordable(index, numbers):
         if case := _case(index, index.exchange(number), answers_of):
             case_key = codec.dumps({key: case[key] for key in case if key != "expect"})
-            case_lines.pop(case_key, None)  # so that the case moves to the end: later calls may depend on it
+            case_lines.pop(case_key, None)  # the case moves to the end, because later calls may depend on it
             case_lines[case_key] = json_escaped(
                 codec.dumps(case, option=orjson.OPT_INDENT_2).decode()
             ).encode()
@@ -71,14 +71,15 @@ def case_file(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield b"\n]\n"
 
 
-def _case(index: Index, exchange: Exchange, answers_of: Answered) -> dict[str, Any] | None:
+def _case(index: Index, exchange: Exchange, answers_of: AnswerLookup) -> dict[str, Any] | None:
+    """Return a call as a case, or None if its request or response cannot be part of a case."""
     kind = _KINDS[exchange.method]
     params = _member(_received_request(index, exchange), "params")
     target = params.get("uri" if kind == "resource" else "name")
-    last = last_round(index, exchange)
-    argument_texts = texts_in([target, params.get("arguments")])
-    known = frozenset(text for text in argument_texts if MASK not in text)
-    expect = _expectation(_read(index, last, last.response), known)
+    final_round = last_round(index, exchange)
+    request_texts = texts_in([target, params.get("arguments")])
+    fixed_texts = frozenset(text for text in request_texts if MASK not in text)
+    expect = _expectation(_read(index, final_round, final_round.response), fixed_texts)
     if not isinstance(target, str) or expect is None:
         return None
     case: dict[str, Any] = {"name": f"{kind} {target}", kind: target}
@@ -97,18 +98,21 @@ def _received_request(index: Index, exchange: Exchange) -> Mapping[str, Any]:
 def _with_variables(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Replace secret arguments with environment variables: `${API_KEY}` for `api_key`."""
     return {
-        name: f"${{{_NO_NAME.sub('_', name).upper()}}}" if isinstance(value, str) and MASK in value else value
+        name: f"${{{_INVALID_CHARACTER.sub('_', name).upper()}}}"
+        if isinstance(value, str) and MASK in value
+        else value
         for name, value in arguments.items()
     }
 
 
-def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any] | None:
-    """Return the expected result for a response, in the format of a case.
+def _expectation(response: Mapping[str, Any], fixed_texts: Set[str]) -> dict[str, Any] | None:
+    """Return the expected result for a response, in the format of a case, or None.
 
-    For a value that varies, only its form is expected. For a secret, any value is accepted.
+    For a value that varies, only its form is expected. For a secret, any value is accepted. Texts of the
+    request, in `fixed_texts`, do not vary.
     """
     if "error" in response:
-        return {"error": _words(str(_member(response, "error").get("message", "")), known)}
+        return {"error": _invariant_part(str(_member(response, "error").get("message", "")), fixed_texts)}
     if not isinstance(response.get("result"), dict):
         return None
     result = response["result"]
@@ -116,21 +120,21 @@ def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any]
         return None  # a task, or questions without answers
     text = _text(result)
     if result.get("isError"):
-        return {"error": _words(text, known)}
+        return {"error": _invariant_part(text, fixed_texts)}
     if "structuredContent" in result:
         structured = result["structuredContent"]
-        pattern = pattern_of(structured, known)
+        pattern = pattern_of(structured, fixed_texts)
         return {"structured_like": pattern} if has_placeholder(pattern) else {"structured": structured}
     if len(text) > _MAX_EXPECTED_LENGTH:
-        return {"contains": _words(text, known)}
-    pattern = pattern_of(text, known)
+        return {"contains": _invariant_part(text, fixed_texts)}
+    pattern = pattern_of(text, fixed_texts)
     return {"like": pattern} if has_placeholder(pattern) else {"text": text}
 
 
-def _words(text: str, known: Set[str]) -> Any:
+def _invariant_part(text: str, fixed_texts: Set[str]) -> Any:
     """Return the longest part of a text that does not vary, or True if that part is too short."""
-    words = longest_part(pattern_of(text[:_MAX_EXPECTED_LENGTH], known))
-    return words if len(words) >= _MIN_ERROR_LENGTH or words == text else True
+    part = longest_part(pattern_of(text[:_MAX_EXPECTED_LENGTH], fixed_texts))
+    return part if len(part) >= _MIN_ERROR_LENGTH or part == text else True
 
 
 def _text(result: Mapping[str, Any]) -> str:
@@ -142,8 +146,7 @@ def _text(result: Mapping[str, Any]) -> str:
 
 
 def _answers(index: Index, operation: Exchange) -> Iterator[dict[str, Any]]:
-    """Yield the answers that a client gave during a call, either to requests of the server or in later
-    rounds."""
+    """Yield the answers that a client gave during a call, to requests of the server or in later rounds."""
     questions = _questions(_read(index, operation, operation.response))
     for part in map(index.exchange, operation.parts):
         if part.direction is Direction.OUT:
@@ -165,6 +168,7 @@ def _questions(response: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _answer(method: str, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a client's answer in the format of a case, or nothing for an unknown method."""
     if method == "elicitation/create":
         action = result.get("action", "cancel")
         content = result.get("content")
@@ -176,10 +180,12 @@ def _answer(method: str, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _read(index: Index, exchange: Exchange, frame: int | None) -> Mapping[str, Any]:
+    """Return the message in a frame, or an empty mapping if it is missing or not an object."""
     value = message(index, exchange, frame).value if frame is not None else None
     return value if isinstance(value, dict) else {}
 
 
 def _member(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a member that is an object, or an empty dictionary."""
     member = value.get(name)
     return member if isinstance(member, dict) else {}

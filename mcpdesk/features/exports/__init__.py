@@ -25,7 +25,7 @@ class Exports(Feature):
         return EXPORTERS
 
     def exchange_copies(self) -> Sequence[ExchangeCopy]:
-        """Return Markdown, JSON and a curl command."""
+        """Return the texts for the clipboard: Markdown, JSON and a curl command."""
         from mcpdesk.features.exports.formats import COPIES
 
         return COPIES

@@ -18,6 +18,7 @@ from mcpdesk.recorder.record import Direction
 _OWN_HEADERS = frozenset({"host", "content-length", "connection", "accept-encoding", "user-agent"})
 """Headers that curl sends by itself."""
 _STATELESS_FROM = "2026"
+"""Beginning of the first revision without sessions."""
 
 
 def curl(
@@ -25,9 +26,8 @@ def curl(
 ) -> str:
     """Return the request of an exchange as a curl command.
 
-    `url` and `headers` are used if the exchange did not use HTTP. Otherwise the request is repeated as
-    recorded. `schema` is the input schema of the called tool. Values that the schema marks as secret are
-    masked too.
+    If the exchange used HTTP, the command repeats the recorded request. Otherwise it uses `url` and
+    `headers`. `schema` is the input schema of the called tool. Values that it marks as secret are masked too.
     """
     exchange = index.exchange(number)
     frame = exchange.request if exchange.request is not None else exchange.response
@@ -38,23 +38,24 @@ def curl(
     if http_note is None:
         pairs = {**_headers(exchange, body), **(headers or {})}
         return _command("POST", url or "http://127.0.0.1:3333/mcp", pairs.items(), body)
-    line, noted_headers = http_note
+    line, recorded_headers = http_note
     method, _, url_part = line.partition(" ")
     path = url_part.rpartition(" ")[0] or url_part
-    host = next((value for name, value in noted_headers if name.lower() == "host"), "127.0.0.1:3333")
-    shown_headers = [pair for pair in noted_headers if pair[0].lower() not in _OWN_HEADERS]
-    return _command(method, f"http://{host}{path}", shown_headers, body)
+    host = next((value for name, value in recorded_headers if name.lower() == "host"), "127.0.0.1:3333")
+    sent_headers = [pair for pair in recorded_headers if pair[0].lower() not in _OWN_HEADERS]
+    return _command(method, f"http://{host}{path}", sent_headers, body)
 
 
 def curl_commands(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
-    """Yield requests of clients as curl commands.
-
-    Above each command is a comment that identifies the request.
-    """
+    """Yield the requests of clients as curl commands, each after a comment that identifies the request."""
     for number in numbers:
-        one = index.exchange(number)
-        if one.kind is ExchangeKind.REQUEST and one.direction is Direction.IN and one.request is not None:
-            title = clean(" ".join(heading(one).split()), newlines=False)
+        exchange = index.exchange(number)
+        if (
+            exchange.kind is ExchangeKind.REQUEST
+            and exchange.direction is Direction.IN
+            and exchange.request is not None
+        ):
+            title = clean(" ".join(heading(exchange).split()), newlines=False)
             yield f"# {number}. {title}\n{curl(index, number)}\n\n".encode("utf-8", "replace")
 
 

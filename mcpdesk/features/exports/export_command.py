@@ -34,7 +34,7 @@ Examples:
 `mcpdesk settings` prints the folder of the captures.
 """
 RECORDED = ("cases",) if any(features_with("case_recorder")) else ()
-"""Format that is available if a feature can record test cases."""
+"""Format of test cases, if a feature can record them. Otherwise empty."""
 FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", *RECORDED, "csv", "json")
 
 
@@ -93,7 +93,7 @@ def export_command(
     from mcpdesk.recorder.redaction import redacted
 
     if kind is None and not redact:
-        raise DeskUserError("Which format?", f"Use --as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+        raise DeskUserError("No format is given.", f"Use --as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
     if with_secrets and (redact or kind == "capture"):
         raise DeskUserError("--with-secrets and --redact cannot be used together.", "Copy the file as it is.")
     exporters = {each.name: each for each in EXPORTERS}
@@ -117,7 +117,7 @@ def export_command(
                     filter(None, (each.case_recorder() for each in features_with("case_recorder")))
                 )
                 numbers = recorder.recordable(index, numbers)
-                _tell_of_servers({index.exchange(number).server for number in numbers})
+                _warn_of_several_servers({index.exchange(number).server for number in numbers})
                 lines = recorder.cases(index, numbers)
                 _write(recorder.case_file(lines), output)
                 return print_message(f"{len(lines):,} test cases of {len(numbers):,} calls")
@@ -128,17 +128,17 @@ def export_command(
             else:
                 pieces = exporters[kind].write(index, numbers, logs_by_call(archive.call_logs))
             _write(pieces, output)
-            selects = exporters[kind].requests if kind in exporters else None
-            left = len(numbers) - len(selects(index, numbers)) if selects else 0
+            select = exporters[kind].requests if kind in exporters else None
+            omitted = len(numbers) - len(select(index, numbers)) if select else 0
             print_message(
-                f"{len(numbers) - left:,} exchanges{f'; {left:,} did not use HTTP' if left else ''}"
+                f"{len(numbers) - omitted:,} exchanges{f'; {omitted:,} did not use HTTP' if omitted else ''}"
             )
 
 
-def _tell_of_servers(names: set[str]) -> None:
+def _warn_of_several_servers(names: set[str]) -> None:
     if len(names) > 1:
-        listed = ", ".join(sorted(names))
-        print_message(f"These are calls of {listed}; --filter server:NAME selects one server.")
+        servers = ", ".join(sorted(names))
+        print_message(f"These are calls of {servers}; --filter server:NAME selects one server.")
 
 
 @contextmanager
@@ -159,14 +159,14 @@ def _redactor() -> Redactor:
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
-    known = environment_secrets(os.environ, settings.state_dir)
-    known += [
+    known_secrets = environment_secrets(os.environ, settings.state_dir)
+    known_secrets += [
         settings.api_key,
         settings.operator_key,
         settings.token,
         *settings.request_state_secret.split(","),
     ]
-    return Redactor(known, [settings.api_key_header])
+    return Redactor(known_secrets, [settings.api_key_header])
 
 
 def _export_statistics(file: Path, kind: str, output: Path | None) -> None:
@@ -194,8 +194,8 @@ def _to_stdout(pieces: Iterator[bytes]) -> None:
         raise DeskUserError("The output cannot be written: stdout is closed.")
     is_terminal = sys.stdout.isatty()
     for piece in pieces:
-        shown = clean(piece.decode("utf-8", "replace")).encode() if is_terminal else piece
-        sys.stdout.buffer.write(shown)
+        data = clean(piece.decode("utf-8", "replace")).encode() if is_terminal else piece
+        sys.stdout.buffer.write(data)
     sys.stdout.flush()
 
 

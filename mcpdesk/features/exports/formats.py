@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcpdesk.feature import ExchangeCopy, ExchangeFacts, Exporter, MenuLine
 from mcpdesk.features.exports import curl_command
-from mcpdesk.features.exports.http_archive import har, posted
+from mcpdesk.features.exports.http_archive import har, sent_over_http
 from mcpdesk.features.exports.json_export import as_json, json_lines
 from mcpdesk.features.exports.markdown_report import as_markdown, report
 from mcpdesk.recorder.index.traffic_index import Index
@@ -23,7 +23,7 @@ EXPORTERS = (
         ".har",
         MenuLine("HTTP archive", "for browser tools", "h"),
         lambda index, numbers, _: har(index, numbers),
-        requests=posted,
+        requests=sent_over_http,
     ),
 )
 

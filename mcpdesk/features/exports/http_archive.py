@@ -1,6 +1,6 @@
 """HTTP archives of exchanges. Source: HAR 1.2.
 
-Values that the recorder does not know are written as the format requires: -1 for sizes, 0 for phases.
+Unknown values are written as the format requires: -1 for sizes, 0 for durations of phases.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 _HAR_START = b'{"log":{"version":"1.2","creator":{"name":"mcpdesk","version":"%b"},"comment":%b,"entries":['
 
 
-def posted(index: Index, numbers: Iterable[int]) -> list[int]:
-    """Return the numbers of exchanges whose request came over HTTP."""
+def sent_over_http(index: Index, numbers: Iterable[int]) -> list[int]:
+    """Return the numbers of exchanges whose request was sent over HTTP."""
     requests = ((number, index.exchange(number).request) for number in numbers)
     return [number for number, frame in requests if frame is not None and index.note(frame) is not None]
 
@@ -32,25 +32,25 @@ def posted(index: Index, numbers: Iterable[int]) -> list[int]:
 def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     """Yield an HTTP archive with one entry for each exchange that passed over HTTP."""
     yield _HAR_START % (__version__.encode(), escaped(codec.dumps(gaps_in_words(index))))
-    comma = b"\n"
-    for number in posted(index, numbers):
+    separator = b"\n"
+    for number in sent_over_http(index, numbers):
         exchange = index.exchange(number)
-        yield comma + escaped(codec.dumps(_har_entry(index, exchange), default=str))
-        comma = b",\n"
+        yield separator + escaped(codec.dumps(_har_entry(index, exchange), default=str))
+        separator = b",\n"
     yield b"\n]}}\n"
 
 
 def _har_entry(index: Index, exchange: Exchange) -> dict[str, Any]:
     response_frame = None if exchange.response is None else index.frame(exchange.response)
     ended = response_frame.time if response_frame else exchange.ended
-    took_ms = 0.0 if ended is None else max(0.0, round((ended - exchange.started) * 1000, 3))
+    duration_ms = 0.0 if ended is None else max(0.0, round((ended - exchange.started) * 1000, 3))
     return {
         "startedDateTime": moment_of(exchange),
-        "time": took_ms,
+        "time": duration_ms,
         "request": _har_request(index, exchange),
         "response": _har_response(index, exchange),
         "cache": {},
-        "timings": {"send": 0, "wait": took_ms, "receive": 0},
+        "timings": {"send": 0, "wait": duration_ms, "receive": 0},
         "comment": "; ".join(
             [
                 f"{exchange.peer}: {exchange.method} {mask_text(exchange.name)}".strip(),
@@ -65,12 +65,12 @@ def _har_request(index: Index, exchange: Exchange) -> dict[str, Any]:
     line, headers = http(index, exchange, exchange.request) or ("", ())
     method, _, url_part = line.partition(" ")
     path, _, version = url_part.rpartition(" ")
-    body, text = _har_body(index, exchange, exchange.request)
+    body, comment = _har_body(index, exchange, exchange.request)
     return {
         "method": method,
         "url": f"http://{_header(headers, 'host') or 'localhost'}{path}",
         "httpVersion": version,
-        **_har_common(headers, body, text),
+        **_har_common(headers, body, comment),
         "queryString": [{"name": name, "value": value} for name, value in parse_qsl(_query(path), True)],
         "postData": {"mimeType": _header(headers, "content-type"), "text": body},
     }
@@ -81,14 +81,14 @@ def _har_response(index: Index, exchange: Exchange) -> dict[str, Any]:
     frame = exchange.response
     line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
     version, _, status_part = line.partition(" ")
-    status, _, words = status_part.partition(" ")
-    body, text = ("", "") if frame is None else _har_body(index, exchange, frame)
+    status, _, status_text = status_part.partition(" ")
+    body, comment = ("", "") if frame is None else _har_body(index, exchange, frame)
     content = {"size": len(body.encode("utf-8", "replace")), "text": body}
     return {
         "status": int(status) if len(status) == 3 and status.isdecimal() else 0,
-        "statusText": words,
+        "statusText": status_text,
         "httpVersion": version,
-        **_har_common(headers, body, text),
+        **_har_common(headers, body, comment),
         "content": {**content, "mimeType": _header(headers, "content-type") or "application/json"},
         "redirectURL": "",
     }
@@ -105,7 +105,7 @@ def _har_common(headers: Pairs, body: str, comment: str) -> dict[str, Any]:
 
 
 def _har_body(index: Index, exchange: Exchange, frame: int) -> tuple[str, str]:
-    """Return the part of the body that was kept, and a comment on missing parts."""
+    """Return the recorded part of the body, and a comment on missing parts or ""."""
     value, problem = message(index, exchange, frame)
     return value if isinstance(value, str) else codec.dumps(value, default=str).decode(), problem
 

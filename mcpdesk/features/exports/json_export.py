@@ -22,8 +22,11 @@ _MAX_NOTIFICATIONS = 1_000
 
 def json_lines(index: Index, numbers: Iterable[int], logged: LogLinesOf = no_log_lines) -> Iterator[bytes]:
     """Yield one line per exchange and per gap, including the newline."""
-    for one in with_gaps(index, numbers):
-        record = _gap(one) if isinstance(one, Gap) else as_dict(index, one, logged)
+    for number_or_gap in with_gaps(index, numbers):
+        if isinstance(number_or_gap, Gap):
+            record = _gap(number_or_gap)
+        else:
+            record = as_dict(index, number_or_gap, logged)
         yield escaped(codec.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str))
 
 
@@ -64,13 +67,13 @@ def as_dict(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> dic
     if outcomes := held_messages(index, exchange):
         record["held"] = [
             {
-                "side": one.side,
-                "how": one.how,
-                "seconds": round(one.held_s, 3),
-                "was": one.was,
-                "now": one.now,
+                "side": held.side,
+                "how": held.how,
+                "seconds": round(held.held_s, 3),
+                "was": held.was,
+                "now": held.now,
             }
-            for one in outcomes
+            for held in outcomes
         ]
     if lines := logged(exchange):
         record["log"] = [
@@ -78,10 +81,10 @@ def as_dict(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> dic
             for line in lines[-MAX_LOG_LINES:]
         ]
     if exchange.notifications:
-        shown = exchange.notifications[:_MAX_NOTIFICATIONS]
-        record["notifications"] = [message(index, exchange, frame).value for frame in shown]
-        if more := len(exchange.notifications) - len(shown):
-            record["notifications_left_out"] = more
+        frames = exchange.notifications[:_MAX_NOTIFICATIONS]
+        record["notifications"] = [message(index, exchange, frame).value for frame in frames]
+        if omitted := len(exchange.notifications) - len(frames):
+            record["notifications_left_out"] = omitted
     return record
 
 

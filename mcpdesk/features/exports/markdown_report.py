@@ -43,23 +43,23 @@ def report(index: Index, numbers: Iterable[int], logged: LogLinesOf = no_log_lin
 
 def as_markdown(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> str:
     """Return one exchange and its parts as Markdown sections, for an issue."""
-    parts = (_section_of(index, index.exchange(one), logged) for one in with_parts(index, [number]))
+    parts = (_exchange_section(index, index.exchange(part), logged) for part in with_parts(index, [number]))
     return "\n".join("".join(pieces).strip() + "\n" for pieces in parts)
 
 
 def _report(index: Index, numbers: Iterable[int], logged: LogLinesOf) -> Iterator[str]:
-    chosen = list(with_gaps(index, numbers))
+    numbers_and_gaps = list(with_gaps(index, numbers))
     yield "# MCP traffic\n\n"
-    yield from _overview(index, [one for one in chosen if isinstance(one, int)])
+    yield from _overview(index, [each for each in numbers_and_gaps if isinstance(each, int)])
     yield "## Exchanges\n\n| # | time | peer | message | id | status | took | bytes |\n"
     yield "| --: | --- | --- | --- | --- | --- | --: | --: |\n"
-    for one in chosen:
-        yield _gap_row(one) if isinstance(one, Gap) else _row(index, index.exchange(one))
-    for one in chosen:
-        if isinstance(one, Gap):
-            yield f"\n**{_plain(gap_in_words(one))}**\n"
+    for each in numbers_and_gaps:
+        yield _gap_row(each) if isinstance(each, Gap) else _row(index, index.exchange(each))
+    for each in numbers_and_gaps:
+        if isinstance(each, Gap):
+            yield f"\n**{_plain(gap_in_words(each))}**\n"
         else:
-            yield from _section_of(index, index.exchange(one), logged)
+            yield from _exchange_section(index, index.exchange(each), logged)
 
 
 def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
@@ -67,56 +67,57 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
     failures: dict[tuple[str, str], _Failure] = {}
     times: dict[tuple[str, str], list[tuple[float, int]]] = {}
     peers, servers, count = dict[str, None](), dict[str, None](), 0
-    began, ended = inf, 0.0
-    for one in map(index.exchange, numbers):
-        peers[one.peer], servers[one.server] = None, None
-        began, ended = min(began, one.started), max(ended, one.ended or one.started)
-        if one.part_of is not None:
+    start, end = inf, 0.0
+    for exchange in map(index.exchange, numbers):
+        peers[exchange.peer], servers[exchange.server] = None, None
+        start, end = min(start, exchange.started), max(end, exchange.ended or exchange.started)
+        if exchange.part_of is not None:
             continue
         count += 1
-        title = title_of(one)
-        if one.kind is ExchangeKind.REQUEST and one.ended is not None:
-            seconds = one.elapsed(0) if one.response is None else index.table.server_s[one.number]
-            times.setdefault((title, one.peer), []).append((seconds, one.number))
-        if one.status in FAILED:
-            message = summary(index, one).result or one.status.value
-            kind = (title, str(pattern_of(message, frozenset())))
-            failures.setdefault(kind, _Failure(one, message)).add(one)
+        title = title_of(exchange)
+        if exchange.kind is ExchangeKind.REQUEST and exchange.ended is not None:
+            has_response = exchange.response is not None
+            seconds = index.table.server_s[exchange.number] if has_response else exchange.elapsed(0)
+            times.setdefault((title, exchange.peer), []).append((seconds, exchange.number))
+        if exchange.status in FAILED:
+            message = summary(index, exchange).result or exchange.status.value
+            key = (title, str(pattern_of(message, frozenset())))
+            failures.setdefault(key, _Failure(exchange, message)).add(exchange)
     if not numbers:
         return
-    failed = sum(one.count for one in failures.values())
-    counts = f"{count:,} exchange{'' if count == 1 else 's'}, {failed:,} failed"
-    yield f"{counts}, from {time_text(began)} to {time_text(ended)}. "
-    yield f"Clients: {_plain(_some(peers))}. Servers: {_plain(_some(servers))}.\n\n"
+    failed_count = sum(failure.count for failure in failures.values())
+    counts = f"{count:,} exchange{'' if count == 1 else 's'}, {failed_count:,} failed"
+    yield f"{counts}, from {time_text(start)} to {time_text(end)}. "
+    yield f"Clients: {_plain(_joined(peers))}. Servers: {_plain(_joined(servers))}.\n\n"
     if failures:
         yield "## Errors\n\n| message | error | count | first # | clients |\n"
         yield "| --- | --- | --: | --- | --- |\n"
-        ranked = sorted(failures.items(), key=lambda item: -item[1].count)
-        for (title, _), group_calls in ranked[:_MAX_ROWS]:
-            first = f"{group_calls.first.number} at {moment_of(group_calls.first)}"
+        most_frequent = sorted(failures.items(), key=lambda item: -item[1].count)
+        for (title, _), failure in most_frequent[:_MAX_ROWS]:
+            first = f"{failure.first.number} at {moment_of(failure.first)}"
             cells = [
                 title,
-                _shortened(group_calls.message),
-                f"{group_calls.count:,}",
+                _shortened(failure.message),
+                f"{failure.count:,}",
                 first,
-                _some(group_calls.peers),
+                _joined(failure.peers),
             ]
             yield _cells(cells)
-        yield _left_out(len(ranked))
+        yield _left_out(len(most_frequent))
     if times:
         yield "## Slowest exchanges, without waiting for people and clients\n\n"
         yield "| message | client | count | median | longest | # |\n"
         yield "| --- | --- | --: | --: | --: | --: |\n"
         slowest = sorted(times.items(), key=lambda item: max(item[1]), reverse=True)
-        for (title, peer), took in slowest[:_MAX_ROWS]:
-            longest, number = max(took)
-            middle = median(seconds for seconds, _ in took)
-            yield _cells([title, peer, f"{len(took):,}", _ms(middle), _ms(longest), str(number)])
+        for (title, peer), durations in slowest[:_MAX_ROWS]:
+            longest, number = max(durations)
+            middle = median(seconds for seconds, _ in durations)
+            yield _cells([title, peer, f"{len(durations):,}", _ms(middle), _ms(longest), str(number)])
         yield _left_out(len(slowest))
 
 
 class _Failure:
-    """Exchanges that failed in the same way."""
+    """Exchanges that failed with the same error."""
 
     def __init__(self, first: Exchange, message: str) -> None:
         self.first = first
@@ -124,18 +125,20 @@ class _Failure:
         self.count = 0
         self.peers: dict[str, None] = {}
 
-    def add(self, one: Exchange) -> None:
+    def add(self, exchange: Exchange) -> None:
         self.count += 1
-        self.peers[one.peer] = None
+        self.peers[exchange.peer] = None
 
 
-def _some(names: Iterable[str]) -> str:
-    shown = [name for name in names if name]
-    more = f" and {len(shown) - _MAX_NAMES} more" if len(shown) > _MAX_NAMES else ""
-    return ", ".join(shown[:_MAX_NAMES]) + more
+def _joined(names: Iterable[str]) -> str:
+    """Join the first `_MAX_NAMES` names. Append the number of the others."""
+    real_names = [name for name in names if name]
+    more = f" and {len(real_names) - _MAX_NAMES} more" if len(real_names) > _MAX_NAMES else ""
+    return ", ".join(real_names[:_MAX_NAMES]) + more
 
 
 def _left_out(rows: int) -> str:
+    """Return the line below a table of `rows` rows, of which only `_MAX_ROWS` are written."""
     more = f"\n{rows - _MAX_ROWS:,} more are left out.\n" if rows > _MAX_ROWS else ""
     return f"{more}\n"
 
@@ -145,12 +148,12 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_CELL_LENGTH else f"{text[: _MAX_CELL_LENGTH - 1]}…"
 
 
-def _section_of(index: Index, exchange: Exchange, logged: LogLinesOf) -> Iterator[str]:
-    """Yield the section of one exchange: messages, outcomes at the desk, and log lines of its code."""
+def _exchange_section(index: Index, exchange: Exchange, logged: LogLinesOf) -> Iterator[str]:
+    """Yield the section of one exchange: messages, decisions at the desk, and log lines of the call."""
     yield f"\n## {exchange.number}. {_plain(title_of(exchange))}\n\n{_plain(heading(exchange))}\n"
     for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
         if frame is not None:
-            yield from _section(index, exchange, title, frame)
+            yield from _message_section(index, exchange, title, frame)
     for outcome in held_messages(index, exchange):
         yield f"\n{_plain(held_line(outcome))}\n"
         for title, value in (("It was", outcome.was), ("Changed to", outcome.now)):
@@ -162,7 +165,7 @@ def _section_of(index: Index, exchange: Exchange, logged: LogLinesOf) -> Iterato
         yield f"\nLog of the call:\n\n{fence}text\n{text}\n{fence}\n"
 
 
-def _section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterator[str]:
+def _message_section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterator[str]:
     value, problem = message(index, exchange, frame)
     yield f"\n{title}{f' ({_plain(problem)})' if problem else ''}:\n\n"
     if http_note := http(index, exchange, frame):
@@ -192,7 +195,7 @@ def _gap_row(gap: Gap) -> str:
 
 
 def _row(index: Index, exchange: Exchange) -> str:
-    took = "" if exchange.ended is None else _ms(exchange.elapsed(0))
+    duration = "" if exchange.ended is None else _ms(exchange.elapsed(0))
     texts = summary(index, exchange)
     answer_text = f"→ {_shortened(texts.result)}" if texts.result else ""
     cells = [
@@ -202,7 +205,7 @@ def _row(index: Index, exchange: Exchange) -> str:
         " ".join(filter(None, (title_of(exchange), _shortened(texts.arguments), answer_text))),
         "" if exchange.id is None else str(exchange.id),
         exchange.status.value,
-        took,
+        duration,
         str(exchange.size),
     ]
     return _cells(cells)

@@ -21,90 +21,98 @@ Longer diagrams are unreadable, and Mermaid refuses texts over 50,000 characters
 """
 _MAX_ANSWER_LENGTH = 60
 """Maximum number of characters of an answer on its arrow."""
-_ESCAPED = str.maketrans({"#": "#35;", ";": "#59;", "<": "#lt;", ">": "#gt;"})
-_ASKS_A_PERSON = "elicitation/create"
+_ESCAPES = str.maketrans({"#": "#35;", ";": "#59;", "<": "#lt;", ">": "#gt;"})
+_QUESTION_METHOD = "elicitation/create"
 
 
 def mermaid(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     """Yield a diagram of the first `MAX_EXCHANGES` exchanges, with messages in the order of their times."""
-    chosen = [one for one in map(index.exchange, numbers) if one.kind is not ExchangeKind.MALFORMED]
-    frames = {frame for one in chosen for frame in one.notifications}
-    chosen = [one for one in chosen if one.request is None or one.request not in frames]
-    shown = chosen[:MAX_EXCHANGES]
-    names = _Participants()
-    lines = [line for one in shown for line in _lines(index, one, names)]
+    exchanges = [each for each in map(index.exchange, numbers) if each.kind is not ExchangeKind.MALFORMED]
+    frames = {frame for each in exchanges for frame in each.notifications}
+    # A notification that belongs to another exchange is drawn with that exchange.
+    exchanges = [each for each in exchanges if each.request is None or each.request not in frames]
+    drawn = exchanges[:MAX_EXCHANGES]
+    participants = _Participants()
+    lines = [line for each in drawn for line in _lines(index, each, participants)]
     # The sort is stable: messages with the same time stay in the order of their exchanges.
     lines.sort(key=itemgetter(0))
     yield b"sequenceDiagram\n"
-    yield from (f"    {line}\n".encode("utf-8", "replace") for line in names.lines())
+    yield from (f"    {line}\n".encode("utf-8", "replace") for line in participants.lines())
     yield from (f"    {line}\n".encode("utf-8", "replace") for _, line in lines)
-    if (left := len(chosen) - len(shown)) and names.aliases:
-        over = ",".join(dict.fromkeys((names.aliases[0], names.aliases[-1])))
-        note = f"{left} more exchanges are left out, choose others with --filter"
-        yield f"    Note over {over}: {note}\n".encode()
+    aliases = participants.aliases
+    if (omitted := len(exchanges) - len(drawn)) and aliases:
+        span = ",".join(dict.fromkeys((aliases[0], aliases[-1])))
+        note = f"{omitted} more exchanges are left out, choose others with --filter"
+        yield f"    Note over {span}: {note}\n".encode()
 
 
 class _Participants:
     """Participants by kind and name, each with a short alias, in order of appearance."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], str] = {}
+        self._aliases: dict[tuple[str, str], str] = {}
 
     @property
     def aliases(self) -> list[str]:
-        return list(self._known.values())
+        return list(self._aliases.values())
 
     def alias(self, kind: str, name: str) -> str:
-        return self._known.setdefault((kind, name), f"{kind}{len(self._known) + 1}")
+        """Return the alias of a participant, which is added if it is new."""
+        return self._aliases.setdefault((kind, name), f"{kind}{len(self._aliases) + 1}")
 
     def lines(self) -> Iterator[str]:
-        for (kind, name), alias in self._known.items():
+        for (kind, name), alias in self._aliases.items():
             yield f"{'actor' if kind == 'person' else 'participant'} {alias} as {_plain(name)}"
 
 
-def _lines(index: Index, one: Exchange, names: _Participants) -> Iterator[tuple[float, str]]:
+def _lines(index: Index, exchange: Exchange, participants: _Participants) -> Iterator[tuple[float, str]]:
     """Yield the arrows of one exchange, each with its Unix time."""
     client, server = (
-        names.alias("client", one.peer or "client"),
-        names.alias("server", one.server or "server"),
+        participants.alias("client", exchange.peer or "client"),
+        participants.alias("server", exchange.server or "server"),
     )
-    asks, asked = (client, server) if one.direction is Direction.IN else (server, client)
-    title = _plain(f"{one.method or one.kind} {mask_text(one.name)}")
-    if one.kind is not ExchangeKind.REQUEST:
-        yield one.started, f"{asks}-){asked}: {title}"
+    sender, receiver = (client, server) if exchange.direction is Direction.IN else (server, client)
+    title = _plain(f"{exchange.method or exchange.kind} {mask_text(exchange.name)}")
+    if exchange.kind is not ExchangeKind.REQUEST:
+        yield exchange.started, f"{sender}-){receiver}: {title}"
         return
-    yield one.started, f"{asks}->>{asked}: {title}"
-    person = names.alias("person", f"person at {one.peer}") if one.method == _ASKS_A_PERSON else ""
+    yield exchange.started, f"{sender}->>{receiver}: {title}"
+    person = (
+        participants.alias("person", f"person at {exchange.peer}")
+        if exchange.method == _QUESTION_METHOD
+        else ""
+    )
     if person:
-        yield one.started, f"{asked}->>{person}: {_plain(_question(index, one)) or 'asks'}"
-    for outcome in held_messages(index, one):
+        yield exchange.started, f"{receiver}->>{person}: {_plain(_question(index, exchange)) or 'asks'}"
+    for outcome in held_messages(index, exchange):
         words = f"the {outcome.side} was held at the desk for {outcome.held_s:.1f} s: {outcome.how}"
-        yield one.started + outcome.held_s, f"Note over {client},{server}: {_plain(words)}"
-    notifications = [frame for frame in map(index.frame, one.notifications) if frame is not None]
-    for one_way, other, frames in (
-        (asks, asked, [frame for frame in notifications if frame.direction is one.direction]),
-        (asked, asks, [frame for frame in notifications if frame.direction is not one.direction]),
+        yield exchange.started + outcome.held_s, f"Note over {client},{server}: {_plain(words)}"
+    notifications = [frame for frame in map(index.frame, exchange.notifications) if frame is not None]
+    for origin, target, frames in (
+        (sender, receiver, [frame for frame in notifications if frame.direction is exchange.direction]),
+        (receiver, sender, [frame for frame in notifications if frame.direction is not exchange.direction]),
     ):
         if frames:
             count = f"{len(frames)} notification{'s' if len(frames) > 1 else ''}"
-            yield frames[0].time, f"{one_way}-){other}: {count}"
-    if one.ended is None or one.status in (Status.CANCELLED, Status.LEFT, Status.LOST):
-        words = "no answer" if one.ended is None else f"{one.status}, no answer"
-        yield one.ended or one.started, f"Note over {client},{server}: {title}: {words}"
+            yield frames[0].time, f"{origin}-){target}: {count}"
+    if exchange.ended is None or exchange.status in (Status.CANCELLED, Status.LEFT, Status.LOST):
+        words = "no answer" if exchange.ended is None else f"{exchange.status}, no answer"
+        yield exchange.ended or exchange.started, f"Note over {client},{server}: {title}: {words}"
         return
-    texts = summary(index, one)
-    has_failed = one.status in (Status.ERROR, Status.TOOL_ERROR) or texts.has_failed
-    took = f"{one.elapsed(0) * 1000:.1f} ms"
-    answer = f"{one.status if has_failed or one.status is not Status.OK else 'ok'}, {took}"
+    texts = summary(index, exchange)
+    has_failed = exchange.status in (Status.ERROR, Status.TOOL_ERROR) or texts.has_failed
+    duration = f"{exchange.elapsed(0) * 1000:.1f} ms"
+    answer = f"{exchange.status if has_failed or exchange.status is not Status.OK else 'ok'}, {duration}"
     if has_failed or person:
         answer += f": {texts.result}"
     if person:
-        yield one.ended, f"{person}-->>{asked}: {_plain(answer)}"
-    yield one.ended, f"{asked}{'--x' if has_failed else '-->>'}{asks}: {_plain(answer)}"
+        yield exchange.ended, f"{person}-->>{receiver}: {_plain(answer)}"
+    yield exchange.ended, f"{receiver}{'--x' if has_failed else '-->>'}{sender}: {_plain(answer)}"
 
 
-def _question(index: Index, one: Exchange) -> str:
-    value: Any = None if one.request is None else message(index, one, one.request).value
+def _question(index: Index, exchange: Exchange) -> str:
+    """Return the text of a question to a person, or ""."""
+    value: Any = None if exchange.request is None else message(index, exchange, exchange.request).value
     params = value.get("params") if isinstance(value, dict) else None
     return str(params.get("message", "")) if isinstance(params, dict) else ""
 
@@ -113,5 +121,5 @@ def _plain(text: str) -> str:
     """Return text that cannot end an arrow's line or begin another statement."""
     words = clean(" ".join(text.split()), newlines=False)
     return (words if len(words) <= _MAX_ANSWER_LENGTH else f"{words[: _MAX_ANSWER_LENGTH - 1]}…").translate(
-        _ESCAPED
+        _ESCAPES
     )

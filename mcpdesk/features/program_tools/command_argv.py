@@ -6,7 +6,8 @@ that follows a flag includes or omits that flag. Numbers and objects are written
 null or an empty list removes its element and the flag before the element.
 
 A value can never become an option. A value that begins with `-` is rejected, except in three cases: it is a
-number after a flag, it follows text of the author in the same element, or it comes after `--` in `run`.
+number after a flag, it follows text of the author in the same element, or it comes after `--` in `run`. The
+author is the person who wrote the `mcp.json`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
 """Text of an option that may precede a placeholder, because the name of the option is already complete."""
 END_OF_OPTIONS = "--"
 MIN_EXPONENT_INTEGER = 10**16
-"""Smallest whole number that is written with an exponent in JSON."""
+"""Smallest whole number that JSON writes with an exponent if it is a float."""
 
 
 class Placeholder(Struct, frozen=True):
@@ -66,41 +67,41 @@ def names_in(template: Template) -> list[str]:
 
 
 def check_template(template: Template) -> None:
-    """Check one element. Raises: ValueError if a value could change the name of the option."""
-    before = template[0] if template and isinstance(template[0], str) else ""
-    if len(template) > 1 and before.startswith("-") and not _FIXED_FLAG.match(before):
+    """Check one element of `run`. Raises: ValueError if a value could change the name of an option."""
+    prefix = template[0] if template and isinstance(template[0], str) else ""
+    if len(template) > 1 and prefix.startswith("-") and not _FIXED_FLAG.match(prefix):
         raise ValueError(
-            f"a value must not become the name of an option: {before!r} is followed by a placeholder; "
+            f"a value must not become the name of an option: {prefix!r} is followed by a placeholder; "
             'write "--name={value}"'
         )
 
 
 def is_flag_text(text: str) -> bool:
-    """Return True if an element is an option whose value may be the next element."""
+    """Return True if an element is a flag, which is an option whose value may be the next element."""
     return text.startswith("-") and text != "-" and "=" not in text
 
 
 def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str]) -> list[str]:
     """Build the argument list of one call.
 
-    `fixed` has the values of mcpdesk's own placeholders. These values are trusted like text of the author.
-    Raises: BadArgument that names the unusable argument.
+    `values` has the arguments of the call. `fixed` has the values of mcpdesk's own placeholders, which are
+    trusted like text of the author. Raises: BadArgument that names the unusable argument.
     """
     argv: list[str] = []
     flag: str | None = None
-    is_behind_end = False
+    is_after_end = False
     for template in run:
         names = names_in(template)
         argument_names = [name for name in names if name not in fixed]
         if not argument_names:
             argv += [flag] if flag is not None else []
             text = "".join(_fixed_text(part, fixed) for part in template)
-            is_behind_end = is_behind_end or text == END_OF_OPTIONS
-            is_flag = is_flag_text(text) and not is_behind_end and not names
+            is_after_end = is_after_end or text == END_OF_OPTIONS
+            is_flag = is_flag_text(text) and not is_after_end and not names
             flag = text if is_flag else None
             argv += [] if is_flag else [text]
             continue
-        argv += _elements(template, values, fixed, flag, is_behind_end)
+        argv += _elements(template, values, fixed, flag, is_after_end)
         flag = None
     return [*argv, flag] if flag is not None else argv
 
@@ -120,24 +121,29 @@ def _elements(
     values: Mapping[str, Any],
     fixed: Mapping[str, str],
     flag: str | None,
-    is_behind_end: bool,
+    is_after_end: bool,
 ) -> list[str]:
-    only = template[0].name if len(template) == 1 and isinstance(template[0], Placeholder) else None
-    if only is not None and flag is not None and isinstance(values.get(only), bool):
-        return [flag] if values[only] else []
-    columns = [[part] if isinstance(part, str) else _texts(part.name, values, fixed) for part in template]
-    is_number = only is not None and flag is not None and _is_number(values.get(only))
+    """Return the elements for one template with arguments, each after `flag` if it is not None.
+
+    `is_after_end` is True after `--` in `run`.
+    """
+    parameter = template[0].name if len(template) == 1 and isinstance(template[0], Placeholder) else None
+    if parameter is not None and flag is not None and isinstance(values.get(parameter), bool):
+        return [flag] if values[parameter] else []
+    columns = [[part] if isinstance(part, str) else _texts_for(part.name, values, fixed) for part in template]
+    is_number = parameter is not None and flag is not None and _is_number(values.get(parameter))
     elements: list[str] = []
     for row in product(*columns):
         text = "".join(row)
-        if text.startswith("-") and not (_begins_with_text(template, fixed) or is_behind_end or is_number):
+        if text.startswith("-") and not (_begins_with_text(template, fixed) or is_after_end or is_number):
             name = next(name for name in names_in(template) if name not in fixed)
-            raise BadArgument(name, f"{_shown(text)} begins with '-' and would be taken for an option")
+            raise BadArgument(name, f"{_quoted_start(text)} begins with '-' and would be taken for an option")
         elements += [text] if flag is None else [flag, text]
     return elements
 
 
 def _begins_with_text(template: Template, fixed: Mapping[str, str]) -> bool:
+    """Return True if a template begins with text of the author or with a value in `fixed`."""
     first = template[0]
     return isinstance(first, str) or bool(fixed.get(first.name))
 
@@ -146,13 +152,13 @@ def _fixed_text(part: str | Placeholder, fixed: Mapping[str, str]) -> str:
     return part if isinstance(part, str) else fixed[part.name]
 
 
-def _texts(name: str, values: Mapping[str, Any], fixed: Mapping[str, str]) -> list[str]:
+def _texts_for(name: str, values: Mapping[str, Any], fixed: Mapping[str, str]) -> list[str]:
     return [fixed[name]] if name in fixed else texts_of(name, values.get(name))
 
 
 def _is_number(value: Any) -> bool:
-    each = value if isinstance(value, list) else [value]
-    return all(isinstance(one, int | float) and not isinstance(one, bool) for one in each)
+    values = value if isinstance(value, list) else [value]
+    return all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
 
 
 def _text(name: str, value: Any) -> str:
@@ -164,9 +170,11 @@ def _text(name: str, value: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadArgument(name, f"{_shown(text)} contains half a character (a surrogate)") from None
+        raise BadArgument(
+            name, f"{_quoted_start(text)} contains an unpaired surrogate, which is not a character"
+        ) from None
     return text
 
 
-def _shown(text: str) -> str:
+def _quoted_start(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:80] + "...")

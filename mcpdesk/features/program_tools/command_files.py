@@ -1,8 +1,8 @@
-"""Output files of commands: where a program may write, and which files it made.
+"""Output files of commands: the folders in which a program may write, and the files that it has made.
 
-A client may choose a path only in the folder of its call, or below a folder of the setting `output_dirs`. A
-client can never write into the server folder, because the files there are code; only the author may name
-paths there. An existing file is overwritten only if a program of the same server made it.
+A client may name a path only in the folder of its call, or below a folder of the setting `output_dirs`. A
+client can never write into the server folder, because the files there are code; only the author of the
+`mcp.json` may name paths there. An existing file is overwritten only if a program of the same server made it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_MATCHES = 1000
 """Maximum number of files that one pattern may match."""
 MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 4095
 """Maximum length of a file name and of a path on Linux and macOS, in bytes."""
-_MARKS = ("*", "?")
+_WILDCARDS = ("*", "?")
 
 
 class OutputFolders(Struct, frozen=True):
@@ -37,30 +37,31 @@ class OutputFolders(Struct, frozen=True):
     output: Path
     """Folder of this call."""
     allowed: tuple[Path, ...] = ()
-    """Further folders where clients may name paths."""
+    """Folders of `output_dirs`, below which clients may name paths."""
     server: Path | None = None
     """The server folder."""
 
 
 class ExpectedFile(Struct, frozen=True):
-    """File that the program should make. With a `pattern`, it stands for any number of files."""
+    """File that the program should make, or any number of files that match a `pattern`."""
 
     path: Path
     pattern: str = ""
+    """Glob pattern, or "" for a single file."""
     argument: str = ""
     """Name of the argument with the beginning of the path, or "" if the author wrote the beginning."""
 
 
-def is_own(template: Template) -> bool:
-    """Return True if a template of `produces` begins with a placeholder for a path.
+def begins_with_placeholder(template: Template) -> bool:
+    """Return True if a template of `produces` begins with a placeholder.
 
-    The placeholder stands for a parameter of the client or for the folder of the call.
+    The placeholder is a parameter with a path, or the folder of the call.
     """
     return bool(template) and isinstance(template[0], Placeholder)
 
 
 def output_names(produces: Sequence[Template]) -> frozenset[str]:
-    """Return the names of the parameters that hold paths of output files."""
+    """Return the names of the parameters that contain paths of output files."""
     first = (template[0] for template in produces if template)
     return frozenset(part.name for part in first if isinstance(part, Placeholder)) - {OUTPUT_DIR}
 
@@ -96,22 +97,22 @@ def expected_files(
     """
     files: list[ExpectedFile] = []
     for template in produces:
-        chosen = template[0] if is_own(template) else None
+        path_placeholder = template[0] if begins_with_placeholder(template) else None
         names = [name for name in names_in(template) if name not in fixed]
         for name in names:
-            if Placeholder(name) != chosen:
+            if Placeholder(name) != path_placeholder:
                 _check_part(name, values.get(name))
-        for text, pattern in _filled(template, values, fixed):
+        for text, pattern in _texts_and_patterns(template, values, fixed):
             if ".." in text.split("/"):
                 raise BadArgument(names_in(template)[0], f"{text!r} leaves its folder")
-            each = folders.folder / text
+            path = folders.folder / text
             if names:
-                _check_length(names[0], each)
-            if not _is_outside(each, folders):
-                each.parent.mkdir(parents=True, exist_ok=True)
+                _check_length(names[0], path)
+            if not _is_outside(path, folders):
+                path.parent.mkdir(parents=True, exist_ok=True)
             folder = glob.escape(str(folders.folder))
-            argument = chosen.name if isinstance(chosen, Placeholder) else ""
-            files.append(ExpectedFile(each, os.path.join(folder, pattern) if pattern else "", argument))
+            argument = path_placeholder.name if isinstance(path_placeholder, Placeholder) else ""
+            files.append(ExpectedFile(path, os.path.join(folder, pattern) if pattern else "", argument))
     return files
 
 
@@ -130,15 +131,15 @@ def claim_files(
             files += created.claim([each.path, *matching_files(each)], folders.allowed)
         except (NotOwnFile, OSError) as error:
             created.release(files)
-            why = f"{str(each.path)!r}: {error.strerror}" if isinstance(error, OSError) else str(error)
-            raise BadArgument(each.argument, f"{why}; choose another name") from None
+            reason = f"{str(each.path)!r}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            raise BadArgument(each.argument, f"{reason}; choose another name") from None
     return tuple(files)
 
 
-def release_files(expected: Sequence[ExpectedFile], own: tuple[Path, ...], created: CreatedFiles) -> None:
-    """End the reservation of files after the program has ended."""
-    if own:
-        created.release(own, [path for each in expected for path in matching_files(each)])
+def release_files(expected: Sequence[ExpectedFile], claimed: tuple[Path, ...], created: CreatedFiles) -> None:
+    """End the reservation of files after the program has ended. `claimed` is the result of `claim_files`."""
+    if claimed:
+        created.release(claimed, [path for each in expected for path in matching_files(each)])
 
 
 def matching_files(expected: ExpectedFile) -> list[Path]:
@@ -154,13 +155,14 @@ def made_files(expected: Sequence[ExpectedFile], folders: OutputFolders) -> tupl
     files: dict[Path, None] = {}
     remarks = []
     for each in expected:
-        for real in (one.resolve() for one in (matching_files(each) if each.pattern else [each.path])):
-            if not real.is_file():
-                remarks.append(f"{real} was not written")
-            elif not any(real.is_relative_to(root) for root in roots):
+        for path in matching_files(each) if each.pattern else [each.path]:
+            resolved = path.resolve()
+            if not resolved.is_file():
+                remarks.append(f"{resolved} was not written")
+            elif not any(resolved.is_relative_to(root) for root in roots):
                 remarks.append(f"{each.path} leads to a folder from which files cannot be returned")
             else:
-                files[real] = None
+                files[resolved] = None
     return list(files), remarks
 
 
@@ -178,10 +180,12 @@ def _check_length(name: str, path: Path) -> None:
 
 
 def _is_outside(path: Path, folders: OutputFolders) -> bool:
+    """Return True if a path is neither in the folder of the call nor in the working folder."""
     return not any(path.is_relative_to(root) for root in (folders.output, folders.folder))
 
 
 def _allowed(name: str, path: Path, folders: OutputFolders) -> Path:
+    """Return an absolute path of a client, normalized. Raises: BadArgument if it is not allowed."""
     target = Path(os.path.normpath(path))
     if _is_below(target, folders.output):
         return target
@@ -205,11 +209,11 @@ def _outside_error(name: str, text: str, folders: OutputFolders) -> BadArgument:
     return BadArgument(name, f"no file may be written at {text!r}; {message}{below}")
 
 
-def _filled(
+def _texts_and_patterns(
     template: Template, values: Mapping[str, Any], fixed: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Yield each text that a template produces, with a glob pattern if the author's text has wildcards."""
-    has_marks = any(mark in part for part in template if isinstance(part, str) for mark in _MARKS)
+    has_marks = any(mark in part for part in template if isinstance(part, str) for mark in _WILDCARDS)
     columns: list[list[tuple[str, str]]] = []
     for part in template:
         if isinstance(part, str):

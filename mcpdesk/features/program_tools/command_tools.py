@@ -32,9 +32,9 @@ from mcpdesk.features.program_tools.command_argv import (
 from mcpdesk.features.program_tools.command_files import (
     OUTPUT_DIR,
     OutputFolders,
+    begins_with_placeholder,
     claim_files,
     expected_files,
-    is_own,
     made_files,
     output_names,
     release_files,
@@ -70,8 +70,9 @@ PYTHON, FOLDER = "python", "folder"
 OWN_PLACEHOLDERS = frozenset({PYTHON, FOLDER, OUTPUT_DIR})
 """Placeholders that mcpdesk fills in: Python interpreter, working folder, and folder of the call."""
 PART = re.compile(r"[A-Za-z0-9_.-]+")
+"""Pattern for `stage` and `command`, which are the parts of a tool's name."""
 MAX_NAME_LENGTH = 128
-MAX_MS = 24 * 3600 * 1000
+MAX_TIMEOUT_MS = 24 * 3600 * 1000
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -98,7 +99,7 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     """Scopes that a caller's token must have."""
     task: Literal["optional", "required"] | None = None
     resume: bool = False
-    """True if another process may run a job again when the process that ran the job has ended."""
+    """True if another process may run a job again after the process that ran the job has ended."""
 
 
 class ReadyCommand(Struct, frozen=True):
@@ -125,12 +126,12 @@ class CommandEntry:
         self._manifest = manifest
         self._index = index
         self._environment = environment
-        self._given: Any = manifest.commands[index]
+        self._entry: Any = manifest.commands[index]
 
     @property
     def name(self) -> str:
         """Name of the tool. If stage or command is missing, position of the entry in the list."""
-        options = self._given if isinstance(self._given, dict) else {}
+        options = self._entry if isinstance(self._entry, dict) else {}
         parts = [options.get(key) for key in ("stage", "command")]
         texts = [part for part in parts if isinstance(part, str) and part]
         return "-".join(texts)[:MAX_NAME_LENGTH] if len(texts) == 2 else f"commands[{self._index}]"
@@ -138,7 +139,7 @@ class CommandEntry:
     @property
     def required_variables(self) -> list[str]:
         """Names of the environment variables that the entry requires, even if it has errors."""
-        names = self._given.get("requires_env") if isinstance(self._given, dict) else None
+        names = self._entry.get("requires_env") if isinstance(self._entry, dict) else None
         return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
     def source(self, *trail: Step) -> str:
@@ -154,10 +155,11 @@ class CommandEntry:
         self._check_names(command)
         schema = self._schema(command)
         folder = self._folder(command)
-        known = set(schema.get("properties", {}))
-        run = [self._template(known, text, "run", number) for number, text in enumerate(command.run)]
+        parameters = set(schema.get("properties", {}))
+        run = [self._template(parameters, text, "run", number) for number, text in enumerate(command.run)]
         produces = [
-            self._template(known, text, "produces", number) for number, text in enumerate(command.produces)
+            self._template(parameters, text, "produces", number)
+            for number, text in enumerate(command.produces)
         ]
         for number, template in enumerate(run[1:], 1):
             self._attempt(check_template, template, "run", number)
@@ -167,7 +169,7 @@ class CommandEntry:
         for variable in (*command.requires_env, *command.environment):
             if not VARIABLE.fullmatch(variable):
                 key = "requires_env" if variable in command.requires_env else "environment"
-                raise self._mistake(f"{variable!r} is not a variable name", key)
+                raise self._error(f"{variable!r} is not a variable name", key)
         for variable in command.requires_env:
             if not self._environment.get(variable):
                 raise MissingPrecondition.of_variable(variable, self.source("requires_env"))
@@ -180,109 +182,116 @@ class CommandEntry:
             folder=folder,
             schema=schema,
             mirrored=self._attempt(mirrored_arguments, schema, "parameters"),
-            unused=tuple(sorted(known - used)),
+            unused=tuple(sorted(parameters - used)),
         )
 
     def _converted(self) -> Command:
-        if not isinstance(self._given, dict):
-            raise self._mistake(f"must be an object, not {self._given!r}"[:200])
-        for key in self._given:
+        if not isinstance(self._entry, dict):
+            raise self._error(f"must be an object, not {self._entry!r}"[:200])
+        for key in self._entry:
             if key not in Command.__struct_fields__:
-                known = list(Command.__struct_fields__)
-                hint = suggestion(key, known, f"allowed: {', '.join(known)}")
-                raise self._mistake(f"unknown key{hint}", key)
+                keys = list(Command.__struct_fields__)
+                hint = suggestion(key, keys, f"allowed: {', '.join(keys)}")
+                raise self._error(f"unknown key{hint}", key)
         try:
-            return msgspec.convert(self._given, Command)
+            return msgspec.convert(self._entry, Command)
         except msgspec.ValidationError as error:
-            message, where = complaint_and_path(error)
-            trail = path_steps(where)
+            message, path = complaint_and_path(error)
+            trail = path_steps(path)
             key = str(trail[0]) if trail else ""
             choices = CHOICES.get(key, "")
-            raise self._mistake(in_plain_words(message, choices), *trail) from None
+            raise self._error(in_plain_words(message, choices), *trail) from None
 
     def _check_names(self, command: Command) -> None:
         for key in ("stage", "command"):
-            names = getattr(command, key)
-            if not PART.fullmatch(names):
+            part = getattr(command, key)
+            if not PART.fullmatch(part):
                 allowed = "letters, digits, '_', '-' and '.'"
-                raise self._mistake(f"{names!r} is not allowed; allowed: {allowed}", key)
+                raise self._error(f"{part!r} is not allowed; allowed: {allowed}", key)
         if len(f"{command.stage}-{command.command}") > MAX_NAME_LENGTH:
-            raise self._mistake(f"the tool's name has more than {MAX_NAME_LENGTH} characters", "command")
+            raise self._error(f"the tool's name has more than {MAX_NAME_LENGTH} characters", "command")
         for hint, value in command.annotations.items():
             if hint not in (*HINTS, "title") or not isinstance(value, str if hint == "title" else bool):
                 message = f"{hint!r} cannot be {value!r}; allowed: true or false for {', '.join(HINTS)}"
-                raise self._mistake(message, "annotations", hint)
+                raise self._error(message, "annotations", hint)
         if not command.run:
-            raise self._mistake("is empty; its first element is the program", "run")
-        if command.timeout_ms is not None and not 1 <= command.timeout_ms <= MAX_MS:
-            raise self._mistake(f"must be from 1 to {MAX_MS}, not {command.timeout_ms}", "timeout_ms")
+            raise self._error("is empty; its first element is the program", "run")
+        if command.timeout_ms is not None and not 1 <= command.timeout_ms <= MAX_TIMEOUT_MS:
+            raise self._error(f"must be from 1 to {MAX_TIMEOUT_MS}, not {command.timeout_ms}", "timeout_ms")
 
     def _schema(self, command: Command) -> dict[str, Any]:
         parameters = command.parameters
         if "type" in parameters and parameters["type"] != "object":
-            raise self._mistake(
+            raise self._error(
                 'must contain "type": "object", because arguments are an object', "parameters", "type"
             )
         properties = parameters.get("properties", {})
         if not isinstance(properties, dict):
-            raise self._mistake("must be an object", "parameters", "properties")
+            raise self._error("must be an object", "parameters", "properties")
         for name in properties:
             if name in OWN_PLACEHOLDERS:
                 message = f"{name!r} is a built-in placeholder; rename the parameter"
-                raise self._mistake(message, "parameters", "properties", name)
+                raise self._error(message, "parameters", "properties", name)
         # Unknown arguments are rejected. They have no placeholder, so they could not reach the program.
         schema = {"type": "object", "properties": properties, "additionalProperties": False} | parameters
         if parameters:
             try:
                 compile_schema(schema)
             except SchemaError as error:
-                raise self._mistake(str(error), "parameters") from None
+                raise self._error(str(error), "parameters") from None
         return schema
 
     def _folder(self, command: Command) -> Path:
         root = self._manifest.folder
         folder = (root / command.folder).resolve()
         if not folder.is_relative_to(root):
-            raise self._mistake(f"{command.folder!r} leaves the server folder", "folder")
+            raise self._error(f"{command.folder!r} leaves the server folder", "folder")
         if not folder.is_dir():
-            raise self._mistake(f"the server folder has no folder {command.folder!r}", "folder")
+            raise self._error(f"the server folder has no folder {command.folder!r}", "folder")
         return folder
 
-    def _template(self, known: set[str], text: str, key: str, number: int) -> Template:
+    def _template(self, parameters: set[str], text: str, key: str, number: int) -> Template:
+        """Parse element `number` of the list `key`. Raises: RegistrationError."""
         if "\0" in text:
-            raise self._mistake("must not contain a NUL character", key, number)
+            raise self._error("must not contain a NUL character", key, number)
         template: Template = self._attempt(parse_template, text, key, number)
         for name in names_in(template):
-            if name not in known and name not in OWN_PLACEHOLDERS:
-                there = f"parameters: {', '.join(sorted(known)) or 'none'}"
-                message = f"no parameter {name!r}{suggestion(name, sorted(known | OWN_PLACEHOLDERS), there)}"
-                raise self._mistake(f"{text!r}: {message}", key, number)
+            if name not in parameters and name not in OWN_PLACEHOLDERS:
+                existing = f"parameters: {', '.join(sorted(parameters)) or 'none'}"
+                hint = suggestion(name, sorted(parameters | OWN_PLACEHOLDERS), existing)
+                raise self._error(f"{text!r}: no parameter {name!r}{hint}", key, number)
         return template
 
     def _check_produced(self, template: Template, number: int) -> None:
         if not template:
-            raise self._mistake("is empty; name a file", "produces", number)
+            raise self._error("is empty; name a file", "produces", number)
         names = names_in(template)
         if PYTHON in names or FOLDER in names:
-            raise self._mistake("paths are already relative to the working folder", "produces", number)
-        literal = "".join("x" if isinstance(part, Placeholder) else part for part in template)
-        if not is_own(template) and (os.path.isabs(literal) or ".." in literal.split("/")):
-            message = "must lie in the working folder, or begin with a placeholder"
-            raise self._mistake(message, "produces", number)
+            raise self._error("paths are already relative to the working folder", "produces", number)
+        sample_path = "".join("x" if isinstance(part, Placeholder) else part for part in template)
+        if not begins_with_placeholder(template) and (
+            os.path.isabs(sample_path) or ".." in sample_path.split("/")
+        ):
+            message = "must be in the working folder, or begin with a placeholder"
+            raise self._error(message, "produces", number)
 
     def _program(self, template: Template, folder: Path) -> str:
-        first, rest = template[:1], template[1:]
+        """Return the path of the program in the first element of `run`.
+
+        Raises: RegistrationError; MissingPrecondition if the program is not installed.
+        """
+        first, others = template[:1], template[1:]
         if template == (Placeholder(PYTHON),):
             import sys
 
             return sys.executable
-        if first == (Placeholder(FOLDER),) and rest and str(rest[0]).startswith("/"):
-            template = (str(folder), *rest)
+        if first == (Placeholder(FOLDER),) and others and str(others[0]).startswith("/"):
+            template = (str(folder), *others)
         if names_in(template):
             message = "the program itself cannot be an argument; only {python} and {folder}/... are filled in"
-            raise self._mistake(message, "run", 0)
+            raise self._error(message, "run", 0)
         if not template:
-            raise self._mistake("the program has no name", "run", 0)
+            raise self._error("the program has no name", "run", 0)
         return self._program_path("".join(map(str, template)), folder)
 
     def _program_path(self, text: str, folder: Path) -> str:
@@ -305,16 +314,18 @@ class CommandEntry:
         return program
 
     def _attempt(self, function: Any, value: Any, *trail: Step) -> Any:
+        """Return `function(value)`. Raises: RegistrationError instead of ValueError."""
         try:
             return function(value)
         except ValueError as error:
-            raise self._mistake(str(error), *trail) from None
+            raise self._error(str(error), *trail) from None
 
-    def _mistake(self, message: str, *trail: Step) -> RegistrationError:
+    def _error(self, message: str, *trail: Step) -> RegistrationError:
         return RegistrationError(f"{path_text(trail)}: {message}" if trail else message, self.source(*trail))
 
 
 CHOICES = {"progress": "json-lines, percent", "task": "optional, required"}
+"""Allowed values of keys, for error messages."""
 
 
 T = TypeVar("T")
@@ -385,9 +396,9 @@ class CommandRun:
             if not folders.allowed:
                 return await self._run(argv, files, folders, context)
             created = context.hosted.created_files
-            async with _held(
+            async with _acquired(
                 lambda: claim_files(files, folders, created),
-                lambda own: release_files(files, own, created),
+                lambda claimed: release_files(files, claimed, created),
             ):
                 return await self._run(argv, files, folders, context)
 
@@ -396,7 +407,7 @@ class CommandRun:
     ) -> tuple[list[str], list[ExpectedFile]]:
         """Return the command line of the program, and the files that the program should make.
 
-        Reads the disk.
+        Call it on a worker thread, because it reads the disk.
         """
         values = self._defaults | arguments
         for name in self._outputs:
@@ -417,20 +428,20 @@ class CommandRun:
             try:
                 return folders.begin()
             except OSError as error:
-                message = f"no folder for its files can be made in {folders.root}: {error.strerror}"
+                message = f"the folder of the call cannot be created in {folders.root}: {error.strerror}"
                 raise HandlerError(message) from error
 
-        async with _held(begin, folders.end) as output:
+        async with _acquired(begin, folders.end) as output:
             yield OutputFolders(self._ready.folder, output, server.limits.output_dirs, server.folder)
 
     async def _run(
         self, argv: list[str], files: list[ExpectedFile], folders: OutputFolders, context: Context
     ) -> ToolResult[dict[str, Any]]:
         reporter = _Reporter(context)
-        form = self._ready.command.progress or ""
-        most = context.options.output_chars
+        progress_format = self._ready.command.progress or ""
+        max_length = context.options.output_chars
         folder, budget = context.hosted.outputs, context.hosted.output_budget
-        output = Reports(folder, form, reporter.text, reporter.progress, most, budget)
+        output = Reports(folder, progress_format, reporter.text, reporter.progress, max_length, budget)
         limit_s = context.limit_s
         try:
             async with reporter:
@@ -449,12 +460,12 @@ class CommandRun:
         if context.feed is not None:
             for path in paths:
                 context.feed.produced(path)
-        failed = program_end.timed_out or program_end.exit_code != 0
+        has_failed = program_end.timed_out or program_end.exit_code != 0
         notes = [
             *end_remarks(program_end, output, limit_s * 1000),
-            *(f"[{each}]" for each in notes if not failed),
+            *(f"[{each}]" for each in notes if not has_failed),
         ]
-        return await self._result(program_end, output, paths, notes, failed, most)
+        return await self._result(program_end, output, paths, notes, has_failed, max_length)
 
     async def _result(
         self,
@@ -462,14 +473,14 @@ class CommandRun:
         output: Reports,
         paths: list[Path],
         notes: list[str],
-        failed: bool,
-        most: int,
+        has_failed: bool,
+        max_length: int,
     ) -> ToolResult[dict[str, Any]]:
         command = self._ready.command
-        report = report_end(program_end, output, [*(f"[wrote {path}]" for path in paths), *notes], most)
+        report = report_end(program_end, output, [*(f"[wrote {path}]" for path in paths), *notes], max_length)
         pictures = await asyncio.to_thread(_pictures, paths)
         fields: dict[str, Any] = {
-            "status": "error" if failed else "ok",
+            "status": "error" if has_failed else "ok",
             "stage": command.stage,
             "command": command.command,
             "output_files": [str(path) for path in paths],
@@ -477,7 +488,7 @@ class CommandRun:
         if output.file is not None:
             fields["output_file"] = str(output.file)
         blocks = (content.text(report.text), *pictures)
-        return ToolResult(blocks, fields | report.fields, is_error=failed)
+        return ToolResult(blocks, fields | report.fields, is_error=has_failed)
 
     def _environment(self, context: Context) -> dict[str, str]:
         command = self._ready.command
@@ -493,18 +504,18 @@ class CommandRun:
 
 
 class _Reporter:
-    """Receiver of a program's output.
+    """Receives a program's output, and reports its progress to the client.
 
-    The thread of the supervisor calls it; the receiver reports progress on the loop.
+    The thread that supervises the program calls `text` and `progress`. Reports are sent on the event loop.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._feed: CallFeed | None = context.feed
         self._loop = asyncio.get_running_loop()
-        self._more = asyncio.Event()
+        self._has_reports = asyncio.Event()
         self._reports: deque[ProgressReport] = deque(maxlen=MAX_REPORTS)
-        self._reporting: asyncio.Task[None] | None = None
+        self._report_task: asyncio.Task[None] | None = None
 
     def text(self, stream: Stream, text: str) -> None:
         """Add output that the program has written."""
@@ -514,21 +525,21 @@ class _Reporter:
     def progress(self, progress: ProgressReport) -> None:
         """Queue a progress report."""
         self._reports.append(progress)
-        call_soon_safely(self._loop, self._more.set)
+        call_soon_safely(self._loop, self._has_reports.set)
 
     async def __aenter__(self) -> None:
-        self._reporting = asyncio.create_task(self._report())
+        self._report_task = asyncio.create_task(self._report())
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._reporting is not None
-        self._reporting.cancel()
-        await asyncio.wait({self._reporting})
+        assert self._report_task is not None
+        self._report_task.cancel()
+        await asyncio.wait({self._report_task})
         await self._report_queued()
 
     async def _report(self) -> None:
         while True:
-            await self._more.wait()
-            self._more.clear()
+            await self._has_reports.wait()
+            self._has_reports.clear()
             await self._report_queued()
             await asyncio.sleep(PROGRESS_PERIOD_S)
 
@@ -539,17 +550,18 @@ class _Reporter:
 
 
 @contextlib.asynccontextmanager
-async def _held(acquire: Callable[[], T], release: Callable[[T], None]) -> AsyncIterator[T]:
-    """Acquire a resource on a worker thread, and release it on a worker thread even if the call is
-    cancelled.
+async def _acquired(acquire: Callable[[], T], release: Callable[[T], None]) -> AsyncIterator[T]:
+    """Provide a resource during the block. It is acquired and released on a worker thread.
+
+    The resource is released even if the call is cancelled while it is acquired.
     """
-    taking = asyncio.create_task(asyncio.to_thread(acquire))
+    acquisition = asyncio.create_task(asyncio.to_thread(acquire))
     try:
-        yield await asyncio.shield(taking)
+        yield await asyncio.shield(acquisition)
     finally:
-        await asyncio.wait({taking})
-        if taking.exception() is None:
-            await asyncio.to_thread(release, taking.result())
+        await asyncio.wait({acquisition})
+        if acquisition.exception() is None:
+            await asyncio.to_thread(release, acquisition.result())
 
 
 def _pictures(paths: list[Path]) -> list[content.Block]:
@@ -559,8 +571,10 @@ def _pictures(paths: list[Path]) -> list[content.Block]:
         with contextlib.suppress(OSError):
             if len(pictures) < MAX_PICTURES and path.stat().st_size <= MAX_PICTURE_BYTES:
                 data = path.read_bytes()
-                kind = next((kind for magic, kind in PICTURES.items() if data.startswith(magic)), "")
-                pictures += [content.image(data, kind)] if kind else []
+                media_type = next(
+                    (media_type for magic, media_type in PICTURES.items() if data.startswith(magic)), ""
+                )
+                pictures += [content.image(data, media_type)] if media_type else []
     return pictures
 
 
@@ -580,7 +594,7 @@ def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> FileIte
         items.items.append(_tool(ready, entry.source()))
         for name in ready.unused:
             source = entry.source("parameters", "properties", name)
-            items.remarks.append(f"{source}: {ready.name}: no placeholder takes the parameter {name!r}")
+            items.remarks.append(f"{source}: {ready.name}: no placeholder uses the parameter {name!r}")
     return items
 
 

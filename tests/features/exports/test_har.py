@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from mcpdesk.features.exports.http_archive import har, posted
+from mcpdesk.features.exports.http_archive import har, sent_over_http
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import HttpNote
 from tests.support.traffic import IN, asking_recording, busy_recording, call, settle
@@ -37,7 +37,7 @@ def test_an_entry_has_request_response_and_times() -> None:
 
 def test_every_round_is_an_entry_of_its_own_time() -> None:
     recording = asking_recording()
-    assert posted(recording.index, range(9)) == [0, 1, 2]
+    assert sent_over_http(recording.index, range(9)) == [0, 1, 2]
     assert [entry["comment"] for entry in entries(recording)] == ["notebook 3.0: tools/call book-flight"] * 3
 
 

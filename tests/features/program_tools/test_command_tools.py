@@ -119,7 +119,7 @@ def test_mistakes_leave_out_one_each_and_are_told_with_their_lines(folder: Path)
             "mcp.json:7",
             "go-absent: needs the program no-such-program-here, which is not installed or not in PATH",
         ),
-        ("", "mcp.json:8: go-unused: no placeholder takes the parameter 'x'"),
+        ("", "mcp.json:8: go-unused: no placeholder uses the parameter 'x'"),
     }
     assert left_out(hosted)["go-absent"].is_fit and not left_out(hosted)["go-typo"].is_fit
 
