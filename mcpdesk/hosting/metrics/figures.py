@@ -39,9 +39,9 @@ Labels = dict[str, str]
 def traffic_figures(
     index: Index, endpoints: Sequence[HostedEndpoint], upstreams: Mapping[str, Upstream]
 ) -> list[Figure]:
-    """Return metrics per tool. Calls of tools that are not offered now are core_figures together.
+    """Return metrics per tool. Calls of tools that are not offered now are counted together.
 
-    Counts frames that were not core_figures yet. Call it on a worker thread.
+    Counts frames that were not counted yet. Call it on a worker thread.
     """
     offered_tools = {(endpoint.name, tool) for endpoint in endpoints for tool in endpoint.server.tools.items}
     for server, upstream in upstreams.items():
@@ -109,7 +109,7 @@ def traffic_figures(
         (
             "uncounted_frames_total",
             "counter",
-            "Frames that were deleted before metrics such as calls_total core_figures them.",
+            "Frames that were deleted before metrics such as calls_total counted them.",
             [Sample(index.missing_frames)],
         ),
     )
