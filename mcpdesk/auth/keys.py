@@ -236,6 +236,7 @@ class KeySource:
             self._refresh_task.cancel()
 
     def _trusted_keys(self, now: float) -> KeySet:
+        """Return the keys. Raises: KeysMissing if no keys were loaded within the last `trusted_s` seconds."""
         if self._keys is None or now - self._last_load > self._pace.trusted_s:
             raise KeysMissing(self._last_problem or "no keys were found yet")
         return self._keys

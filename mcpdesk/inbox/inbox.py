@@ -144,9 +144,9 @@ class Inbox:
 
     def add_ended(self, question: Question) -> None:
         """Add a question that was asked and answered without this inbox, for example through the client."""
-        numbered = replace(question, id=next(self._numbers))
-        self._ended.appendleft(numbered)
-        self._publish(numbered)
+        numbered_question = replace(question, id=next(self._numbers))
+        self._ended.appendleft(numbered_question)
+        self._publish(numbered_question)
 
     def show(self, question: Question) -> int:
         """Set the state of a question of another process, and return its number in this inbox.
@@ -154,16 +154,16 @@ class Inbox:
         A question with id 0 is new and gets a number. A question with another id replaces the question with
         this number.
         """
-        numbered = question if question.id else replace(question, id=next(self._numbers))
-        self._remote_questions.pop(numbered.id, None)
-        if numbered.state is QuestionState.WAITING:
-            self._remote_questions[numbered.id] = numbered
+        numbered_question = question if question.id else replace(question, id=next(self._numbers))
+        self._remote_questions.pop(numbered_question.id, None)
+        if numbered_question.state is QuestionState.WAITING:
+            self._remote_questions[numbered_question.id] = numbered_question
         else:
-            other_ended = [each for each in self._ended if each.id != numbered.id]
+            other_ended = [each for each in self._ended if each.id != numbered_question.id]
             self._ended.clear()
-            self._ended.extend((numbered, *other_ended))
-        self._publish(numbered)
-        return numbered.id
+            self._ended.extend((numbered_question, *other_ended))
+        self._publish(numbered_question)
+        return numbered_question.id
 
     def waiting_question(self, id: int) -> Question | None:
         """Return a question that is waiting in any process, or None."""

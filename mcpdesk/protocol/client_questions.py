@@ -155,9 +155,9 @@ def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
 def strict_schema(flat: JSONObject, schema: Mapping[str, Any]) -> JSONObject:
     """Return the form schema `flat` with more constraints: those of `schema` that forms cannot express."""
     definitions = schema.get("$defs") or {}
-    definitions_of_fields = schema["properties"]
+    source_fields = schema["properties"]
     fields = {
-        name: field | _unsupported_constraints(_resolved(definitions_of_fields[name], definitions))
+        name: field | _unsupported_constraints(_resolved(source_fields[name], definitions))
         for name, field in flat["properties"].items()
     }
     return flat | {"properties": fields}

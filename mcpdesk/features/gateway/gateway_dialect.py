@@ -83,23 +83,23 @@ class GatewayDialect(Dialect):
         return dialect_shapes.accepted(job)
 
     def result(
-        self, tool: Tool, ended: ToolOutcome, shaped: JSONObject, stored_job: Job | None = None
+        self, tool: Tool, outcome: ToolOutcome, standard_result: JSONObject, stored_job: Job | None = None
     ) -> JSONObject:
         """Return the result of a call.
 
-        `shaped` is the result for a standard peer. If it has only a part of the output, `stored_job` is the
-        job with the full output. Raises: RemoteProtocolError (-32000) for a failed call, (-32602) for invalid
-        arguments.
+        `standard_result` is the result for a standard peer. If it has only a part of the output, `stored_job`
+        is the job with the full output. Raises: RemoteProtocolError (-32000) for a failed call, (-32602) for
+        invalid arguments.
         """
-        if ended.failures:
-            raise invalid_arguments_error(tool, ended)
-        structured = ended.body.get("structuredContent")
+        if outcome.failures:
+            raise invalid_arguments_error(tool, outcome)
+        structured = outcome.body.get("structuredContent")
         extra_members = {} if stored_job is None else dialect_shapes.stored_output(stored_job.id)
-        error = execution_error(tool.name, ended.body, structured)
+        error = execution_error(tool.name, outcome.body, structured)
         if error is not None:
             error.data = error.data | extra_members
             raise error
-        return dialect_shapes.dialect_result(shaped, structured) | extra_members
+        return dialect_shapes.dialect_result(standard_result, structured) | extra_members
 
     def report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
         """Report the progress of a job after the response to its call, if the peer expects such reports."""

@@ -179,7 +179,7 @@ class _Comparison:
             is_wider, is_narrower = all(one in now for one in was), all(one in was for one in now)
             if is_wider or is_narrower:
                 yield from self._choice_differences(was, now, path)
-                old, new = _compared_besides_choices(old, new)
+                old, new = _parts_besides_choices(old, new)
         yield from self._type_differences(old, new, path)
         yield from self._limit_differences(old, new, path)
         yield from self._member_differences(old, new, path, depth)
@@ -313,7 +313,7 @@ def _kinds(schema: Mapping[str, Any]) -> list[Any]:
     return _as_list(schema.get("type")) or [None]
 
 
-def _compared_besides_choices(
+def _parts_besides_choices(
     old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return the parts of two schemas that must be compared in addition to their alternatives.
@@ -323,14 +323,14 @@ def _compared_besides_choices(
     """
     if ANY_OF in old and ANY_OF in new:
         return _without(old, (ANY_OF,)), _without(new, (ANY_OF,))
-    return _with_only(old, ("default",)), _with_only(new, ("default",))
+    return _only_keywords(old, ("default",)), _only_keywords(new, ("default",))
 
 
 def _without(schema: Mapping[str, Any], keywords: Container[str]) -> dict[str, Any]:
     return {key: each for key, each in schema.items() if key not in keywords}
 
 
-def _with_only(schema: Mapping[str, Any], keywords: Container[str]) -> dict[str, Any]:
+def _only_keywords(schema: Mapping[str, Any], keywords: Container[str]) -> dict[str, Any]:
     return {key: each for key, each in schema.items() if key in keywords}
 
 

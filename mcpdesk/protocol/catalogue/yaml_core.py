@@ -43,8 +43,8 @@ def core_loader(*, keeps_zeros: bool = False) -> type[yaml.SafeLoader]:
 
     for kind, (pattern, first_characters) in _SCALARS.items():
         pattern = f"{_ZERO_FIRST if keeps_zeros else ''}(?:{pattern})\\Z"
-        starts_of_scalar = [each.strip("\0") for each in first_characters]
-        CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(pattern), starts_of_scalar)
+        characters = [each.strip("\0") for each in first_characters]
+        CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(pattern), characters)
     CoreLoader.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"<<\Z"), ["<"])
     CoreLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
     CoreLoader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(node.value))

@@ -235,12 +235,14 @@ def answers_of(pages: tuple[Page, ...], elicited: Elicited[dict[str, Any]]) -> t
         return ()
     form_values = elicited.content
     return tuple(
-        Answer(_selected(number, page, form_values), form_values.get(_own_words_field(number), "").strip())
+        Answer(
+            _selected_labels(number, page, form_values), form_values.get(_own_words_field(number), "").strip()
+        )
         for number, page in enumerate(pages, 1)
     )
 
 
-def _selected(number: int, page: Page, form_values: dict[str, Any]) -> tuple[str, ...]:
+def _selected_labels(number: int, page: Page, form_values: dict[str, Any]) -> tuple[str, ...]:
     if not page.multi_select:
         label = form_values.get(_choice_field(number))
         return (label,) if label else ()
@@ -254,7 +256,7 @@ def _selected(number: int, page: Page, form_values: dict[str, Any]) -> tuple[str
 
 def _choice(number: int, page: Page) -> JSONObject:
     choices = [
-        {"const": option.label, "title": _described(option.label, option.description)}
+        {"const": option.label, "title": _option_title(option.label, option.description)}
         for option in page.options
     ]
     return {
@@ -271,7 +273,7 @@ def _checkboxes(number: int, page: Page) -> JSONObject:
     return {
         _checkbox_field(number, index): {
             "type": "boolean",
-            "title": _described(option.label, option.description),
+            "title": _option_title(option.label, option.description),
             "description": page.question,
         }
         for index, option in enumerate(page.options, 1)
@@ -286,7 +288,7 @@ def _title(page: Page) -> str:
     return page.header or page.question
 
 
-def _described(label: str, description: str) -> str:
+def _option_title(label: str, description: str) -> str:
     return f"{label}: {description}" if description else label
 
 

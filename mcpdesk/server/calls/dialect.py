@@ -70,11 +70,11 @@ class Dialect(ABC):
 
     @abstractmethod
     def result(
-        self, tool: Tool, outcome: ToolOutcome, shaped: JSONObject, stored_job: Job | None = None
+        self, tool: Tool, outcome: ToolOutcome, standard_result: JSONObject, stored_job: Job | None = None
     ) -> JSONObject:
-        """Return the result of a call. `shaped` is the result for a standard peer.
+        """Return the result of a call. `standard_result` is the result for a standard peer.
 
-        `stored_job` is the job with the full output, if `shaped` has only a part of it. Raises:
+        `stored_job` is the job with the full output, if `standard_result` has only a part of it. Raises:
         RemoteProtocolError for a failed call and for invalid arguments.
         """
 

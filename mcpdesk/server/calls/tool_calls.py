@@ -128,15 +128,15 @@ class ToolCalls:
         if outcome is None:
             assert call.job is not None and call.dialect is not None
             return call.dialect.accepted(call.job.id)
-        shaped = shaping.tool_result(outcome.body, call.terms.revision, plan.tool.output_schema)
+        standard_result = shaping.tool_result(outcome.body, call.terms.revision, plan.tool.output_schema)
         if call.dialect is None:
-            return shaped
+            return standard_result
         stored_job = None
         if outcome.body.get("structuredContent"):
             from mcpdesk.server.background.job_work import store_output
 
             stored_job = await store_output(self._server, self._services.jobs, call, plan.tool, outcome.body)
-        return call.dialect.result(plan.tool, outcome, shaped, stored_job)
+        return call.dialect.result(plan.tool, outcome, standard_result, stored_job)
 
     def failure(self, call: Call, message: str) -> JSONObject:
         """Return a CallToolResult with an error, in the caller's revision and dialect."""
