@@ -1,7 +1,7 @@
 """Tools of the desk: its servers, calls through it, and the recorded traffic.
 
 No tool answers a question, holds a message or changes a setting. Secrets are masked as on the desk, and the
-size of every result is limited.
+size of every result is limited, except that of a called tool.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ MAX_LINES = 200
 """Maximum number of exchanges, rows or tools in one result."""
 MAX_TEXT_LENGTH = 60_000
 """Maximum number of characters of one message."""
+MAX_TOOL_LENGTH = 20_000
+"""Maximum number of characters of a description, and of an input schema."""
 MAX_NOTIFICATIONS = 50
 """Maximum number of notifications of one exchange."""
 CALL_S = 60
@@ -293,9 +295,18 @@ def _pair(index: Index, until: float) -> bool:
 
 
 def _tool(item: CatalogueItem) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": item.name, "description": item.description}
-    facts |= {"input_schema": item.definition.get("inputSchema")} if item.definition else {}
+    """Return the facts about a tool. A long input schema is replaced by its beginning as text."""
+    facts: dict[str, Any] = {"name": item.name, "description": _cut(item.description)}
+    if item.definition:
+        schema = item.definition.get("inputSchema")
+        text = codec.encode(schema).decode()
+        facts["input_schema"] = schema if len(text) <= MAX_TOOL_LENGTH else _cut(text)
     return facts | ({"problem": item.problem} if item.problem else {})
+
+
+def _cut(text: str) -> str:
+    missing = len(text) - MAX_TOOL_LENGTH
+    return text if missing <= 0 else f"{text[:MAX_TOOL_LENGTH]}… ({missing:,} more characters are not shown)"
 
 
 def _row(exchange: Exchange, number: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from mcpdesk.auth.operator import OPERATOR_HEADER
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.targets import UrlTarget
+from mcpdesk.features.desk_server import desk_tools
 from mcpdesk.features.desk_server.desk_tools import DeskTools
 from mcpdesk.link.values import Policy
 from mcpdesk.protocol.revisions import BY_NAME
@@ -193,6 +194,15 @@ async def test_policies_apply_to_an_agent(tmp_path: Path) -> None:
         assert (await asked)["isError"]
         result = await desk.call("shop", "echo", text="tea")
         assert not result.get("isError")
+
+
+async def test_long_definitions_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk_tools, "MAX_TOOL_LENGTH", 30)
+    async with shop(tmp_path) as desk:
+        tools = (await asyncio.to_thread(DeskTools(desk).list_tools, {"server": "shop"}))["tools"]
+    echo = next(each for each in tools if each["name"] == "echo")
+    assert echo["description"] == "Say it again."
+    assert echo["input_schema"].startswith('{"') and "more characters are not shown" in echo["input_schema"]
 
 
 async def test_an_exchange_is_found_while_another_thread_pairs_messages(tmp_path: Path) -> None:
