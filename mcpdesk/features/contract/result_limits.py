@@ -15,15 +15,15 @@ MAX_DECODED_BYTES = 8 << 20
 would stop other threads.
 """
 SEARCHED_BYTES = 64 << 10
-"""Number of bytes at the beginning of a larger message that must contain text, and no picture or sound."""
+"""Number of bytes at the beginning of a larger message that are searched for text, pictures and sound."""
 
 
 def exceeded_limits(message: bytes, definition: Mapping[str, Any], peer: str) -> list[str]:
     """Return a text for each known client that cuts, moves or refuses a result of this size.
 
-    `message` is the response to `tools/call`, and `definition` that of the tool. `peer` is the program that
-    called the tool. If it is no known client, all known clients are considered. Takes time for a large
-    message.
+    `message` is the response to `tools/call`, and `definition` is the definition of the tool. `peer` is the
+    name of the program that called the tool. If this is not a known client, all known clients are considered.
+    Call it on a worker thread, because a large message takes time.
     """
     limits = [claim for claim in claims() if claim.check == "result_size"]
     callers = {claim.client for claim in claims() if _is_client(peer, claim.client)}
@@ -40,20 +40,23 @@ def exceeded_limits(message: bytes, definition: Mapping[str, Any], peer: str) ->
 
 def _is_client(peer: str, client: str) -> bool:
     """Return True if the name that a program reports is that of a known client, such as `claude-code 2.1`."""
-    name, known = (text.lower().replace(" ", "-") for text in (peer, client))
-    return name == known or name.startswith(f"{known}-")
+    peer_key, client_key = (text.lower().replace(" ", "-") for text in (peer, client))
+    return peer_key == client_key or peer_key.startswith(f"{client_key}-")
 
 
 def _with_own_limit(claim: Claim, definition: Mapping[str, Any]) -> Claim:
     """Return the claim with the limit that the tool declares in its `_meta`, if that is higher."""
     meta = definition.get("_meta")
-    own = meta.get(claim.rule.hint) if isinstance(meta, dict) else None
-    is_higher = isinstance(own, int) and own > claim.rule.most
-    return replace(claim, rule=replace(claim.rule, most=own)) if is_higher else claim
+    own_limit = meta.get(claim.rule.hint) if isinstance(meta, dict) else None
+    is_higher = isinstance(own_limit, int) and own_limit > claim.rule.most
+    return replace(claim, rule=replace(claim.rule, most=own_limit)) if is_higher else claim
 
 
 def _measured(message: bytes) -> tuple[int, str]:
-    """Return the number of characters of a result, and a text with it."""
+    """Return the number of characters of a result, and a text with this number.
+
+    The number is 0 for a message that has no result, or that is large and has no text.
+    """
     if len(message) > MAX_DECODED_BYTES:
         head = message[:SEARCHED_BYTES]
         is_text = b'"text"' in head and b'"image"' not in head and b'"audio"' not in head

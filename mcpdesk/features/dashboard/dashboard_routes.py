@@ -227,7 +227,7 @@ class DashboardRoutes:
         page = DashboardPage(stream, is_signed_in)
         updates.add(page)
         try:
-            await page.over.wait()
+            await page.closed.wait()
         finally:
             updates.remove(page)
         return await stream.finish()

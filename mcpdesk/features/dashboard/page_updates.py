@@ -44,7 +44,7 @@ class DashboardPage:
     def __init__(self, stream: EventStream, is_signed_in: Callable[[], bool]) -> None:
         self.id = secrets.token_urlsafe(12)
         self.stream = stream
-        self.over = asyncio.Event()
+        self.closed = asyncio.Event()
         self.filter_text = ""
         self.job = ""
         self.job_end = -1
@@ -96,7 +96,7 @@ class PageUpdates:
         """Close the oldest page, so that a new one can open."""
         page = next(iter(self.pages.values()))
         page.send("closed", b'{"pages":%d}' % len(self.pages))
-        page.over.set()
+        page.closed.set()
         self.remove(page)
 
     def remove(self, page: DashboardPage) -> None:
@@ -121,7 +121,7 @@ class PageUpdates:
     async def close(self) -> None:
         """Close all pages."""
         for page in self.pages.values():
-            page.over.set()
+            page.closed.set()
         if self._update_task is not None:
             self._update_task.cancel()
             await asyncio.wait([self._update_task])
@@ -166,7 +166,7 @@ class PageUpdates:
             self._last_keep_alive = now
         for page in self.pages.values():
             if page.stream.is_broken or not page.is_signed_in():
-                page.over.set()
+                page.closed.set()
             elif must_keep_alive:
                 page.stream.put(KEEP_ALIVE)
         await self._send_core()

@@ -67,13 +67,13 @@ def as_dict(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> dic
     if outcomes := held_messages(index, exchange):
         record["held"] = [
             {
-                "side": held.side,
-                "how": held.how,
-                "seconds": round(held.held_s, 3),
-                "was": held.was,
-                "now": held.now,
+                "side": held_message.side,
+                "how": held_message.how,
+                "seconds": round(held_message.held_s, 3),
+                "was": held_message.was,
+                "now": held_message.now,
             }
-            for held in outcomes
+            for held_message in outcomes
         ]
     if lines := logged(exchange):
         record["log"] = [

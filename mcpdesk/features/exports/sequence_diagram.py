@@ -31,16 +31,16 @@ def mermaid(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     frames = {frame for each in exchanges for frame in each.notifications}
     # A notification that belongs to another exchange is drawn with that exchange.
     exchanges = [each for each in exchanges if each.request is None or each.request not in frames]
-    drawn = exchanges[:MAX_EXCHANGES]
+    drawn_exchanges = exchanges[:MAX_EXCHANGES]
     participants = _Participants()
-    lines = [line for each in drawn for line in _lines(index, each, participants)]
+    lines = [line for each in drawn_exchanges for line in _lines(index, each, participants)]
     # The sort is stable: messages with the same time stay in the order of their exchanges.
     lines.sort(key=itemgetter(0))
     yield b"sequenceDiagram\n"
     yield from (f"    {line}\n".encode("utf-8", "replace") for line in participants.lines())
     yield from (f"    {line}\n".encode("utf-8", "replace") for _, line in lines)
     aliases = participants.aliases
-    if (omitted := len(exchanges) - len(drawn)) and aliases:
+    if (omitted := len(exchanges) - len(drawn_exchanges)) and aliases:
         span = ",".join(dict.fromkeys((aliases[0], aliases[-1])))
         note = f"{omitted} more exchanges are left out, choose others with --filter"
         yield f"    Note over {span}: {note}\n".encode()

@@ -190,7 +190,7 @@ class HoldDialog(Dialog[bool]):
         self._starts_in_editor = edits
         self._drafts = {} if drafts is None else drafts
         self._link = link
-        self._shown = HoldView()
+        self._shown_view = HoldView()
         self._suggested = hold_view(link).rule or rule
         self._selected = selected
         self._edited: HeldMessage | None = None
@@ -383,7 +383,7 @@ class HoldDialog(Dialog[bool]):
                 self._drafts[key] = text
             else:
                 self._drafts.pop(key, None)
-        held_keys = {(each.number, each.since) for each in self._shown.messages}
+        held_keys = {(each.number, each.since) for each in self._shown_view.messages}
         for key in [key for key in self._drafts if key[:2] not in held_keys]:
             del self._drafts[key]
         edited_numbers = {number for number, _, _ in self._drafts}
@@ -448,8 +448,8 @@ class HoldDialog(Dialog[bool]):
 
     def _show(self) -> None:
         """Show the currently held messages."""
-        previous, view = self._shown, hold_view(self._link)
-        self._shown = view
+        previous, view = self._shown_view, hold_view(self._link)
+        self._shown_view = view
         if previous.messages and not view.messages and self.editor.has_focus_within:
             self.listing.focus()  # the editor becomes hidden, and the next key must not change the filter
         self.set_class(not view.messages, "-empty")
@@ -462,7 +462,7 @@ class HoldDialog(Dialog[bool]):
     def _refresh(self) -> None:
         """Show changes of the held messages. If nothing changed, update the times in the list."""
         view = hold_view(self._link)
-        if view != self._shown:
+        if view != self._shown_view:
             self._show()
         elif view.messages:
             self.listing.refresh()
@@ -480,7 +480,7 @@ class HoldDialog(Dialog[bool]):
 
     def _keys(self) -> Iterable[str]:
         """Yield the keys that have an effect on the focused widget."""
-        view, message = self._shown, self._selected_message
+        view, message = self._shown_view, self._selected_message
         if self.editor.has_focus_within:
             yield "ctrl+r sends this answer" if self._is_answering else "ctrl+r releases it as shown"
             yield "esc back to the list"

@@ -135,8 +135,8 @@ class TypeWriter:
                 properties |= part.properties
                 required |= part.required
                 additional = part.additional if additional is None else additional
-        if isinstance(own := schema.get("properties"), Mapping):
-            properties |= {str(key): each for key, each in own.items()}
+        if isinstance(own_properties := schema.get("properties"), Mapping):
+            properties |= {str(key): each for key, each in own_properties.items()}
         required |= {str(each) for each in _list_at(schema, "required")}
         properties = {key: each for key, each in properties.items() if not self._is_read_only(each)}
         is_object = "object" in _types(schema) or properties or additional is not None
@@ -245,8 +245,8 @@ class TypeWriter:
         )
 
     def _description(self, schema: Any) -> str:
-        own = schema.get("description") if isinstance(schema, Mapping) else ""
-        return str(own or self.resolved(schema).get("description") or "")
+        description = schema.get("description") if isinstance(schema, Mapping) else ""
+        return str(description or self.resolved(schema).get("description") or "")
 
     def _class_name(self, name: str, reference: str) -> str:
         key = reference or f"inline {name}"

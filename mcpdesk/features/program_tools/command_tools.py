@@ -165,7 +165,7 @@ class CommandEntry:
             self._attempt(check_template, template, "run", number)
         for number, template in enumerate(produces):
             self._check_produced(template, number)
-        used = {name for template in (*run, *produces) for name in names_in(template)}
+        used_names = {name for template in (*run, *produces) for name in names_in(template)}
         for variable in (*command.requires_env, *command.environment):
             if not VARIABLE.fullmatch(variable):
                 key = "requires_env" if variable in command.requires_env else "environment"
@@ -182,7 +182,7 @@ class CommandEntry:
             folder=folder,
             schema=schema,
             mirrored=self._attempt(mirrored_arguments, schema, "parameters"),
-            unused=tuple(sorted(parameters - used)),
+            unused=tuple(sorted(parameters - used_names)),
         )
 
     def _converted(self) -> Command:

@@ -172,10 +172,10 @@ def _command_position(server: Mapping[str, _Value]) -> int:
 
 def tap_of(command: object, args: object) -> tuple[str, ...]:
     """Return the first arguments of an entry if they start the tap, or else an empty tuple."""
-    own = own_arguments(command, args)
-    if own is None or not isinstance(args, list):
+    own_words = own_arguments(command, args)
+    if own_words is None or not isinstance(args, list):
         return ()
-    tap_words = (*own, *TAP)
+    tap_words = (*own_words, *TAP)
     return tap_words if tuple(args[: len(tap_words)]) == tap_words and len(args) > len(tap_words) else ()
 
 

@@ -103,15 +103,15 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
     return OK
 
 
-def _edit(path: Path, before: str, after: str, original: str) -> Path:
+def _edit(path: Path, old_text: str, new_text: str, original: str) -> Path:
     """Write an edited configuration file, and a backup for `unwrap`. Return the path of the backup.
 
-    `before` and `after` are the texts of the file before and after the edit. `original` is its text without
-    taps, for the backup.
+    `old_text` and `new_text` are the texts of the file before and after the edit. `original` is its text
+    without taps, for the backup.
     """
-    backup = _backup(path, after)
+    backup = _backup(path, new_text)
     _write(backup, original, 0o600)
-    _replace(path, before, after)
+    _replace(path, old_text, new_text)
     for other in backup.parent.glob(f"{_key(path)}-*"):
         if other != backup:
             other.unlink(missing_ok=True)
@@ -190,16 +190,16 @@ def unwrap_command(client: str) -> None:
     print_message("Restart the client.")
 
 
-def _replace(path: Path, before: str, after: str) -> None:
+def _replace(path: Path, old_text: str, new_text: str) -> None:
     """Write an edited configuration file. If its old content was trusted, trust the new content as well.
 
     Raises: DeskUserError if the file cannot be written.
     """
     store = TrustStore(state_folder())
-    is_trusted = store.is_trusted(path, sha256_of(before))
-    _write(path, after, stat.S_IMODE(path.stat().st_mode))
+    is_trusted = store.is_trusted(path, sha256_of(old_text))
+    _write(path, new_text, stat.S_IMODE(path.stat().st_mode))
     if is_trusted:
-        store.trust(path, sha256_of(after))
+        store.trust(path, sha256_of(new_text))
 
 
 def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:

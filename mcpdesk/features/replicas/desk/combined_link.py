@@ -291,7 +291,7 @@ class CombinedLink(Link):
     def execute(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> Any:
         """Send an intent to the replicas of its route."""
         if intent.route is Route.QUESTION:
-            arguments = (self._question_numbers.actual(arguments[0]), *arguments[1:])
+            arguments = (self._question_numbers.replica_number(arguments[0]), *arguments[1:])
         copies = self._on_route(intent.route, arguments)
         results = [copy.execute(intent, arguments) for copy in copies]
         if intent.route.is_for_many:

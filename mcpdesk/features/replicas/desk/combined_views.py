@@ -55,7 +55,7 @@ def merged_view(
     servers: Iterable[ServerView],
     work: WorkView,
     questions_version: int,
-    gone: str,
+    gone_reason: str,
 ) -> CoreView:
     """Merge the views of all replicas. `living` has the views of living replicas with their names."""
     views = [view for _, view in living]
@@ -74,7 +74,7 @@ def merged_view(
         stuck=stuck and structs.replace(stuck[1], where=f"{stuck[1].where} on {stuck[0]}".strip()),
         questions_version=questions_version,
         work=work,
-        gone=gone,
+        gone=gone_reason,
         silent_s=min(view.silent_s for view in views) if is_silent else 0,
         cores=replicas,
     )
@@ -181,21 +181,21 @@ class OfferComparison:
 
     def problem(self, server: str) -> str:
         """Return a sentence about a lasting difference of a server, or "" if no difference has lasted."""
-        text, lasted = self._differing.get(server, ("", 0))
-        return text if lasted >= MIN_DIFFERING_COMPARISONS else ""
+        text, repeats = self._differing.get(server, ("", 0))
+        return text if repeats >= MIN_DIFFERING_COMPARISONS else ""
 
     def compare(self, offers: Mapping[str, Mapping[str, Offer]]) -> None:
         """Compare the servers that replicas offer now. `offers` is by name of the server, then by replica."""
         for name in dict.fromkeys((*self._differing, *offers)):
-            current = difference(offers.get(name, {}))
-            before, lasted = self._differing.pop(name, ("", 0))
-            if current:
-                self._differing[name] = current, lasted + 1 if current == before else 1
+            difference_text = difference(offers.get(name, {}))
+            previous, repeats = self._differing.pop(name, ("", 0))
+            if difference_text:
+                self._differing[name] = difference_text, repeats + 1 if difference_text == previous else 1
                 if self._differing[name][1] == MIN_DIFFERING_COMPARISONS:
-                    self._notify(f"{name} is {current}", Severity.WARNING, "workbench")
-            elif lasted >= MIN_DIFFERING_COMPARISONS:
+                    self._notify(f"{name} is {difference_text}", Severity.WARNING, "workbench")
+            elif repeats >= MIN_DIFFERING_COMPARISONS:
                 self._notify(f"{name} is the same on every replica again", Severity.INFO, "logs")
-            if current != before or (current and lasted + 1 == MIN_DIFFERING_COMPARISONS):
+            if difference_text != previous or (difference_text and repeats + 1 == MIN_DIFFERING_COMPARISONS):
                 self.version += 1
 
 

@@ -237,10 +237,10 @@ class AllReplicas:
     shares_state = True
     reports_ended_replicas = True
 
-    def __init__(self, others: EngineReplicas, own: str, path: Callable[[], str]) -> None:
-        """`own` is the id of this replica. `path` returns the path of its attach socket."""
+    def __init__(self, others: EngineReplicas, own_id: str, path: Callable[[], str]) -> None:
+        """`own_id` is the id of this replica. `path` returns the path of its attach socket."""
         self.title = others.title
-        self._others, self._own_id, self._socket_path = others, own, path
+        self._others, self._own_id, self._socket_path = others, own_id, path
         self._last_found: list[FoundReplica] = []
         """Replicas found by the last successful search."""
 

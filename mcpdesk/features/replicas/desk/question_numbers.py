@@ -19,12 +19,12 @@ class QuestionNumbers:
     """
 
     def __init__(self) -> None:
-        self._shown: dict[str | int, int] = {}
+        self._shown_numbers: dict[str | int, int] = {}
         """Number under which each question is shown.
 
         The key is its origin or, without an origin, its own number.
         """
-        self._actual: dict[int, int] = {}
+        self._replica_numbers: dict[int, int] = {}
         """Number of a question at the replica where it must be answered, by its shown number."""
         self._lock = threading.Lock()
 
@@ -32,10 +32,15 @@ class QuestionNumbers:
         """Merge questions as `merged_questions` does, with stable numbers."""
         with self._lock:
             questions = {one.origin or one.id: one for one in merged_questions(own, copies)}
-            self._shown = {key: self._shown.get(key, one.id) for key, one in questions.items()}
-            self._actual = {self._shown[key]: one.id for key, one in questions.items()}
-            return tuple(structs.replace(one, id=self._shown[key]) for key, one in questions.items())
+            self._shown_numbers = {
+                key: self._shown_numbers.get(key, one.id) for key, one in questions.items()
+            }
+            self._replica_numbers = {self._shown_numbers[key]: one.id for key, one in questions.items()}
+            return tuple(structs.replace(one, id=self._shown_numbers[key]) for key, one in questions.items())
 
-    def actual(self, shown: int) -> int:
-        """Return the number of a shown question at the replica where it must be answered."""
-        return self._actual.get(shown, shown)
+    def replica_number(self, number: int) -> int:
+        """Return the number of a question at the replica where it must be answered.
+
+        `number` is the number under which the question is shown.
+        """
+        return self._replica_numbers.get(number, number)

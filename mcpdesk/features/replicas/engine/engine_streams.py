@@ -285,7 +285,7 @@ class _Follower:
         self._stream = stream
         self._last = after
         self._wait_s = RETRY_S
-        self._asked = time.monotonic()
+        self._requested_at = time.monotonic()
 
     def request_again(self, has_events: bool) -> None:
         """Request the stream again if no events have arrived for `_wait_s` seconds.
@@ -294,9 +294,9 @@ class _Follower:
         """
         now = time.monotonic()
         if has_events:
-            self._asked, self._wait_s = now, RETRY_S
-        elif now - self._asked >= self._wait_s:
-            self._asked, self._wait_s = now, min(2 * self._wait_s, MAX_WAIT_S)
+            self._requested_at, self._wait_s = now, RETRY_S
+        elif now - self._requested_at >= self._wait_s:
+            self._requested_at, self._wait_s = now, min(2 * self._wait_s, MAX_WAIT_S)
             self._stream.request()
 
     def deliver(self, entries: Collection[tuple[str, dict[bytes, bytes]]]) -> bool:

@@ -100,15 +100,16 @@ class EngineQuestions:
         return {number: question for number, question in questions.items() if question is not None}
 
     async def end(
-        self, replica: str, number: int, who: Ending, token: str, ended: Question, shown: Question
+        self, replica: str, number: int, ending: Ending, token: str, ended: Question, public: Question
     ) -> bool:
         """Record the end of a question. Return False if the question has already ended.
 
-        `who` ended the question. `token` identifies the attempt, so that a repeated attempt succeeds. `ended`
-        has the answer for the asking replica. `shown` is the version that is sent to all replicas. Raises:
-        StorageError if the lease of the asking replica has expired, or if the engine has lost the question.
+        `ending` names the party that ended the question. `token` identifies the attempt, so that a repeated
+        attempt succeeds. `ended` has the answer for the asking replica. `public` is the version that is sent
+        to all replicas. Raises: StorageError if the lease of the asking replica has expired, or if the engine
+        has lost the question.
         """
-        outcome = msgspec.msgpack.encode(shown)
+        outcome = msgspec.msgpack.encode(public)
         event = self._bus.arguments(
             QUESTION_EVENT, what=ENDED, replica=replica, number=number, question=outcome
         )
@@ -118,8 +119,8 @@ class EngineQuestions:
             self._waiting_key(replica),
             self._engine.key("leases"),
         ]
-        encoded = msgspec.msgpack.encode(ended) if who is Ending.ANOTHER else b""
-        arguments = [number, token, who, replica, encoded, OUTCOME_TTL_S, *event]
+        encoded = msgspec.msgpack.encode(ended) if ending is Ending.ANOTHER else b""
+        arguments = [number, token, ending, replica, encoded, OUTCOME_TTL_S, *event]
         result = await self._engine.script(END, keys, arguments)
         if result < 0:
             raise StorageError(f"the replica {ended.core}, which asked the question, does not respond now")

@@ -141,14 +141,14 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         Raises: StorageError.
         """
         self.write_soon()
-        own = {job.id: job for job in self._own_jobs() if not job.is_over}
+        own_jobs = {job.id: job for job in self._own_jobs() if not job.is_over}
         stored_ids = await self._shared_table.running()
-        for identifier, job in own.items():
+        for identifier, job in own_jobs.items():
             # The engine lost the record, or another replica took over the job. An attempt to write the job
             # shows which of these happened.
             if identifier not in stored_ids or self._written_sizes.get(identifier) != _output_marker(job):
                 self.update(job, False)
-        lost_ids = [each for each in stored_ids if each not in own and each not in self._changed_jobs]
+        lost_ids = [each for each in stored_ids if each not in own_jobs and each not in self._changed_jobs]
         lost_ids = [each for each in lost_ids if self._store().by_id(each) is None]
         for row in await self._shared_table.reclaim(lost_ids):
             # A job without an earlier holder was refused when it was created, and its client got an error.

@@ -68,18 +68,20 @@ class SharedSecrets:
         try:
             if not self.api_key:
                 self.api_key = await self._get_or_create_secret("api-key")
-            new = secrets.token_urlsafe(SECRET_BYTES)
+            new_secret = secrets.token_urlsafe(SECRET_BYTES)
             now, *stored = await self._engine.script(
                 ROTATE,
                 [self._engine.key("round-secrets")],
-                [new, ROTATION_PERIOD_S, SECRET_TTL_S, SIGNING_DELAY_S],
+                [new_secret, ROTATION_PERIOD_S, SECRET_TTL_S, SIGNING_DELAY_S],
             )
         except EngineUnavailable:
             return
-        created = [(float(at), secret) for secret, at in zip(stored[::2], stored[1::2], strict=True)]
+        created = [
+            (float(created_at), secret) for secret, created_at in zip(stored[::2], stored[1::2], strict=True)
+        ]
         # Other replicas may not have read a new secret yet, so it is accepted but not used to sign.
-        signing = [secret for at, secret in created if at <= float(now) - SIGNING_DELAY_S]
-        too_new = [secret for at, secret in created if at > float(now) - SIGNING_DELAY_S]
+        signing = [secret for created_at, secret in created if created_at <= float(now) - SIGNING_DELAY_S]
+        too_new = [secret for created_at, secret in created if created_at > float(now) - SIGNING_DELAY_S]
         self.signing_keys = (*signing, *too_new)
 
     async def _get_or_create_secret(self, name: str) -> str:

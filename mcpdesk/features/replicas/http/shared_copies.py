@@ -55,10 +55,10 @@ class SharedCopies(OtherProcesses):
     async def publish(self, session: HttpSession) -> None:
         """Write a session after its handshake succeeded. Raises: StorageError."""
         session.dialogue.number_requests(secrets.token_hex(8), 1)
-        state, used = session.dialogue.state, self._replicas.clock()
+        state, used_at = session.dialogue.state, self._replicas.clock()
         owner = seal(session.id, session.owner, self._key())
-        new = SharedSession(hash_id(session.id), session.server, owner, used, state, 0)
-        self._register(session, await self._replicas.sessions.write(new, state))
+        shared = SharedSession(hash_id(session.id), session.server, owner, used_at, state, 0)
+        self._register(session, await self._replicas.sessions.write(shared, state))
 
     async def join(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
@@ -100,9 +100,9 @@ class SharedCopies(OtherProcesses):
         session.dialogue.catch_up(written.state)
         session.shared = written
 
-    def write_changed(self, used: Iterable[HttpSession]) -> Iterable[HttpSession]:
+    def write_changed(self, used_sessions: Iterable[HttpSession]) -> Iterable[HttpSession]:
         """Schedule a write of each of these sessions that has changed. Return no sessions."""
-        for session in used:
+        for session in used_sessions:
             if self._is_changed(session):
                 self.start_chore(self._write_quietly(session))
         return ()
