@@ -55,10 +55,10 @@ class CallFolders:
             if self._sizes is None:
                 self._sizes = {each: _size(each) for each in _folders(self.root)}
             surplus = self._surplus(self._sizes)
-            for old in surplus:
-                del self._sizes[old]
-        for old in surplus:
-            shutil.rmtree(old, ignore_errors=True)
+            for old_folder in surplus:
+                del self._sizes[old_folder]
+        for old_folder in surplus:
+            shutil.rmtree(old_folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
         with self._lock:
             self._sizes[folder] = None
@@ -81,10 +81,10 @@ class CallFolders:
 
     def _surplus(self, sizes: dict[Path, int | None]) -> list[Path]:
         """Return the old folders to remove before another one is created."""
-        surplus, number, held_bytes = [], 1, 0
+        surplus, number, total_bytes = [], 1, 0
         for folder, size in reversed(sizes.items()):
-            number, held_bytes = number + 1, held_bytes + (size or 0)
-            if (number > self._max_folders or held_bytes > self._max_bytes) and size is not None:
+            number, total_bytes = number + 1, total_bytes + (size or 0)
+            if (number > self._max_folders or total_bytes > self._max_bytes) and size is not None:
                 surplus.append(folder)
         return surplus
 
@@ -119,7 +119,7 @@ class CreatedFiles:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._used: Counter[Path] = Counter()
+        self._reservations: Counter[Path] = Counter()
         """Number of running calls that reserved a file, by file."""
         self._marks: dict[Path, str] = {}
         """Most recent marks of files on file systems without extended attributes."""
@@ -139,34 +139,36 @@ class CreatedFiles:
                 self._check(path, shared)
             for path in unique_paths:
                 self._make_folders(path.parent)
-            self._used.update(unique_paths)
+            self._reservations.update(unique_paths)
         return unique_paths
 
-    def release(self, claimed: Collection[Path], more: Iterable[Path] = ()) -> None:
-        """Mark the existing files among `claimed` and `more` as created by this server.
+    def release(self, claimed: Collection[Path], other_paths: Iterable[Path] = ()) -> None:
+        """Mark the existing files among `claimed` and `other_paths` as created by this server.
 
         Call this method when the program has ended.
         """
         with self._lock:
             for path in claimed:
-                self._used[path] -= 1
-                if not self._used[path]:
-                    del self._used[path]
-            for path in (*claimed, *more):
+                self._reservations[path] -= 1
+                if not self._reservations[path]:
+                    del self._reservations[path]
+            for path in (*claimed, *other_paths):
                 identity = _identity(path)
                 if identity not in ("", _FOLDER, _NOT_REGULAR):
                     self._mark(path, identity)
 
     def _check(self, path: Path, shared: Iterable[Path]) -> None:
         identity = _identity(path)
-        is_in_the_way = identity in (_FOLDER, _NOT_REGULAR)
-        if is_in_the_way or (identity and path not in self._used and identity != self._marked(path)):
+        is_not_file = identity in (_FOLDER, _NOT_REGULAR)
+        if is_not_file or (
+            identity and path not in self._reservations and identity != self._stored_mark(path)
+        ):
             raise NotOwnFile(f"{str(path)!r} already exists and was not created here, or was changed since")
         for root in shared:
             if not path.is_relative_to(root):
                 continue
             for folder in path.parents[: len(path.relative_to(root).parts) - 1]:
-                if _identity(folder) and self._marked(folder) != _FOLDER:
+                if _identity(folder) and self._stored_mark(folder) != _FOLDER:
                     raise NotOwnFile(f"the folder {str(folder)!r} was not created here, and {root} is shared")
 
     def _make_folders(self, folder: Path) -> None:
@@ -185,7 +187,7 @@ class CreatedFiles:
             if len(self._marks) > MAX_MARKS:
                 del self._marks[next(iter(self._marks))]
 
-    def _marked(self, path: Path) -> str:
+    def _stored_mark(self, path: Path) -> str:
         try:
             return os.getxattr(path, MARK_ATTRIBUTE, follow_symlinks=False).decode("ascii", "replace")
         except (OSError, AttributeError):
@@ -202,11 +204,11 @@ def _is_shared(root: Path) -> bool:
 def _identity(path: Path) -> str:
     """Return a text that identifies a file's current content, or "" if the file does not exist."""
     try:
-        facts = path.lstat()
+        status = path.lstat()
     except OSError:
         return ""
-    if stat.S_ISDIR(facts.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return _FOLDER
-    if not stat.S_ISREG(facts.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return _NOT_REGULAR
-    return f"{facts.st_ino}-{facts.st_size}-{facts.st_mtime_ns}"
+    return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"

@@ -29,6 +29,7 @@ from mcpdesk.jobs.process_table import MARK
 from mcpdesk.jobs.schedule import call_soon_safely
 
 QUIT_S = 5.0
+"""Seconds that `ProgramGuard.close` waits for the guard to end."""
 HAND_OVER_TIMEOUT_S = 2.0
 """Maximum time that the start of a program waits for a guard that does not answer."""
 HAS_GROUPS = hasattr(os, "killpg")
@@ -42,12 +43,12 @@ class ProgramGuard:
 
     Whenever this process ends, even by `kill -9`, its connection to the guard closes. The guard then kills
     all its own descendants and every process with our mark. The guard is started with the first program. If
-    `keeps` is true, the guard starts the programs (`start`). Otherwise the caller starts the programs, and
-    reports their process groups (`watch`). Safe on any thread.
+    `starts_programs` is true, the guard starts the programs (`start`). Otherwise the caller starts the
+    programs, and reports their process groups (`watch`). Safe on any thread.
     """
 
-    def __init__(self, keeps: bool = HAS_GUARD) -> None:
-        self.keeps = keeps
+    def __init__(self, starts_programs: bool = HAS_GUARD) -> None:
+        self.starts_programs = starts_programs
         self._token = secrets.token_hex(8)
         self._numbers = count(1)
         self._groups: set[int] = set()
@@ -60,7 +61,7 @@ class ProgramGuard:
     def mark(self) -> str:
         """Return a new mark for one job. Starts the guard if it does not run."""
         with self._locked():
-            self._ensure()
+            self._ensure_running()
             return f"{self._token}.{next(self._numbers)}"
 
     def start(
@@ -126,24 +127,26 @@ class ProgramGuard:
 
     def _send_descriptors(self, descriptors: list[int]) -> None:
         with self._locked():
-            self._ensure()
+            self._ensure_running()
             if not isinstance(self._connection, socket.socket):
                 raise OSError("the guard starts no programs")
             socket.send_fds(self._connection, [b"start"], descriptors)
 
-    def _ensure(self) -> None:
+    def _ensure_running(self) -> None:
         if self._program is not None and self._program.poll() is None:
             return
         self._disconnect()
         if not sys.executable or not HAS_GROUPS:
             return
-        self._program, self._connection = _start_keeping(self._token) if self.keeps else _start(self._token)
+        self._program, self._connection = (
+            _start_keeper_guard(self._token) if self.starts_programs else _start_group_guard(self._token)
+        )
         for group in self._groups:
             self._write_to_guard(f"+{group}\n")
 
     def _write_to_guard(self, line: str) -> None:
         """Write a line to the guard. Errors are ignored, because the next job replaces a killed guard."""
-        if self._connection is not None and not self.keeps:
+        if self._connection is not None and not self.starts_programs:
             with contextlib.suppress(OSError):
                 os.write(self._connection.fileno(), line.encode())
 
@@ -154,21 +157,21 @@ class ProgramGuard:
                 connection.close()
 
 
-def _start_keeping(token: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _start_keeper_guard(token: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
     own_end, keeper_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own_end.settimeout(HAND_OVER_TIMEOUT_S)
     with keeper_end:
-        return _run(token, "keep", keeper_end.fileno()), own_end
+        return _run_guard(token, "keep", keeper_end.fileno()), own_end
 
 
-def _start(token: str) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    program = _run(token, "groups", subprocess.PIPE)
+def _start_group_guard(token: str) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    program = _run_guard(token, "groups", subprocess.PIPE)
     assert program.stdin is not None
     os.set_blocking(program.stdin.fileno(), False)
     return program, program.stdin
 
 
-def _run(token: str, how: str, stdin: int) -> subprocess.Popen[bytes]:
+def _run_guard(token: str, mode: str, stdin: int) -> subprocess.Popen[bytes]:
     """Start the guard. The guard gets its program as text, so that it needs no import path and starts
     quickly.
 
@@ -176,7 +179,7 @@ def _run(token: str, how: str, stdin: int) -> subprocess.Popen[bytes]:
     """
     source = files("mcpdesk.jobs").joinpath("guard_program.py").read_text("utf-8")
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", source, token, how],
+        [sys.executable, "-I", "-S", "-c", source, token, mode],
         bufsize=0,
         stdin=stdin,
         stdout=subprocess.DEVNULL,
@@ -193,6 +196,7 @@ atexit.register(GUARD.close)
 
 
 REPORT_BYTES = 4096
+"""Maximum number of bytes of a keeper's reports that are read at once."""
 
 
 async def start_child(
@@ -201,7 +205,7 @@ async def start_child(
     """Start a program in its own session, without input. Raises: OSError if it cannot be started."""
     if not HAS_GROUPS:
         raise OSError(errno.ENOTSUP, "programs cannot be started on Windows, which lacks process groups")
-    if GUARD.keeps:
+    if GUARD.starts_programs:
         try:
             return await KeeperChild.start(argv, folder, environment)
         except ConnectionError:
@@ -221,7 +225,7 @@ class KeeperChild:
         self.code: int | None = None
         """Exit code, negative for a signal, or None while it runs."""
         self._control = control
-        self._ended: Callable[[], None] = lambda: None
+        self._end_callback: Callable[[], None] = lambda: None
         self._unread = b""
 
     @classmethod
@@ -258,24 +262,24 @@ class KeeperChild:
             await loop.sock_sendall(self._control, request)
             report = b""
             while not report.partition(b"\n")[1]:
-                more = await loop.sock_recv(self._control, REPORT_BYTES)
-                if not more:
+                data = await loop.sock_recv(self._control, REPORT_BYTES)
+                if not data:
                     raise ConnectionError("the keeper has ended")
-                report += more
-            first, _, self._unread = report.partition(b"\n")
-            if first[:1] == b"e":
-                number, _, step = first[1:].decode().partition(" ")
-                failed = str(folder) if step == "folder" else program
-                raise OSError(int(number), os.strerror(int(number)), failed)
+                report += data
+            first_line, _, self._unread = report.partition(b"\n")
+            if first_line[:1] == b"e":
+                number, _, step = first_line[1:].decode().partition(" ")
+                failed_path = str(folder) if step == "folder" else program
+                raise OSError(int(number), os.strerror(int(number)), failed_path)
         except BaseException:
             self._control.close()
             raise
-        self.pid, self.keeper = map(int, first[1:].split())
+        self.pid, self.keeper = map(int, first_line[1:].split())
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Call a function once the program has ended."""
-        self._ended = callback
-        asyncio.get_running_loop().add_reader(self._control.fileno(), self._reported)
+        self._end_callback = callback
+        asyncio.get_running_loop().add_reader(self._control.fileno(), self._on_readable)
         self._on_data(b"")
 
     def close(self) -> None:
@@ -284,7 +288,7 @@ class KeeperChild:
             asyncio.get_running_loop().remove_reader(self._control.fileno())
             self._control.close()
 
-    def _reported(self) -> None:
+    def _on_readable(self) -> None:
         try:
             data = self._control.recv(REPORT_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -297,7 +301,7 @@ class KeeperChild:
         self.close()
         if self.code is None:  # the keeper was killed, and the guard kills its programs
             self.code = -signal.SIGKILL
-            self._ended()
+            self._end_callback()
 
     def _on_data(self, data: bytes) -> None:
         *lines, self._unread = (self._unread + data).split(b"\n")
@@ -307,7 +311,7 @@ class KeeperChild:
         for line in lines:
             if line[:1] == b"-":
                 self.code = int(line[1:])
-                self._ended()
+                self._end_callback()
 
 
 class DirectChild:

@@ -23,6 +23,7 @@ from mcpdesk.errors import ArchiveTooLarge, FileUnavailable
 from mcpdesk.portable_files import NO_FOLLOW, NON_BLOCKING, OPEN_FLAGS
 
 PIECE_BYTES = 1 << 20
+"""Number of bytes of a file that are read at a time."""
 MAX_CLOCK_DIFFERENCE_S = 2.0
 """Maximum difference between the clock of the file system and ours, in seconds."""
 
@@ -72,11 +73,11 @@ def record_files(
             descriptor, real_path = _open_checked(path, resolved_roots)
         except FileUnavailable:
             continue
-        facts = os.fstat(descriptor)
+        status = os.fstat(descriptor)
         os.close(descriptor)
-        if facts.st_ctime < since - MAX_CLOCK_DIFFERENCE_S:
+        if status.st_ctime < since - MAX_CLOCK_DIFFERENCE_S:
             continue
-        stamp = _stamp(facts)
+        stamp = _stamp(status)
         name = _name(real_path, resolved_roots[0] if resolved_roots else None, files)
         files[name] = ProducedFile(name, real_path, stamp[2], stamp)
     return tuple(files.values())
@@ -128,8 +129,8 @@ def _open_checked(path: Path, resolved_roots: Sequence[Path]) -> tuple[int, Path
     return descriptor, real_path
 
 
-def _stamp(facts: os.stat_result) -> tuple[int, int, int, int]:
-    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _name(path: Path, root: Path | None, used_names: dict[str, ProducedFile]) -> str:

@@ -25,7 +25,8 @@ MAX_PIECES = 256
 """The stored pieces of a stream are joined after this many writes, even if no reader asks for them."""
 MAX_FILES = 1000
 """Maximum number of files that one call may report. Further files are dropped."""
-MESSAGE_LENGTH = 1000
+MAX_MESSAGE_LENGTH = 1000
+"""Maximum length in characters of a progress message."""
 OMISSION_NOTE = "[... earlier output left out ...]\n"
 
 
@@ -75,9 +76,9 @@ class FeedUpdate(Struct, frozen=True):
 class _Tail:
     """End of a text stream, and its total length."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, kept_length: int) -> None:
         self.size = 0
-        self._most = most
+        self._kept_length = kept_length
         self._length = 0
         self._pieces: list[str] = []
         """Pieces of the kept text. They are joined when the text is read or has grown too much, not at each
@@ -88,7 +89,7 @@ class _Tail:
         self.size += len(text)
         self._length += len(text)
         self._pieces.append(text)
-        if self._length > 2 * self._most or len(self._pieces) >= MAX_PIECES:
+        if self._length > 2 * self._kept_length or len(self._pieces) >= MAX_PIECES:
             self._join()
 
     def since(self, position: int) -> tuple[str, int]:
@@ -98,7 +99,7 @@ class _Tail:
         return text[max(0, position - start) :], max(0, start - position)
 
     def end(self) -> str:
-        return self._join()[-self._most :]
+        return self._join()[-self._kept_length :]
 
     def shrink(self) -> int:
         """Drop all text except the part that `end` returns. Return the length of this part."""
@@ -107,7 +108,7 @@ class _Tail:
 
     def _join(self) -> str:
         text = "".join(self._pieces)
-        return self._trim(text if len(text) <= 2 * self._most else text[-self._most :])
+        return self._trim(text if len(text) <= 2 * self._kept_length else text[-self._kept_length :])
 
     def _trim(self, text: str) -> str:
         self._pieces, self._length = [text], len(text)
@@ -122,9 +123,9 @@ class CallFeed:
 
     def __init__(self, tail: int = TAIL_LENGTH) -> None:
         self._lock = Lock()
-        self._stdout, self._stderr, self._both = _Tail(tail), _Tail(tail), _Tail(tail)
+        self._stdout, self._stderr, self._combined = _Tail(tail), _Tail(tail), _Tail(tail)
         self._progress: ProgressReport | None = None
-        self._steps = 0
+        self._report_count = 0
         """Number of progress reports."""
         self._files: list[Path] = []
         self._listeners: dict[int, Callable[[], None]] = {}
@@ -160,11 +161,11 @@ class CallFeed:
         if total is not None and not (math.isfinite(total) and total > 0):
             total = None
         with self._lock:
-            self._progress = ProgressReport(value, total, _sendable(message[:MESSAGE_LENGTH]))
-            self._steps += 1
+            self._progress = ProgressReport(value, total, _sendable(message[:MAX_MESSAGE_LENGTH]))
+            self._report_count += 1
         self._notify()
 
-    def produced(self, path: Path) -> None:
+    def add_file(self, path: Path) -> None:
         """Report an existing file that the call produced, by its absolute path."""
         with self._lock:
             if path in self._files or len(self._files) >= MAX_FILES:
@@ -177,30 +178,33 @@ class CallFeed:
         with self._lock:
             return self._stdout.end(), self._stderr.end()
 
-    def ends(self, most: int) -> tuple[str, str]:
-        """Return the last `most` characters of both streams. If text was omitted, the first line says so."""
+    def ends(self, max_length: int) -> tuple[str, str]:
+        """Return the last `max_length` characters of both streams.
+
+        If text was omitted, the first line reports this.
+        """
         with self._lock:
-            return _ending(self._stdout, most), _ending(self._stderr, most)
+            return _ending(self._stdout, max_length), _ending(self._stderr, max_length)
 
     def shrink(self) -> int:
         """Drop all output except the ends of the streams. Return their approximate size in bytes. Use after
         the call.
         """
         with self._lock:
-            return self._stdout.shrink() + self._stderr.shrink() + self._both.shrink()
+            return self._stdout.shrink() + self._stderr.shrink() + self._combined.shrink()
 
     def since(self, cursor: Cursor = START) -> FeedUpdate:
         """Return the output after a reader's cursor."""
         with self._lock:
-            stdout, lost_length = self._stdout.since(cursor.stdout)
-            stderr, lost_too = self._stderr.since(cursor.stderr)
+            stdout, lost_stdout_length = self._stdout.since(cursor.stdout)
+            stderr, lost_stderr_length = self._stderr.since(cursor.stderr)
             return FeedUpdate(
-                Cursor(self._stdout.size, self._stderr.size, self._steps, len(self._files)),
+                Cursor(self._stdout.size, self._stderr.size, self._report_count, len(self._files)),
                 stdout,
                 stderr,
-                self._progress if self._steps > cursor.progress else None,
+                self._progress if self._report_count > cursor.progress else None,
                 tuple(self._files[cursor.files :]),
-                (lost_length, lost_too),
+                (lost_stdout_length, lost_stderr_length),
             )
 
     def written(self, after: int) -> tuple[str, int, int]:
@@ -209,8 +213,8 @@ class CallFeed:
         Positions count characters. If text after `after` was dropped, the start is later than `after`.
         """
         with self._lock:
-            text, lost_length = self._both.since(max(0, after))
-            return text, max(0, after) + lost_length, self._both.size
+            text, lost_length = self._combined.since(max(0, after))
+            return text, max(0, after) + lost_length, self._combined.size
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function after every change. Call the returned function to stop that."""
@@ -230,7 +234,7 @@ class CallFeed:
         text = _sendable(text)
         with self._lock:
             tail.add(text)
-            self._both.add(text)
+            self._combined.add(text)
         self._notify()
 
     def _notify(self) -> None:
@@ -240,12 +244,12 @@ class CallFeed:
             listener()
 
 
-def _ending(tail: _Tail, most: int) -> str:
+def _ending(tail: _Tail, max_length: int) -> str:
     text = tail.end()
-    if tail.size <= min(most, len(text)):
+    if tail.size <= min(max_length, len(text)):
         return text
-    max_length = max(0, most - len(OMISSION_NOTE))
-    return f"{OMISSION_NOTE}{text[max(0, len(text) - max_length) :]}"
+    text_length = max(0, max_length - len(OMISSION_NOTE))
+    return f"{OMISSION_NOTE}{text[max(0, len(text) - text_length) :]}"
 
 
 def _sendable(text: str) -> str:

@@ -1,12 +1,12 @@
-"""Guard that starts programs and ends those of a dead core: `python -I -S -c <this text> TOKEN HOW`.
+"""Guard that starts programs and ends those of a dead core: `python -I -S -c <this text> TOKEN MODE`.
 
-This program imports only the standard library. With HOW `keep` (Linux), stdin is a socket. Each packet on it
+This program imports only the standard library. With MODE `keep` (Linux), stdin is a socket. Each packet on it
 requests one program and carries three descriptors: a control socket, and the program's stdout and stderr. A
 keeper, which is a fork of this process, starts the program and adopts all its orphans
 (PR_SET_CHILD_SUBREAPER). No descendant can therefore escape by changing its session or environment. When the
 core ends, keepers and this process kill all their descendants.
 
-With HOW `groups`, the core starts programs itself and writes `+GROUP` and `-GROUP` lines to stdin, a pipe.
+With MODE `groups`, the core starts programs itself and writes `+GROUP` and `-GROUP` lines to stdin, a pipe.
 
 In both cases, every process whose environment contains a mark that starts with `TOKEN.` is killed at the end.
 """
@@ -27,6 +27,7 @@ MAX_SEARCHES = 50
 search.
 """
 PAUSE_S = 0.02
+"""Seconds between two attempts to kill the remaining processes."""
 CLEAR_TIMEOUT_S = 10.0
 """Maximum number of seconds for killing descendants. A process that hangs in the kernel never ends."""
 EXITING, KERNEL_THREAD = 0x4, 0x200000
@@ -65,10 +66,10 @@ def marks(pid: int) -> bytes:
 
     During exec a process has no environment. This function then waits until the environment is available.
     """
-    deadline, is_shown = time.monotonic() + EXEC_S, False
-    while not (raw := _read(pid, "environ")) and not is_shown and time.monotonic() < deadline:
-        is_shown = not _is_between_programs(pid)  # the environment may have appeared a moment ago
-        if not is_shown:
+    deadline, is_final = time.monotonic() + EXEC_S, False
+    while not (raw := _read(pid, "environ")) and not is_final and time.monotonic() < deadline:
+        is_final = not _is_between_programs(pid)  # the environment may have appeared a moment ago
+        if not is_final:
             time.sleep(EXEC_PAUSE_S)
     start = (b"\0" + raw).find(b"\0_MCPDESK_JOB=")
     return b"" if start < 0 else raw[start:].partition(b"\0")[0].partition(b"=")[2]
@@ -158,9 +159,8 @@ def serve_programs(requests: int) -> None:
     channel = socket.socket(fileno=requests)
     signals = child_signals()
     watched = [requests, signals]
-    with contextlib.suppress(
-        AttributeError, OSError
-    ):  # a fork of the core may hold the socket open for longer
+    # A fork of the core may hold the socket open for longer, so the core itself is watched as well.
+    with contextlib.suppress(AttributeError, OSError):
         watched.append(os.pidfd_open(os.getppid()))
     keepers: set[int] = set()
     while True:
@@ -186,8 +186,8 @@ def _kill_orphans(keepers: set[int], exit_codes: dict[int, int]) -> None:
     is_ordinary = all(pid in keepers and code == 0 for pid, code in exit_codes.items())
     keepers.difference_update(exit_codes)
     if not is_ordinary:
-        spared = {pid for keeper in keepers for pid in (keeper, *descendants(keeper))}
-        for pid in set(descendants(os.getpid())) - spared:
+        kept_processes = {pid for keeper in keepers for pid in (keeper, *descendants(keeper))}
+        for pid in set(descendants(os.getpid())) - kept_processes:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -210,13 +210,13 @@ def keep(control: int, stdout: int, stderr: int) -> None:
     The request is read from `control`. It begins with eight bytes that contain its length. Then it has the
     folder, the number of arguments, the arguments, and `NAME=value` for each variable, separated by NUL.
 
-    The reports are lines: `+PID KEEPER` when the program runs, or `eERRNO PLACE` if it could not be started;
+    The reports are lines: `+PID KEEPER` when the program runs, or `eERRNO STEP` if it could not be started;
     `-CODE` when it has ended, and `!` when all its descendants have ended.
     """
     adopts = set_process_option(SET_CHILD_SUBREAPER, 1)
     size = int.from_bytes(_read_exactly(control, 8), "big")
-    folder, number, *rest = _read_exactly(control, size).split(b"\0")
-    arguments, variables = rest[: int(number)], rest[int(number) :]
+    folder, number, *fields = _read_exactly(control, size).split(b"\0")
+    arguments, variables = fields[: int(number)], fields[int(number) :]
     environment = dict(variable.partition(b"=")[::2] for variable in variables)
     signals = child_signals()
     step = "folder"
@@ -270,10 +270,10 @@ def spawn(arguments: list[bytes], environment: dict[bytes, bytes], output: tuple
 def _read_exactly(descriptor: int, size: int) -> bytes:
     data = b""
     while len(data) < size:
-        more = os.read(descriptor, size - len(data))
-        if not more:
+        piece = os.read(descriptor, size - len(data))
+        if not piece:
             raise EOFError
-        data += more
+        data += piece
     return data
 
 
@@ -297,10 +297,10 @@ def _close(descriptors: Iterable[int]) -> None:
 def _is_between_programs(pid: int) -> bool:
     """Return True if a process has no command line although it has not ended and is not a kernel thread."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
-    runs = (
+    is_running = (
         len(fields) > 6 and fields[0] not in (b"Z", b"X") and not int(fields[6]) & (EXITING | KERNEL_THREAD)
     )
-    return runs and not _read(pid, "cmdline")
+    return is_running and not _read(pid, "cmdline")
 
 
 def _pids() -> list[int]:
@@ -318,11 +318,11 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
-def main(mark: bytes, how: str) -> None:
+def main(mark: bytes, mode: str) -> None:
     """Run until the core has ended, then kill the remaining processes."""
     for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    if how == "keep":
+    if mode == "keep":
         serve_programs(sys.stdin.fileno())
         clear()
     else:
@@ -330,11 +330,11 @@ def main(mark: bytes, how: str) -> None:
             with contextlib.suppress(OSError):
                 os.killpg(group, signal.SIGKILL)
     for _ in range(MAX_SEARCHES):
-        left = marked_processes(mark)
-        for pid in left:
+        remaining = marked_processes(mark)
+        for pid in remaining:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        if not left:
+        if not remaining:
             return
         time.sleep(PAUSE_S)
 

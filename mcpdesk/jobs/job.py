@@ -176,14 +176,14 @@ class JobStore:
 
     def __init__(self, clock: Callable[[], float] = time.time, kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._clock = clock
-        self._limit = kept_bytes
+        self._max_kept_bytes = kept_bytes
         self._jobs: dict[str, Job] = {}
         self._numbers = count(1)
         self._counts: Counter[tuple[str, ...]] = Counter()
         """Number of jobs by server, and by server and owner."""
-        self._bytes: Counter[str] = Counter()
+        self._kept_bytes: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
-        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._semaphores: dict[str, asyncio.Semaphore] = {}
         self._works: set[asyncio.Task[None]] = set()
         self._work_of: dict[str, asyncio.Task[None]] = {}
         """Work of each running job, by id."""
@@ -210,19 +210,19 @@ class JobStore:
         tool: str,
         peer: str,
         ttl_s: float | None,
-        most: int,
+        max_jobs: int,
         stop: Callable[[str], None],
         size: int = 0,
         feed: CallFeed | None = None,
     ) -> Job:
-        """Add a working job with an unguessable id. A server may have at most `most` jobs.
+        """Add a working job with an unguessable id. A server may have at most `max_jobs` jobs.
 
         `size` is the number of bytes that the work holds while it runs. With `feed` the job is an
         asynchronous call: the oldest finished calls are deleted to make room for it. Raises: NoRoom.
         """
         import secrets
 
-        self._require_room(server, owner, most)
+        self._require_room(server, owner, max_jobs)
         if not self._make_room(server, size):
             raise self._no_room(size, "arguments")
         now = self._clock()
@@ -232,14 +232,14 @@ class JobStore:
             number=next(self._numbers),
         )  # fmt: skip
         self._insert(job, size)
-        self._changed(job)
+        self._report_change(job)
         return job
 
     def restore(self, job: Job) -> bool:
         """Add a job that was stored by another process, which has ended. Return False if the job is known or
         expired, or if the table has no room for it.
         """
-        size = len(job.ending.result) + _written(job)
+        size = len(job.ending.result) + _shrink_output(job)
         if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):
             return False
         job.number = next(self._numbers)
@@ -253,7 +253,7 @@ class JobStore:
         self.version += 1
         self._schedule_sweep()
 
-    def _changed(self, job: Job, *, is_forgotten: bool = False) -> None:
+    def _report_change(self, job: Job, *, is_forgotten: bool = False) -> None:
         is_kept = (job.feed is not None or self.shared is not None) and not job.is_lost
         if is_kept and self.on_change is not None and not self._is_closing:
             self.on_change(job, is_forgotten)
@@ -313,8 +313,8 @@ class JobStore:
     def find(self, identifier: str, owner: str) -> Job | None:
         """Return the asynchronous call of that id and owner, of any server, or None."""
         job = self._jobs.get(identifier)
-        known = None if job is None else self.get(identifier, job.server, owner)
-        return known if known is not None and known.feed is not None else None
+        owned_job = None if job is None else self.get(identifier, job.server, owner)
+        return owned_job if owned_job is not None and owned_job.feed is not None else None
 
     def calls(self, server: str, owner: str | None = None) -> list[Job]:
         """Return the asynchronous calls of a server, oldest first. If `owner` is None, return those of all
@@ -328,11 +328,11 @@ class JobStore:
             if not job.is_expired(now)
         ]
 
-    def turn(self, server: str, most: int) -> asyncio.Semaphore:
-        """Return the semaphore that a call must hold while it runs. It allows `most` calls of a server at a
-        time.
+    def run_semaphore(self, server: str, max_running: int) -> asyncio.Semaphore:
+        """Return the semaphore that a call must hold while it runs. It allows `max_running` calls of a server
+        at a time.
         """
-        return self._turns.setdefault(server, asyncio.Semaphore(most))
+        return self._semaphores.setdefault(server, asyncio.Semaphore(max_running))
 
     def run(self, job: Job, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start the work of a call as an asyncio task."""
@@ -361,7 +361,7 @@ class JobStore:
         job.started = self._clock()
         self.version += 1
         job.touch(job.started)
-        self._changed(job)
+        self._report_change(job)
 
     def owned(self, server: str, owner: str, after: int = 0) -> list[Job]:
         """Return an owner's jobs numbered above `after`, oldest first."""
@@ -381,7 +381,7 @@ class JobStore:
         if not job.move(status, self._clock()) and waits:
             job.touch(self._clock())
         if job.feed is None and self.shared is not None:
-            self._changed(job)
+            self._report_change(job)
 
     def finish(self, job: Job, status: TaskStatus, ending: JobEnding, message: str = "") -> None:
         """Store the outcome of the work. No effect if the job is over.
@@ -391,7 +391,7 @@ class JobStore:
         """
         if job.is_settled:
             return
-        size = len(ending.result) + _written(job)
+        size = len(ending.result) + _shrink_output(job)
         has_room = self._make_room(job.server, size - job.kept_bytes)
         if ending.result and not has_room:
             raise self._no_room(size - job.kept_bytes, "a result")
@@ -402,12 +402,12 @@ class JobStore:
         """Cancel a job and stop its work. Return False if the job is already over."""
         if job.is_settled:
             return False
-        self._set_kept_bytes(job, _written(job))
+        self._set_kept_bytes(job, _shrink_output(job))
         self._store_outcome(job, TaskStatus.CANCELLED, job.ending, reason)
         job.stop(reason)
         return True
 
-    def lose(self, identifier: str) -> None:
+    def remove_taken_over(self, identifier: str) -> None:
         """Remove a job that another process has taken over: stop its work and release its listeners."""
         job = self._jobs.get(identifier)
         if job is not None:
@@ -420,7 +420,7 @@ class JobStore:
         """Store the outcome of a job. If jobs are shared, the outcome is first written to `shared`."""
         if self.shared is None or self._is_closing or job.id not in self._jobs:
             self._end(job, status, ending, message)
-            self._changed(job)
+            self._report_change(job)
             return
         job.is_ending = True
         final = copy(job)
@@ -434,7 +434,7 @@ class JobStore:
         if await self.shared.conclude(final):
             self._end(job, final.status, final.ending, final.message)
         else:
-            self.lose(job.id)
+            self.remove_taken_over(job.id)
 
     def _end(self, job: Job, status: TaskStatus, ending: JobEnding, message: str) -> None:
         job.ending = ending
@@ -463,7 +463,7 @@ class JobStore:
         for job in list(self._jobs.values()):
             if job.server == server:
                 self._delete(job, "its server was removed")
-        self._turns.pop(server, None)
+        self._semaphores.pop(server, None)
 
     @property
     def has_unfinished_work(self) -> bool:
@@ -489,49 +489,53 @@ class JobStore:
         if self._works:
             await asyncio.wait(set(self._works), timeout=SHUTDOWN_WAIT_S)
 
-    def _require_room(self, server: str, owner: str, most: int) -> None:
-        if self._has_room(server, owner, most):
+    def _require_room(self, server: str, owner: str, max_jobs: int) -> None:
+        if self._has_room(server, owner, max_jobs):
             return
         self._sweep_now()
-        while not self._has_room(server, owner, most):
-            is_own = self._counts[(server,)] < most
+        while not self._has_room(server, owner, max_jobs):
+            is_own = self._counts[(server,)] < max_jobs
             if self._forget_oldest(server, owner if is_own else None):
                 continue
             count = self._counts[(server,)]
-            raise NoRoom(f"{count} tasks are already stored (max_tasks is {most}, half of it for one client)")
+            raise NoRoom(
+                f"{count} tasks are already stored (max_tasks is {max_jobs}, half of it for one client)"
+            )
 
-    def _has_room(self, server: str, owner: str, most: int) -> bool:
-        own = self._counts[(server, owner)]
-        return self._counts[(server,)] < most and own < max(1, -(-most // OWNER_SHARE))
+    def _has_room(self, server: str, owner: str, max_jobs: int) -> bool:
+        owner_count = self._counts[(server, owner)]
+        return self._counts[(server,)] < max_jobs and owner_count < max(1, -(-max_jobs // OWNER_SHARE))
 
-    def _make_room(self, server: str, more: int) -> bool:
-        """Delete finished calls until `more` bytes fit. Return False if they still do not."""
-        if more > 0 and self._bytes[server] + more > self._limit:
+    def _make_room(self, server: str, size: int) -> bool:
+        """Delete finished calls until `size` bytes fit. Return False if they still do not."""
+        if size > 0 and self._kept_bytes[server] + size > self._max_kept_bytes:
             self._sweep_now()
-        while more > 0 and self._bytes[server] + more > self._limit:
-            if more > self._limit or not self._forget_oldest(server, None):
+        while size > 0 and self._kept_bytes[server] + size > self._max_kept_bytes:
+            if size > self._max_kept_bytes or not self._forget_oldest(server, None):
                 return False
         return True
 
-    def _no_room(self, more: int, what: str) -> NoRoom:
-        return NoRoom(f"{what} of {more} bytes exceeds the limit of stored results ({self._limit} bytes)")
+    def _no_room(self, size: int, subject: str) -> NoRoom:
+        return NoRoom(
+            f"{subject} of {size} bytes exceeds the limit of stored results ({self._max_kept_bytes} bytes)"
+        )
 
     def _forget_oldest(self, server: str, owner: str | None) -> bool:
         """Delete the call that ended first. If `owner` is None, consider the calls of all owners. Return
         False if no call has ended.
         """
-        over = [
+        ended_calls = [
             job
             for job in self._jobs.values()
             if job.feed is not None and job.is_over and job.server == server and owner in (None, job.owner)
         ]
-        if not over:
+        if not ended_calls:
             return False
-        self._delete(min(over, key=lambda job: job.updated), "it was deleted to make room")
+        self._delete(min(ended_calls, key=lambda job: job.updated), "it was deleted to make room")
         return True
 
     def _set_kept_bytes(self, job: Job, size: int) -> None:
-        self._bytes[job.server] += size - job.kept_bytes
+        self._kept_bytes[job.server] += size - job.kept_bytes
         job.kept_bytes = size
 
     def _delete(self, job: Job, reason: str) -> None:
@@ -539,7 +543,7 @@ class JobStore:
             return
         self.cancel(job, reason)
         self._set_kept_bytes(job, 0)
-        self._changed(job, is_forgotten=True)
+        self._report_change(job, is_forgotten=True)
 
     def _remove(self, job: Job) -> bool:
         if self._jobs.pop(job.id, None) is None:
@@ -568,8 +572,8 @@ class JobStore:
             self._schedule_sweep()
 
 
-def _written(job: Job) -> int:
-    """Shrink the stored output of a finished call. Return the approximate size of the remaining output in
+def _shrink_output(job: Job) -> int:
+    """Drop all stored output of a finished call except its end. Return the approximate remaining size in
     bytes.
     """
     return 0 if job.feed is None else job.feed.shrink()

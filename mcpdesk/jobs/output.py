@@ -53,9 +53,11 @@ class Excerpt:
         """True if bytes were omitted."""
         return self.size > self._limit
 
-    def is_longer(self, most: int) -> bool:
-        """Return True if the stream has more than `most` characters."""
-        return self.is_cut or (self.size > most and len(self._head.decode("utf-8", "replace")) > most)
+    def is_longer(self, max_length: int) -> bool:
+        """Return True if the stream has more than `max_length` characters."""
+        return self.is_cut or (
+            self.size > max_length and len(self._head.decode("utf-8", "replace")) > max_length
+        )
 
     @property
     def head(self) -> bytes:
@@ -77,34 +79,34 @@ class Excerpt:
         if len(self._tail) > 2 * self._end:
             del self._tail[: -self._end]
 
-    def text(self, hint: str = "", most: int | None = None) -> str:
+    def text(self, hint: str = "", max_length: int | None = None) -> str:
         """Return the stream as text. If bytes are omitted, a line states their number, followed by `hint`.
 
-        The text has at most `most` characters, including that line. If `most` is None, return all bytes that
-        were kept.
+        The text has at most `max_length` characters, including that line. If `max_length` is None, return all
+        bytes that were kept.
         """
         head = self._head.decode("utf-8", "replace")
-        if not self.is_cut and (most is None or len(head) <= most):
+        if not self.is_cut and (max_length is None or len(head) <= max_length):
             return head
-        tail = _from_the_middle(self._tail[-self._end :]) if self.is_cut else head
+        tail = _decode_partial(self._tail[-self._end :]) if self.is_cut else head
         head = head.rstrip("\ufffd") if self.is_cut else head
-        if most is not None:
-            half = max(0, (most - MAX_NOTE_LENGTH - len(hint)) // 2)
+        if max_length is not None:
+            half = max(0, (max_length - MAX_NOTE_LENGTH - len(hint)) // 2)
             head, tail = head[:half], tail[max(0, len(tail) - half) :]
-        left_out = self.size - len(head.encode()) - len(tail.encode())
-        return f"{head}\n[... {left_out:,} bytes left out{hint} ...]\n{tail}"
+        omitted_bytes = self.size - len(head.encode()) - len(tail.encode())
+        return f"{head}\n[... {omitted_bytes:,} bytes left out{hint} ...]\n{tail}"
 
     def end(self, limit: int) -> str:
         """Return the last `limit` bytes as text."""
         data = self._tail or self._head
-        return _from_the_middle(data[-limit:]) if len(data) > limit else data.decode("utf-8", "replace")
+        return _decode_partial(data[-limit:]) if len(data) > limit else data.decode("utf-8", "replace")
 
     def _split(self) -> None:
         self._tail = self._head[self._end :][-self._end :]
         del self._head[self._end :]
 
 
-def _from_the_middle(data: bytearray) -> str:
+def _decode_partial(data: bytearray) -> str:
     """Decode bytes that may start inside a character."""
     return data.decode("utf-8", "replace").lstrip("\ufffd")
 
@@ -113,7 +115,7 @@ Stream = Literal["stdout", "stderr"]
 
 MAX_FILE_BYTES = 1 << 30
 """Maximum size in bytes of an output file, so that a program cannot fill the disk."""
-NEWEST_BYTES, NEWEST_END = 32 << 10, 8 << 10
+NEWEST_BYTES, NEWEST_END_BYTES = 32 << 10, 8 << 10
 """Number of bytes kept in memory if a file contains all output: in total, and from the end of the output."""
 MAX_FILES = 100
 """Maximum number of output files in a folder; a new file replaces the oldest."""
@@ -129,11 +131,10 @@ class Output:
         self,
         folder: Path | None = None,
         file: Path | None = None,
-        given: int = MAX_WHOLE_BYTES,
+        reader_length: int = MAX_WHOLE_BYTES,
         budget: OutputBudget | None = None,
     ) -> None:
-        """`given` is the number of characters that a reader gets. Output with more characters is written to a
-        file.
+        """`reader_length` is the number of characters that a reader gets. Longer output is written to a file.
 
         `budget` is the disk space that all files share, or None for unlimited space.
         """
@@ -144,10 +145,10 @@ class Output:
         self.problem = ""
         """Reason why `file` is missing or incomplete."""
         self._folder = folder
-        self._given = min(given, MAX_WHOLE_BYTES)
-        self._all = Excerpt() if file is None else Excerpt(NEWEST_BYTES, NEWEST_END)
+        self._reader_length = min(reader_length, MAX_WHOLE_BYTES)
+        self._all = Excerpt() if file is None else Excerpt(NEWEST_BYTES, NEWEST_END_BYTES)
         self._streams = {"stdout": Excerpt(), "stderr": Excerpt()} if file is None else {}
-        self._seen: set[Stream] = set()
+        self._used_streams: set[Stream] = set()
         """Streams with any output."""
         self._lock = Lock()
         self._budget = budget
@@ -170,19 +171,19 @@ class Output:
     @property
     def has_both_streams(self) -> bool:
         """True if both streams have output. The order of the output is then uncertain."""
-        return len(self._seen) > 1
+        return len(self._used_streams) > 1
 
-    def is_longer(self, most: int) -> bool:
-        """Return True if both streams together have more than `most` characters."""
+    def is_longer(self, max_length: int) -> bool:
+        """Return True if both streams together have more than `max_length` characters."""
         with self._lock:
-            return self._all.is_longer(most)
+            return self._all.is_longer(max_length)
 
     def add(self, stream: Stream, data: bytes) -> None:
         """Add data that was read from a stream."""
         with self._lock:
             self._spill(data)
             self._all.add(data)
-            self._seen.add(stream)
+            self._used_streams.add(stream)
             if stream in self._streams:
                 self._streams[stream].add(data)
             listener, self._listener = self._listener, None
@@ -202,15 +203,15 @@ class Output:
         with self._lock:
             self._listener = listener
 
-    def text(self, most: int | None = None) -> str:
-        """Return both streams in order of arrival, with at most `most` characters."""
+    def text(self, max_length: int | None = None) -> str:
+        """Return both streams in order of arrival, with at most `max_length` characters."""
         with self._lock:
-            return self._all.text(self._hint, most)
+            return self._all.text(self._hint, max_length)
 
-    def stream(self, stream: Stream, most: int | None = None) -> str:
-        """Return one stream, with at most `most` characters."""
+    def stream(self, stream: Stream, max_length: int | None = None) -> str:
+        """Return one stream, with at most `max_length` characters."""
         with self._lock:
-            return self._streams[stream].text("" if most is None else self._hint, most)
+            return self._streams[stream].text("" if max_length is None else self._hint, max_length)
 
     @property
     def _hint(self) -> str:
@@ -264,9 +265,9 @@ class Output:
         private_files.hold(self._descriptor)
         self.file = path
         if self._budget is not None:
-            self._budget.watch(path, self._removed)
+            self._budget.watch(path, self._on_removed)
 
-    def _removed(self, reason: str) -> None:
+    def _on_removed(self, reason: str) -> None:
         """Record that the file was deleted to make room."""
         self._is_removed, self.written, self.problem = True, 0, reason
 
@@ -284,7 +285,7 @@ class Output:
             data = data[byte_count:]
 
     def _is_file_due(self, size: int) -> bool:
-        return self._folder is not None and size > self._given
+        return self._folder is not None and size > self._reader_length
 
 
 def stored_text(folder: Path, text: str, budget: OutputBudget | None = None) -> Path:
@@ -307,12 +308,13 @@ def _new_path(folder: Path) -> Path:
 
 MAX_UNFINISHED_BYTES = 64 << 10
 """Maximum size in bytes of an unfinished line that is searched for progress. A longer line counts as text."""
-MESSAGE_LENGTH = 200
+MAX_MESSAGE_LENGTH = 200
+"""Maximum length in characters of a progress message."""
 _PERCENT = re.compile(rb"(?<![\d.])(\d{1,3}(?:\.\d+)?)\s?%")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
-class _Read(NamedTuple):
+class _Parsed(NamedTuple):
     text: bytes
     progress: list[ProgressReport]
 
@@ -320,8 +322,8 @@ class _Read(NamedTuple):
 class _Plain:
     """Reader for programs that do not report progress."""
 
-    def feed(self, data: bytes) -> _Read:
-        return _Read(data, [])
+    def feed(self, data: bytes) -> _Parsed:
+        return _Parsed(data, [])
 
     def end(self) -> bytes:
         return b""
@@ -334,35 +336,37 @@ class _JsonLines:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._unfinished_line = b""
         self._is_inside = False
         """True if the next data continues a line of text."""
 
-    def feed(self, data: bytes) -> _Read:
-        data, self._rest = self._rest + data, b""
+    def feed(self, data: bytes) -> _Parsed:
+        data, self._unfinished_line = self._unfinished_line + data, b""
         complete = bytearray()
         progress: list[ProgressReport] = []
-        at = 0
-        while at < len(data):
-            newline = data.find(b"\n", at)
-            line = data[at:] if newline < 0 else data[at : newline + 1]
-            begins = line.lstrip(b" \t\r")[:1]
-            may_be = not self._is_inside and begins in (b"{", b"") and len(line) <= MAX_UNFINISHED_BYTES
-            if newline < 0 and may_be:
-                self._rest = line
+        position = 0
+        while position < len(data):
+            newline = data.find(b"\n", position)
+            line = data[position:] if newline < 0 else data[position : newline + 1]
+            first_byte = line.lstrip(b" \t\r")[:1]
+            may_be_report = (
+                not self._is_inside and first_byte in (b"{", b"") and len(line) <= MAX_UNFINISHED_BYTES
+            )
+            if newline < 0 and may_be_report:
+                self._unfinished_line = line
                 break
-            report = _report(line) if may_be and begins else None
+            report = _report(line) if may_be_report and first_byte else None
             if report is None:
                 complete += line
             else:
                 progress.append(report)
             self._is_inside = newline < 0
-            at += len(line)
-        return _Read(bytes(complete), progress)
+            position += len(line)
+        return _Parsed(bytes(complete), progress)
 
     def end(self) -> bytes:
-        rest, self._rest = self._rest, b""
-        return rest if _report(rest) is None else b""
+        unfinished_line, self._unfinished_line = self._unfinished_line, b""
+        return unfinished_line if _report(unfinished_line) is None else b""
 
 
 class _Percent:
@@ -372,28 +376,30 @@ class _Percent:
         self._line = b""
         self._last: float | None = None
 
-    def feed(self, data: bytes) -> _Read:
+    def feed(self, data: bytes) -> _Parsed:
         complete = bytearray()
         progress: list[ProgressReport] = []
-        *lines, rest = (self._line + data).split(b"\n")
+        *lines, unfinished_line = (self._line + data).split(b"\n")
         if b"%" in data:  # new percentages need a new percent sign
-            for line in (*lines, rest):
-                self._look(line, progress)
+            for line in (*lines, unfinished_line):
+                self._find_percentages(line, progress)
         for line in lines:
-            complete += _last_written(line) + b"\n"
-        if b"\r" in rest:
-            rest = _last_written(rest) + (b"\r" if rest.endswith(b"\r") else b"")
-        if len(rest) > MAX_UNFINISHED_BYTES:
-            complete += rest
-            rest = b""
-        self._line = rest
-        return _Read(bytes(complete), progress)
+            complete += _final_text(line) + b"\n"
+        if b"\r" in unfinished_line:
+            unfinished_line = _final_text(unfinished_line) + (
+                b"\r" if unfinished_line.endswith(b"\r") else b""
+            )
+        if len(unfinished_line) > MAX_UNFINISHED_BYTES:
+            complete += unfinished_line
+            unfinished_line = b""
+        self._line = unfinished_line
+        return _Parsed(bytes(complete), progress)
 
     def end(self) -> bytes:
-        rest, self._line = self._line, b""
-        return _last_written(rest)
+        unfinished_line, self._line = self._line, b""
+        return _final_text(unfinished_line)
 
-    def _look(self, line: bytes, progress: list[ProgressReport]) -> None:
+    def _find_percentages(self, line: bytes, progress: list[ProgressReport]) -> None:
         for part in line.split(b"\r"):
             shares = [float(share) for share in _PERCENT.findall(part)]
             value = shares[-1] if shares else math.inf
@@ -422,10 +428,10 @@ class Reports(Output):
         form: str,
         on_text: Callable[[Stream, str], None],
         on_progress: Callable[[ProgressReport], None],
-        given: int = MAX_WHOLE_BYTES,
+        reader_length: int = MAX_WHOLE_BYTES,
         budget: OutputBudget | None = None,
     ) -> None:
-        super().__init__(folder, given=given, budget=budget)
+        super().__init__(folder, reader_length=reader_length, budget=budget)
         self._readers: dict[Stream, _Reader] = {"stdout": _READERS[form](), "stderr": _READERS[form]()}
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in self._readers}
         self._on_text = on_text
@@ -434,8 +440,8 @@ class Reports(Output):
     def add(self, stream: Stream, data: bytes) -> None:
         """Add data that was read from a stream."""
         text, progress = self._readers[stream].feed(data)
-        for each in progress:
-            self._on_progress(each)
+        for report in progress:
+            self._on_progress(report)
         if text:
             self._add_decoded(stream, text, False)
 
@@ -472,9 +478,9 @@ def _number(value: object) -> float | None:
 
 
 def _message(text: str) -> str:
-    return _CONTROL.sub(" ", text).strip()[:MESSAGE_LENGTH]
+    return _CONTROL.sub(" ", text).strip()[:MAX_MESSAGE_LENGTH]
 
 
-def _last_written(line: bytes) -> bytes:
+def _final_text(line: bytes) -> bytes:
     """Return the final version of an overwritten line, as a terminal shows it."""
     return line.rstrip(b"\r").rpartition(b"\r")[2]

@@ -30,15 +30,15 @@ class _File(NamedTuple):
 class OutputBudget:
     """Counts the bytes in some folders and deletes old files. Safe on any thread."""
 
-    def __init__(self, most: int, folders: Sequence[Path]) -> None:
-        """`most` is the space in bytes."""
-        self.most = most
+    def __init__(self, max_bytes: int, folders: Sequence[Path]) -> None:
+        """`max_bytes` is the space in bytes."""
+        self.max_bytes = max_bytes
         self._folders = tuple(folders)
         self._lock = Lock()
         self._used = self._reserved = 0
         """`_used` is the number of bytes found by the last scan, `_reserved` the number of bytes added since.
         """
-        self._looks_next = True
+        self._must_scan = True
         self._owners: dict[Path, Callable[[str], None]] = {}
         """Functions to call when a file is deleted, by file."""
 
@@ -62,12 +62,12 @@ class OutputBudget:
         with self._lock:
             # Other processes may use the same folders.
             if (
-                self._looks_next
-                or self._used + size > self.most
-                or self._reserved > self.most // _FREED_SHARE
+                self._must_scan
+                or self._used + size > self.max_bytes
+                or self._reserved > self.max_bytes // _FREED_SHARE
             ):
                 self._make_room(size)
-            granted = max(0, min(size, self.most - self._used))
+            granted = max(0, min(size, self.max_bytes - self._used))
             self._used += granted
             self._reserved += granted
             return granted
@@ -76,9 +76,13 @@ class OutputBudget:
         """Scan the folders, and delete the oldest files if `size` bytes do not fit."""
         files = sorted(self._files())
         used = sum(file.size for file in files)
-        room = self.most - max(size, self.most // _FREED_SHARE) if used + size > self.most else self.most
+        target_size = (
+            self.max_bytes - max(size, self.max_bytes // _FREED_SHARE)
+            if used + size > self.max_bytes
+            else self.max_bytes
+        )
         for file in files:
-            if used <= room:
+            if used <= target_size:
                 break
             if not private_files.is_unused(file.path):
                 continue
@@ -89,7 +93,7 @@ class OutputBudget:
                 _log.info("removed the output file %s (%s bytes): %s", file.path, f"{file.size:,}", reason)
                 if (owner := self._owners.pop(file.path, None)) is not None:
                     owner(f"the file with the output was removed: {reason}")
-        self._used, self._reserved, self._looks_next = used, 0, False
+        self._used, self._reserved, self._must_scan = used, 0, False
 
     def _files(self) -> Iterator[_File]:
         for folder in self._folders:

@@ -35,10 +35,13 @@ from mcpdesk.jobs.schedule import call_soon_safely
 T = TypeVar("T")
 
 REST_PER_PIPE_S = 10e-6
+"""Seconds of a pause of the supervisor's loop for each open pipe."""
 MAX_BYTES_PER_S = 400e6
 """Maximum number of bytes per second that are read from all programs together."""
 MIN_PAUSE_S, MAX_PAUSE_S = 0.0005, 0.005
+"""Shortest and longest pause in seconds. A shorter pause is added to the next one."""
 QUIT_S = 2.0
+"""Seconds that `Supervisor.close` waits for the thread to end."""
 
 
 class Supervisor:
@@ -70,7 +73,7 @@ class Supervisor:
 
         Called on the supervisor's thread.
         """
-        self._selector.owed_s += size / MAX_BYTES_PER_S
+        self._selector.pending_pause_s += size / MAX_BYTES_PER_S
 
     def close(self) -> None:
         """End the thread; programs continue."""
@@ -86,24 +89,26 @@ class Supervisor:
             if self._loop is None:
                 self._loop = asyncio.SelectorEventLoop(self._selector)
                 self._thread = threading.Thread(
-                    target=self._live, args=(self._loop,), name="programs", daemon=True
+                    target=self._run_loop, args=(self._loop,), name="programs", daemon=True
                 )
                 self._thread.start()
             return self._loop
 
-    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(self._until_the_end())
+            runner.run(self._wait_for_end())
 
-    async def _until_the_end(self) -> None:
+    async def _wait_for_end(self) -> None:
         await self._end.wait()
 
     def _start(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
         asyncio_task = asyncio.ensure_future(coroutine)
         self._asyncio_tasks.add(asyncio_task)
-        asyncio_task.add_done_callback(lambda done: self._finished(done, report))
+        asyncio_task.add_done_callback(lambda done: self._on_task_end(done, report))
 
-    def _finished(self, asyncio_task: asyncio.Task[T], report: Callable[[T | BaseException], None]) -> None:
+    def _on_task_end(
+        self, asyncio_task: asyncio.Task[T], report: Callable[[T | BaseException], None]
+    ) -> None:
         self._asyncio_tasks.discard(asyncio_task)
         if not asyncio_task.cancelled():
             report(asyncio_task.exception() or asyncio_task.result())
@@ -114,13 +119,13 @@ class _RestingSelector(selectors.DefaultSelector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.owed_s = 0.0
+        self.pending_pause_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout > 0:
-            pause_s = self.owed_s + REST_PER_PIPE_S * len(self.get_map())
+            pause_s = self.pending_pause_s + REST_PER_PIPE_S * len(self.get_map())
             if pause_s >= MIN_PAUSE_S:
-                self.owed_s = 0.0
+                self.pending_pause_s = 0.0
                 pause_s = min(pause_s, MAX_PAUSE_S, timeout or MAX_PAUSE_S)
                 time.sleep(pause_s)
                 timeout = None if timeout is None else timeout - pause_s
@@ -139,7 +144,7 @@ PRIORITY_RETRY_S = 0.11
 second.
 """
 
-_turn = asyncio.Lock()
+_priority_lock = asyncio.Lock()
 EOF_GRACE_S = 0.5
 """Seconds for which the remaining processes of a program may still write output after the program has ended.
 Then they are ended.
@@ -153,7 +158,7 @@ TERM_GRACE_S = 2.0
 KILL_GRACE_S = 0.5
 MAX_KILLS = 10
 """Maximum number of times that KILL is sent. Once is not enough if processes fork in the meantime."""
-FIRST_LOOK_S, LAST_LOOK_S = 0.002, 0.03
+MIN_CHECK_PAUSE_S, MAX_CHECK_PAUSE_S = 0.002, 0.03
 """First and longest pause between checks whether signalled processes have ended."""
 
 
@@ -166,10 +171,10 @@ class FamilyReaper:
     """
 
     def __init__(self) -> None:
-        self._asked: dict[int, Family] = {}
+        self._requests: dict[int, Family] = {}
         """Families for the next read of all processes, by leader."""
-        self._looking: asyncio.Task[dict[int, list[ProcessRow]]] | None = None
-        self._next_look = 0.0
+        self._read_task: asyncio.Task[dict[int, list[ProcessRow]]] | None = None
+        self._next_read = 0.0
 
     async def end(self, leader: int, mark: str, keeper: int = 0) -> int:
         """End a job's family.
@@ -177,37 +182,37 @@ class FamilyReaper:
         Return the number of its processes that were not already ending by themselves.
         """
         family = Family(mark, keeper)
-        first = left = await self._members(leader, family)
-        await self._signal(left, signal.SIGTERM, TERM_GRACE_S)
+        initial_members = remaining = await self._members(leader, family)
+        await self._signal(remaining, signal.SIGTERM, TERM_GRACE_S)
         for _ in range(MAX_KILLS):
-            if not left:
+            if not remaining:
                 break
-            left = await self._members(leader, family)
-            await self._signal(left, signal.SIGKILL, KILL_GRACE_S)
-        return sum(not row.is_ending for row in first)
+            remaining = await self._members(leader, family)
+            await self._signal(remaining, signal.SIGKILL, KILL_GRACE_S)
+        return sum(not row.is_ending for row in initial_members)
 
     async def _members(self, leader: int, family: Family) -> list[ProcessRow]:
-        self._asked[leader] = family
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._read_families())
-        return (await self._looking)[leader]
+        self._requests[leader] = family
+        if self._read_task is None:
+            self._read_task = asyncio.create_task(self._read_families())
+        return (await self._read_task)[leader]
 
     async def _read_families(self) -> dict[int, list[ProcessRow]]:
         """Return the members of all families that were requested before the read begins."""
-        await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
-        requests, self._asked, self._looking = self._asked, {}, None
-        began = time.monotonic()
+        await asyncio.sleep(max(0.0, self._next_read - time.monotonic()))
+        requests, self._requests, self._read_task = self._requests, {}, None
+        start = time.monotonic()
         families = members(requests)
-        ended = time.monotonic()
-        self._next_look = ended + (ended - began)
+        end = time.monotonic()
+        self._next_read = end + (end - start)
         return families
 
     async def _signal(self, processes: list[ProcessRow], number: int, timeout_s: float) -> None:
         signal_all(processes, number)
-        deadline, pause = time.monotonic() + timeout_s, FIRST_LOOK_S
+        deadline, pause = time.monotonic() + timeout_s, MIN_CHECK_PAUSE_S
         while (processes := living(processes)) and time.monotonic() < deadline:
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LAST_LOOK_S)
+            pause = min(2 * pause, MAX_CHECK_PAUSE_S)
 
 
 REAPER = FamilyReaper()
@@ -295,14 +300,14 @@ class Process:
         self._is_stopped = False
         self._finished, self._silent = asyncio.Event(), asyncio.Event()
         """`_finished` is set when the program has ended or must end. `_silent` is set when its pipes are
-        closed or no longer awaited.
+        closed, or when the rest of their output is not awaited.
         """
         self._pipes: dict[int, IO[bytes]] = {}
         self._child: Child | None = None
 
     def start(self, report: Report) -> None:
         """Run the program to its end, then report its outcome, or the error that prevented its start."""
-        SUPERVISOR.run(self._live(), report)
+        SUPERVISOR.run(self._run_and_close(), report)
 
     def stop(self) -> None:
         """End the program. No effect if it has ended."""
@@ -313,7 +318,7 @@ class Process:
         self._finished.set()
         self._silent.set()
 
-    async def _live(self) -> ProgramEnd:
+    async def _run_and_close(self) -> ProgramEnd:
         try:
             return await self._run()
         finally:
@@ -326,10 +331,10 @@ class Process:
         self.pid = child.pid
         GUARD.watch(child.pid)
         self._on_begin()
-        yield_task = asyncio.create_task(lower_priority(child.pid)) if self._low_priority else None
+        priority_task = asyncio.create_task(lower_priority(child.pid)) if self._low_priority else None
         program_end = await self._follow(child, mark, started)
-        if yield_task is not None:
-            yield_task.cancel()
+        if priority_task is not None:
+            priority_task.cancel()
         GUARD.release(child.pid)
         return program_end
 
@@ -398,8 +403,8 @@ async def _within(seconds: float | None, event: asyncio.Event) -> None:
 
 
 def _shell_code(returncode: int | None) -> int:
-    """Return the exit code as in a shell. If `returncode` is None, the program has survived KILL. Return the
-    code of a killed program then.
+    """Return the exit code as in a shell. If the program has survived KILL, `returncode` is None, and the
+    result is the code of a killed program.
     """
     if returncode is None:
         return 128 + signal.SIGKILL
@@ -413,7 +418,7 @@ async def lower_priority(leader: int) -> None:
     """
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PGRP, leader, LOWEST_PRIORITY)
-    async with _turn:
+    async with _priority_lock:
         while True:
             if _session_lowered(leader):
                 return
@@ -457,16 +462,18 @@ class ProgramReport(NamedTuple):
     fields: dict[str, Any]
 
 
-def report_end(program_end: ProgramEnd, output: Output, notes: Sequence[str], most: int) -> ProgramReport:
-    """Report a program's outcome and output in a text of at most `most` characters that ends with `notes`."""
-    max_length = max(0, most - sum(len(note) + 1 for note in notes))
+def report_end(
+    program_end: ProgramEnd, output: Output, notes: Sequence[str], max_chars: int
+) -> ProgramReport:
+    """Report a program's outcome and output in at most `max_chars` characters. The text ends with `notes`."""
+    output_chars = max(0, max_chars - sum(len(note) + 1 for note in notes))
     fields = {
         "exit_code": program_end.exit_code,
         "duration_ms": round(program_end.duration_s * 1000),
-        "stdout": output.stream("stdout", most),
-        "stderr": output.stream("stderr", most),
-        "truncated": output.is_longer(max_length),
+        "stdout": output.stream("stdout", max_chars),
+        "stderr": output.stream("stderr", max_chars),
+        "truncated": output.is_longer(output_chars),
         "timed_out": program_end.timed_out,
     }
-    text = "\n".join([output.text(max_length).removesuffix("\n") or "(no output)", *notes])
+    text = "\n".join([output.text(output_chars).removesuffix("\n") or "(no output)", *notes])
     return ProgramReport(text, fields)

@@ -59,10 +59,10 @@ def rows(pids: Iterable[int]) -> dict[int, ProcessRow]:
     return {pid: process for pid in pids if (process := row(pid)) is not None}
 
 
-def still_runs(known: ProcessRow) -> bool:
+def still_runs(process: ProcessRow) -> bool:
     """Return True if a process still runs. A zombie does not count as running."""
-    now = row(known.pid)
-    return now is not None and not now.is_zombie and now.start_time == known.start_time
+    current = row(process.pid)
+    return current is not None and not current.is_zombie and current.start_time == process.start_time
 
 
 def _pids_of_linux() -> list[int]:
@@ -122,9 +122,8 @@ def _row_of_psutil(pid: int) -> ProcessRow | None:
 
 
 def _marks_text_of_linux(pid: int) -> str:
-    from mcpdesk.jobs import (
-        guard_program,
-    )  # imported late, because this module uses signals that Windows does not have
+    # Imported late, because this module uses signals that Windows does not have.
+    from mcpdesk.jobs import guard_program
 
     return guard_program.marks(pid).decode("ascii", "replace")
 
@@ -210,8 +209,8 @@ def has_family_ended(leader: int, mark: str) -> bool:
     started_since = newest_pid() - leader
     if not 0 <= started_since <= MAX_CHECKED_PROCESSES:
         return False
-    newer = rows(range(leader + 1, leader + started_since + 1)).values()
-    return not any(row.session == leader or mark in _marks_of(row) for row in newer)
+    newer_processes = rows(range(leader + 1, leader + started_since + 1)).values()
+    return not any(row.session == leader or mark in _marks_of(row) for row in newer_processes)
 
 
 def living(processes: Iterable[ProcessRow]) -> list[ProcessRow]:
@@ -239,10 +238,12 @@ def _children(table: Iterable[ProcessRow]) -> dict[int, list[ProcessRow]]:
 
 
 def _add_descendants(family: dict[int, ProcessRow], children: Mapping[int, list[ProcessRow]]) -> None:
-    new = list(family.values())
-    while new:
-        new = [child for row in new for child in children.get(row.pid, ()) if child.pid not in family]
-        family.update((row.pid, row) for row in new)
+    new_members = list(family.values())
+    while new_members:
+        new_members = [
+            child for row in new_members for child in children.get(row.pid, ()) if child.pid not in family
+        ]
+        family.update((row.pid, row) for row in new_members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +262,9 @@ def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
     usages: dict[int, Usage] = {}
     for row in all_processes().values() if leaders else ():
         if row.session in leaders and not row.is_zombie:
-            before = usages.get(row.session, Usage(0.0, 0, 0))
+            usage = usages.get(row.session, Usage(0.0, 0, 0))
             usages[row.session] = Usage(
-                before.cpu_s + row.cpu_s, before.memory + row.memory, before.processes + 1
+                usage.cpu_s + row.cpu_s, usage.memory + row.memory, usage.processes + 1
             )
     return usages
 

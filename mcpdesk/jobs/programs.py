@@ -56,7 +56,7 @@ class Piece:
     """True if more output can be read now."""
     is_last: bool
     """True if no more output will follow."""
-    left_out: int = 0
+    omitted_bytes: int = 0
     """Bytes before `end` that are not in the text."""
 
 
@@ -103,8 +103,7 @@ class Program:
         """Return at most `limit` bytes of output from byte `start` on. An incomplete character at the end is
         left out.
 
-        Reads a file.
-        Raises: OSError if the file cannot be read.
+        Reads a file. Raises: OSError if the file cannot be read.
         """
         is_over = self.over.is_set()
         data = self.output.read(start, limit)
@@ -116,27 +115,31 @@ class Program:
         has_more = is_full and self.output.written > end
         return Piece(text, end, has_more, is_last=is_over and not has_more)
 
-    def unread(self, start: int, most: int) -> Piece:
-        """Return all output from byte `start` on. If it is longer than `most` bytes, omit the middle.
+    def unread(self, start: int, max_bytes: int) -> Piece:
+        """Return all output from byte `start` on. If it is longer than `max_bytes` bytes, omit the middle.
 
         Raises: OSError if the file cannot be read.
         """
         output, is_over = self.output, self.over.is_set()
         end = output.size if output.problem else output.written
-        if not output.problem and end - start <= most:
-            return self.piece(start, most)
-        half = max(0, most - MAX_NOTE_LENGTH) // 2
+        if not output.problem and end - start <= max_bytes:
+            return self.piece(start, max_bytes)
+        half = max(0, max_bytes - MAX_NOTE_LENGTH) // 2
         head, tail = self.piece(start, half), ""
         if room := max(0, min(half, end - head.end)):
             if output.problem:  # the file lacks the latest output, part of which is in memory
                 tail = output.end(room)
             else:
-                last = self.piece(end - room, room)
-                tail, end = last.text.lstrip("\ufffd"), last.end
-        left_out = max(0, end - start - len(head.text.encode()) - len(tail.encode()))
-        note = f"\n[... {left_out:,} bytes left out ...]\n" if left_out else ""
+                last_piece = self.piece(end - room, room)
+                tail, end = last_piece.text.lstrip("\ufffd"), last_piece.end
+        omitted_bytes = max(0, end - start - len(head.text.encode()) - len(tail.encode()))
+        note = f"\n[... {omitted_bytes:,} bytes left out ...]\n" if omitted_bytes else ""
         return Piece(
-            f"{head.text}{note}{tail}", max(head.end, end), has_more=False, is_last=is_over, left_out=left_out
+            f"{head.text}{note}{tail}",
+            max(head.end, end),
+            has_more=False,
+            is_last=is_over,
+            omitted_bytes=omitted_bytes,
         )
 
 
@@ -181,7 +184,7 @@ class Programs:
         """
         running = list(self._running.values())
         leaders = {program.process.pid: program.id for program in running if program.process.pid}
-        return {leaders[pid]: used for pid, used in usage_of(leaders.keys()).items()}
+        return {leaders[pid]: usage for pid, usage in usage_of(leaders.keys()).items()}
 
     async def start(
         self, argv: Sequence[str], command: str, folder: Path, environment: dict[str, str], peer: str
@@ -207,12 +210,12 @@ class Programs:
         loop = asyncio.get_running_loop()
         start: asyncio.Future[None] = loop.create_future()
         program: Program
-        notify = partial(call_soon_safely, loop, lambda: self._begun(program, start))
+        notify = partial(call_soon_safely, loop, lambda: self._on_begin(program, start))
         process = Process(argv, folder, environment, output, on_begin=notify, low_priority=True)
         program = Program(number, command, peer, process, output)
         program.traceparent = environment.get("TRACEPARENT", "")
         self._running[number] = program
-        process.start(partial(call_soon_safely, loop, partial(self._over, program, start)))
+        process.start(partial(call_soon_safely, loop, partial(self._on_end, program, start)))
         try:
             await start
         except asyncio.CancelledError:
@@ -254,13 +257,13 @@ class Programs:
         self._programs.clear()
         await asyncio.to_thread(_remove, outputs)
 
-    def _begun(self, program: Program, start: asyncio.Future[None]) -> None:
+    def _on_begin(self, program: Program, start: asyncio.Future[None]) -> None:
         self._programs[program.id] = program
         self.version += 1
         if not start.done():
             start.set_result(None)
 
-    def _over(
+    def _on_end(
         self, program: Program, start: asyncio.Future[None], outcome: ProgramEnd | BaseException
     ) -> None:
         self._running.pop(program.id, None)
@@ -275,8 +278,8 @@ class Programs:
             return
         self.version += 1
         self._on_over(program)
-        finished = [number for number in self._programs if number not in self._running]
-        for number in finished[: max(0, len(finished) - MAX_ENDED_PROGRAMS)]:
+        ended_numbers = [number for number in self._programs if number not in self._running]
+        for number in ended_numbers[: max(0, len(ended_numbers) - MAX_ENDED_PROGRAMS)]:
             self._forget(number)
 
     def _forget(self, number: int) -> None:
@@ -308,12 +311,12 @@ def _output_file(folder: Path, number: int, is_first: bool) -> Path:
     """
     for path in folder.glob("program-*.txt") if is_first else ():
         owner = path.name.split("-")[1]
-        if owner.isdigit() and int(owner) != os.getpid() and not _lives(int(owner)):
+        if owner.isdigit() and int(owner) != os.getpid() and not _is_alive(int(owner)):
             path.unlink(missing_ok=True)
     return folder / f"program-{os.getpid()}-{number}-{time.time_ns()}.txt"
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -33,7 +33,7 @@ def call_soon_safely(
 class Schedule:
     """Calls `work` whenever it is due. `work` does what is due and returns the time of its next call.
 
-    Times are Unix seconds. If `work` returns None, it is not called before the next `poke`. Used on one loop.
+    Times are Unix seconds. If `work` returns None, it is not called before the next `wake`. Used on one loop.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class Schedule:
     ) -> None:
         self._work = work
         self._clock = clock
-        self._poked = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """Call `work` now, because something changed. The first call starts the schedule."""
-        self._poked.set()
+        self._wake_event.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -58,20 +58,20 @@ class Schedule:
 
     async def _run(self) -> None:
         while True:
-            self._poked.clear()
+            self._wake_event.clear()
             try:
-                due = await self._work()
+                next_time = await self._work()
             except StorageError as error:
                 _log.warning("scheduled work failed; retrying in %g s: %s", RETRY_S, error)
-                due = self._clock() + RETRY_S
+                next_time = self._clock() + RETRY_S
             except Exception:  # any failure; later work must still run
                 _log.exception("scheduled work failed; retrying in %g s", RETRY_S)
-                due = self._clock() + RETRY_S
-            left = MAX_SLEEP_S if due is None else min(MAX_SLEEP_S, due - self._clock())
-            if due is None or left > 0:
+                next_time = self._clock() + RETRY_S
+            wait_s = MAX_SLEEP_S if next_time is None else min(MAX_SLEEP_S, next_time - self._clock())
+            if next_time is None or wait_s > 0:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(left if due is not None else None):
-                        await self._poked.wait()
+                    async with asyncio.timeout(wait_s if next_time is not None else None):
+                        await self._wake_event.wait()
 
 
 class NamedLocks:

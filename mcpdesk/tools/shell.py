@@ -82,7 +82,7 @@ async def bash(
     """
     most, folder, budget = ctx.hosted.options.output_chars, ctx.hosted.outputs, ctx.hosted.output_budget
     if ctx.feed is None:
-        output = Output(folder, given=most, budget=budget)
+        output = Output(folder, reader_length=most, budget=budget)
     else:
         output = _fed(folder, ctx.feed, most, budget)
     is_asked = ctx.wants_progress and ctx.feed is None
@@ -282,7 +282,7 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
         if len(program.read_by) > MAX_READERS:
             del program.read_by[next(iter(program.read_by))]
     task = _task(program)
-    is_cut = piece.left_out > 0
+    is_cut = piece.omitted_bytes > 0
     notes = [f"[{_words(task)}]"]
     if problem := program.output.problem:
         notes.append(f"[{problem}]")

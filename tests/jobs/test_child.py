@@ -63,7 +63,7 @@ def test_children_do_not_outlive_the_core(tmp_path: Path, number: signal.Signals
 @pytest.fixture
 def guard() -> Iterator[ProgramGuard]:
     """A guard that receives the groups of programs its owner starts."""
-    guard = ProgramGuard(keeps=False)
+    guard = ProgramGuard(starts_programs=False)
     guard.mark()
     yield guard
     guard.close()

@@ -71,10 +71,10 @@ def test_a_file_is_listed_once_and_not_without_end(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(feeds, "MAX_FILES", 10)
     feed = CallFeed()
     for _ in range(2):
-        feed.produced(Path("/tmp/a.png"))
+        feed.add_file(Path("/tmp/a.png"))
     assert feed.files == feed.since().files == (Path("/tmp/a.png"),)
     for number in range(20):
-        feed.produced(Path(f"/tmp/{number}"))
+        feed.add_file(Path(f"/tmp/{number}"))
     assert len(feed.files) == 10
 
 
@@ -111,5 +111,5 @@ def test_after_a_call_only_the_ends_of_its_streams_are_kept() -> None:
 
 def test_a_long_message_of_progress_is_cut() -> None:
     feed = CallFeed()
-    feed.progress(1, message="x" * (feeds.MESSAGE_LENGTH + 1))
-    assert feed.latest is not None and feed.latest.message == "x" * feeds.MESSAGE_LENGTH
+    feed.progress(1, message="x" * (feeds.MAX_MESSAGE_LENGTH + 1))
+    assert feed.latest is not None and feed.latest.message == "x" * feeds.MAX_MESSAGE_LENGTH

@@ -300,7 +300,7 @@ async def test_programs_go_on_when_the_guard_is_killed_and_new_ones_get_another(
 async def test_without_a_guard_that_starts_programs_they_run_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(GUARD, "keeps", False)
+    monkeypatch.setattr(GUARD, "starts_programs", False)
     sleep = some_sleep()
     assert (await bash(f"setsid {sleep} & exit 3")).exit_code == 3
     assert not survivors(sleep)

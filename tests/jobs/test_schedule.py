@@ -49,7 +49,7 @@ async def test_work_is_called_until_it_wants_no_more(make: Make) -> None:
         done.set()
         return None
 
-    make(work, Clock()).poke()
+    make(work, Clock()).wake()
     await in_time(done.wait())
     assert calls == [0, 1, 2]
 
@@ -67,7 +67,7 @@ async def test_an_absent_store_is_one_line_without_a_traceback_and_work_is_calle
         done.set()
         return None
 
-    make(work, Clock()).poke()
+    make(work, Clock()).wake()
     await in_time(done.wait())
     (record,) = caplog.records
     assert record.levelno == logging.WARNING and record.exc_info is None
@@ -82,10 +82,10 @@ async def test_a_poke_ends_a_long_sleep(make: Make) -> None:
         return 1e12
 
     each = make(work, Clock())
-    each.poke()
+    each.wake()
     await in_time(called.wait())
     called.clear()
-    each.poke()
+    each.wake()
     await in_time(called.wait())
 
 
@@ -97,7 +97,7 @@ async def test_a_clock_that_was_set_is_noticed(make: Make, monkeypatch: pytest.M
         looks.release()
         return 1e12
 
-    make(work, Clock()).poke()
+    make(work, Clock()).wake()
     async with within():
         for _ in range(3):
             await looks.acquire()
@@ -117,7 +117,7 @@ async def test_work_that_fails_is_logged_and_tried_again(
         return None
 
     with caplog.at_level(logging.ERROR):
-        make(work, Clock()).poke()
+        make(work, Clock()).wake()
         await in_time(done.wait())
     assert "disk full" in caplog.text
 

@@ -21,7 +21,7 @@ async def test_jobs_end_with_the_core() -> None:
     services = Services(_log)
     stopped: list[str] = []
     job = services.jobs.add(
-        server="s", owner="o", tool="t", peer="p", ttl_s=None, most=1, stop=stopped.append, size=1
+        server="s", owner="o", tool="t", peer="p", ttl_s=None, max_jobs=1, stop=stopped.append, size=1
     )
     await services.close()
     assert stopped and job.is_over

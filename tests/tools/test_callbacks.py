@@ -66,7 +66,7 @@ async def passed(home: ServerState, clock: Clock, seconds: float) -> None:
     """Advance the clock, and fire due callbacks."""
     version = home.callbacks.version
     clock.now += seconds
-    home.callbacks._schedule.poke()
+    home.callbacks._schedule.wake()
     await until(lambda: home.callbacks.version != version)
 
 

@@ -459,7 +459,7 @@ class CommandRun:
         paths, notes = await asyncio.to_thread(made_files, files, folders)
         if context.feed is not None:
             for path in paths:
-                context.feed.produced(path)
+                context.feed.add_file(path)
         has_failed = program_end.timed_out or program_end.exit_code != 0
         notes = [
             *end_remarks(program_end, output, limit_s * 1000),

@@ -96,7 +96,7 @@ async def store_output(
             tool=tool.name,
             peer=call.peer,
             ttl_s=limits.job_ttl_s,
-            most=limits.max_tasks,
+            max_jobs=limits.max_tasks,
             stop=lambda _: None,
             feed=feed,
         )
@@ -179,7 +179,7 @@ class JobWork:
                 tool=self._tool.name,
                 peer=call.peer,
                 ttl_s=limits.job_ttl_s,
-                most=limits.max_tasks,
+                max_jobs=limits.max_tasks,
                 stop=call.end,
                 size=len(codec.encode_part(call.params["arguments"])),
                 feed=CallFeed(),
@@ -202,7 +202,7 @@ class JobWork:
         call.feed = job.feed
         # `stop` and `task` are set before the first step of the task, because a client may end the job before
         # it.
-        slot = store.turn(job.server, self._server.limits.jobs_at_once)
+        slot = store.run_semaphore(job.server, self._server.limits.jobs_at_once)
         call.task = store.run(job, self._run(job, store, slot))
 
     async def _run(self, job: Job, store: JobStore, slot: asyncio.Semaphore) -> None:

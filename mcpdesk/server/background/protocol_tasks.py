@@ -234,7 +234,7 @@ class ProtocolTasks:
                 tool=tool.name,
                 peer=call.peer,
                 ttl_s=_ttl_s(call, limits.task_ttl_s),
-                most=limits.max_tasks,
+                max_jobs=limits.max_tasks,
                 stop=call.round.end,
                 size=len(codec.encode_part(call.params)),
             )

@@ -196,7 +196,7 @@ class Context(CallContext):
         downloaded.
         """
         if self._call.feed is not None:
-            self._call.feed.produced((self.folder or Path.cwd()) / path)
+            self._call.feed.add_file((self.folder or Path.cwd()) / path)
 
     async def log(self, level: str, data: Any, logger: str = "") -> None:
         """Log to the desk, and to the caller if the caller wants messages of this level.

@@ -168,7 +168,7 @@ class CallbackTimers:
 
     def _wake_schedule(self) -> None:
         if self.fires_due_callbacks:
-            self._schedule.poke()
+            self._schedule.wake()
 
     async def _fire_due(self) -> float | None:
         await self._refresh()

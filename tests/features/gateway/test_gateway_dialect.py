@@ -207,7 +207,7 @@ async def test_a_job_ends_when_nothing_of_it_can_be_kept() -> None:
         return "done"
 
     caller = Caller()
-    caller.store._limit = 1000
+    caller.store._max_kept_bytes = 1000
     caller.peer.server.tools.replace(
         [*caller.peer.server.tools, Tool("loud", loud, {"type": "object"})],
     )

@@ -87,7 +87,7 @@ async def test_the_output_of_a_program_is_told_while_it_runs_and_not_twice() -> 
 
 async def test_a_result_that_cannot_be_kept_is_left_out_and_said_so() -> None:
     async with gateway() as gate:
-        gate.served.peer.services.jobs._limit = 1 << 20
+        gate.served.peer.services.jobs._max_kept_bytes = 1 << 20
         facts = await gate.over(await gate.begin("make-huge", {"size": 2 << 20}))
         assert facts["status"] == "succeeded" and "result" not in facts
         assert facts["message"] == job_work.DROPPED

@@ -163,7 +163,7 @@ async def test_a_job_that_ends_every_replica_is_given_up(replica: Replica) -> No
         replica.table.taken = [row]
         await replica.records.sweep(may_take_over=True)
         assert len(replica.repeated) == times
-        replica.store.lose(job.id)
+        replica.store.remove_taken_over(job.id)
     assert replica.table.kept[job.id].record.status is TaskStatus.FAILED
     replica.store.close()
     other.store.close()
@@ -181,7 +181,7 @@ async def test_a_watched_task_that_another_replica_took_over_is_told_of_by_its_r
     await replica.store.confirm(job)
     with WatchedTasks([job], replica.store, replica.records, lambda each: told.append(each.status)):
         replica.store.wait_for_input(job, waits=True)
-        replica.store.lose(job.id)
+        replica.store.remove_taken_over(job.id)
         assert told == [TaskStatus.WORKING, TaskStatus.INPUT_REQUIRED]
         row = replica.table.kept[job.id]
         record = replace(row.record, status=TaskStatus.COMPLETED, result=b"{}", fence=2)

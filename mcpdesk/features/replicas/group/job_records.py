@@ -185,7 +185,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
 
     def _on_lost_jobs(self, identifiers: set[str]) -> None:
         for identifier in identifiers:
-            self._store().lose(identifier)
+            self._store().remove_taken_over(identifier)
 
 
 def _output_marker(job: Job) -> int:
