@@ -1,8 +1,9 @@
 """Random keys, text, escape sequences, mouse and sizes on the real desk, with traffic, questions and reloads.
 
 `python -m tests.tui.fuzz --minutes 30 --seed 7` prints what it found, with the seed and the last actions.
-Every screen that had to be started again, every exception that was logged, and a screen that no longer
-draws is a finding. The actions of a seed are always the same; those of the clients are not.
+Every screen that had to be started again, every exception that was logged, a key that a hidden widget
+received, a screen that no longer draws, and a core that no longer answers is a finding. The actions of a seed
+are always the same; those of the clients are not.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.request import urlopen
 
 import aiohttp
 import pexpect
@@ -51,6 +53,15 @@ handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
 handler.setLevel(logging.ERROR)
 for name in ("asyncio", "textual", "mcpdesk.tui", "mcpdesk.link", "mcpdesk.cli", "mcpdesk.recorder"):
     logging.getLogger(name).addHandler(handler)
+from textual.app import App
+from textual.events import Key, Paste
+deliver = App.on_event
+async def on_event(app, event):
+    if isinstance(event, (Key, Paste)) and not event.is_forwarded and (focused := app.focused) is not None:
+        if not all(widget.display for widget in focused.ancestors_with_self):
+            logging.getLogger("textual").error("the hidden %r received %r", focused, event)
+    await deliver(app, event)
+App.on_event = on_event
 from mcpdesk.__main__ import main
 sys.exit(main())
 """
@@ -332,6 +343,8 @@ class Fuzz:
             self._seen_log += len(said)
         if said and not said.startswith(b"mcpdesk.cli.screen_runs: The screen failed"):
             self._find("an error was logged:\n" + said.decode(errors="replace")[-6000:])
+        if self._port and self._process.isalive() and (problem := self._core_problem()):
+            self._find(f"the core does not answer: {problem}")
         if not self._process.isalive():
             if self._process.exitstatus != 0:
                 self._find(f"the desk ended with {self._process.exitstatus} ({self._process.signalstatus})")
@@ -344,6 +357,21 @@ class Fuzz:
         elif time.monotonic() - self._drawn_at > SILENCE_S / 4:
             columns, rows = SIZES[self.done % 3]
             self._process.setwinsize(rows, columns)
+
+    def _core_problem(self) -> str:
+        """Return why the core does not answer, or "". A desk that ends may refuse connections."""
+        assert self._process is not None
+        end, problem = time.monotonic() + SILENCE_S, ""
+        while self._process.isalive():
+            try:
+                with urlopen(f"http://127.0.0.1:{self._port}/health", timeout=SILENCE_S) as answer:
+                    return "" if answer.status == 200 else f"status {answer.status}"
+            except OSError as error:
+                problem = str(error)
+            if time.monotonic() > end:
+                return problem
+            time.sleep(0.2)
+        return ""
 
     def _stacks(self) -> str:
         """Stack of every thread of the desk, written by `faulthandler` at the signal."""
@@ -372,6 +400,7 @@ class Fuzz:
             ["open", str(self._capture)] if self._capture else [str(self.folder), "--port", "0", "--no-auth"]
         )
         self.starts += 1
+        self._port = 0
         self._head, self._drawn_at = b"", time.monotonic()
         self._process = pexpect.spawn(
             sys.executable,
