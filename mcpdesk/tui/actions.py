@@ -44,6 +44,7 @@ _plan = partial(Action, scope="plan", group="Plan")
 _question = partial(Action, scope="question", group="Question")
 _clients = partial(Action, scope="clients", group="Clients")
 _logs = partial(Action, scope="logs", group="Logs")
+_section_list = partial(Action, scope="section_list", group="List")
 _servers = partial(Action, scope="servers", group="Servers")
 _statistics = partial(Action, scope="statistics", group="Statistics")
 _main_desk = partial(Action, scope="main", group="Desk")
@@ -104,6 +105,9 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _catalogue("pick_mode", "", "mode",
         "Show only the tools of one mode. Clients choose a mode with ?mode=NAME in the URL.",
         footer=False, wide=True, former_keys="m"),
+    _catalogue("open", "enter", "open",
+        "Move to the arguments of the item. A resource without arguments is read. A group is folded.",
+        footer=False),
     _catalogue("fold", "left,h", "fold group", footer=False),
     _catalogue("unfold", "right,l", "unfold group", footer=False),
 
@@ -270,9 +274,13 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _question("scroll(-1)", "pageup", "page up", footer=False),
     _question("scroll(1)", "pagedown", "page down", footer=False),
 
+    _section_list("details", "enter", "details",
+        "Show the details in the place of the list. Esc leads back to the list.", weight=18),
+
     _clients("filter", "slash", "filter", "Show only lines that contain all words."),
     _clients("copy", "y", "copy", "Copy the name, the line, or all details."),
-    _clients("open", "enter,g t", "its traffic", "Show the messages of the client on the traffic screen."),
+    _clients("open", "enter,g t", "its traffic", "Show the messages of the client on the traffic screen.",
+        weight=15),
     _clients("sort", "s", "sort",
         "Choose the column to sort by. Choose it again to reverse the order."),
     _clients("disconnect", "x", "disconnect", "End the session or connection of the client. Asks first.",
@@ -447,6 +455,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     "plan": ("activity",),
     "activity": ("main",),
     "clients": ("main",),
+    "section_list": ("clients", "servers"),
     "servers": ("main",),
     "statistics": ("main",),
     "logs": ("main",),

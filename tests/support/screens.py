@@ -24,6 +24,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.main_screen import PANES, Panes
+from mcpdesk.tui.widgets.beside import MIN_HEIGHT_BELOW
 from tests.support.activity import callback, job, todo
 from tests.support.activity import link_with as link_with_work
 from tests.support.fake_link import FakeLink, sample_questions
@@ -58,27 +59,31 @@ class Stop(NamedTuple):
     name: str
     keys: tuple[str, ...]
     words: tuple[str, ...]
+    words_of_list: tuple[str, ...] = ()
+    """Words of the list, if list and details take turns. Empty if it shows `words`."""
 
 
 STOPS = (
-    Stop("workbench", (), ("user-profile", "userId", "ctrl+r calls the tool.")),
+    Stop("workbench", (), ("user-profile", "userId", "ctrl+r calls the tool."), ("greet",)),
     Stop("traffic", ("2",), ("place-order", "slow-report", "following")),
     Stop("exchange", ("home", "right_square_bracket", "e", "enter"), ("the oven is cold", "isError")),
     Stop("waterfall", ("escape", "v", "w"), ("█",)),
-    Stop("inbox", ("3",), ("Which database should the service use?", "answered")),
-    Stop("jobs", ("shift+right",), ("watching the sea", "tide 3")),
+    Stop("inbox", ("3",), ("Which database should the service use?", "answered"), ("answered",)),
+    Stop("jobs", ("shift+right",), ("watching the sea", "tide 3"), ("watching the sea",)),
     Stop("callbacks", ("shift+right",), ("message 1",)),
     Stop("tasks", ("shift+right",), ("Pack the bags",)),
-    Stop("clients", ("4",), ("claude-code 2.1", "capabilities")),
+    Stop("clients", ("4",), ("claude-code 2.1", "capabilities"), ("claude-code 2.1",)),
     Stop("logs", ("5",), ("looking up 123", "KeyError")),
     Stop("statistics", ("6",), ("all calls", "p95")),
     Stop("help", ("question_mark",), ("Keys", "esc close")),
     Stop("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
-    Stop("servers", ("escape", "g", "s"), ("Servers", "served", "use this server")),
+    Stop("servers", ("escape", "g", "s"), ("Servers", "served", "use this server"), ("served", "details")),
     Stop("question", ("escape", "a"), ("Which database should the service use?", "PostgreSQL")),
     Stop("result", ("escape", "1", "enter", *"123", "ctrl+r"), ("Ada", "author")),
     Stop("form", ("escape", "escape", "down", "enter"), ("place-order", "customer", "quantity")),
 )
+FRAME_ROWS = 4
+"""Rows of header, tabs, footer and section tabs around a pane."""
 DIRECT = ("workbench", "traffic", "inbox", "clients", "logs", "statistics")
 """Screens that are reached without a visit to another one."""
 
@@ -113,7 +118,9 @@ async def visit_screens(size: tuple[int, int], only: str = "") -> AsyncIterator[
             link.core = replace(link.core, questions_version=link.core.questions_version + 1)
             for stop in STOPS if not only else [stop for stop in STOPS if stop.name == only]:
                 await pilot.press(*stop.keys)
-                await until(partial(_shows, pilot, stop.words), pilot, within_s=WITHIN_S)
+                takes_turns = size[1] < MIN_HEIGHT_BELOW + FRAME_ROWS and stop.words_of_list
+                words = stop.words_of_list if takes_turns else stop.words
+                await until(partial(_shows, pilot, words), pilot, within_s=WITHIN_S)
                 path = stored_path(stop.name, size)
                 stored = ScreenText.decode(path.read_text("utf-8")) if path.exists() else None
                 yield RenderedPage(stop.name, path, await _settled(pilot, stored), stored, app)

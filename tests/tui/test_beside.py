@@ -91,7 +91,8 @@ async def test_selection_focus_and_scroll_position_of_a_client_survive_the_move(
         await until(lambda: detail.scroll_y == 2, pilot)
         for width in (WIDE, NARROW):
             await pilot.resize_terminal(width, 12)
-            await until(lambda width=width: is_beside(rows, detail) is (width == WIDE), pilot)  # type: ignore[misc]
+            await until(lambda width=width: rows.display is (width == WIDE), pilot)  # type: ignore[misc]
+            await until(lambda: detail.display and (not rows.display or is_beside(rows, detail)), pilot)
             assert pane.listing.selected == selected and app.focused is detail and detail.scroll_y == 2
 
 

@@ -213,7 +213,8 @@ async def test_words_narrow_the_jobs_and_y_copies() -> None:
 async def test_a_command_is_shown_whole_however_long_and_scrolls_above_its_output() -> None:
     long = "\n".join(f"step {number}" for number in range(99))
     troubled = job(long, problem="its output\x07 is lost")
-    async with activity(link_with(troubled), size=(100, 24), show="jobs") as (_, _, pane):
+    async with activity(link_with(troubled), size=(100, 24), show="jobs") as (_, pilot, pane):
+        await pilot.press("enter")
+        await until(lambda: panel(pane).output.size.height > 0, pilot)
         assert "step 0" in detail(panel(pane)) and "step 98" in detail(panel(pane))
         assert "! its output␇ is lost" in detail(panel(pane))
-        assert panel(pane).output.size.height > 0

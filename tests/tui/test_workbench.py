@@ -662,6 +662,7 @@ def unavailable(words: int, **more: Any) -> CatalogueItem:
 @pytest.mark.slow
 async def test_the_whole_of_why_a_tool_is_unavailable_can_be_read_on_a_small_terminal() -> None:
     async with bench(link_with(unavailable(100)), size=(80, 24)) as it:
+        await it.pilot.press("enter")
         await it.until(lambda: all(f"<{number}>" in it.shown() for number in range(100)))
         assert "✕ unavailable: needs <0>" in it.shown() and "─Unavailable─" in it.shown()
         it.link.catalogues["profiles"] = Catalogue("profiles", 2, (unavailable(1000),))

@@ -76,6 +76,7 @@ class JobPanel(Section[JobView]):
         "To see one now, call BackgroundBash in the workbench (1) with the command\n"
         "for n in $(seq 100); do echo line $n; sleep 1; done",
     )
+    back_action = "activity.back"
     output = query_one(OutputView)
 
     def __init__(self, link: Link) -> None:
@@ -89,13 +90,15 @@ class JobPanel(Section[JobView]):
         """True if the output was read to its end."""
         self._comes = True
         """False if the last read found no new output."""
+        self._may_grow = False
+        """True if the selected job has output that can grow."""
         self._number_cells = NUMBER_CELLS
         self._left_out = 0
         """Number of bytes of output that come before the shown part."""
 
     def parts(self) -> Iterable[Widget]:
         yield SectionList(self)
-        yield JobDetail(classes="detail")
+        yield JobDetail(classes="detail detail-part")
 
     def version_of(self, view: CoreView) -> int:
         return view.work.jobs_version
@@ -185,6 +188,12 @@ class JobPanel(Section[JobView]):
             return READ_S if self._comes or job.state.is_final else TICK_S
         return TICK_S if self._uses else super().tick_s()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable following if the output is complete, or if the job has none."""
+        if action == "follow" and not self._may_grow:
+            return False
+        return super().check_action(action, parameters)
+
     def show_detail(self) -> None:
         """Show the selected job, and start to read its output if the selection changed."""
         job = self.listing.selected
@@ -196,11 +205,17 @@ class JobPanel(Section[JobView]):
             self.output.clear()
         super().show_detail()
         self.query_one(JobDetail).set_class(job is not None and not job.has_output, "-silent")
+        may_grow = job is not None and job.has_output and not self._is_complete
+        if may_grow != self._may_grow:
+            self._may_grow = may_grow
+            self.refresh_bindings()
 
-    async def action_open(self) -> None:
-        """Focus the output."""
-        if self.listing.selected is not None:
-            (self.output if self.output.display else self.listing).focus()
+    def focus_detail(self) -> None:
+        """Focus the output. For a job without output, focus the facts if the list hides them."""
+        if not self.query_one(JobDetail).has_class("-silent"):
+            self.output.focus()
+        else:
+            (self.query_one("JobDetail > VerticalScroll") if self.hides_details else self.listing).focus()
 
     def action_follow(self) -> None:
         """Follow the output, or stop following it."""

@@ -20,6 +20,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import clock, countdown, seconds_until_since_changes, since
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
+from mcpdesk.tui.widgets.beside import takes_turns
 from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice, is_confirmed
 from mcpdesk.tui.widgets.section import Detail, Section
@@ -68,6 +69,7 @@ class CallbackPanel(Section[CallbackView]):
         'Built in: add "SetCallback" to `builtins` in mcp.json; clients can then call it.\n\n'
         "To see one now, call SetCallback in the workbench (1): action set, a message, delay_seconds 60.",
     )
+    back_action = "activity.back"
 
     def version_of(self, view: CoreView) -> int:
         return view.work.callbacks_version
@@ -170,6 +172,10 @@ class TodoPanel(Section[TodoRow]):
     """Task lists of all servers. The steps of a task are shown below the task."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("todo")
+    DEFAULT_CSS = """
+    TodoPanel.-low > .body > LineList { height: 1fr; max-height: 100%; }
+    TodoPanel.-low > .body > .detail { height: 5; }
+    """
     title = "Tasks"
     empty_message = (
         "No tasks",
@@ -178,11 +184,17 @@ class TodoPanel(Section[TodoRow]):
         "To see one now, call TaskManager in the workbench (1): action create, query Release 1.2; "
         "then action add, query empty, text Write the changelog.",
     )
+    may_take_turns = False
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._folded: dict[Hashable, bool] = {}
         """True if the person folded a task, False if the person unfolded it, by server and task id."""
+
+    def on_resize(self) -> None:
+        """Leave the space of a low pane to the list."""
+        self.set_class(takes_turns(self), "-low")
+        super().on_resize()
 
     def version_of(self, view: CoreView) -> int:
         return view.work.todo_version
@@ -296,6 +308,7 @@ class PlanPanel(Section[PlanView]):
         "To see it now, call PlanMode in the workbench (1): action enter, goal Tidy up. "
         "Action exit ends it.",
     )
+    may_take_turns = False
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)

@@ -6,7 +6,7 @@ The inbox shows waiting questions first, and then ended questions with their out
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.cells import cell_len
@@ -60,6 +60,7 @@ class InboxPanel(Section[Question]):
         "To see one now, call AskUserQuestion in the workbench (1) with questions_json\n"
         '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]',
     )
+    back_action = "activity.back"
     clicks_to_open = 1
 
     def __init__(self, link: Link) -> None:
@@ -119,6 +120,12 @@ class InboxPanel(Section[Question]):
         if row.state is QuestionState.WAITING:
             return TICK_S
         return seconds_until_since_changes(self.now - (row.ended or row.asked))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Enable `open` for every waiting question, because it opens its dialog."""
+        question = self.listing.selected if action == "open" and self.is_mounted else None
+        is_waiting = question is not None and question.state is QuestionState.WAITING
+        return is_waiting or super().check_action(action, parameters)
 
     async def action_open(self) -> None:
         """Answer the selected question, or show its outcome."""
@@ -222,6 +229,16 @@ class ActivityPane(Vertical, Pane):
     def action_show_tab(self, by: int) -> None:
         """Select the next or previous section."""
         self.query_one(TabStrip).action_step(by)
+
+    @property
+    def likely_actions(self) -> Sequence[str]:
+        """The action that leads back to the list of the section, while the list is hidden."""
+        return self.section.likely_actions if self.query(TabStrip) else ()
+
+    @property
+    def action_titles(self) -> Mapping[str, str]:
+        """Title of that action, while the list is hidden."""
+        return self.section.action_titles if self.query(TabStrip) else {}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the filter of an empty section."""

@@ -285,6 +285,8 @@ class ClientsPane(ColumnSection[ClientView], Pane):
     ClientsPane.-alone > .body > LineList { width: 1fr; height: auto; }
     """
     empty_message = ("No client is connected yet", "")
+    back_action = "clients.back"
+    opens_details = False
     table = COLUMNS
     hiding_order = HIDING_ORDER
 
@@ -406,7 +408,11 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         """Show the details of the selected client, unless the lesson needs the space."""
         super().show_detail()
         if self.has_class("-alone"):
-            self.query_one(".detail").display = False
+            self.query_one(".detail").add_class("-blank")
+
+    @property
+    def offers_details(self) -> bool:
+        return super().offers_details and not self.has_class("-alone")
 
     def show_order(self) -> None:
         self.show_view(self.link.view())

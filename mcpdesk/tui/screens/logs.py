@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -25,7 +25,7 @@ from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.screens.log_histogram import LogHistogram, row_at
 from mcpdesk.tui.screens.log_list import LEVELS, LogFilter, LogList, lines_of, rank, shown_text
-from mcpdesk.tui.widgets.beside import DetailState, has_room_beside, hides_list, takes_turns
+from mcpdesk.tui.widgets.beside import DetailState, has_room_beside
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.menu import Choice, Menu, ask_moment
 from mcpdesk.tui.widgets.pane import Pane
@@ -64,7 +64,6 @@ class LogsPane(FilterPane, Pane):
         }
         &.-detail VerticalScroll { display: block; }
         & VerticalScroll Static { height: auto; }
-        &.-turns.-detail .rows { display: none; }
         &.-turns VerticalScroll { height: 1fr; max-height: 100%; }
         &.-beside > .panes { layout: horizontal; }
         &.-beside .rows { width: 3fr; }
@@ -73,6 +72,7 @@ class LogsPane(FilterPane, Pane):
         }
     }
     """
+    back_action = "logs.reset"
     app: DeskApp
 
     def __init__(self, link: Link) -> None:
@@ -92,10 +92,10 @@ class LogsPane(FilterPane, Pane):
         yield from super().compose()
         yield LogHistogram()
         with Container(classes="panes"):
-            with Vertical(classes="rows"):
+            with Vertical(classes="rows list-part"):
                 yield LogList(self._peer_of)
                 yield Static(classes="empty", markup=False)
-            with LogDetail():
+            with LogDetail(classes="detail-part"):
                 yield Static(markup=False)
         yield Static(classes="status", markup=False)
 
@@ -103,7 +103,7 @@ class LogsPane(FilterPane, Pane):
         """Put the details beside the list if there is space."""
         self._details.move(is_beside=has_room_beside(self), are_in_use=not self.listing.following)
         self.set_class(self._details.is_beside, "-beside")
-        self.set_class(takes_turns(self), "-turns")
+        self.set_class(self.must_take_turns, "-turns")
         self._describe()
 
     def show_view(self, view: CoreView) -> None:
@@ -140,14 +140,10 @@ class LogsPane(FilterPane, Pane):
         return self.query_one(LogList)
 
     @property
-    def likely_actions(self) -> Sequence[str]:
-        """If the details hide the list, return to it."""
-        return ("logs.reset",) if hides_list(self) else ()
-
-    @property
     def action_titles(self) -> Mapping[str, str]:
         """Titles of keys that do something else while the details hide the list."""
-        return {"logs.reset": "to the list", "logs.details": "hide the text"} if hides_list(self) else {}
+        hide = {"logs.details": "hide the text"} if self.hides_list else {}
+        return {**hide, **super().action_titles}
 
     @on(LogHistogram.Picked)
     def moment_picked(self, event: LogHistogram.Picked) -> None:
@@ -309,10 +305,19 @@ class LogsPane(FilterPane, Pane):
             self.query_one("VerticalScroll Static", Static).update(_detail(chosen, rows))
         self._move_focus()
 
+    def open_details(self, is_open: bool) -> None:
+        """Show the details in the place of the list, or the list again."""
+        if is_open:
+            self._details.open()
+        else:
+            self._details.close()
+        super().open_details(is_open and bool(self.listing.lines))
+        self._describe()
+
     def _move_focus(self) -> None:
         """If the list and the details take turns, move the focus to the one that is shown."""
         detail = self.query_one(LogDetail)
-        detail.can_focus = hides_list(self)
+        detail.can_focus = self.hides_list
         if detail.can_focus and self.listing.has_focus:
             self.call_after_refresh(detail.focus)
         elif detail.has_focus and not detail.can_focus:

@@ -39,7 +39,7 @@ from mcpdesk.tui.screens.frame_lines import (
 from mcpdesk.tui.screens.refreshing import GuardedSteps, ScreenRefresher, WaitingQuestions
 from mcpdesk.tui.sequences import SequenceBox
 from mcpdesk.tui.terminal import KeyPause, is_typed
-from mcpdesk.tui.widgets.beside import MIN_WIDTH_BESIDE
+from mcpdesk.tui.widgets.beside import MIN_WIDTH_BESIDE, ListWithDetails
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.workbench.save_watch import SaveWatch
 
@@ -212,7 +212,8 @@ class MainScreen(Screen[None]):
     ) -> None:
         """Move the focus. If the widget's pane is hidden, the widget gets the focus when the pane is shown.
 
-        A widget outside the maximized part ends the maximized view.
+        A widget outside the maximized part ends the maximized view. If list and details take turns, the part
+        with the widget is shown.
         """
         if widget is not None and (pane := self._pane_of(widget)) is not None and not self._is_shown(pane):
             if pane.id and widget.focusable:
@@ -224,6 +225,10 @@ class MainScreen(Screen[None]):
             and self.maximized not in widget.ancestors_with_self
         ):
             self.minimize()
+        if widget is not None:
+            around = (one for one in widget.ancestors if isinstance(one, ListWithDetails))
+            if (pane_in_turns := next(around, None)) is not None:
+                pane_in_turns.reveal(widget)
         super().set_focus(widget, scroll_visible, from_app_focus)
 
     def settle_focus(self) -> None:

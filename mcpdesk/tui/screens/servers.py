@@ -90,6 +90,8 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         "A server is a folder, a URL, a program, or a file with the configuration of a client.\n\n"
         "Press ctrl+n to add one.",
     )
+    back_action = "servers.back"
+    opens_details = False
     table = COLUMNS
     hiding_order = HIDING_ORDER
 

@@ -117,6 +117,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         "Call a tool in the workbench (1), or connect a client (4).",
     )
     may_be_beside = False
+    may_take_turns = False
     table = COLUMNS
     hiding_order = HIDING_ORDER
 

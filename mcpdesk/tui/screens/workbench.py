@@ -1,7 +1,7 @@
 """Workbench: the catalogue, the arguments and the result of an item, and its traffic.
 
 The traffic is a strip of all messages below the item. On a wide screen it is a third column, with the
-requests for the item only.
+requests for the item only. On a small screen, the catalogue and the item take turns.
 
 The catalogue is drawn first. The other parts, which take longer to import and lay out, are added later.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
@@ -33,8 +34,7 @@ from mcpdesk.tui.pager import edit_text, page
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import compact, json_problem, pretty
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.beside import has_room_beside
-from mcpdesk.tui.widgets.first_size import WithFirstResize
+from mcpdesk.tui.widgets.beside import ListWithDetails, has_room_beside
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
 from mcpdesk.tui.workbench.drafts import Draft, Drafts, is_same_item
@@ -59,6 +59,10 @@ _READ_AT_ONCE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
 """Kinds of items that Enter reads immediately, because reading changes nothing."""
 
 
+_ON_SHOWN_ITEM = frozenset({"toggle_json", "clear_form", "show_tab", "widen_result"})
+"""Actions whose effect is only visible while the item is shown."""
+
+
 class _Opening(Struct, frozen=True):
     """Item that is about to be shown, and the actions that follow."""
 
@@ -71,7 +75,7 @@ class _Opening(Struct, frozen=True):
     """True if the item is called."""
 
 
-class WorkbenchPane(WithFirstResize, Vertical, Pane):
+class WorkbenchPane(ListWithDetails, Vertical, Pane):
     """Catalogue on the left, selected item on the right. `server` is the name of the selected server."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("workbench")
@@ -80,11 +84,14 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
     WorkbenchPane #upper { height: 1fr; }
     WorkbenchPane CataloguePane { width: 32; border-right: vkey $foreground 15%; }
     WorkbenchPane.-slim CataloguePane { width: 26; }
+    WorkbenchPane.-turns CataloguePane { width: 1fr; border-right: none; }
     WorkbenchPane.-broad { layout: horizontal; }
     WorkbenchPane.-broad #upper { width: 1fr; }
     WorkbenchPane.-broad CataloguePane { width: 28%; min-width: 34; max-width: 50; }
     """
 
+    back_action = "workbench.back"
+    back_title = "to the catalogue"
     app: DeskApp
     catalogue = query_one(CataloguePane)
     traffic_box = query_one(TrafficBox)
@@ -108,7 +115,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
     def compose(self) -> ComposeResult:
         """Compose the part that is drawn first."""
         with Horizontal(id="upper"):
-            yield CataloguePane()
+            yield CataloguePane(classes="list-part")
         yield TrafficBox(self.link.traffic)
 
     def on_mount(self) -> None:
@@ -126,7 +133,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         """Add the item pane beside the catalogue, and the traffic strip if there is space."""
         from mcpdesk.tui.workbench.item_pane import ItemPane
 
-        pane = ItemPane()
+        pane = ItemPane().add_class("detail-part")
         await self.query_one("#upper").mount(pane)
         self._item_pane, self._shown_versions = pane, None
         self.traffic_box.add_list()
@@ -165,7 +172,23 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < _MIN_NORMAL_WIDTH, "-slim")
         self.set_class(has_room_beside(self), "-broad")
+        self.update_turns()
         self.traffic_box.lay_out(event.size, is_column=self.has_class("-broad"))
+
+    @property
+    def must_take_turns(self) -> bool:
+        """True if the pane is too small for the catalogue beside an item.
+
+        Instructions that are shown instead of an item are beside the empty catalogue.
+        """
+        is_narrow = self.outer_size.width < _MIN_NORMAL_WIDTH
+        has_item = self._item_pane is None or not self._item_pane.has_class("-empty")
+        return is_narrow and has_item and super().must_take_turns
+
+    @property
+    def likely_actions(self) -> Sequence[str]:
+        """The action that shows the item, while it is hidden, or the one that leads back to the catalogue."""
+        return ("catalogue.open",) if self.hides_details else super().likely_actions
 
     def show_view(self, view: CoreView) -> None:
         """Update the catalogue and the running calls of the selected server."""
@@ -183,6 +206,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
                 self.notify("the server does not watch this resource", severity="warning", markup=False)
         self.catalogue.rows.show_running(self._drafts.running(self.server))
         self.item_pane.update(view, self.server)
+        self.update_turns()
         self._show_traffic()
 
     def tick_s(self) -> float | None:
@@ -307,6 +331,8 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         draft = self.draft
         if draft is None or not self._may_call(draft):
             return
+        if self.hides_details:
+            self.item_pane.result.focus_shown()
         try:
             arguments = self.arguments.value()
         except ValueError as error:
@@ -422,7 +448,8 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         """Enable the action cancel only while a call runs, so that its key is free at other times.
 
         All actions are disabled before the item pane exists. Actions on an item are disabled if no item is
-        open or about to be shown. Back is disabled if the catalogue has the focus.
+        open or about to be shown, and some if the item is hidden. Back is disabled if the catalogue has the
+        focus.
         """
         if self._item_pane is None:
             return None
@@ -430,6 +457,8 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
             return self.draft is not None and self.draft.call is not None
         if action == "back":
             return not self.catalogue.rows.has_focus
+        if action in _ON_SHOWN_ITEM and self.hides_details:
+            return False
         if action == "filter":
             return bool(self.server)
         if (feature_action := FEATURE_ACTIONS.get(f"workbench.{action}")) is not None:
@@ -550,6 +579,8 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         if self.app.server != self.server:
             self.server, self._shown_versions = self.app.server, None
             self._opening = None
+            if self.hides_list and self.has_focus_within:
+                self.catalogue.rows.focus()
             self.catalogue.filter.value = ""  # the filter was meant for another server
             if not self.server:
                 self.catalogue.rows.load((), ())

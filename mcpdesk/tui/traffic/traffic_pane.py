@@ -63,7 +63,7 @@ from mcpdesk.tui.traffic.possible_actions import ExchangeActions, PossibleAction
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
-from mcpdesk.tui.widgets.beside import DetailState, has_room_beside, hides_list, takes_turns
+from mcpdesk.tui.widgets.beside import DetailState, has_room_beside
 from mcpdesk.tui.widgets.menu import Choice, ask_moment, is_confirmed
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
@@ -100,7 +100,6 @@ class TrafficPane(FilterPane, Pane):
         & .panes > TrafficDetail:focus-within { border-top: solid $border; }
         &.-detail .panes > TrafficDetail { display: block; }
         &.-detail .panes > TrafficList { height: 30%; min-height: 5; }
-        &.-turns.-detail .panes > TrafficList { display: none; }
         &.-beside .panes { layout: horizontal; }
         &.-beside .panes > TrafficList { width: 3fr; height: 1fr; }
         &.-beside .panes > TrafficDetail {
@@ -111,6 +110,7 @@ class TrafficPane(FilterPane, Pane):
         & > .status { height: 1; color: $text-muted; background: $surface; padding: 0 1; text-wrap: nowrap; }
     }
     """
+    back_action = "traffic.back"
     app: DeskApp
 
     def __init__(self, link: Link) -> None:
@@ -138,14 +138,16 @@ class TrafficPane(FilterPane, Pane):
         yield CompletionLine(self.link.traffic)
         yield Static(classes="wrong", markup=False)
         with Container(classes="panes"):
-            yield TrafficList(self.link.traffic, state_changed=self._show_state)
-            yield TrafficDetail(
+            listing = TrafficList(self.link.traffic, state_changed=self._show_state)
+            yield listing.add_class("list-part")
+            detail = TrafficDetail(
                 self.link.traffic,
                 self._definition_of,
                 self._awaited_by,
                 partial(call_log, self.link),
                 self._rules,
             )
+            yield detail.add_class("detail-part")
         yield Static(Content.assemble(*legend()), classes="legend")
         yield Static(classes="status", markup=False)
 
@@ -170,7 +172,7 @@ class TrafficPane(FilterPane, Pane):
         failed one. If the details hide the list, also return to it.
         """
         _, possible, is_held = self._footer_state
-        to_list = ("traffic.back",) if hides_list(self) else ()
+        to_list = super().likely_actions
         if is_held:
             return ("traffic.edit", *to_list)
         if possible.can_cancel:
@@ -180,10 +182,8 @@ class TrafficPane(FilterPane, Pane):
     @property
     def action_titles(self) -> Mapping[str, str]:
         """Titles of keys that do something else while the details are open."""
-        if not self.has_class("-detail"):
-            return {}
-        titles = {"traffic_list.open": "into the details"}
-        return titles | {"traffic.back": "to the list"} if hides_list(self) else titles
+        into_details = {"traffic_list.open": "into the details"} if self.has_class("-detail") else {}
+        return {**into_details, **super().action_titles}
 
     def show_view(self, view: CoreView) -> None:
         """Show new frames. This costs little without new frames."""
@@ -535,13 +535,22 @@ class TrafficPane(FilterPane, Pane):
         are_in_use = self.detail.has_focus_within or not self.listing.following
         self._details.move(is_beside=is_beside, are_in_use=are_in_use)
         self.set_class(is_beside, "-beside")
-        self.set_class(takes_turns(self), "-turns")
+        self.set_class(self.must_take_turns, "-turns")
         self.detail.set_class(not is_beside, "-below")
         self._arrange_details()
-        if hides_list(self) and self.listing.has_focus:
+        if self.hides_list and self.listing.has_focus:
             self.call_after_refresh(self.detail.focus_first)
         if self.has_class("-wrong"):
             self.call_after_refresh(self.apply_filter)  # wrap the error message for the new width
+
+    def open_details(self, is_open: bool) -> None:
+        """Show the details in the place of the list, or the list again."""
+        if is_open:
+            self._details.open()
+        else:
+            self._details.close()
+        super().open_details(is_open and self.listing.view.total > 0)
+        self._arrange_details()
 
     # Helpers
 

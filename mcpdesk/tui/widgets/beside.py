@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
 from textual.widget import Widget
+
+from mcpdesk.tui.widgets.first_size import WithFirstResize
 
 MIN_WIDTH_BESIDE = 160
 """Minimum width in cells, including borders and padding, of a pane that shows its details beside the list."""
@@ -20,9 +25,71 @@ def takes_turns(pane: Widget) -> bool:
     return not has_room_beside(pane) and pane.outer_size.height < MIN_HEIGHT_BELOW
 
 
-def hides_list(pane: Widget) -> bool:
-    """Return True if details are open in the place of the list."""
-    return pane.has_class("-turns") and pane.has_class("-detail")
+class ListWithDetails(WithFirstResize):
+    """Pane with a list and details. If it is small, they take turns: the focus decides which one is shown.
+
+    Widgets of the class `list-part` are hidden while the details are shown. The widget of the class
+    `detail-part`, which contains the details, is hidden while the list is shown.
+    """
+
+    DEFAULT_CSS = """
+    ListWithDetails {
+        &.-turns .detail-part { display: none; }
+        &.-turns.-detail .detail-part { display: block; }
+        &.-turns.-detail .list-part { display: none; }
+    }
+    """
+    back_action: ClassVar[str] = ""
+    """Id of the action that leads from the details back to the list."""
+    back_title: ClassVar[str] = "to the list"
+
+    @property
+    def must_take_turns(self) -> bool:
+        """True if list and details must take turns at the present size."""
+        return takes_turns(self)
+
+    @property
+    def hides_list(self) -> bool:
+        """True if the details are shown in the place of the list."""
+        return self.has_class("-turns") and self.has_class("-detail")
+
+    @property
+    def hides_details(self) -> bool:
+        """True if the list is shown in the place of the details."""
+        return self.has_class("-turns") and not self.has_class("-detail")
+
+    @property
+    def likely_actions(self) -> Sequence[str]:
+        """The action that leads back to the list, while the list is hidden."""
+        return (self.back_action,) if self.hides_list else ()
+
+    @property
+    def action_titles(self) -> Mapping[str, str]:
+        """Title of that action, while the list is hidden."""
+        return {self.back_action: self.back_title} if self.hides_list else {}
+
+    def update_turns(self) -> None:
+        """Let list and details take turns if the size requires it. The one with the focus stays visible."""
+        takes_turns = self.must_take_turns
+        if takes_turns != self.has_class("-turns"):
+            is_open = any(part.has_focus_within for part in self.query(".detail-part"))
+            self.set_class(takes_turns, "-turns")
+            self.set_class(takes_turns and is_open, "-detail")
+            self.refresh_bindings()
+
+    def open_details(self, is_open: bool) -> None:
+        """Show the details in the place of the list, or the list again."""
+        self.set_class(is_open, "-detail")
+        # Textual applies the style later. The next key would then still find the focused part hidden.
+        self.app.stylesheet.update_nodes(self.query(".list-part, .detail-part"))
+        self.refresh_bindings()
+
+    def reveal(self, widget: Widget) -> None:
+        """Show the part that contains `widget`, because it receives the focus."""
+        if self.has_class("-turns"):
+            is_detail = any(one.has_class("detail-part") for one in widget.ancestors_with_self)
+            if is_detail != self.has_class("-detail"):
+                self.open_details(is_detail)
 
 
 class DetailState:

@@ -76,7 +76,7 @@ class ColumnSection(Section[Row]):
         self._headers_text = ""
 
     def parts(self) -> Iterable[Widget]:
-        yield Static(classes="heads", markup=False)
+        yield Static(classes="heads list-part", markup=False)
         yield from super().parts()
 
     @abstractmethod

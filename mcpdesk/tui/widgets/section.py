@@ -24,9 +24,9 @@ from textual.widgets import Input, Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.plain_text import from_field
-from mcpdesk.tui.widgets.beside import has_room_beside
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.widgets.beside import ListWithDetails, has_room_beside
 from mcpdesk.tui.widgets.fields import SearchField
-from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS, SCROLL_BINDINGS, RowList, Span
 from mcpdesk.tui.widgets.menu import Choice
 
@@ -48,7 +48,7 @@ def has_words(words: Collection[str], texts: Iterable[str]) -> bool:
     return all(word in text for word in words)
 
 
-class FilterPane(WithFirstResize, Vertical):
+class FilterPane(ListWithDetails, Vertical):
     """Pane with a list, and a field above it that filters the list by words.
 
     The field is hidden while it is not used.
@@ -106,12 +106,16 @@ class FilterPane(WithFirstResize, Vertical):
 
 
 class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
-    """Rows that their section draws. The section binds Enter, because its effect differs between sections."""
+    """Rows that their section draws. The section binds Enter, because its effect differs between sections.
 
-    BINDINGS: ClassVar[list[BindingType]] = CURSOR_BINDINGS
+    Where Enter leaves the section, the list binds it while the details are hidden: it then opens them.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_BINDINGS, *bindings_for("section_list")]
 
     def __init__(self, section: Section[Row]) -> None:
         super().__init__()
+        self.add_class("list-part")
         self._section = section
         self.clicks_to_choose = section.clicks_to_open
 
@@ -120,6 +124,14 @@ class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         return self._section.spans(self.rows[index], width)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable the details while they are shown, or if Enter of the section opens them."""
+        return action != "details" or self._section.offers_details
+
+    def action_details(self) -> None:
+        """Show the details in the place of the list."""
+        self._section.focus_detail()
 
 
 class Detail(VerticalScroll):
@@ -150,6 +162,10 @@ class Section(FilterPane, Generic[Row]):
     clicks_to_open: ClassVar[int] = 2
     may_be_beside: ClassVar[bool] = True
     """True if the details are beside the list in a pane that is wide enough. Otherwise they are below it."""
+    may_take_turns: ClassVar[bool] = True
+    """True if the details take the place of the list in a small pane. Otherwise they are below it."""
+    opens_details: ClassVar[bool] = True
+    """True if Enter on a row opens its details. Otherwise, it acts on the row or leaves the section."""
     DEFAULT_CSS = """
     Section {
         height: 1fr;
@@ -163,6 +179,8 @@ class Section(FilterPane, Generic[Row]):
             border-top: solid $border; border-title-color: $text-primary;
         }
         & > .body > .detail Static { height: auto; }
+        & > .body > .detail.-blank { display: none; }
+        &.-turns > .body > LineList { height: 1fr; max-height: 100%; }
         &.-beside > .body { layout: horizontal; }
         &.-beside > .body > LineList { width: 3fr; height: 1fr; max-height: 100%; }
         &.-beside > .body > .detail { width: 2fr; height: 1fr; }
@@ -229,7 +247,7 @@ class Section(FilterPane, Generic[Row]):
     def parts(self) -> Iterable[Widget]:
         """Yield the list and the details. The first `Static` in the details shows the text of `detail_of`."""
         yield SectionList(self)
-        yield Detail(classes="detail")
+        yield Detail(classes="detail detail-part")
 
     def compose(self) -> ComposeResult:
         yield from super().compose()
@@ -255,8 +273,19 @@ class Section(FilterPane, Generic[Row]):
         width = self.query_one(".detail").scrollable_content_region.width
         return max(1, width or self.size.width - 3)
 
+    @property
+    def must_take_turns(self) -> bool:
+        return self.may_take_turns and super().must_take_turns
+
+    @property
+    def offers_details(self) -> bool:
+        """True if the list hides the details of the selected row, and Enter does not open them."""
+        return self.hides_details and not self.opens_details and self.listing.selected is not None
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions on rows while there are none."""
+        """Disable the actions on rows while there are none, and `open` in the details that it opens."""
+        if action == "open" and self.opens_details and self.query_one(".detail").has_focus_within:
+            return False
         return action in ROWLESS_ACTIONS or not self.has_class("-empty")
 
     def update_data(self, view: CoreView) -> None:
@@ -346,6 +375,11 @@ class Section(FilterPane, Generic[Row]):
 
     async def action_open(self) -> None:
         """Focus the details of the selected row."""
+        if self.listing.selected is not None:
+            self.focus_detail()
+
+    def focus_detail(self) -> None:
+        """Focus the details. In a small pane, this shows them in the place of the list."""
         self.query_one(".detail").focus()
 
     @work
@@ -356,7 +390,10 @@ class Section(FilterPane, Generic[Row]):
 
     @on(RowList.Opened)
     async def _row_opened(self) -> None:
-        await self.action_open()
+        if self.offers_details:
+            self.focus_detail()
+        else:
+            await self.action_open()
 
     @on(RowList.Moved)
     @on(Detail.Resized)
@@ -366,8 +403,11 @@ class Section(FilterPane, Generic[Row]):
     def show_detail(self) -> None:
         """Show the details of the selected row."""
         detail, row = self.query_one(".detail"), self.listing.selected
-        detail.display = row is not None
-        if row is not None:
+        detail.set_class(row is None, "-blank")
+        if row is None:
+            if self.hides_list:
+                self.entry.focus()
+        else:
             key, *_ = self.keys_of(row)
             if key != self._detail_key:
                 self._detail_key = key
@@ -385,4 +425,5 @@ class Section(FilterPane, Generic[Row]):
     def on_resize(self) -> None:
         """Arrange the section for its new width, and fit the details into it."""
         self.set_class(self.may_be_beside and has_room_beside(self), "-beside")
+        self.update_turns()
         self.call_after_refresh(self.show_detail)

@@ -25,6 +25,10 @@ from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.widgets.fields import SearchField
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
+MIN_WIDTH_WITH_DESCRIPTION = 60
+"""Minimum width in cells of a row that also shows the beginning of the item's description."""
+_MAX_LABEL_WIDTH = 30
+"""Maximum width in cells of the label before a description."""
 BUILT_IN = "built-in"
 """Source of the built-in tools, and the key of their group."""
 _TITLES: dict[str, str] = {
@@ -194,6 +198,8 @@ class CatalogueList(LineList):
         self._modes: tuple[ModeView, ...] = ()
         self._items: tuple[CatalogueItem, ...] = ()
         self._rows: list[CatalogueRow] = []
+        self._label_width = 0
+        """Width in cells of the longest label."""
         self._folded: frozenset[str] = frozenset({BUILT_IN})
         self._query = ""
 
@@ -278,6 +284,10 @@ class CatalogueList(LineList):
         if 0 <= at < len(self._rows):
             self.cursor = at
 
+    def action_open(self) -> None:
+        """Choose the item, or fold or unfold the group."""
+        self.action_choose()
+
     def action_fold(self) -> None:
         """Fold the group that contains the cursor. While there is a filter, all groups stay unfolded."""
         for at in reversed(range(min(self.cursor + 1, len(self._rows)))):
@@ -344,7 +354,11 @@ class CatalogueList(LineList):
         mark, style = ("…", "lines--warn") if is_running else _mark(item)
         yield f"  {mark} ", style
         glyphs = [badge for badge in badges(item) if badge.glyph]
-        label_width = max(4, width - 4 - 2 * len(glyphs) - 1)
+        label_width = free_width = max(4, width - 4 - 2 * len(glyphs) - 1)
+        description = ""
+        if width >= MIN_WIDTH_WITH_DESCRIPTION:
+            label_width = min(_MAX_LABEL_WIDTH, max(self._label_width, 4))
+            description = one_line(item.description, free_width - label_width - 2)
         # The hits are positions in the label, so its middle cannot be cut.
         text = one_line(_label(item), label_width) if row.hits else shortened(_label(item), label_width)
         label_style = "lines--muted" if item.problem and not item.stale else ""
@@ -355,6 +369,9 @@ class CatalogueList(LineList):
         else:
             yield text, label_style
         yield " " * (label_width - cell_len(text)), ""
+        if label_width < free_width:
+            gap = free_width - label_width - 2 - cell_len(description)
+            yield f"  {description}{' ' * gap}", "lines--muted"
         for badge in glyphs:
             yield f" {badge.glyph}", badge.style
 
@@ -364,6 +381,7 @@ class CatalogueList(LineList):
         self._rows = list(
             catalogue_rows(items, self._query, self._folded, has_built_in_group=self._mode is None)
         )
+        self._label_width = max((cell_len(_label(item)) for item in items), default=0)
         self.rows_changed()
 
     def _rebuild_rows(self, item: CatalogueItem | None, group: str = "") -> None:

@@ -34,7 +34,7 @@ from mcpdesk.tui.workbench.drafts import Draft, is_same_item
 from mcpdesk.tui.workbench.offered_servers import OfferedServers
 from mcpdesk.tui.workbench.split import STEP_PERCENT, Split
 
-_MIN_WIDTH_BESIDE = 80
+_MIN_WIDTH_BESIDE = 84
 """Minimum width in cells of a pane with the result beside the arguments. Otherwise it is below them."""
 _MIN_HIGH_ROWS = 36
 _MIN_WIDTH_BESIDE_IF_HIGH = 110
