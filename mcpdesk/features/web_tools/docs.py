@@ -161,7 +161,7 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
     file_form = "pdf" if content_type == "application/pdf" else form_of(fetched.body)
     source = f"url: {fetched.url}"
     if fetched.is_cut:
-        source += f" (the first {size:,} bytes)"
+        source += f" (only the first {size:,} bytes were read)"
     if file_form == "pdf":
         conversion = await converted("pdf-text", fetched.body, ctx.environment, source)
         pages = conversion.facts["pages"]

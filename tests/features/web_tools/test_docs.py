@@ -153,7 +153,7 @@ async def test_a_pdf_that_is_broken_because_it_was_cut_says_so(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "MAX_BYTES", 50)
-    with pytest.raises(HandlerError, match=r"\(of which the first 50 bytes were read\) is a broken PDF"):
+    with pytest.raises(HandlerError, match=r"\(only the first 50 bytes were read\) is a broken PDF"):
         await read(f"{served.base}/tides.pdf")
 
 

@@ -22,7 +22,7 @@ class LocalReplicas:
     def __init__(self, names: Sequence[str], state: str | None = None) -> None:
         """`names` has names of servers and process ids.
 
-        `state` is the state folder, as in `running_cores`. None means the default folder.
+        `state` is the state folder, "" for the default one, or None to read the environment.
         """
         self.title = ", ".join(names)
         self._selectors = names

@@ -130,9 +130,9 @@ class EngineStreams:
     ) -> EngineStream:
         """Return a stream of another replica.
 
-        `ask()` asks the other replica to write the stream to the engine. It is called again while no events
-        arrive. `is_held()` returns False after the other replica has ended. The stream then ends with the
-        message `lost_message`.
+        `request()` asks the other replica to write the stream to the engine. It is called again while no
+        events arrive. `is_held()` returns False after the other replica has ended. The stream then ends with
+        the message `lost_message`.
         """
         key = self._key(session, position.stream)
         return EngineStream(

@@ -44,8 +44,8 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
     ) -> None:
         """`repeat(job)` runs a job of another replica again. It returns False if that is not possible.
 
-        `end_elsewhere(job_id, reason)` asks another replica to end a job that it runs. `away()` returns the
-        reason why nothing can be written now, or "".
+        `end_on_other_replica(job_id, reason)` asks another replica to end a job that it runs.
+        `outage_reason()` returns the reason why nothing can be written now, or "".
         """
         super().__init__(table, holder, server, store, complain)
         self._shared_table = table
