@@ -12,6 +12,8 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
+from msgspec.structs import replace
+
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.flows import CallObserver
 from mcpdesk.client.in_memory import InMemory, Write
@@ -178,9 +180,14 @@ class RecordedDesk(DeskClient):
         """`info` describes the additional connection."""
         super().__init__(server, connection, run)
         self._recorder = recorder
-        self._number = info.number
+        self._info = info
         self._ids = count(1)
         recorder.connect(info)
+
+    def close(self) -> None:
+        """Cancel all running calls, and record the end of the additional connection."""
+        super().close()
+        self._recorder.connect(replace(self._info, closed=time.time()))
 
     async def _follow(self, call: DeskCall) -> None:
         identifier = next(self._ids)
@@ -199,7 +206,7 @@ class RecordedDesk(DeskClient):
                 self._record(Direction.OUT, codec.encode({"jsonrpc": "2.0", "id": identifier, key: value}))
 
     def _record(self, direction: Direction, data: bytes) -> None:
-        self._recorder.frame(self._number, direction, data, is_json=True)
+        self._recorder.frame(self._info.number, direction, data, is_json=True)
 
 
 class HostedDesk(DeskClient):

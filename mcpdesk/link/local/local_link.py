@@ -414,6 +414,8 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         with self._lock:
             desk = self._upstream_desks.get(server)
             if desk is None or desk.server is not upstream.connection:
+                if desk is not None:
+                    self._host.call_soon(desk.close)
                 desk = self._upstream_desks[server] = self._upstream_desk(upstream)
             return desk
 
@@ -454,6 +456,8 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         with self._lock:
             desk = self._hosted_desks.get(server)
             if desk is None or desk.endpoint is not endpoint:
+                if desk is not None:
+                    self._host.call_soon(desk.close)
                 from mcpdesk.link.local.desk_client import HostedDesk
 
                 revision = BY_NAME[self._host.settings.desk_revision]

@@ -181,6 +181,29 @@ async def test_calls_of_an_agent_differ_from_those_of_the_person(tmp_path: Path)
 
 
 @pytest.mark.slow
+async def test_connection_of_an_agent_ends_with_that_of_the_desk(tmp_path: Path) -> None:
+    async with running_desk(write(tmp_path / "far", FILES), http=True) as far:
+        plan = UpstreamPlan("remote", UrlTarget(far.view().servers[0].url))
+        async with shop(tmp_path, upstreams=[plan]) as desk, agent(desk) as connection:
+
+            def connections() -> list[bool]:
+                """For each connection of an agent to the server, True if it has ended."""
+                known = desk.traffic.connections.values()
+                infos = [each for each in known if (each.server, each.peer) == ("remote", "agent")]
+                return [each.closed is not None for each in sorted(infos, key=lambda each: each.number)]
+
+            call = {"server": "remote", "tool": "echo", "arguments": {"text": "tea"}}
+            await ask(connection, "call_tool", **call)
+            assert connections() == [False]
+            upstream = desk.host.upstreams["remote"]
+            before = upstream.connection
+            desk.reconnect_with_revision("remote", "2025-06-18")
+            await until(lambda: upstream.connection is not before)
+            assert not (await ask(connection, "call_tool", **call)).get("isError")
+            await until(lambda: connections() == [True, False])
+
+
+@pytest.mark.slow
 async def test_policies_apply_to_an_agent(tmp_path: Path) -> None:
     async with shop(tmp_path) as desk, agent(desk) as connection:
         desk.choose_policy("shop", "echo", Policy.ASK)
