@@ -43,6 +43,8 @@ class Expectation(Struct, frozen=True):
     schema: dict[str, Any] | None = None
     """Schema of the structured content. Without structured content, the text is parsed as JSON and checked.
     """
+    uses_tool_schema: bool = False
+    """True if the structured content must be valid for the output schema of the tool."""
     error: str | None = None
     """Text that the expected error contains, "" for any error, or None if no error is expected."""
     under_ms: float | None = None
@@ -184,6 +186,9 @@ def _expectation(entry: dict[str, Any], location: str) -> Expectation:
     error = fields.values.get("error")
     if error is not None and error is not True and not isinstance(error, str):
         raise fields.wrong('"error" must be a text that it contains, or true for any error')
+    uses_tool_schema = fields.values.get("schema") is True
+    if not isinstance(fields.values.get("like", ""), str):
+        raise fields.wrong('"like" must be a text; for structured content, use "structured_like"')
     expectation = Expectation(
         text=fields.member("text", str, None),
         contains=fields.texts("contains"),
@@ -192,7 +197,8 @@ def _expectation(entry: dict[str, Any], location: str) -> Expectation:
         has_structured="structured" in fields.values,
         like=fields.member("like", str, None),
         structured_like=fields.values.get("structured_like"),
-        schema=fields.member("schema", dict, None),
+        schema=None if uses_tool_schema else fields.member("schema", dict, None),
+        uses_tool_schema=uses_tool_schema,
         error="" if error is True else error,
         under_ms=fields.number("under_ms", None),
     )

@@ -165,6 +165,8 @@ class CallAnswer(Struct, frozen=True):
     structured: Any = None
     error: str | None = None
     """Error message, or None."""
+    output_schema: dict[str, Any] | None = None
+    """Output schema of the called tool, or None if it has none."""
 
 
 async def run_case(case: Case, connection: ServerConnection, answers: ScriptedAnswers) -> CaseResult:
@@ -225,8 +227,10 @@ async def _answer(case: Case, connection: ServerConnection) -> CallAnswer:
         messages = result.get("messages") or ()
         return CallAnswer(_joined([each.get("content") for each in messages if isinstance(each, dict)]))
     text = _joined(result.get("content"))
+    error = (text or "an error") if result.get("isError") else None
+    schema = connection.tools.get(case.target, {}).get("outputSchema")
     return CallAnswer(
-        text, result.get("structuredContent"), (text or "an error") if result.get("isError") else None
+        text, result.get("structuredContent"), error, schema if isinstance(schema, dict) else None
     )
 
 
@@ -266,9 +270,20 @@ def differences(expect: Expectation, answer: CallAnswer) -> Iterator[str]:
         yield "\n".join(["other structured content (- expected, {{shapes}} apart, + came):", *difference])
     if expect.schema is not None:
         yield from _schema_failures(expect.schema, answer)
+    if expect.uses_tool_schema and answer.error is None:
+        yield from _tool_schema_failures(answer)
 
 
-def _schema_failures(schema: dict[str, Any], answer: CallAnswer) -> Iterator[str]:
+def _tool_schema_failures(answer: CallAnswer) -> Iterator[str]:
+    if answer.output_schema is None:
+        yield "expected a tool with an output schema"
+    elif answer.structured is None:
+        yield "expected structured content, because the tool has an output schema"
+    else:
+        yield from _schema_failures(answer.output_schema, answer, "the output schema")
+
+
+def _schema_failures(schema: dict[str, Any], answer: CallAnswer, name: str = "the schema") -> Iterator[str]:
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     value = answer.structured
@@ -281,10 +296,11 @@ def _schema_failures(schema: dict[str, Any], answer: CallAnswer) -> Iterator[str
     try:
         failures = compile_schema(schema).failures(value)
     except SchemaError as error:
-        yield f"the schema of the case cannot be used: {error}"
+        yield f"{name} cannot be used: {error}"
         return
     for each in failures:
-        yield f"the schema: {each}"
+        path = ".".join(map(str, each.path))
+        yield f"{name}: {path}: {each.message}" if path else f"{name}: {each.message}"
 
 
 def _difference(expected: str, came: str) -> list[str]:

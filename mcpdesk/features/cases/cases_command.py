@@ -53,6 +53,7 @@ A case, in cases/*.yaml (or .json) of the folder:
 
 \b
 Keys of `expect`: text, contains, matches, like, structured, structured_like, schema, error, under_ms.
+With `schema: true`, the structured content must be valid for the output schema of the tool.
 `answers` are in the order of the questions. An answer has the keys question and answer, or one of the keys
 elicitation, sampling and roots.
 

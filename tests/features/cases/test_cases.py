@@ -48,6 +48,34 @@ async def slow() -> str:
     await asyncio.sleep(3600)
     return "?"
 '''
+SHOP = """
+import json, sys
+
+schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+with_schema = [{"name": name, "outputSchema": schema} for name in ("order", "empty")]
+about = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "shop", "version": "1"},
+}
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {"content": [{"type": "text", "text": "19.90"}]}
+    match message["method"]:
+        case "initialize":
+            result = about
+        case "tools/list":
+            definitions = [*with_schema, {"name": "plain"}]
+            result = {"tools": [each | {"inputSchema": {"type": "object"}} for each in definitions]}
+        case "tools/call" if message["params"]["name"] == "order":
+            result["structuredContent"] = {"total": "19.90"}
+        case "server/discover":
+            error = {"code": -32601, "message": "no"}
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+            continue
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
 PROMPT = "---\narguments:\n  - name: text\n---\nShorten {{text}}.\n"
 SUMMANDS = {"a": 1, "b": 2}
 
@@ -101,6 +129,7 @@ def test_all_kinds_of_calls_and_answers(run: Run, folder: Path) -> None:
     write(folder, [
         {"tool": "add", "arguments": SUMMANDS, "expect": {"structured": {"sum": 3}}},
         {"tool": "add", "arguments": SUMMANDS, "expect": {"schema": {"required": ["sum"]}}},
+        {"tool": "add", "arguments": SUMMANDS, "expect": {"schema": True}},
         {"tool": "ask", "answers": answers, "expect": {"text": "accept {'count': 3} hm ['file:///x']"}},
         {"tool": "ask", "answers": [{"elicitation": "cancel"}, *answers[1:]], "expect": {"contains": "hm"}},
         {"tool": "fall", "expect": {"error": "the bridge"}},
@@ -162,6 +191,7 @@ def test_a_failure_says_what_differs_and_where(
         ("- tool: a\n  argument: {}", 1, 'no key "argument"; allowed: name, tool'),
         ("- tool: a\n  expect: {texts: b}", 1, 'expect has no key "texts"; allowed: text, contains'),
         ("- tool: a\n  expect: {matches: '('}", 1, "is not a regular expression"),
+        ("- tool: a\n  expect: {like: {b: 1}}", 1, 'for structured content, use "structured_like"'),
         ("- tool: a\n  expect: {under_ms: -1}", 1, "must be a number above 0"),
         ("- tool: a\n  answers: [{question: b}]", 1, '"answer" is missing'),
         ("- tool: a\n  answers: [{elicitation: perhaps}]", 1, "accept, decline or cancel"),
@@ -216,6 +246,18 @@ def test_any_server_runs_cases_and_only_some_of_them(run: Run, folder: Path) -> 
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "1 case: 1 passed" in finished.stdout
     assert run(*command).returncode == 2
+
+
+@pytest.mark.process
+def test_a_result_that_breaks_the_output_schema_of_its_tool_fails(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    expect = {"contains": "19.90", "schema": True}
+    cases = write(tmp_path, [{"tool": name, "expect": expect} for name in ("order", "empty", "plain")])
+    finished = run("--cases", str(cases), "--", sys.executable, str(tmp_path / "shop.py"))
+    assert finished.returncode == 1, finished.stdout + finished.stderr
+    assert "the output schema: total: must be a number, not a string" in finished.stdout
+    assert "expected structured content, because the tool has an output schema" in finished.stdout
+    assert "expected a tool with an output schema" in finished.stdout
 
 
 @pytest.mark.slow
