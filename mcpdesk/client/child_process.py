@@ -40,6 +40,7 @@ MAX_LAST_LINES = 20
 BUFFERING_NOTE = (
     "it answered only after its input was closed, because it was still starting or does not flush its output"
 )
+STARTED_AGAIN = "before it was started again,"
 MAX_QUOTED_LENGTH = 80
 """Maximum number of characters of a stray output line that a remark quotes."""
 INCOMPLETE_S = 2.0
@@ -113,6 +114,8 @@ class ChildProcess(ConnectedTransport):
         self._latest_run: ProgramRun | None = None
         """Latest run that has ended, or None before the first end."""
         self._latest_end: ProgramEnded | None = None
+        self._earlier_end: ProgramEnded | None = None
+        """End of the run before the current one. None once the program has answered."""
 
     @property
     def is_open(self) -> bool:
@@ -126,10 +129,12 @@ class ChildProcess(ConnectedTransport):
 
     @property
     def unexpected_bytes(self) -> str:
-        """Description of output that is not a usable message, or that arrived too late."""
+        """Description of an earlier end, or of output that is not a usable message or arrived too late."""
         run = self._run or self._latest_run
         if run is None:
             return ""
+        if self._earlier_end is not None:
+            return f"{STARTED_AGAIN} {self._earlier_end.message}"
         if run.late_answers > ALLOWED_LATE_ANSWERS:
             return BUFFERING_NOTE
         if run.unterminated_output:
@@ -142,6 +147,7 @@ class ChildProcess(ConnectedTransport):
         self._receive = receive
         if self._run is not None:
             return
+        self._earlier_end = self._latest_end
         self._run = await ProgramRun.start(
             self._program, self._on_stdout_line, self._on_too_long_line, self._on_log, self._on_program_end
         )
@@ -169,6 +175,7 @@ class ChildProcess(ConnectedTransport):
 
     def _on_stdout_line(self, line: bytes, read: ReadFrame | None) -> None:
         if self._replies.deliver(line, self._receive, read):
+            self._earlier_end = None
             return
         self._on_stray(line)
         if not self._has_reported_stray_output:

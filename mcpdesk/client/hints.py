@@ -7,7 +7,7 @@ import shlex
 from typing import Any, NamedTuple
 
 from mcpdesk.client.answers.connection_faults import NOT_HTTP, SPEAKS_TLS, WRONG_ENCODING
-from mcpdesk.client.child_process import BUFFERING_NOTE, ProgramEnded
+from mcpdesk.client.child_process import BUFFERING_NOTE, STARTED_AGAIN, ProgramEnded
 from mcpdesk.client.transport import (
     ENDLESS_REDIRECTS,
     REDIRECT_STATUSES,
@@ -85,7 +85,16 @@ NEEDS_PERSON = (
 NO_LINK = "The server named no link in data.elicitations: see its log or documentation for the page to open."
 UNKNOWN_PROTOCOL = "Check that it is an MCP server. --era handshake or --revision selects an older revision."
 REFUSED_REQUEST = "The server rejected the request: see its message, or its log."
+NO_VARIABLE = (
+    "The program needs the environment variable {0}: set it in `env` of its entry in the configuration, "
+    "or in the shell."
+)
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+_VARIABLE = r"(?!ERR_|MODULE_)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
+_NO_VARIABLE = re.compile(
+    rf"\b({_VARIABLE})\b.{{0,60}}\b(?:required|missing|not set|not defined|must be set)\b"
+    rf"|\b(?:KeyError|[Mm]issing|[Ss]et|[Rr]equires?|[Nn]eeds?)\b.{{0,40}}\b({_VARIABLE})\b"
+)
 BY_STATUS = {
     401: NO_TOKEN,
     403: FORBIDDEN,
@@ -175,16 +184,25 @@ def error_hint(code: int, message: str, data: Any) -> str:
     return ASK_OLDER if wants_older_revision(message) else ""
 
 
+def _end_hint(message: str) -> str:
+    """Return advice about a program that ended. `message` has the end of its stderr."""
+    if missing_module := _NO_MODULE.search(message):
+        return NO_MODULE.format(missing_module[1], missing_module[1].partition(".")[0])
+    if missing_variable := _NO_VARIABLE.search(message):
+        return NO_VARIABLE.format(missing_variable[1] or missing_variable[2])
+    return ENDED
+
+
 def hint(error: CallError, *, is_first: bool = False) -> str:
     """Return advice in one or two sentences, or an empty string if the error message is sufficient.
 
     `is_first` is True if the error concerns the first message, so that the server may use another protocol.
     """
     match error:
-        case ProgramEnded(message=message) if missing_module := _NO_MODULE.search(message):
-            return NO_MODULE.format(missing_module[1], missing_module[1].partition(".")[0])
-        case ProgramEnded():
-            return ENDED
+        case ProgramEnded(message=message):
+            return _end_hint(message)
+        case ConnectTimeout(message=message) if STARTED_AGAIN in message:
+            return _end_hint(message)
         case Unreachable(message=message) if "working folder" in message:
             return NO_FOLDER
         case Unreachable():

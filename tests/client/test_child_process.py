@@ -14,7 +14,7 @@ import pytest
 from mcpdesk.client import child_process, hints
 from mcpdesk.client.child_process import ChildProcess, ProgramCommand, ProgramEnded
 from mcpdesk.client.connection import ServerConnection
-from mcpdesk.errors import CallError, InvalidAnswer
+from mcpdesk.errors import CallError, ConnectTimeout, InvalidAnswer
 from mcpdesk.hosting.core_loop.core_thread import loop_factory
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.processes import gone
@@ -176,6 +176,39 @@ async def test_answers_that_arrive_only_at_the_end_are_named(monkeypatch: pytest
         opening.cancel()
         await connection.close()
         assert "only after its input was closed" in connection.unexpected_bytes
+
+
+@pytest.mark.process
+async def test_the_end_of_a_program_is_named_until_the_next_run_answers(tmp_path: Path) -> None:
+    ending = "if not os.path.exists(mark):\n    open(mark, 'w').close()\n    sys.exit('SHOP_KEY is required')"
+    text = (
+        f"import os, sys\nmark = {str(tmp_path / 'mark')!r}\nsys.stdin.readline()\n{ending}\ninput()\ninput()"
+    )
+    heard = Heard()
+    async with _started(_python(text), heard) as connection:
+        opening = asyncio.create_task(connection.open())
+        await until(lambda: len(heard.pids) == 2)
+        reason = "before it was started again, the program ended with exit code 1: SHOP_KEY is required"
+        assert connection.unexpected_bytes == reason
+        advice = hints.hint(ConnectTimeout(f"no answer to initialize within 8 s: {reason}"))
+        assert advice.startswith("The program needs the environment variable SHOP_KEY: ")
+        opening.cancel()
+
+
+@pytest.mark.parametrize(
+    ("message", "variable"),
+    [
+        ("GITHUB_TOKEN environment variable is required", "GITHUB_TOKEN"),
+        ("Error: Missing BRAVE_API_KEY", "BRAVE_API_KEY"),
+        ("KeyError: 'DB_URL'", "DB_URL"),
+        ("please set the OPENAI_API_KEY variable", "OPENAI_API_KEY"),
+        ("code: 'ERR_MODULE_NOT_FOUND', it is missing", ""),
+        ("SIGTERM", ""),
+    ],
+)
+def test_advice_names_a_missing_variable(message: str, variable: str) -> None:
+    advice = hints.hint(ProgramEnded(1, [message]))
+    assert (f"environment variable {variable}:" in advice) is bool(variable)
 
 
 @pytest.mark.process
