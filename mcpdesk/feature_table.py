@@ -14,7 +14,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "gateway": frozenset({"dialect_paths"}),
     "holding": frozenset({"core_options", "interceptor", "link_parts", "screen_actions", "screen_signs"}),
     "load": frozenset({"commands"}),
-    "open_connections": frozenset({"commands", "open_connection", "open_connection_names"}),
+    "open_connections": frozenset({"commands", "host_parts", "open_connection", "open_connection_names"}),
     "exports": frozenset({"commands", "exporters", "exchange_copies"}),
     "openapi": frozenset({"folder_sources"}),
     "packaging": frozenset({"commands"}),

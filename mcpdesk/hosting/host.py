@@ -461,18 +461,11 @@ class Host:
         self.blocking_code.start()
         self.parts.start(
             StartedCore(
-                self.settings,
-                self.plan.sends_telemetry,
-                self.journal,
-                self.upstreams,
-                self.core_figures,
-                self.operator,
-                self._sign_in,
-                self.by_name,
-                self.recording,
-                lambda: self.interceptor,
+                self.settings, self.plan.sends_telemetry, self.journal, self.upstreams, self.core_figures,
+                self.operator, self._sign_in, self.by_name, self.recording, lambda: self.interceptor,
+                self.chosen_state, self.plan.draws_first,
             )
-        )
+        )  # fmt: skip
         self.services.watch, self.watch = self.parts.call_watch, self.parts.exchange_watch
         if not self.by_name and not self.upstreams:
             self.load()

@@ -40,6 +40,10 @@ class StartedCore(NamedTuple):
     recording: Recording
     interceptor: Callable[[], Interceptor]
     """Function that returns the interceptor of messages."""
+    chosen_state: str = ""
+    """State folder, if it is not the default one."""
+    has_screen: bool = False
+    """True for a desk with a screen in the same process."""
 
 
 class HostPart:

@@ -35,6 +35,10 @@ class Join(Struct, frozen=True, tag=True):
     """Request to attach a screen."""
 
     mcpdesk: str
+    viewers: int = 1
+    """Number of people who can answer questions there. With 0, the screen only reads, and does not count as
+    use of the core.
+    """
 
 
 class Ask(Struct, frozen=True, tag=True):

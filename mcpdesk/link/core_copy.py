@@ -574,9 +574,14 @@ class CoreCopy(Link):
         self._last_line = -1
 
 
-def join_message() -> bytes:
+def join_message(viewers: int = 1) -> bytes:
     """Return the first message from a front end that attaches."""
-    return framed(Join(__version__))
+    return framed(Join(__version__, viewers))
+
+
+def message_decoder() -> msgspec.msgpack.Decoder[FromCore]:
+    """Return the decoder of the messages of a core."""
+    return _core_decoder
 
 
 def refuse_other_version(core: Welcome) -> None:

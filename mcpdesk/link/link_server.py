@@ -75,8 +75,10 @@ _log = logging.getLogger(__name__)
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
-def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connection: socket) -> None:
-    """Serve one visitor until it disconnects. If it attaches, `make_link` creates its link."""
+def serve_screen(make_link: Callable[[int], LocalLink], welcome: Welcome, connection: socket) -> None:
+    """Serve one visitor until it disconnects. If it attaches, `make_link` creates its link, for a number of
+    viewers.
+    """
     try:
         connection.settimeout(JOIN_TIMEOUT_S)
         with connection.makefile("rb") as reader:
@@ -86,7 +88,7 @@ def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connectio
             if not isinstance(join_request, Join) or join_request.mcpdesk != __version__:
                 return
             connection.settimeout(None)
-            screen = AttachedScreen(make_link(), connection)
+            screen = AttachedScreen(make_link(join_request.viewers), connection)
             try:
                 screen.serve(reader.read)
             finally:

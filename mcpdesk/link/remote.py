@@ -78,15 +78,18 @@ class UnixWire:
         self._writer.close()
 
 
-async def join(path: str) -> tuple[Welcome, UnixWire]:
-    """Connect to the socket of a core. Raises: EOFError or OSError if the core cannot be reached."""
+async def join(path: str, viewers: int = 1) -> tuple[Welcome, UnixWire]:
+    """Connect to the socket of a core, as a screen for this number of people.
+
+    Raises: EOFError or OSError if the core cannot be reached.
+    """
     connection = await asyncio.to_thread(rendezvous.connect, path)
     if connection is None:
         raise ConnectionRefusedError(path)
     connection.setblocking(False)
     wire = UnixWire(*await asyncio.open_unix_connection(sock=connection))
     try:
-        wire.send(join_message())
+        wire.send(join_message(viewers))
         async with asyncio.timeout(WELCOME_TIMEOUT_S):
             return _welcome.decode(await wire.receive()), wire
     except BaseException:

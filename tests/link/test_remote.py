@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -421,7 +422,7 @@ async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(
     async with running_desk(folder) as desk:
         ours, theirs = socket.socketpair()
         welcome = Welcome(mcpdesk=__version__, pid=1, kind="desk")
-        screen = threading.Thread(target=serve_screen, args=(lambda: LocalLink(desk.host), welcome, theirs))
+        screen = threading.Thread(target=serve_screen, args=(partial(LocalLink, desk.host), welcome, theirs))
         screen.start()
         reader = ours.makefile("rb")
         ours.sendall(framed(Join(__version__)))

@@ -9,6 +9,7 @@ from mcpdesk.feature import Feature, FeatureCommand
 
 if TYPE_CHECKING:
     from mcpdesk.feature import OpenConnection
+    from mcpdesk.hosting.host_part import HostPart, StartedCore
 
 _MODULE = "mcpdesk.features.open_connections.commands"
 _GROUP = "Use a server"
@@ -30,6 +31,15 @@ class OpenConnections(Feature):
         from mcpdesk.features.open_connections.lookup import connection_for
 
         return connection_for(target, has_options=has_options, is_name=is_name)
+
+    def host_parts(self, core: StartedCore) -> Sequence[HostPart]:
+        """Return the part that shows the traffic of open connections on a desk."""
+        if not core.has_screen:
+            return ()
+        from mcpdesk.features.open_connections.copied_traffic import CopiedTraffic
+        from mcpdesk.transports import rendezvous
+
+        return (CopiedTraffic(core),) if rendezvous.HAS_SOCKETS else ()
 
     def open_connection_names(self) -> Sequence[str]:
         """Return the names of the open connections."""
