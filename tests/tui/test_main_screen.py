@@ -508,7 +508,7 @@ class Looks:
     now_s = used_s = 0.0
 
     def refresh(self) -> None:
-        self.looks += 1
+        self.polls += 1
         self.now_s += 0.001
         self.used_s += 0.001
 
@@ -528,7 +528,7 @@ def looks_in(beats: int, frames_a_beat: int, is_keyboard_idle: bool) -> int:
             traffic.frame_count += frames_a_beat
             looks.now_s += 0.002
             refresher.beat()
-    return looks.looks
+    return looks.polls
 
 
 def test_the_screen_looks_less_often_while_very_much_comes() -> None:

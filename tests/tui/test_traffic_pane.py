@@ -628,9 +628,9 @@ async def test_a_value_of_a_message_is_copied() -> None:
 async def test_a_called_tools_secret_arguments_are_known_by_its_schema() -> None:
     async with running() as (_, __, pane):
         profile = next(one for one in pane.link.traffic.exchanges if one.name == "user-profile")
-        schema = pane._schema_of(profile)
+        schema = pane.detail._schema_of(profile)
         assert schema is not None and "userId" in schema["properties"]
-        assert pane._schema_of(pane.link.traffic.exchange(0)) is None
+        assert pane.detail._schema_of(pane.link.traffic.exchange(0)) is None
 
 
 async def test_counts_are_of_operations_and_of_what_the_filter_lets_pass() -> None:

@@ -192,7 +192,7 @@ async def test_an_answer_costs_the_same_however_many_requests_have_progress_toke
         looks = 0
 
         def items(self) -> Any:
-            self.looks += 1
+            self.polls += 1
             return super().items()
 
     server, strays = Server(), list[bytes]()
@@ -212,7 +212,7 @@ async def test_an_answer_costs_the_same_however_many_requests_have_progress_toke
         progress = codec.notification("notifications/progress", {"progressToken": "t2", "progress": 1})
         server.say(progress)
         assert await asked[1].next_message(WITHIN_S) == (progress, False)
-        assert tokens.looks == 0
+        assert tokens.polls == 0
         server.say(answer(2))
     assert not strays and not channel._tokens
 

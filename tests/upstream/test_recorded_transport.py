@@ -73,7 +73,7 @@ class Pending(dict[Id, Any]):
     looks = 0
 
     def values(self) -> Any:
-        self.looks += 1
+        self.polls += 1
         return super().values()
 
 
@@ -89,5 +89,5 @@ async def test_a_message_costs_the_same_however_many_requests_are_pending() -> N
     pending = transport._pending = Pending()
     servers[0].write([codec.request("q", "ping", {})])
     assert len(received) == 1 and len(frames.seen) == 1
-    assert pending.looks == 0
+    assert pending.polls == 0
     await transport.close()
