@@ -121,9 +121,8 @@ def offer_link(host: Host) -> None:
         from mcpdesk.link.front_end import FrontEnd
         from mcpdesk.link.local.local_link import LocalLink
 
-        link = LocalLink(
-            host, viewers=0, peer=peer
-        )  # No page is open yet. Each page is counted when it opens.
+        # No page is open yet. Each page is counted when it opens.
+        link = LocalLink(host, viewers=0, peer=peer)
         return FrontEnd(link, link.attend)
 
     host.front_end, host.own_front_end = open_all, open_own
