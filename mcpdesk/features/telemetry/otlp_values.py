@@ -114,7 +114,7 @@ class Collector:
     def __init__(self, endpoint: str, headers: str) -> None:
         base = endpoint.rstrip("/")
         header_pairs = read_headers(headers)
-        self._resource = _resource()
+        self._resource = process_resource()
         self._spans = OTLPSpanExporter(f"{base}/v1/traces", headers=header_pairs, timeout=TIMEOUT_S)
         self._metrics = OTLPMetricExporter(f"{base}/v1/metrics", headers=header_pairs, timeout=TIMEOUT_S)
         self._factory = SpanFactory(self._resource)
@@ -204,13 +204,12 @@ def read_headers(text: str) -> dict[str, str]:
     return {name.strip().lower(): unquote(value.strip()) for name, _, value in pairs}
 
 
-def _resource() -> Resource:
+def process_resource() -> Resource:
     """Return the attributes of this process, with `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`."""
-    environment_text = os.environ.get("OTEL_SERVICE_NAME", "") + os.environ.get(
-        "OTEL_RESOURCE_ATTRIBUTES", ""
-    )
+    pairs = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
+    names = {pair.partition("=")[0].strip() for pair in pairs}
     attributes = {"service.version": __version__}
-    if "service.name" not in environment_text and not os.environ.get("OTEL_SERVICE_NAME"):
+    if "service.name" not in names and not os.environ.get("OTEL_SERVICE_NAME"):
         attributes["service.name"] = "mcpdesk"
     return Resource.create(attributes)
 

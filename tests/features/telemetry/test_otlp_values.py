@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.features.telemetry.otlp_values import metric_of, read_headers, reason_of
+from mcpdesk.features.telemetry.otlp_values import metric_of, process_resource, read_headers, reason_of
 from mcpdesk.transports.metric import Figure, FigureKind, Sample
 
 
@@ -76,3 +76,20 @@ def test_histogram_counts_what_lies_between_two_bounds() -> None:
     assert (first.bucket_counts, first.explicit_bounds) == ([2, 0, 3], [0.1, 1.0])
     assert (first.count, first.sum, first.attributes) == (5, 9.5, {"tool": "a"})
     assert (second.bucket_counts, second.count) == ([0, 1, 0], 1)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "service", "name"),
+    [
+        ("", "", "mcpdesk"),
+        ("service.namespace=shop", "", "mcpdesk"),
+        ("service.name=mine,service.namespace=shop", "", "mine"),
+        ("service.namespace=shop", "own", "own"),
+    ],
+)
+def test_service_is_called_mcpdesk_unless_the_environment_names_it(
+    attributes: str, service: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", attributes)
+    monkeypatch.setenv("OTEL_SERVICE_NAME", service)
+    assert process_resource().attributes["service.name"] == name
