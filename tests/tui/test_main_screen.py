@@ -504,7 +504,7 @@ def fall_asleep(refresher: ScreenRefresher) -> None:
 class Looks:
     """Counts the updates, each of which takes a millisecond of CPU time."""
 
-    looks = 0
+    polls = 0
     now_s = used_s = 0.0
 
     def refresh(self) -> None:

@@ -189,7 +189,7 @@ async def test_an_id_that_two_clients_use_is_replaced_and_restored_without_decod
 
 async def test_an_answer_costs_the_same_however_many_requests_have_progress_tokens() -> None:
     class Tokens(dict[Id, Id]):
-        looks = 0
+        polls = 0
 
         def items(self) -> Any:
             self.polls += 1

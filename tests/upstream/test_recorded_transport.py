@@ -70,7 +70,7 @@ async def test_of_too_many_questions_without_an_answer_the_oldest_are_forgotten(
 class Pending(dict[Id, Any]):
     """Pending requests. They count how often all of them are looked at."""
 
-    looks = 0
+    polls = 0
 
     def values(self) -> Any:
         self.polls += 1
