@@ -331,8 +331,8 @@ class Host:
         for plan in self.plan.upstreams:
             self._load_upstream(plan, self.hosted_upstreams.has_login(plan))
         if self.plan.is_unsure:
-            first, *others = self.folders.values()
-            for hosted in others:
+            first, *other_folders = self.folders.values()
+            for hosted in other_folders:
                 hosted.hold_back(f"its settings come from {first.folder / FILE}, which has an error")
         for warning in (*self._unknown_tools(), *ignored_settings(self.plan.folders[1:])):
             self.journal.log("warning", "settings", warning)

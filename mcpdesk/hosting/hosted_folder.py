@@ -153,7 +153,7 @@ class HostedFolder:
 
     async def reload(self) -> OfferChanges:
         """Read the folder, serve what changed, and report it. Only one call may run at a time."""
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         self._put_variables(await asyncio.to_thread(self._read_variables, self.folder))
         name, warnings, lost_tools = self.server.name, self.warnings, self.modes.removed
         try:
@@ -202,22 +202,22 @@ class HostedFolder:
 
             if self._state.folder_loops is not None:
                 self._state.folder_loops.return_to_core_loop()
-            took_ms = (time.perf_counter() - began) * 1000
+            took_ms = (time.perf_counter() - start_time) * 1000
             new_offer = {key: contract_part(each) for key, each in definitions(self.server).items()}
             differences = contract_changes(old_offer if agreed_offer is None else agreed_offer, new_offer)
             breaking = [change for change in differences if change.is_breaking]
             message = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
             other_changes, logged = _also_changed(differences) if agreed_offer is None else "", ""
             if breaking:
-                more = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
+                count_text = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
                 broken_party = "clients" if agreed_offer is None else LOCK_NAME
                 source = _sources(self.server).get((breaking[0].kind, breaking[0].name), "")
                 where = f" ({source})" if source else ""
-                broken = f"{name} breaks {broken_party}: {breaking[0]}{where}{more}{other_changes}"
+                broken = f"{name} breaks {broken_party}: {breaking[0]}{where}{count_text}{other_changes}"
                 message = f"{broken} · {message.removeprefix(f'{name} ')}"
-            elif why := next(filter(None, map(self._why_broken, changes.broken)), ""):
+            elif broken_reason := next(filter(None, map(self._why_broken, changes.broken)), ""):
                 logged = message  # the reason is already in the log
-                message = f"{name}: {why} · {message.removeprefix(f'{name} ')}"
+                message = f"{name}: {broken_reason} · {message.removeprefix(f'{name} ')}"
             else:
                 message += other_changes
             severity = Severity.ERROR if changes.broken else Severity.WARNING if breaking else Severity.INFO
@@ -447,15 +447,15 @@ class HostedFolder:
     async def choose_policy(self, tool: str, policy: Policy) -> None:
         """Set the policy of a tool, and report it."""
         approvals = self._state.approvals
-        until = ""
+        time_limit = ""
         try:
             await approvals.choose(tool, policy)
         except StorageError as error:
-            until = f" until the server stops, because {error}"
+            time_limit = f" until the server stops, because {error}"
         ruling = approvals.effective_policy(tool)
         meaning = POLICY_MEANINGS[ruling.policy]
-        text = f"{tool}: {ruling.policy} ({ruling.origin or 'default'}){until}, {meaning}"
-        self._journal.notify(text, Severity.WARNING if until else Severity.INFO)
+        text = f"{tool}: {ruling.policy} ({ruling.origin or 'default'}){time_limit}, {meaning}"
+        self._journal.notify(text, Severity.WARNING if time_limit else Severity.INFO)
 
     async def revoke(self, tool: str, peer: str) -> None:
         """Withdraw a peer's approval for a tool, and report it. The next call needs approval again."""
@@ -523,9 +523,9 @@ class HostedFolder:
         return [each for registry in registries for each in registry.unavailable]
 
 
-def no_tool(name: str, known: Iterable[str]) -> str:
+def no_tool(name: str, known_names: Iterable[str]) -> str:
     """Return the message about a tool that does not exist."""
-    return f"no tool {name!r}{suggestion(name, known)}"
+    return f"no tool {name!r}{suggestion(name, known_names)}"
 
 
 def definitions(server: Server) -> Definitions:

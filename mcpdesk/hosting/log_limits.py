@@ -53,13 +53,13 @@ class LogLimits:
         with self._lock:
             now = self._clock()
             for name, cause in list(self._causes.items()):
-                if cause.until > now and not (is_last and cause.write is not None):
+                if cause.interval_end > now and not (is_last and cause.write is not None):
                     continue
                 if cause.write is None:
                     del self._causes[name]
                     continue
                 pending_writes.append((cause.write, cause.count))
-                cause.until, cause.count, cause.write = now + INTERVAL_S, 0, None
+                cause.interval_end, cause.count, cause.write = now + INTERVAL_S, 0, None
         for write, count in pending_writes:
             write("" if count == 1 else f" ({count} times in {INTERVAL_S:g} s)")
 
@@ -67,10 +67,10 @@ class LogLimits:
 class _Cause:
     """Cause that had a line within the last second."""
 
-    __slots__ = ("count", "until", "write")
+    __slots__ = ("count", "interval_end", "write")
 
-    def __init__(self, until: float) -> None:
-        self.until = until
+    def __init__(self, interval_end: float) -> None:
+        self.interval_end = interval_end
         self.count = 0
         """Number of lines that were counted since the last written one."""
         self.write: Write | None = None

@@ -95,9 +95,9 @@ def _unlisted(endpoint: HostedEndpoint) -> str:
     if endpoint.access.requires_token:
         return f"{endpoint.name} needs a token: none of it is"
     names = endpoint.server.token_tools
-    more = f" and {len(names) - MAX_NAMED_TOOLS} more" if len(names) > MAX_NAMED_TOOLS else ""
+    count_text = f" and {len(names) - MAX_NAMED_TOOLS} more" if len(names) > MAX_NAMED_TOOLS else ""
     verb = "is not" if len(names) == 1 else "are not"
-    return f"{', '.join(names[:MAX_NAMED_TOOLS])}{more} {verb}" if names else ""
+    return f"{', '.join(names[:MAX_NAMED_TOOLS])}{count_text} {verb}" if names else ""
 
 
 class PumpSockets:

@@ -66,7 +66,7 @@ class AccessGate:
             audiences=auth.audiences,
             leeway_s=auth.jwt.leeway_s,
             realm=self._realm,
-            includes={scope: frozenset(more) for scope, more in auth.includes.items()},
+            includes={scope: frozenset(narrower_scopes) for scope, narrower_scopes in auth.includes.items()},
         )
         return Access(
             requires_token=auth.requires_jwt,

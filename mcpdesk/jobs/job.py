@@ -343,9 +343,9 @@ class JobStore:
             task.add_done_callback(lambda _: self._work_of.pop(job.id))
         return task
 
-    def note_left(self, job: Job, *, runs: bool) -> None:
+    def note_left(self, job: Job, *, is_running: bool) -> None:
         """Record whether the code of a cancelled job still runs."""
-        job.is_left = runs
+        job.is_left = is_running
         self.version += 1
 
     async def wait_for_work(self, job: Job) -> None:
@@ -372,13 +372,13 @@ class JobStore:
             if job.number > after and (job.server, job.owner) == (server, owner) and not job.is_expired(now)
         ]
 
-    def wait_for_input(self, job: Job, *, waits: bool) -> None:
+    def wait_for_input(self, job: Job, *, is_waiting: bool) -> None:
         """Mark a job as waiting for input, or as working again."""
-        status = TaskStatus.INPUT_REQUIRED if waits else TaskStatus.WORKING
+        status = TaskStatus.INPUT_REQUIRED if is_waiting else TaskStatus.WORKING
         self.version += 1
         if job.is_settled:
             return
-        if not job.move(status, self._clock()) and waits:
+        if not job.move(status, self._clock()) and is_waiting:
             job.touch(self._clock())
         if job.feed is None and self.shared is not None:
             self._report_change(job)

@@ -75,25 +75,25 @@ class OutputBudget:
     def _make_room(self, size: int) -> None:
         """Scan the folders, and delete the oldest files if `size` bytes do not fit."""
         files = sorted(self._files())
-        used = sum(file.size for file in files)
+        used_bytes = sum(file.size for file in files)
         target_size = (
             self.max_bytes - max(size, self.max_bytes // _FREED_SHARE)
-            if used + size > self.max_bytes
+            if used_bytes + size > self.max_bytes
             else self.max_bytes
         )
         for file in files:
-            if used <= target_size:
+            if used_bytes <= target_size:
                 break
             if not private_files.is_unused(file.path):
                 continue
             with suppress(OSError):
                 file.path.unlink()
-                used -= file.size
+                used_bytes -= file.size
                 reason = "the outputs of programs exceed outputs_keep_bytes"
                 _log.info("removed the output file %s (%s bytes): %s", file.path, f"{file.size:,}", reason)
                 if (owner := self._owners.pop(file.path, None)) is not None:
                     owner(f"the file with the output was removed: {reason}")
-        self._used, self._reserved, self._must_scan = used, 0, False
+        self._used, self._reserved, self._must_scan = used_bytes, 0, False
 
     def _files(self) -> Iterator[_File]:
         for folder in self._folders:

@@ -80,10 +80,10 @@ class CaptureLink(Link):
 
     def _follow(self) -> None:
         archive, was_live = self._archive, self._archive.is_live
-        began = monotonic()
+        start_time = monotonic()
 
         def pause_s() -> float:
-            return _FIRST_PAUSE_S if monotonic() - began < _SLOW_READ_S else _SLICE_PAUSE_S
+            return _FIRST_PAUSE_S if monotonic() - start_time < _SLOW_READ_S else _SLICE_PAUSE_S
 
         while archive.is_live or archive.is_behind:
             if self._closed.wait(pause_s() if archive.is_behind else FOLLOW_S):

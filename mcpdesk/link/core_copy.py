@@ -204,9 +204,9 @@ class RemoteCall:
         self._cancel()
         self.fail("the desk stopped waiting", cancelled=True)
 
-    def fail(self, why: str, *, cancelled: bool = False) -> None:
+    def fail(self, reason: str, *, cancelled: bool = False) -> None:
         """End the call with an error."""
-        error = {"code": 0, "message": why}
+        error = {"code": 0, "message": reason}
         self.end(CallOutcome(None, error, b"", time.time() - self.started, cancelled))
 
     def end(self, outcome: CallOutcome) -> None:
@@ -408,22 +408,22 @@ class CoreCopy(Link):
         else:
             wire.send(data)
 
-    def _fail(self, id: int, why: str, *, is_value_error: bool = False) -> None:
+    def _fail(self, id: int, reason: str, *, is_value_error: bool = False) -> None:
         method, future = self._pending.pop(id, ("", None))
         if (call := self._calls.pop(id, None)) is not None:
-            call.fail(why)
+            call.fail(reason)
         if future is None:
             return
         intent = INTENTS.get(method)
         if intent is not None and not intent.has_result:
-            self.notify(f"{method.replace('_', ' ')}: {why}", Severity.ERROR)
+            self.notify(f"{method.replace('_', ' ')}: {reason}", Severity.ERROR)
         # Callers that get a future expect ValueError, as for invalid answers.
         is_value_error |= intent is not None and intent.returns_future
-        future.set_exception(ValueError(why) if is_value_error else DeskUserError(why))
+        future.set_exception(ValueError(reason) if is_value_error else DeskUserError(reason))
 
-    def _fail_all(self, why: str) -> None:
+    def _fail_all(self, reason: str) -> None:
         for id in [*self._pending, *self._calls]:
-            self._fail(id, why)
+            self._fail(id, reason)
         self.room.changes.note()
 
     def notify(self, text: str, severity: Severity) -> None:
@@ -540,13 +540,14 @@ class CoreCopy(Link):
             self._parts[part, key] = offset.part(part, value)
 
     def mark_ended(
-        self, ended: str, then: str = "", *, is_news: bool = True, severity: Severity = Severity.ERROR
+        self, predicate: str, suffix: str = "", *, is_news: bool = True, severity: Severity = Severity.ERROR
     ) -> None:
         """Mark the core as ended.
 
-        `ended` is the reason, as a predicate after the name of the core. `then` is appended to the notice.
+        `predicate` is the reason, as a predicate after the name of the core. `suffix` is appended to the
+        notice.
         """
-        reason = f"{self.title} {ended}"
+        reason = f"{self.title} {predicate}"
         self._fail_all(reason)
         if self.room.is_over or self._view.gone:
             return
@@ -563,7 +564,7 @@ class CoreCopy(Link):
         self.state_event.set()
         self.room.changes.note()
         if is_news:
-            self.notify(f"{reason}: its traffic is kept{then}", severity)
+            self.notify(f"{reason}: its traffic is kept{suffix}", severity)
 
     def replace_core(self, core: Welcome) -> None:
         """Reset the copy, because another core replaces its core."""
@@ -597,7 +598,7 @@ def other_version(core: Welcome) -> str:
     return f"{core.title} is of mcpdesk {core.mcpdesk}, this is {__version__}: a screen needs the same."
 
 
-def _withdrawn(question: Question, why: str) -> Question:
+def _withdrawn(question: Question, reason: str) -> Question:
     if question.state is not QuestionState.WAITING:
         return question
-    return structs.replace(question, state=QuestionState.WITHDRAWN, reason=why, ended=time.time())
+    return structs.replace(question, state=QuestionState.WITHDRAWN, reason=reason, ended=time.time())

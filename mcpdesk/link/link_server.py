@@ -412,13 +412,13 @@ class CoreUpdates:
         marks, remarks = tuple(index.marks[: self._next_mark]), tuple(index.remarks[: self._next_remark])
         unkept_remarks = index.remarks_left_out
         send(TrafficBatch(tuple(index.connections.values())))
-        why = "they were recorded before this screen attached"
+        reason = "they were recorded before this screen attached"
         for start in range(max(0, stop - frames), stop, SLICE_FRAMES):
             existing_frames = [
                 each for each in index.frames(start, min(stop, start + SLICE_FRAMES)) if each is not None
             ]
             for batch in self._batches(existing_frames):
-                send(TrafficBatch((), batch, self._notes(batch), why=why))
+                send(TrafficBatch((), batch, self._notes(batch), why=reason))
         # Frames before remarks, because the screen looks for the frames of a remark at once.
         send(TrafficBatch((), marks=marks, remarks=remarks, remarks_left_out=unkept_remarks))
         sent_lines = [line for line in self._link.logs() if line.number <= self._next_line][-lines:]

@@ -300,8 +300,8 @@ class Archive:
         elif line.note is not None:
             self._positions.set_note(self._position(line.note.frame), part, offset)
         elif line.same:
-            note_frame, *others = map(self._position, line.same)
-            self._positions.share_note(note_frame, others)
+            note_frame, *other_frames = map(self._position, line.same)
+            self._positions.share_note(note_frame, other_frames)
         elif line.mark is not None:
             self.marks.append(line.mark)
         elif line.remark is not None:

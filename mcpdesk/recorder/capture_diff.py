@@ -72,13 +72,13 @@ def compare(a: Index, b: Index) -> CaptureDiff:
     Calls with the same method and name are paired. Calls with equal arguments are paired first, then the
     other calls in order.
     """
-    others: dict[tuple[str, str], deque[RecordedCall]] = defaultdict(deque)
+    unpaired_calls: dict[tuple[str, str], deque[RecordedCall]] = defaultdict(deque)
     for call in calls(b):
-        others[call.method, call.name].append(call)
+        unpaired_calls[call.method, call.name].append(call)
     calls_of_a, changes, same = list(calls(a)), list[Change](), 0
-    pairs = _paired_by_arguments(calls_of_a, others)
+    pairs = _paired_by_arguments(calls_of_a, unpaired_calls)
     for call in calls_of_a:
-        candidates = others[call.method, call.name]
+        candidates = unpaired_calls[call.method, call.name]
         other = pairs.get(call.number) or (candidates.popleft() if candidates else None)
         if other is None:
             changes.append(Change("only in a", call, None))
@@ -89,7 +89,7 @@ def compare(a: Index, b: Index) -> CaptureDiff:
             if kind := _pace(call.took_ms, other.took_ms):
                 changes.append(Change(kind, call, other))
     unpaired = sorted(
-        (call for candidates in others.values() for call in candidates), key=lambda call: call.number
+        (call for candidates in unpaired_calls.values() for call in candidates), key=lambda call: call.number
     )
     return CaptureDiff(same, (*changes, *(Change("only in b", None, call) for call in unpaired)))
 
@@ -132,14 +132,14 @@ def _without_meta(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _paired_by_arguments(
-    ours: list[RecordedCall], others: dict[tuple[str, str], deque[RecordedCall]]
+    ours: list[RecordedCall], unpaired_calls: dict[tuple[str, str], deque[RecordedCall]]
 ) -> dict[int, RecordedCall]:
-    """Pair calls with equal arguments, and remove the paired calls from `others`.
+    """Pair calls with equal arguments, and remove the paired calls from `unpaired_calls`.
 
     The result maps the number of a call in `ours` to the equal call of the other capture.
     """
     by_arguments: dict[tuple[str, str, bytes], deque[RecordedCall]] = defaultdict(deque)
-    for (method, name), group_calls in others.items():
+    for (method, name), group_calls in unpaired_calls.items():
         for call in group_calls:
             by_arguments[method, name, _key(call)].append(call)
     pairs: dict[int, RecordedCall] = {}
@@ -147,8 +147,8 @@ def _paired_by_arguments(
         if candidates := by_arguments[call.method, call.name, _key(call)]:
             pairs[call.number] = candidates.popleft()
     matched = {call.number for call in pairs.values()}
-    for key, group_calls in others.items():
-        others[key] = deque(call for call in group_calls if call.number not in matched)
+    for key, group_calls in unpaired_calls.items():
+        unpaired_calls[key] = deque(call for call in group_calls if call.number not in matched)
     return pairs
 
 

@@ -228,8 +228,8 @@ def _objects(structured: Any) -> str:
     ):
         return ""
     keys = list(dict.fromkeys(key for each in objects[:_MAX_KEYS] for key in each))
-    more = ", …" if len(keys) > _MAX_KEYS else ""
-    return f"{len(objects)} objects: {', '.join(keys[:_MAX_KEYS])}{more}"[:MAX_TEXT_LENGTH]
+    ellipsis = ", …" if len(keys) > _MAX_KEYS else ""
+    return f"{len(objects)} objects: {', '.join(keys[:_MAX_KEYS])}{ellipsis}"[:MAX_TEXT_LENGTH]
 
 
 def _listed_objects(text: str) -> str:

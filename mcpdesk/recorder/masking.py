@@ -241,8 +241,8 @@ def mask_declared(value: Any, schema: Any = None) -> Any:
 
 def mask_header(value: str) -> str:
     """Return the masked value of a secret header. The scheme of a token, if any, is kept."""
-    scheme, _, rest = value.partition(" ")
-    return f"{scheme} {MASK}" if rest and scheme.lower() in {"bearer", "basic", "digest"} else MASK
+    scheme, _, credentials = value.partition(" ")
+    return f"{scheme} {MASK}" if credentials and scheme.lower() in {"bearer", "basic", "digest"} else MASK
 
 
 def mask_session(value: str) -> str:

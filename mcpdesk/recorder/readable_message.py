@@ -276,7 +276,11 @@ def is_too_deep(data: bytes, value: Any) -> bool:
         return False
     level = [value]
     for _ in range(MAX_DEPTH):
-        containers = [one.values() if isinstance(one, dict) else one for one in level if one]
+        containers = [
+            container.values() if isinstance(container, dict) else container
+            for container in level
+            if container
+        ]
         level = [item for items in containers for item in items if isinstance(item, dict | list)]
         if not level:
             return False

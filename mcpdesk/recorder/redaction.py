@@ -62,15 +62,15 @@ _COOKIE = re.compile(r"=([^;\s]+)")
 class Redactor:
     """Masks values. Every secret that was masked before `settle` is masked everywhere after it."""
 
-    def __init__(self, known: Iterable[str] = (), headers: Iterable[str] = ()) -> None:
-        """`known` are secrets from other sources. `headers` are names of further secret headers."""
+    def __init__(self, secrets: Iterable[str] = (), headers: Iterable[str] = ()) -> None:
+        """`secrets` are secrets from other sources. `headers` are names of further secret headers."""
         self._known = set[str]()
         self._headers = tuple(headers)
         self._schemas: dict[str, Any] = {}
         """Input schemas that servers listed, by name of the tool."""
         self._pattern: re.Pattern[str] | None = None
         self._is_settled = False
-        for secret in known:
+        for secret in secrets:
             self._learn(secret)
 
     def settle(self) -> None:
@@ -170,9 +170,11 @@ class Redactor:
         if isinstance(value, list):
             # `--token` and its value may be neighbouring words of a command. A header may be a list of two
             # texts.
-            options = (None, *(one if _is_option(one) else None for one in value[:-1]))
+            options = (None, *(item_value if _is_option(item_value) else None for item_value in value[:-1]))
             masked = [item if option is None else MASK for option, item in zip(options, masked, strict=False)]
-            return [item and self._value(one, item) for one, item in zip(value, masked, strict=True)]
+            return [
+                item and self._value(item_value, item) for item_value, item in zip(value, masked, strict=True)
+            ]
         return self.text(value) if isinstance(value, str) else value
 
     def _learn_leaves(self, value: Any) -> None:

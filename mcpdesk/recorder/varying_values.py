@@ -124,9 +124,9 @@ def fits(pattern: Any, value: Any) -> bool:
     return (type(pattern) is type(value) and pattern == value) or _is_same_number(pattern, value)
 
 
-def _is_same_number(one: Any, other: Any) -> bool:
-    numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (one, other))
-    return numbers and one == other
+def _is_same_number(first: Any, second: Any) -> bool:
+    numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (first, second))
+    return numbers and first == second
 
 
 def _expression(pattern: str) -> str:

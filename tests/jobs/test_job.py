@@ -147,7 +147,7 @@ async def test_a_cancelled_job_stays_cancelled_whatever_its_work_does() -> None:
     job = shelf.new()
     assert shelf.cancel(job, "enough") and not shelf.cancel(job, "again")
     shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
-    shelf.wait_for_input(job, waits=True)
+    shelf.wait_for_input(job, is_waiting=True)
     assert (job.status, job.message, job.ending.result) == (TaskStatus.CANCELLED, "enough", b"")
     assert shelf.stopped == ["enough"]
     shelf.close()
@@ -171,11 +171,11 @@ async def test_listeners_hear_that_something_else_is_asked_until_it_is_over() ->
     job, heard = shelf.new(), list[TaskStatus]()
     job.listen(lambda: heard.append(job.status))
     for waits in (True, True, False, False):
-        shelf.wait_for_input(job, waits=waits)
+        shelf.wait_for_input(job, is_waiting=waits)
     asked, works = TaskStatus.INPUT_REQUIRED, TaskStatus.WORKING
     assert heard == [asked, asked, works]
     shelf.cancel(job, "enough")
-    shelf.wait_for_input(job, waits=True)
+    shelf.wait_for_input(job, is_waiting=True)
     assert heard == [asked, asked, works, TaskStatus.CANCELLED]
     shelf.close()
 

@@ -420,12 +420,12 @@ def _remarks(file: ModuleFile, kind: str, functions: list[Function]) -> Iterator
             yield f"{file.location(function)}: {function.__name__} {message}"
 
 
-def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
+def _probable_helpers(file: ModuleFile, kind: str, functions: list[Function]) -> Iterator[str]:
     """Yield remarks about plain functions that are probably helpers but are offered.
 
     Such a function has no docstring, and it is next to `async` functions or is called in its own file.
     """
-    has_async = any(_is_async(each) for each in offered)
+    has_async = any(_is_async(function) for function in functions)
     callers = {
         node.func.id: function.name
         for function in file.tree.body
@@ -433,14 +433,19 @@ def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> I
         for node in ast.walk(function)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id != function.name
     }
-    for each in offered:
-        name = each.__name__
-        if _is_async(each) or inspect.getdoc(each) or name == "handler" or not (has_async or name in callers):
+    for function in functions:
+        name = function.__name__
+        if (
+            _is_async(function)
+            or inspect.getdoc(function)
+            or name == "handler"
+            or not (has_async or name in callers)
+        ):
             continue
         caller = f" that {callers[name]} calls" if name in callers else ""
         text = f"is served as a {kind}, but is a plain function without docstring or decorator{caller}"
         remedy = f"rename it to _{name} if it is a helper, or else add a docstring"
-        yield f"{file.location(each)}: {name} {text}; {remedy}"
+        yield f"{file.location(function)}: {name} {text}; {remedy}"
 
 
 def _functions_to_offer(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:

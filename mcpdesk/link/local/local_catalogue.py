@@ -145,15 +145,15 @@ class ModeList:
 
     def _mode_views(self, modes: Mapping[str, Mode]) -> Iterator[ModeView]:
         tools = self.hosted.server.tools
-        offered = {tool.name for tool in tools}
+        offered_names = {tool.name for tool in tools}
         reasons = {each.name: each.reason for each in tools.unavailable}
         for name, mode in modes.items():
             tool_names = dict.fromkeys(mode.tools)
-            missing = [each for each in tool_names if each not in offered]
+            missing = [each for each in tool_names if each not in offered_names]
             yield ModeView(
                 name,
                 mode.description,
-                tuple(each for each in tool_names if each in offered),
+                tuple(each for each in tool_names if each in offered_names),
                 tuple((each, reasons.get(each) or no_tool(each, self.hosted.tools)) for each in missing),
             )
 

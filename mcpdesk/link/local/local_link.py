@@ -122,7 +122,7 @@ class LocalClients(ClientFacet):
         conversation = dialogue.conversation
         running, session = conversation.running, conversation.session
         # If an operation needs several requests, its handler runs in a separate task.
-        tasks = {one.capture_key: one.task for one in self._host.services.deadlines}
+        tasks = {deadline.capture_key: deadline.task for deadline in self._host.services.deadlines}
         return ClientDetail(
             capabilities=conversation.terms.capabilities,
             session=self._session(dialogue.connection),
@@ -158,8 +158,8 @@ class LocalClients(ClientFacet):
     def _parked(self, server: str, peer: str) -> Iterator[ParkedOperation]:
         for parked_round in self._host.services.rounds.parked:
             if parked_round.server == server and parked_round.call.peer == peer:
-                asks = tuple(asking.method for asking in parked_round.questions().values())
-                yield ParkedOperation(parked_round.call.method, _name(parked_round.call), asks)
+                methods = tuple(asking.method for asking in parked_round.questions().values())
+                yield ParkedOperation(parked_round.call.method, _name(parked_round.call), methods)
 
 
 def _running(call: Call, asking_calls: Sequence[object], where: str) -> RunningCall:
@@ -332,7 +332,11 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
         def cancel() -> bool:
             dialogues = (endpoint.dialogues.get(connection) for endpoint in self._host.by_name.values())
-            return any(one.conversation.cancel_at_desk(id, started) for one in dialogues if one is not None)
+            return any(
+                dialogue.conversation.cancel_at_desk(id, started)
+                for dialogue in dialogues
+                if dialogue is not None
+            )
 
         return self._run_function(cancel)
 

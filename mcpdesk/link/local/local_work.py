@@ -107,14 +107,14 @@ class LocalWork(WorkFacet):
         """
         now, usages, measured = time.monotonic(), {}, {}
         for name, state in self._states("programs"):
-            for number, used in state.programs.usage().items():
+            for number, usage in state.programs.usage().items():
                 key = _key(name, number)
                 previous = self._measurements.get(key)
-                measured[key] = (now, used.cpu_s)
+                measured[key] = (now, usage.cpu_s)
                 busy_share = (
-                    None if previous is None else max(0.0, (used.cpu_s - previous[1]) / (now - previous[0]))
+                    None if previous is None else max(0.0, (usage.cpu_s - previous[1]) / (now - previous[0]))
                 )
-                usages[key] = JobUse(busy_share, used.memory, used.processes)
+                usages[key] = JobUse(busy_share, usage.memory, usage.processes)
         self._measurements = measured
         return usages
 

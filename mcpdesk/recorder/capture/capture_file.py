@@ -137,11 +137,11 @@ class CaptureFile:
         self._put(same_line(note_frame, frames))
         return True
 
-    def add_loss(self, stop: int, why: str) -> None:
+    def add_loss(self, stop: int, reason: str) -> None:
         """Append a line that reports missing frames, from the next one up to `stop` (excluded)."""
         start = len(self.positions)
         self.missing += stop - start
-        self._put(lost_line(start, stop, why))
+        self._put(lost_line(start, stop, reason))
         self.positions.skip_frames(stop - start)
 
     def drain(self) -> QueuedData:
@@ -165,7 +165,7 @@ class CaptureFile:
                 self._write_lines()
         self._drained_bytes = 0
 
-    def restart_in_new_part(self, why: str) -> Path:
+    def restart_in_new_part(self, reason: str) -> Path:
         """Continue in a new part and return its path, because the current part on disk is lost.
 
         Queued lines are dropped, because their positions were in that part. The caller must prevent other
@@ -183,7 +183,7 @@ class CaptureFile:
         start, stop = self._first_frames[lost_part], len(positions)
         if start < stop:
             self.missing += stop - start
-            self._put(lost_line(start, stop, why))
+            self._put(lost_line(start, stop, reason))
         return new_path
 
     def remove(self, path: Path) -> None:

@@ -103,9 +103,9 @@ class CaptureEncoder:
     def _report_loss(self, start: int, file: CaptureFile) -> None:
         """Write a line about the frames before `start` that were dropped and never encoded, if any."""
         if (missing := start - len(file.positions)) > 0:
-            why = self.disk_error or "the disk is too slow"
-            file.add_loss(start, why)
-            self.error = f"{missing} frames were not written: {why} ({file.path})"
+            reason = self.disk_error or "the disk is too slow"
+            file.add_loss(start, reason)
+            self.error = f"{missing} frames were not written: {reason} ({file.path})"
             self.disk_error = ""
 
 

@@ -289,11 +289,11 @@ class Pairing:
                 self._end_unanswered(row, max(closed, self.table.started[row]), Status.LOST)
             del self._flows[key]
 
-    def pending_row(self, connection: int, direction: int, identifier: Id, until: float) -> int:
+    def pending_row(self, connection: int, direction: int, identifier: Id, latest_start: float) -> int:
         """Return the latest pending request with an id, recorded until a Unix time, or `NO_ROW`."""
         flow, started = self._flows.get(connection << 1 | direction), self.table.started
         rows = () if flow is None else flow.waiting.get(identifier, ())
-        return next((row for row in reversed(rows) if started[row] <= until), NO_ROW)
+        return next((row for row in reversed(rows) if started[row] <= latest_start), NO_ROW)
 
     def give_up(self, row: int, time: float, status: Status) -> bool:
         """End a pending request as lost or malformed. Return False if it is not pending. A lost request can

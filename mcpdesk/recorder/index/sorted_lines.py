@@ -242,10 +242,10 @@ class LinePieces(Sequence[int]):
     def __getitem__(self, position: int | slice) -> int | Sequence[int]:
         if isinstance(position, slice):
             return [self[at] for at in range(*position.indices(len(self)))]
-        at = range(len(self))[position]
+        index = range(len(self))[position]
         ends = self._piece_ends()
-        piece = bisect_right(ends, at)
-        return self._sorted(self._shown_position(piece))[at - ends[piece]]
+        piece = bisect_right(ends, index)
+        return self._sorted(self._shown_position(piece))[index - ends[piece]]
 
     def __iter__(self) -> Iterator[int]:
         for piece in range(len(self._pieces)):

@@ -106,7 +106,7 @@ class CallTally:
         self._length_s = times.length_s
 
     def add(
-        self, status: int, began: float, took_s: float | None, received: int, sent: int, tokens: int,
+        self, status: int, start_time: float, took_s: float | None, received: int, sent: int, tokens: int,
         waited_s: float = 0.0,
     ) -> None:  # fmt: skip
         """Count one call.
@@ -119,9 +119,9 @@ class CallTally:
         self.received += received
         self.sent += sent
         self.tokens += tokens
-        if began > self.seen:
-            self.seen = began
-        slot = self._times.slot(began)
+        if start_time > self.seen:
+            self.seen = start_time
+        slot = self._times.slot(start_time)
         if slot >= len(self.rates) or self._length_s < self._times.length_s:
             self._fit_slots(slot)
         self.rates[slot] += 1
@@ -391,7 +391,9 @@ class CallStatistics:
         )  # fmt: skip
         values = zip(*(between(column, start, stop) for column in columns), strict=True)
         for row, row_values in enumerate(values, start):
-            kind, direction, status, connection, label, began, ended, size, asked, tokens = row_values
+            kind, direction, status, connection, label, started, ended, size, request_size, tokens = (
+                row_values
+            )
             if kind != _REQUEST or direction or row in operation_of:
                 continue
             if status in _OPEN_STATUSES:
@@ -403,10 +405,10 @@ class CallStatistics:
             took_s, waited_s = None, 0.0
             if status in _TIMED_STATUSES:
                 waited_s = client_s(row) + person_s.get(row, 0.0) + held_s(row)
-                took_s = max(0.0, ended - began - waited_s)
+                took_s = max(0.0, ended - started - waited_s)
             if label in self._list_labels and status == _OK:
                 self._lists.append(row)
-            tally.add(status, began, took_s, asked, size - asked, tokens, waited_s)
+            tally.add(status, started, took_s, request_size, size - request_size, tokens, waited_s)
             self.version += 1
 
     def _find(self, server: str, peer: str, label: int) -> CallTally:

@@ -203,9 +203,9 @@ class Index:
             if changed and self._kept_exchanges is not None:
                 # A running core drops exchanges later, so they must be counted now.
                 self.statistics.update(inf)
-            kept, count = self._kept_exchanges, len(self.table)
-            if kept is not None and count - self.table.base > kept + (kept >> 2):
-                self._pairing.drop(count - kept)
+            limit, count = self._kept_exchanges, len(self.table)
+            if limit is not None and count - self.table.base > limit + (limit >> 2):
+                self._pairing.drop(count - limit)
             self.version += changed
             return changed
         finally:
@@ -347,10 +347,10 @@ class Index:
         if not self._source.marks:
             return []
         if exchange.id is None:  # a client's message starts on arrival, a server's on release
-            one_way_marks = self._marks_of_key(exchange.connection, exchange.method)
-            waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in one_way_marks)
             return [
-                mark for mark, held_s in waits if abs(mark.at - held_s - exchange.started) < _MAX_MARK_DELAY_S
+                mark
+                for mark in self._marks_of_key(exchange.connection, exchange.method)
+                if abs(_start_of(mark) - exchange.started) < _MAX_MARK_DELAY_S
             ]
         # A client may use an id again after its request has ended.
         ended = inf if exchange.ended is None else exchange.ended + _MAX_MARK_DELAY_S
@@ -550,6 +550,11 @@ class Index:
             del self._rates[next(iter(self._rates))]
 
 
+def _start_of(mark: HeldMark) -> float:
+    """Return the recorded start of a notification, or of a reply, by its mark."""
+    return mark.at - mark.held if mark.direction is Direction.IN else mark.at
+
+
 _MAX_REASONS = 20
 """Maximum number of gaps whose reasons are listed."""
 
@@ -569,9 +574,9 @@ def gap_in_words(gap: Gap) -> str:
     return _sentence(gap.frames, gap.why)
 
 
-def _sentence(frames: int, why: str) -> str:
+def _sentence(frames: int, reason: str) -> str:
     count = "1 frame is" if frames == 1 else f"{frames:,} frames are"
-    return f"{count} missing in the capture{f': {why}' if why else ''}"
+    return f"{count} missing in the capture{f': {reason}' if reason else ''}"
 
 
 def with_gaps(index: Index, numbers: Iterable[int]) -> Iterator[int | Gap]:

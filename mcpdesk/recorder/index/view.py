@@ -352,7 +352,7 @@ class Needle:
         `start` is the number of the first one. Return the numbers of those with the text.
         """
         text = self.bytes
-        rows = [start + at for at, piece in enumerate(pieces) if text in piece]
+        rows = [start + index for index, piece in enumerate(pieces) if text in piece]
         self.frames.update(rows)
         return rows
 

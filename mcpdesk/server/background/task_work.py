@@ -82,7 +82,7 @@ class TaskWork:
         """Update the job, because the pending questions of the handler changed."""
         if self._store.shared is not None and not self._is_core:
             self.job.asked = codec.encode(self.requests)
-        self._store.wait_for_input(self.job, waits=bool(self._operation.questions()))
+        self._store.wait_for_input(self.job, is_waiting=bool(self._operation.questions()))
 
     def on_message(self, message: str) -> None:
         """Store a message of the handler."""

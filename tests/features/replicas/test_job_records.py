@@ -123,7 +123,7 @@ async def test_the_end_of_a_job_that_another_replica_has_is_not_told(replica: Re
 async def test_a_task_that_replicas_share_is_written_when_it_waits_for_input(replica: Replica) -> None:
     task = replica.store.add("mine", "ada", "dig", "curl", None, 10, replica.stopped.append)
     await replica.store.confirm(task)
-    replica.store.wait_for_input(task, waits=True)
+    replica.store.wait_for_input(task, is_waiting=True)
     await until(lambda: replica.table.kept[task.id].record.status is TaskStatus.INPUT_REQUIRED)
     replica.store.close()
 
@@ -180,7 +180,7 @@ async def test_a_watched_task_that_another_replica_took_over_is_told_of_by_its_r
     job, told = replica.begin(), list[TaskStatus]()
     await replica.store.confirm(job)
     with WatchedTasks([job], replica.store, replica.records, lambda each: told.append(each.status)):
-        replica.store.wait_for_input(job, waits=True)
+        replica.store.wait_for_input(job, is_waiting=True)
         replica.store.remove_taken_over(job.id)
         assert told == [TaskStatus.WORKING, TaskStatus.INPUT_REQUIRED]
         row = replica.table.kept[job.id]
