@@ -18,13 +18,20 @@ from textual.worker import get_current_worker
 
 from mcpdesk.errors import DeskError
 from mcpdesk.features.doctor.report import Report
-from mcpdesk.features.doctor.report_text import note_lines, report_lines, table_lines
+from mcpdesk.features.doctor.report_text import (
+    MAX_TARGET_LENGTH,
+    fact_lines,
+    note_lines,
+    report_lines,
+    table_lines,
+)
 from mcpdesk.plain_text import clean
 from mcpdesk.tui.widgets.menu import Dialog
 
 MIN_WIDE_CELLS = 150
 """Width in cells from which the table shows long names in full."""
 NARROW_TARGET = 28
+_HINTS = "⏎ all facts · r again · y copy · esc close"
 _LOG = logging.getLogger(__name__)
 
 
@@ -37,11 +44,13 @@ class DoctorPage(Dialog[None]):
         Binding("k", "scroll(-1)", "Up", show=False),
         Binding("r", "again", "Again", show=False),
         Binding("y", "copy", "Copy", show=False),
+        Binding("enter", "details", "Details", show=False),
     ]
     DEFAULT_CSS = """
     DoctorPage { align: center middle; }
-    DoctorPage > .box { width: 96%; padding: 0 2; overflow-x: auto; scrollbar-size-vertical: 1; }
+    DoctorPage > .box { width: 96%; padding: 0 2; overflow-x: hidden; scrollbar-size-vertical: 1; }
     DoctorPage .table { width: auto; height: auto; margin: 1 0 0 0; }
+    DoctorPage .table.-facts { width: 100%; }
     DoctorPage .notes { width: 100%; height: auto; margin: 1 0; }
     """
 
@@ -50,6 +59,8 @@ class DoctorPage(Dialog[None]):
         super().__init__()
         self._copy = copy
         self._report: Report | None = None
+        self._shows_facts = False
+        """True if all facts are shown instead of the table, which has only the columns that fit."""
         self._is_running = False
         self._stop: Callable[[], object] = lambda: None
         """Function that ends the running check-up."""
@@ -58,7 +69,7 @@ class DoctorPage(Dialog[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="box") as box:
             box.border_title = Content("Servers of all clients")
-            box.border_subtitle = "r again · y copy · esc close"
+            box.border_subtitle = _HINTS
             yield Static(classes="table", markup=False)
             yield Static("Reading the configurations …", classes="notes", markup=False)
 
@@ -123,13 +134,40 @@ class DoctorPage(Dialog[None]):
         if self.has_left:
             return
         self._report = report
-        table = (
-            table_lines(report, NARROW_TARGET) if self.size.width < MIN_WIDE_CELLS else table_lines(report)
-        )
-        styles = ["bold", *("$text-error" if each.has_fault else "" for each in report.servers)]
-        lines = [Content.styled(line, style) for line, style in zip(table, styles, strict=False)]
-        self.query_one(".table", Static).update(Content("\n").join(lines))
+        self._show_servers(report)
         self.query_one(".notes", Static).update("\n".join(note_lines(report)))
+
+    def _show_servers(self, report: Report) -> None:
+        """Show the table with the columns that fit, or all facts."""
+        if self.has_left:
+            return
+        styles = ["$text-error" if each.has_fault else "" for each in report.servers]
+        if self._shows_facts:
+            lines = []
+            for (title, facts), style in zip(fact_lines(report), styles, strict=True):
+                lines.append(Content.styled(title, style or "bold"))
+                lines.append(Content.styled(f"  {facts}", "$text-muted"))
+        else:
+            room = self.query_one(VerticalScroll).scrollable_content_region.width - 1
+            target = NARROW_TARGET if self.size.width < MIN_WIDE_CELLS else MAX_TARGET_LENGTH
+            table = table_lines(report, target, room)
+            lines = [Content.styled(*line) for line in zip(table, ["bold", *styles], strict=False)]
+        widget = self.query_one(".table", Static)
+        widget.set_class(self._shows_facts, "-facts")
+        widget.update(Content("\n").join(lines))
+
+    def on_resize(self) -> None:
+        """Show the columns that fit into the new width."""
+        if self._report is not None:
+            self.call_after_refresh(self._show_servers, self._report)
+
+    def action_details(self) -> None:
+        """Show all facts about each server, or the table again."""
+        if self._report is not None and self._report.servers:
+            self._shows_facts = not self._shows_facts
+            hints = _HINTS.replace("all facts", "table") if self._shows_facts else _HINTS
+            self.query_one(VerticalScroll).border_subtitle = hints
+            self._show_servers(self._report)
 
     def action_scroll(self, by: int) -> None:
         """Scroll by lines."""

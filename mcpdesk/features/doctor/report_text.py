@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from rich.cells import cell_len
+
 from mcpdesk.cli.printing import aligned
 from mcpdesk.features.doctor.report import (
     CheckState,
@@ -20,6 +22,8 @@ from mcpdesk.features.doctor.report import (
 from mcpdesk.plain_text import clean
 
 HEADERS = ("server", "state", "start", "revision", "other era", "tools", "tokens", "login", "lock")
+HIDING_ORDER = ("other era", "start", "lock", "tokens", "revision", "tools", "login")
+"""Columns that are hidden if the table is too wide, the first one first."""
 _STATES = {
     CheckState.NOT_TRUSTED: "not started: not trusted",
     CheckState.UNUSABLE: "not started: unusable",
@@ -42,10 +46,33 @@ def report_lines(report: Report) -> list[str]:
     return [*table, *([""] if table else []), *note_lines(report)]
 
 
-def table_lines(report: Report, max_target_length: int = MAX_TARGET_LENGTH) -> list[str]:
-    """Return a line for each server, below the titles. Empty without servers."""
-    rows = [_row(each, max_target_length) for each in report.servers]
-    return list(aligned([HEADERS, *rows])) if rows else []
+def table_lines(
+    report: Report, max_target_length: int = MAX_TARGET_LENGTH, max_width: int | None = None
+) -> list[str]:
+    """Return a line for each server, below the titles. Empty without servers.
+
+    If the lines would be wider than `max_width` cells, some columns are left out.
+    """
+    rows = [HEADERS, *(_row(each, max_target_length) for each in report.servers)]
+    lines = list(aligned(rows)) if report.servers else []
+    if max_width is None:
+        return lines
+    is_empty = {name: not any(cells) for name, *cells in zip(*rows, strict=True)}
+    hidden = sorted(HIDING_ORDER, key=lambda name: not is_empty[name])
+    while hidden and any(cell_len(line.rstrip()) > max_width for line in lines):
+        at = rows[0].index(hidden.pop(0))
+        rows = [(*row[:at], *row[at + 1 :]) for row in rows]
+        lines = list(aligned(rows))
+    return lines
+
+
+def fact_lines(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield for each server its name with its state, and a line with all other columns and its entry."""
+    for server in report.servers:
+        target, state, *cells = _row(server, len(server.target))
+        facts = (f"{name} {cell}" for name, cell in zip(HEADERS[2:], cells, strict=True) if cell)
+        entry = (clean(text, newlines=False) for text in (server.address, server.file) if text)
+        yield f"{target}: {state}", " · ".join((*facts, *entry))
 
 
 def note_lines(report: Report) -> list[str]:

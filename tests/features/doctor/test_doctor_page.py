@@ -51,6 +51,25 @@ async def test_untrusted_servers_are_listed_with_the_command_that_trusts_them(ho
 
 
 @pytest.mark.slow
+async def test_a_small_screen_shows_reasons_in_full_and_enter_the_hidden_columns(home: Home) -> None:
+    name = "a-name-of-many-letters-" * 2
+    home.cursor({"one": hostile("leak"), name: {"url": "http://example.com/mcp"}})
+    async with doctor_page((80, 24)) as (app, pilot):
+        await until(lambda: "2 not trusted" in screen_text(app), pilot)
+        assert "tokens" not in screen_text(app)
+        box = app.screen.query_one(".box")
+        assert box.query_one(".table").region.right <= box.content_region.right
+        assert "⏎ all facts" in screen_text(app)
+        await pilot.press("enter")
+        await until(lambda: "example.com/mcp ·" in screen_text(app), pilot)
+        assert f"cursor:{name}: not started" in screen_text(app) and "⏎ table" in screen_text(app)
+        await pilot.press("enter")
+        await until(lambda: "example.com/mcp ·" not in screen_text(app), pilot)
+        await pilot.resize_terminal(160, 50)
+        await until(lambda: "other era" in screen_text(app), pilot)
+
+
+@pytest.mark.slow
 async def test_broken_settings_are_shown(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCPDESK_CONNECT_TIMEOUT_S", "never")
     async with doctor_page((80, 24)) as (app, pilot):
