@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mcpdesk.cli.command_client import STDOUT_HINT
 from mcpdesk.cli.reach import with_hint
-from mcpdesk.client.child_process import MAX_LAST_LINES, PROBE_S, ProgramEnded
+from mcpdesk.client.child_process import MAX_LAST_LINES, PROBE_S, STARTED_AGAIN, ProgramEnded
 from mcpdesk.client.connection import Questions, ServerConnection
 from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.client.transport import ServerReply
@@ -218,7 +218,7 @@ def _failed(
         error = with_hint(error, is_first=result.start_s is None)
     message, code = str(error), f" ({error.code})" if isinstance(error, ProtocolError) else ""
     hint = STDOUT_HINT if is_silent and output.strays else str(getattr(error, "hint", ""))
-    if is_silent and (load := _load_per_core()) > BUSY_LOAD:
+    if is_silent and STARTED_AGAIN not in str(error) and (load := _load_per_core()) > BUSY_LOAD:
         hint = f"{hint} This machine is busy, with {load:.0f} running processes for each core.".lstrip()
     hint = hint.replace(SETTING, "--timeout").replace("mcpdesk login URL", f"mcpdesk login {target_name}")
     reason = secrets.masked(message if code and code in message else f"{message}{code}")
