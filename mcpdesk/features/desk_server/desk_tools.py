@@ -19,6 +19,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.local.definition_costs import DefinitionCosts
 from mcpdesk.link.values import CatalogueItem, ItemKind, ServerView
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.catalogue.result_faults import result_faults
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.statistics import Subject
@@ -26,7 +27,7 @@ from mcpdesk.recorder.index.statistics_rows import rows_of
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.readable_message import http, message, remarks
+from mcpdesk.recorder.readable_message import http, message, remarks, unmasked
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool, ToolResult
@@ -37,9 +38,10 @@ MAX_LINES = 200
 MAX_TEXT_LENGTH = 60_000
 """Maximum number of characters of one message."""
 MAX_TOOL_LENGTH = 20_000
-"""Maximum number of characters of a description, and of an input schema."""
+"""Maximum number of characters of a description, and of a schema."""
 MAX_NOTIFICATIONS = 50
 """Maximum number of notifications of one exchange."""
+CALL = "tools/call"
 CALL_S = 60
 """Default time limit of a call, in seconds."""
 MAX_CALL_S = 600
@@ -197,7 +199,7 @@ class DeskTools:
         await asyncio.to_thread(self._items, server)
         params = {"name": tool, "arguments": arguments.get("arguments") or {}}
         try:
-            call = await asyncio.to_thread(self._link.request, server, "tools/call", params)
+            call = await asyncio.to_thread(self._link.request, server, CALL, params)
         except DeskError as error:
             raise HandlerError(str(error)) from None
         limit_s = arguments.get("timeout_s", CALL_S)
@@ -213,11 +215,15 @@ class DeskTools:
         if (result := outcome.result) is None:
             error_object = outcome.error or {}
             code, text = error_object.get("code"), error_object.get("message", "no answer")
-            raise HandlerError(f"{server}: {text} ({code})", {"error": error_object})
+            raise HandlerError(f"{server}: {text}{f' ({code})' if code else ''}", {"error": error_object})
         content = result.get("content")
         structured = result.get("structuredContent")
+        blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+        if faults := await asyncio.to_thread(self._result_faults, server, tool, result):
+            text = "\n".join(["mcpdesk: this result of the tool violates the protocol:", *faults])
+            blocks.append({"type": "text", "text": mask_text(text)})
         return ToolResult(
-            tuple(each for each in content if isinstance(each, dict)) if isinstance(content, list) else (),
+            tuple(blocks),
             structured if isinstance(structured, dict) else None,
             result.get("isError") is True,
         )
@@ -251,21 +257,45 @@ class DeskTools:
         newest = exchange.notifications[-MAX_NOTIFICATIONS:]
         return {
             "exchange": _row(exchange, number),
-            "request": _message(index, exchange, exchange.request, self._input_schema(exchange)),
+            "request": _message(
+                index, exchange, exchange.request, self._definition(exchange).get("inputSchema")
+            ),
             "response": _message(index, last, last.response),
             "notifications": [_message(index, exchange, frame) for frame in newest],
-            "faults": [each.text for each in remarks(index, exchange)],
+            "faults": [each.text for each in remarks(index, exchange)] + self._recorded_faults(index, last),
         }
 
-    def _input_schema(self, exchange: Exchange) -> Any:
-        """Return the input schema of the called tool. It may mark arguments as secret."""
-        if exchange.method != "tools/call":
-            return None
-        if exchange.server not in {each.name for each in self._link.view().servers}:
-            return None
-        items = self._link.catalogue(exchange.server).items
-        tools = (each for each in items if each.kind is ItemKind.TOOL and each.name == exchange.name)
-        return next((each.definition.get("inputSchema") for each in tools), None)
+    def _definition(self, exchange: Exchange) -> Mapping[str, Any]:
+        """Return the definition of the called tool, or an empty mapping. Its input schema may mark arguments
+        as secret.
+        """
+        return self._tool_definition(exchange.server, exchange.name) if exchange.method == CALL else {}
+
+    def _tool_definition(self, server: str, tool: str) -> Mapping[str, Any]:
+        if server not in {each.name for each in self._link.view().servers}:
+            return {}
+        items = self._link.catalogue(server).items
+        tools = (each for each in items if each.kind is ItemKind.TOOL and each.name == tool)
+        return next((each.definition for each in tools if each.definition), {})
+
+    def _result_faults(self, server: str, tool: str, result: Mapping[str, Any]) -> list[str]:
+        """Return the faults of the result of a tool, such as a violation of its output schema."""
+        from mcpdesk.cli.requests import schema_failures
+
+        return result_faults(result, self._tool_definition(server, tool), schema_failures)
+
+    def _recorded_faults(self, index: Index, exchange: Exchange) -> list[str]:
+        """Return the faults of a recorded result of a tool."""
+        if exchange.method != CALL or exchange.response is None:
+            return []
+        try:
+            response = unmasked(index, exchange, exchange.response)
+        except ValueError:
+            return []
+        result = response.get("result") if isinstance(response, dict) else None
+        if not isinstance(result, dict):
+            return []
+        return [mask_text(each) for each in self._result_faults(exchange.server, exchange.name, result)]
 
     def statistics(self, arguments: Mapping[str, Any]) -> Any:
         """Return statistics of all recorded calls."""
@@ -295,12 +325,13 @@ def _pair(index: Index, until: float) -> bool:
 
 
 def _tool(item: CatalogueItem) -> dict[str, Any]:
-    """Return the facts about a tool. A long input schema is replaced by its beginning as text."""
+    """Return the facts about a tool. A long schema is replaced by its beginning as text."""
     facts: dict[str, Any] = {"name": item.name, "description": _cut(item.description)}
-    if item.definition:
-        schema = item.definition.get("inputSchema")
-        text = codec.encode(schema).decode()
-        facts["input_schema"] = schema if len(text) <= MAX_TOOL_LENGTH else _cut(text)
+    for name, member in (("input_schema", "inputSchema"), ("output_schema", "outputSchema")):
+        schema = item.definition.get(member) if item.definition else None
+        if schema is not None:
+            text = codec.encode(schema).decode()
+            facts[name] = schema if len(text) <= MAX_TOOL_LENGTH else _cut(text)
     return facts | ({"problem": item.problem} if item.problem else {})
 
 

@@ -18,7 +18,7 @@ import pytest
 from mcpdesk.auth.operator import OPERATOR_HEADER
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
-from mcpdesk.client.targets import UrlTarget
+from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.features.desk_server import desk_tools
 from mcpdesk.features.desk_server.desk_tools import DeskTools
 from mcpdesk.link.values import Policy
@@ -59,6 +59,35 @@ FILES = {
             return "late"
         ''',
 }
+SHOP = """
+import json, sys
+
+schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+order = {"name": "order", "outputSchema": schema, "inputSchema": {"type": "object"}}
+tools = [order, order | {"name": "end"}]
+about = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "till", "version": "1"},
+}
+for line in sys.stdin:
+    message = json.loads(line)
+    answer = {"result": {}}
+    match message["method"]:
+        case "initialize":
+            answer = {"result": about}
+        case "tools/list":
+            answer = {"result": {"tools": tools}}
+        case "tools/call" if message["params"]["name"] == "end":
+            sys.exit("out of stock")
+        case "tools/call":
+            content = [{"type": "text", "text": "19.90"}]
+            answer = {"result": {"content": content, "structuredContent": {"total": "19.90"}}}
+        case "server/discover":
+            answer = {"error": {"code": -32601, "message": "no"}}
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"]} | answer), flush=True)
+"""
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
@@ -121,6 +150,27 @@ async def test_an_agent_finds_the_reason_of_a_failed_call(tmp_path: Path, revisi
         newest = (await read(connection, "search_traffic", limit=1))["exchanges"][0]["number"]
         earlier = await read(connection, "search_traffic", before=newest)
         assert newest not in [each["number"] for each in earlier["exchanges"]] and earlier["exchanges"]
+
+
+@pytest.mark.process
+async def test_an_agent_sees_that_a_result_breaks_the_output_schema(tmp_path: Path) -> None:
+    path = write(tmp_path, {"shop.py": SHOP}) / "shop.py"
+    plan = UpstreamPlan("till", CommandTarget((sys.executable, str(path))))
+    async with shop(tmp_path, upstreams=[plan]) as desk, agent(desk) as connection:
+        await until(
+            lambda: "till" in [each.name for each in desk.view().servers] and desk.catalogue("till").items
+        )
+        tool, _ = (await read(connection, "list_tools", server="till"))["tools"]
+        assert tool["output_schema"]["properties"] == {"total": {"type": "number"}}
+        result = await ask(connection, "call_tool", server="till", tool="order")
+        fault = "structuredContent breaks the output schema: total: must be a number, not a string"
+        assert result["content"][0]["text"] == "19.90" and fault in result["content"][-1]["text"]
+        rows = (await read(connection, "search_traffic", filter="tool:order"))["exchanges"]
+        assert [
+            (await read(connection, "read_exchange", number=each["number"]))["faults"] for each in rows
+        ] == [[fault]] * len(rows)
+        failed = await ask(connection, "call_tool", server="till", tool="end")
+        assert failed["isError"] and not failed["content"][0]["text"].endswith("(0)")
 
 
 @pytest.mark.slow
