@@ -165,11 +165,14 @@ async def test_details_of_an_exchange_are_beside_the_list_and_follow_the_cursor(
     async with shown("traffic", WIDE) as (app, pilot):
         pane = cast(TrafficPane, app.main.pane)
         rows, detail = pane.listing, pane.detail
-        await until(lambda: is_beside(rows, detail) and detail.shown is not None, pilot)
+        await until(lambda: is_beside(rows, detail) and detail.shown_exchange is not None, pilot)
         assert rows.region.width > detail.region.width > WIDE // 3
         for key in ("home", "down"):
             await pilot.press(key)
-            await until(lambda: detail.shown is not None and detail.shown.number == rows.selected, pilot)
+            await until(
+                lambda: detail.shown_exchange is not None and detail.shown_exchange.number == rows.selected,
+                pilot,
+            )
         await pilot.press("escape")
         await until(lambda: not detail.display and rows.region.width == WIDE, pilot)
         await pilot.press("enter")
@@ -184,13 +187,15 @@ async def test_the_newest_exchange_is_shown_while_the_list_follows_and_reading_i
         for _ in range(3):
             link.request("profiles", "tools/call", {"name": "user-profile"})
         await until(lambda: len(rows.lines) > 3 and rows.selected == rows.lines[-1], pilot)
-        await until(lambda: detail.shown is not None and detail.shown.number == rows.selected, pilot)
+        await until(
+            lambda: detail.shown_exchange is not None and detail.shown_exchange.number == rows.selected, pilot
+        )
         detail.focus_first()
         await until(lambda: not rows.following, pilot)
-        before = detail.shown
+        before = detail.shown_exchange
         link.request("profiles", "tools/call", {"name": "user-profile"})
         await until(lambda: rows.selected != rows.lines[-1], pilot)
-        assert detail.shown is before
+        assert detail.shown_exchange is before
 
 
 @pytest.mark.slow
@@ -206,7 +211,7 @@ async def test_details_that_are_read_stay_as_they_are_when_they_move() -> None:
             place = is_beside if width == WIDE else is_below
             await until(lambda place=place: place(pane.listing, pane.detail), pilot)  # type: ignore[misc]
             assert app.focused is focused and pane.listing.selected == number
-            assert pane.detail.shown is not None and pane.detail.shown.number == number
+            assert pane.detail.shown_exchange is not None and pane.detail.shown_exchange.number == number
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.tui.traffic import exchange_menus
 from mcpdesk.tui.traffic.exchange_menus import (
     SavedFilters,
-    comparison,
+    comparison_dialog,
     export_menu,
     filters_menu,
     repeatable_request,
@@ -66,7 +66,7 @@ def test_parts_that_are_written_with_their_exchanges_are_counted_apart(
 
 def test_an_operation_is_compared_by_its_first_request_and_last_response() -> None:
     index = asking_recording().index
-    found = comparison(index, 0, 7).differences
+    found = comparison_dialog(index, 0, 7).differences
     changes = [(side, each.path, each.before, each.after) for side, each in found]
     assert ("request", ("params", "name"), "book-flight", "paint-house") in changes
     assert any(side == "response" and "Booked" in str(before) for side, _, before, _ in changes)

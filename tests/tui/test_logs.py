@@ -498,8 +498,8 @@ async def test_from_a_line_to_its_call_and_back() -> None:
             await pilot.press("g", "t")
             await pilot.pause()
             traffic = app.main.query_one(TrafficPane)
-            assert app.main.shown == "traffic" and traffic.detail.shown is not None
-            assert traffic.detail.shown.number == number
+            assert app.main.shown == "traffic" and traffic.detail.shown_exchange is not None
+            assert traffic.detail.shown_exchange.number == number
             await pilot.press("g", "l")
             await pilot.pause()
             assert app.main.shown == "logs" and pane.listing.selected is link.log_lines[cursor]

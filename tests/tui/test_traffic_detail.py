@@ -328,7 +328,7 @@ async def test_nothing_chosen_empties_it() -> None:
     async with driven(app):
         app.show("initialize")
         app.detail.show(None)
-        assert app.query_one(".nothing").display and app.detail.shown is None
+        assert app.query_one(".nothing").display and app.detail.shown_exchange is None
 
 
 @pytest.mark.slow
@@ -372,7 +372,7 @@ async def test_a_part_is_shown_as_a_step_of_its_whole() -> None:
         app.detail.show(2)
         await pilot.pause()
         tree = app.query_one("#steps JsonTree", JsonTree)
-        assert app.detail.shown is not None and app.detail.shown.number == 0
+        assert app.detail.shown_exchange is not None and app.detail.shown_exchange.number == 0
         assert str(tree.selected[0]).startswith("round 3 #13")
         app.detail.action_show_tab(1)
         app.detail.show(1)

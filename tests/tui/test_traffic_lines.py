@@ -198,7 +198,7 @@ def test_strangers_text_is_made_harmless_and_wide_letters_are_counted() -> None:
     recording.frame(1, IN, call(1, "漢字" * 20 + "\x07[/b]"))
     settle(recording)
     for width in (30, 80, 150):
-        line = joined(exchange_cells(recording.index.exchange(0), columns_for(width), 0, marked=True))
+        line = joined(exchange_cells(recording.index.exchange(0), columns_for(width), 0, is_marked=True))
         assert line.isprintable() and "\x1b" not in line
         assert cell_len(line) == width + 1
         assert line.startswith("●")
@@ -247,13 +247,13 @@ async def test_a_line_shows_the_new_name_of_its_peer_and_the_cursor() -> None:
         strips = app.listing._strips
 
         def draw() -> Strip:
-            return strips.exchange(0, cursor=False, marked=False)
+            return strips.exchange(0, has_cursor=False, is_marked=False)
 
         strips.fit(90, False)
         assert draw().cell_length == 90
         recording.connect(connection(1, "renamed"))
         assert "renamed" in draw().text
-        assert list(strips.exchange(0, cursor=True, marked=False)) != list(draw())
+        assert list(strips.exchange(0, has_cursor=True, is_marked=False)) != list(draw())
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ async def test_a_line_begins_with_the_sign_of_what_changed_its_message(how: str,
     recording.mark(HeldMark(1, IN, 1, OPENED, 0.0, how, "{}"))
     settle(recording)
     async with running(recording) as (app, _):
-        assert app.listing._strips.exchange(0, cursor=False, marked=False).text.startswith(sign)
+        assert app.listing._strips.exchange(0, has_cursor=False, is_marked=False).text.startswith(sign)
 
 
 async def test_a_pending_line_is_drawn_every_time() -> None:
@@ -274,12 +274,12 @@ async def test_a_pending_line_is_drawn_every_time() -> None:
     async with running(recording) as (app, _):
         strips, number = app.listing._strips, recording.index.exchanges[-1].number
         strips.has_clock = False
-        strips.exchange(number, cursor=False, marked=False)
+        strips.exchange(number, has_cursor=False, is_marked=False)
         assert strips.has_clock
         recording.frame(1, OUT, text("six", "done"))
         settle(recording)
         strips.has_clock = False
-        strips.exchange(number, cursor=False, marked=False)
+        strips.exchange(number, has_cursor=False, is_marked=False)
         assert not strips.has_clock
 
 

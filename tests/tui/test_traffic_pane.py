@@ -105,7 +105,7 @@ async def test_moving_shows_other_details_while_they_are_open() -> None:
         assert not pane.detail.display and pane.listing.size.width == pane.size.width
         await pilot.press("enter", "j")
         await pilot.pause()
-        assert pane.detail.shown is not None and pane.detail.shown.name == "user-profile"
+        assert pane.detail.shown_exchange is not None and pane.detail.shown_exchange.name == "user-profile"
         assert pane.detail.region.y > pane.listing.region.y
         await pilot.press("escape")
         assert not pane.detail.display
@@ -359,7 +359,7 @@ async def test_an_exchange_can_be_opened_from_elsewhere() -> None:
     async with running(size=(80, 24)) as (_, pilot, pane):
         pane.open_exchange(2)
         await pilot.pause()
-        assert pane.detail.shown is not None and pane.detail.shown.number == 2
+        assert pane.detail.shown_exchange is not None and pane.detail.shown_exchange.number == 2
         assert pane.listing.selected == 2 and not pane.listing.following
 
 
@@ -503,12 +503,15 @@ async def test_jumps_work_from_the_details_too_and_are_shown_there() -> None:
         await pilot.press("home", "enter", "enter")
         await until(lambda: pane.detail.has_focus_within, pilot)
         await pilot.press("right_square_bracket", "e")
-        await until(lambda: pane.detail.shown is not None and pane.detail.shown.status in FAILED, pilot)
+        await until(
+            lambda: pane.detail.shown_exchange is not None and pane.detail.shown_exchange.status in FAILED,
+            pilot,
+        )
         assert pane.detail.has_focus_within
         await until(lambda: "r repeat" in footer(app)[:2], pilot)
-        first = pane.detail.shown
+        first = pane.detail.shown_exchange
         await pilot.press("right_square_bracket", "e", "left_square_bracket", "e")
-        await until(lambda: pane.detail.shown == first, pilot)
+        await until(lambda: pane.detail.shown_exchange == first, pilot)
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ async def open_app_of_call(pane: TrafficPane) -> None:
     """Open the app of the selected call in the browser, with its recorded arguments and result."""
     from mcpdesk.tui.forms.question_text import open_link
 
-    line = pane.chosen()
+    line = pane.selected_exchange()
     if line is None or not (uri := _uri(pane)):
         return
     await pane.fetch(line)
@@ -59,7 +59,7 @@ def selects_call_with_app(pane: TrafficPane) -> bool:
 
 
 def _uri(pane: TrafficPane) -> str:
-    line = pane.chosen()
+    line = pane.selected_exchange()
     if line is None:
         return ""
     call = pane.link.traffic.exchange(line)

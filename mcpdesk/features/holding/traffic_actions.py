@@ -32,7 +32,7 @@ def open_holds(pane: TrafficPane, *, edits: bool = False) -> None:
         if opens_question:
             pane.app.main.action_open_question()
 
-    rule, number = pane.filter_field.entered_text, pane.chosen()
+    rule, number = pane.filter_field.entered_text, pane.selected_exchange()
     index = pane.link.traffic
     latest = None if number is None else last_round(index, index.exchange(number))
     selected = None if latest is None else (latest.connection, latest.id)
@@ -86,7 +86,7 @@ async def mock(pane: TrafficPane) -> None:
     from mcpdesk.tui.render.safe_text import one_line
     from mcpdesk.tui.widgets.menu import Choice, is_confirmed
 
-    number = pane.chosen()
+    number = pane.selected_exchange()
     if number is None:
         return
     index, exchange = pane.link.traffic, pane.link.traffic.exchange(number)

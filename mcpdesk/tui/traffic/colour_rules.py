@@ -59,7 +59,7 @@ class ColourRules:
         self._rules: list[ColourRule] = []
         self._file_state: tuple[int, int] | None = None
         self._next_check = 0.0
-        self._rule_of: dict[tuple[object, ...], ColourRule | None] = {}
+        self._cached_rules: dict[tuple[object, ...], ColourRule | None] = {}
 
     def update(self) -> bool:
         """Reload the file if it was saved. Return True if the rules were replaced."""
@@ -86,27 +86,29 @@ class ColourRules:
         if not self._rules:
             return None
         key = (exchange.number, exchange.ended, exchange.status, len(exchange.notifications))
-        if key not in self._rule_of:
-            if len(self._rule_of) >= _MAX_CACHED:
-                self._rule_of.clear()
-            self._rule_of[key] = next((rule for rule in self._rules if self._matches(rule, exchange)), None)
-        return self._rule_of[key]
+        if key not in self._cached_rules:
+            if len(self._cached_rules) >= _MAX_CACHED:
+                self._cached_rules.clear()
+            self._cached_rules[key] = next(
+                (rule for rule in self._rules if self._matches(rule, exchange)), None
+            )
+        return self._cached_rules[key]
 
     def _parse_lines(self, lines: list[str]) -> None:
         self._rules, self.problems = [], []
-        self._rule_of.clear()
+        self._cached_rules.clear()
         for number, line in enumerate(lines, 1):
-            colour, _, text = line.strip().partition(" ")
+            colour, _, filter_text = line.strip().partition(" ")
             if colour in ("", "#"):  # a comment; a colour may begin with # as well
                 continue
             try:
-                self._rules.append(self._parse_rule(number, colour, text.strip()))
+                self._rules.append(self._parse_rule(number, colour, filter_text.strip()))
             except ValueError as error:
                 self.problems.append(f"{self._path.name}, line {number}: {error}")
             if len(self._rules) >= _MAX_RULES:
                 break
 
-    def _parse_rule(self, number: int, colour: str, text: str) -> ColourRule:
+    def _parse_rule(self, number: int, colour: str, filter_text: str) -> ColourRule:
         """Parse a rule. Raises: ValueError with the error and the allowed values."""
         if colour not in THEME_COLOURS:
             try:
@@ -114,10 +116,10 @@ class ColourRules:
             except ColorParseError:
                 allowed = ", ".join(THEME_COLOURS)
                 raise ValueError(f"no colour is called {colour!r}: {allowed}, or one like #ff8800") from None
-        if not text:
+        if not filter_text:
             raise ValueError("a colour needs a filter after it, like: error status:error")
         try:
-            return ColourRule(number, colour, text, Matcher(self._index, parse(text, time())))
+            return ColourRule(number, colour, filter_text, Matcher(self._index, parse(filter_text, time())))
         except QueryError as error:
             raise ValueError(error.message) from None
 

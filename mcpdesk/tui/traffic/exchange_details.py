@@ -33,6 +33,7 @@ _ENVELOPE = ("jsonrpc", "id", "method")
 ENVELOPE = "envelope"
 """Name of the shown member that contains `jsonrpc`, `id` and `method`."""
 FOLDED_MEMBERS = ("_meta", ENVELOPE)
+"""Members that are folded when a message is shown first."""
 
 
 def with_important_first(value: Any) -> Any:
@@ -44,7 +45,7 @@ def with_important_first(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     envelope = {key: value[key] for key in _ENVELOPE if key in value}
-    members = {key: _with_keys_first(each) for key, each in value.items() if key not in envelope}
+    members = {key: _with_keys_first(member) for key, member in value.items() if key not in envelope}
     return _with_keys_first(members) | ({ENVELOPE: envelope} if envelope else {})
 
 
@@ -52,7 +53,7 @@ def _with_keys_first(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     first = {key: value[key] for key in _MESSAGE_KEYS if key in value}
-    return first | {key: each for key, each in value.items() if key not in first}
+    return first | {key: member for key, member in value.items() if key not in first}
 
 
 def failure_text(response: Any) -> str:
@@ -64,7 +65,7 @@ def failure_text(response: Any) -> str:
         return str(error.get("message", ""))
     content = result.get("content") if isinstance(result, dict) and result.get("isError") is True else None
     blocks = content if isinstance(content, list) else ()
-    return " ".join(str(each["text"]) for each in blocks if isinstance(each, dict) and "text" in each)
+    return " ".join(str(block["text"]) for block in blocks if isinstance(block, dict) and "text" in block)
 
 
 MAX_SHOWN_BYTES = 256 << 10
@@ -101,9 +102,9 @@ def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
     For a changed message, the outcome contains the old and the new text.
     """
     tree = dict[str, Any]()
-    for one in held_messages(index, exchange):
-        texts = {"was": one.was, "became": one.now}
-        title = f"{one.side} {one.how} after {duration(one.held_s)}"
+    for held_message in held_messages(index, exchange):
+        texts = {"was": held_message.was, "became": held_message.now}
+        title = f"{held_message.side} {held_message.how} after {duration(held_message.held_s)}"
         tree[title] = {name: value for name, value in texts.items() if value is not None} or None
     return tree
 
@@ -123,27 +124,33 @@ def http_text(index: Index, operation: Exchange, schema: Any = None) -> Content:
     """
     exchanges = [operation, *(index.exchange(row) for row in operation.parts[-MAX_PARTS:])]
     blocks: list[Content] = []
-    for one in exchanges:
-        texts = list(_http_blocks(index, one, schema if one.method == operation.method else None))
+    for exchange in exchanges:
+        texts = list(_http_blocks(index, exchange, schema if exchange.method == operation.method else None))
         if texts and len(exchanges) > 1:
-            texts.insert(0, Content.styled(one_line(f"{one.method} #{one.id}"), "bold $text-primary"))
+            texts.insert(
+                0, Content.styled(one_line(f"{exchange.method} #{exchange.id}"), "bold $text-primary")
+            )
         blocks += texts
     return Content("\n\n").join(blocks) if blocks else Content("This exchange did not use HTTP.")
 
 
-def _http_blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
+def _http_blocks(index: Index, exchange: Exchange, schema: Any) -> Iterator[Content]:
     """Yield request and response, if available. The headers of a POST are compared with its body."""
-    request = None if one.request is None else checked_request_headers(index, one, one.request, schema)
+    request = (
+        None
+        if exchange.request is None
+        else checked_request_headers(index, exchange, exchange.request, schema)
+    )
     if request is not None and request[0].startswith("POST "):
         line, headers = request
         yield _http_block(line, sorted(headers, key=_header_order))
     elif request is not None:
-        yield from _unchecked_block(index, one, one.request)
-    yield from _unchecked_block(index, one, one.response)
+        yield from _unchecked_block(index, exchange, exchange.request)
+    yield from _unchecked_block(index, exchange, exchange.response)
 
 
-def _unchecked_block(index: Index, one: Exchange, frame: int | None) -> Iterator[Content]:
-    if frame is not None and (http_note := http(index, one, frame)) is not None:
+def _unchecked_block(index: Index, exchange: Exchange, frame: int | None) -> Iterator[Content]:
+    if frame is not None and (http_note := http(index, exchange, frame)) is not None:
         yield _http_block(http_note[0], [CheckedHeader(name, value) for name, value in http_note[1]])
 
 
@@ -152,7 +159,7 @@ def _http_block(line: str, headers: list[CheckedHeader]) -> Content:
 
 
 def _header_line(header: CheckedHeader) -> Content:
-    """Return one header with glyph and words. A missing header has no value.
+    """Return a header with the glyph and explanation of its check. A missing header has no value.
 
     MCP headers are highlighted.
     """
@@ -180,54 +187,66 @@ MAX_STEPS = 100
 
 def steps(index: Index, operation: Exchange, schema: Any = None) -> dict[str, Any]:
     """Return title -> contents of each step. `schema` is the input schema of the called tool, if known."""
-    return {title: _step(index, one, operation, schema) for one, title in _titled_exchanges(index, operation)}
+    return {
+        title: _step(index, exchange, operation, schema)
+        for exchange, title in _titled_exchanges(index, operation)
+    }
 
 
 def step_title(index: Index, operation: Exchange, number: int) -> str | None:
     """Return the title of an exchange in `steps`, or None if it is not shown."""
-    return next((title for one, title in _titled_exchanges(index, operation) if one.number == number), None)
+    return next(
+        (title for exchange, title in _titled_exchanges(index, operation) if exchange.number == number), None
+    )
 
 
 def _titled_exchanges(index: Index, operation: Exchange) -> list[tuple[Exchange, str]]:
-    """Return the exchanges of an operation in the order they ended, each with its title."""
+    """Return the exchanges of an operation in the order in which they ended, each with its title."""
     rounds = 0
     steps: list[tuple[float, Exchange, str]] = []
     for row in (operation.number, *operation.parts):
-        one = operation if row == operation.number else index.exchange(row)
-        is_repeated = is_round(one, operation)
-        rounds += is_repeated
-        what = f"round {rounds}" if is_repeated and operation.rounds > 1 else one.method
-        offset = "" if one is operation else f"at +{duration(max(0.0, one.started - operation.started))}, "
-        end_time = _end_time(index, one)
-        steps.append((end_time, one, f"{what} #{one.id} · {offset}{_outcome(one, end_time)}"))
+        exchange = operation if row == operation.number else index.exchange(row)
+        is_call_round = is_round(exchange, operation)
+        rounds += is_call_round
+        step_name = f"round {rounds}" if is_call_round and operation.rounds > 1 else exchange.method
+        offset = (
+            ""
+            if exchange is operation
+            else f"at +{duration(max(0.0, exchange.started - operation.started))}, "
+        )
+        end_time = _end_time(index, exchange)
+        steps.append(
+            (end_time, exchange, f"{step_name} #{exchange.id} · {offset}{_outcome(exchange, end_time)}")
+        )
     steps.sort(key=lambda step: step[0])
-    return [(one, title) for _, one, title in steps[-MAX_STEPS:]]
+    return [(exchange, title) for _, exchange, title in steps[-MAX_STEPS:]]
 
 
-def _end_time(index: Index, one: Exchange) -> float:
-    """Return the Unix time when this step ended, without its later rounds, or infinity while the step
-    runs.
+def _end_time(index: Index, exchange: Exchange) -> float:
+    """Return the Unix time when a step ended, or infinity while it runs.
+
+    A step that is the first round of its operation ends with this round.
     """
-    stored_frame = None if one.response is None else index.frame(one.response)
-    end_time = stored_frame.time if stored_frame else one.ended
+    stored_frame = None if exchange.response is None else index.frame(exchange.response)
+    end_time = stored_frame.time if stored_frame else exchange.ended
     return inf if end_time is None else end_time
 
 
-def _outcome(one: Exchange, end_time: float) -> str:
+def _outcome(exchange: Exchange, end_time: float) -> str:
     if end_time == inf:
         return Status.PENDING.value
-    words = Status.ASKS.value if one.rounds > 1 else one.status.value
-    return f"{words} after {duration(max(0.0, end_time - one.started))}"
+    words = Status.ASKS.value if exchange.rounds > 1 else exchange.status.value
+    return f"{words} after {duration(max(0.0, end_time - exchange.started))}"
 
 
-def _step(index: Index, one: Exchange, operation: Exchange, schema: Any) -> dict[str, Any]:
+def _step(index: Index, exchange: Exchange, operation: Exchange, schema: Any) -> dict[str, Any]:
     """Return a step: first its most important members, then its full messages."""
-    is_repeated = is_round(one, operation)
-    request = _message(index, one, one.request, schema if is_repeated else None)
-    response = _message(index, one, one.response)
-    if is_repeated:
+    is_call_round = is_round(exchange, operation)
+    request = _message(index, exchange, exchange.request, schema if is_call_round else None)
+    response = _message(index, exchange, exchange.response)
+    if is_call_round:
         parts = _answers(request) | _input_requests(response)
-    elif one.direction is not operation.direction:
+    elif exchange.direction is not operation.direction:
         parts = {"question": _member(request, "params"), "answer": _member(response, "result", "error")}
     else:
         parts = {"result": _member(response, "result", "error")}
@@ -264,5 +283,5 @@ def _member(value: Any, *names: str) -> Any:
     return next((value[name] for name in names if name in value), None)
 
 
-def _message(index: Index, one: Exchange, frame: int | None, schema: Any = None) -> Any:
-    return None if frame is None else message(index, one, frame, schema).value
+def _message(index: Index, exchange: Exchange, frame: int | None, schema: Any = None) -> Any:
+    return None if frame is None else message(index, exchange, frame, schema).value

@@ -81,60 +81,63 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
 
 
 def export_menu(
-    shown: Sequence[int],
-    marked: Sequence[int],
-    chosen: int | None = None,
-    hidden: str = "",
+    shown_numbers: Sequence[int],
+    marked_numbers: Sequence[int],
+    selected_number: int | None = None,
+    hidden_note: str = "",
     case_folders: str = "",
 ) -> Menu:
     """Return a menu whose value is a pair: the numbers of exchanges, and the name of a format.
 
-    If exchanges are marked, they are offered first, and the keys of the formats choose them. `hidden` says
-    how many marked exchanges are not among them. `case_folders` are the folders of test cases.
+    If exchanges are marked, they are offered first, and the keys of the formats choose them. `hidden_note`
+    says how many marked exchanges the filter hides. `case_folders` are the folders of test cases.
     """
     formats = _formats()
-    groups = [(marked, "marked")] if marked else []
+    marked_group = [(marked_numbers, "marked")] if marked_numbers else []
     case_help = f"Writes into {case_folders}" if case_folders else ""
     choices = [
         Choice(
-            f"{len(numbers):,} {which}, {line.title}",
+            f"{len(numbers):,} {group_name}, {line.title}",
             (numbers, name),
             line.use,
-            line.key * (not at),
+            line.key * (not group_index),
             case_help if name == _CASES else "The next prompt asks for the path of the file.",
         )
-        for at, (numbers, which) in enumerate([*groups, (shown, "shown")])
+        for group_index, (numbers, group_name) in enumerate([*marked_group, (shown_numbers, "shown")])
         for name, line in formats
     ]
-    if chosen is not None:
+    if selected_number is not None:
         for name, line in ((each.name, each.menu_of_one) for each in _exporters()):
             if line is not None:
-                choices.append(Choice(f"this one, {line.title}", ([chosen], name), line.use, line.key))
+                choices.append(
+                    Choice(f"this one, {line.title}", ([selected_number], name), line.use, line.key)
+                )
         if (recorder := _case_recorder()) is not None:
             title, use, key = recorder.menu_of_one
-            choices.append(Choice(f"this one, {title}", ([chosen], _CASES), use, key, case_help))
-    return Menu(f"Export, secrets masked{f' · {hidden}' * bool(hidden)}", choices)
+            choices.append(Choice(f"this one, {title}", ([selected_number], _CASES), use, key, case_help))
+    return Menu(f"Export, secrets masked{f' · {hidden_note}' * bool(hidden_note)}", choices)
 
 
 def case_folders(link: Link, numbers: Sequence[int]) -> str:
     """Return the folders in which test cases of the servers of some exchanges are written."""
     if (recorder := _case_recorder()) is None:
         return ""
-    hosted = {one.name: one.folder for one in link.view().servers}
+    folder_by_server = {one.name: one.folder for one in link.view().servers}
     calls = recorder.recordable(link.traffic, numbers[-MAX_SEARCHED_EXCHANGES:])
     servers = {link.traffic.exchange(number).server for number in calls}
-    return ", ".join(str(recorder.folder(name, hosted.get(name, ""))) for name in sorted(servers))
+    return ", ".join(str(recorder.folder(name, folder_by_server.get(name, ""))) for name in sorted(servers))
 
 
 async def choose_export(app: App[None], menu: Menu) -> tuple[Sequence[int], str, Path] | None:
     """Ask what to export, and for the path of the file. Must run in a worker.
 
-    Return the numbers of the exchanges, the name of the format, and the path. The path of test cases is that
-    of their server, so it is not asked for.
+    Return the numbers of the exchanges, the name of the format, and the path, or None if the person cancels.
+    The path is not asked for if the format is test cases, because these are written into the folder of their
+    server.
     """
-    if (chosen := await app.push_screen_wait(menu)) is None:
+    if (choice := await app.push_screen_wait(menu)) is None:
         return None
-    numbers, format_name = chosen
+    numbers, format_name = choice
     path = export_path(format_name)
     if format_name != _CASES:
         count = counted(len(numbers), "exchange")
@@ -152,13 +155,13 @@ def export_path(format_name: str) -> Path:
 def write(link: Link, numbers: Sequence[int], format_name: str, path: Path | None = None) -> str:
     """Write exchanges with their parts to a new private file. Return a message.
 
-    The default path is in the working folder. Test cases are written to one file per server, whatever the
-    path is. Raises: OSError.
+    The default path is in the working folder. Test cases are written to one file per server, and ignore the
+    path. Raises: OSError.
     """
     index = link.traffic
     chosen_exchanges = with_parts(index, numbers)
     if format_name == _CASES and (recorder := _case_recorder()) is not None:
-        folders = {one.name: one.folder for one in link.view().servers if one.folder}
+        folders = {server.name: server.folder for server in link.view().servers if server.folder}
         return recorder.save(index, chosen_exchanges, folders, link.questions())
     exporter = next((each for each in _exporters() if each.name == format_name), None)
     path = path or export_path(format_name)
@@ -168,13 +171,13 @@ def write(link: Link, numbers: Sequence[int], format_name: str, path: Path | Non
         else:
             file.writelines(redacted(index, _call_logs(link), _redactor(link), chosen_exchanges))
     if exporter is not None and exporter.requests is not None:
-        written = len(exporter.requests(index, chosen_exchanges))
+        request_count = len(exporter.requests(index, chosen_exchanges))
         left_out_note = (
-            f"; {len(chosen_exchanges) - written:,} did not use HTTP"
-            if written < len(chosen_exchanges)
+            f"; {len(chosen_exchanges) - request_count:,} did not use HTTP"
+            if request_count < len(chosen_exchanges)
             else ""
         )
-        return f"{counted(written, 'request')} written to {path}{left_out_note}"
+        return f"{counted(request_count, 'request')} written to {path}{left_out_note}"
     parts_note = (
         f" ({len(chosen_exchanges):,} with their parts)" if len(chosen_exchanges) > len(numbers) else ""
     )
@@ -215,9 +218,9 @@ def call_log(link: Link, exchange: Exchange) -> Sequence[LogLine]:
 
 
 def _is_during_call(line: LogLine, exchange: Exchange) -> bool:
-    ended = inf if exchange.ended is None else exchange.ended + MAX_CLOCK_DIFFERENCE_S
+    latest_time = inf if exchange.ended is None else exchange.ended + MAX_CLOCK_DIFFERENCE_S
     is_of_server = line.source == "stderr" and line.server == exchange.server and line.call is None
-    return is_of_server and exchange.started <= line.time <= ended
+    return is_of_server and exchange.started <= line.time <= latest_time
 
 
 def _with_location(line: LogLine) -> LogLine:
@@ -226,16 +229,16 @@ def _with_location(line: LogLine) -> LogLine:
     return structs.replace(line, where=location) if location else line
 
 
-def comparison(index: Index, first: int, second: int) -> CompareScreen:
+def comparison_dialog(index: Index, first: int, second: int) -> CompareScreen:
     """Return a dialog that compares two exchanges.
 
     If an exchange has several rounds, its first request and its last response are compared.
     """
     exchanges = (index.exchange(first), index.exchange(second))
     messages = []
-    for one in exchanges:
-        last = last_round(index, one)
-        sides = (("request", one, one.request), ("response", last, last.response))
+    for exchange in exchanges:
+        last = last_round(index, exchange)
+        sides = (("request", exchange, exchange.request), ("response", last, last.response))
         messages.append(
             {side: message(index, of, frame).value for side, of, frame in sides if frame is not None}
         )

@@ -40,23 +40,23 @@ def completions(text: str, index: Index) -> Completions:
 
     Values that begin with the typed text come first.
     """
-    typed = _TYPED_PART.search(text)
-    if typed is None or not (typed["part"] or typed["field"]):
+    typed_match = _TYPED_PART.search(text)
+    if typed_match is None or not (typed_match["part"] or typed_match["field"]):
         return Completions(len(text), ())
-    part = typed["part"].lstrip('"').lower()
-    if typed["field"] is None:
+    part = typed_match["part"].lstrip('"').lower()
+    if typed_match["field"] is None:
         values = [f"{name}:" for name in _FIELDS if name.startswith(part)]
-        return Completions(typed.start("part"), values)
-    candidates = dict.fromkeys(islice(_values(typed["field"].lower(), index), _MAX_SEARCHED_VALUES))
+        return Completions(typed_match.start("part"), values)
+    candidates = dict.fromkeys(islice(_values(typed_match["field"].lower(), index), _MAX_SEARCHED_VALUES))
     matching = [value for value in candidates if part in value.lower() and value.lower() != part]
-    has_fixed_order = typed["field"].lower() in FIXED_VALUES
+    has_fixed_order = typed_match["field"].lower() in FIXED_VALUES
     matching.sort(
         key=lambda value: (not value.lower().startswith(part), "" if has_fixed_order else value.lower())
     )
     quoted_values = [
         value if _UNQUOTED_VALUE.fullmatch(value) else quoted(value) for value in matching[:MAX_COMPLETIONS]
     ]
-    return Completions(typed.start("part"), quoted_values)
+    return Completions(typed_match.start("part"), quoted_values)
 
 
 def _values(field: str, index: Index) -> Iterable[str]:
@@ -121,10 +121,10 @@ class CompletionLine(Static):
         self.display = bool(values)
         pieces: list[tuple[str, str]] = []
         remaining_width = max(10, self.app.size.width - 4)
-        for at, value in enumerate(values[self._selected :]):
+        for position, value in enumerate(values[self._selected :]):
             text = one_line(value, 40)
             if (remaining_width := remaining_width - cell_len(text) - 2) < 0:
                 break
-            pieces.append((text, "$text-primary bold" if not at else ""))
+            pieces.append((text, "$text-primary bold" if not position else ""))
             pieces.append(("  ", ""))
         self.update(Content.assemble(*pieces), layout=False)

@@ -28,7 +28,7 @@ _MAX_PREVIEW_BYTES = 400
 
 
 class Fold(Enum):
-    """State of a line that has further lines, its notifications and parts, or is one of them.
+    """Visibility of the further lines of an exchange: its notifications and parts.
 
     The value is the glyph before the number of further lines.
     """
@@ -36,6 +36,7 @@ class Fold(Enum):
     CLOSED = "▸"
     OPEN = "▾"
     BELOW = ""
+    """The line is itself a further line, below the line of its exchange."""
 
 
 class ExchangeLine(NamedTuple):
@@ -84,7 +85,7 @@ class FrameLine(NamedTuple):
         return self.connection.server if self.connection else ""
 
 
-def fitted(cells: list[Cell], width: int) -> tuple[list[Cell], int]:
+def cut_cells(cells: list[Cell], width: int) -> tuple[list[Cell], int]:
     """Cut cells to a width. Return the cut cells, and the part of the width that remains."""
     fitting: list[Cell] = []
     remaining = width
@@ -102,7 +103,7 @@ def fitted(cells: list[Cell], width: int) -> tuple[list[Cell], int]:
     return fitting, remaining
 
 
-def muted(text: str) -> list[Cell]:
+def muted_cells(text: str) -> list[Cell]:
     """Return a text in the muted style."""
     return [(text, "traffic--muted")]
 
@@ -166,7 +167,7 @@ def status_cells(line: ExchangeLine, width: int) -> list[Cell]:
 
 def id_cells(line: ExchangeLine) -> list[Cell]:
     """Return the JSON-RPC id."""
-    return [] if line.exchange.id is None else muted(f"#{line.exchange.id}")
+    return [] if line.exchange.id is None else muted_cells(f"#{line.exchange.id}")
 
 
 def direction_cells(line: ExchangeLine | FrameLine) -> list[Cell]:
@@ -214,8 +215,8 @@ def message_cells(line: ExchangeLine, width: int) -> list[Cell]:
     cells = _method_cells(exchange)
     if fold is Fold.BELOW:
         cells.insert(0, ("└ ", "traffic--muted"))
-    elif hidden_count := len(exchange.notifications) + (len(exchange.parts) if fold is Fold.OPEN else 0):
-        cells.append((f" {fold.value} {hidden_count}", "traffic--clock"))
+    elif further_count := len(exchange.notifications) + (len(exchange.parts) if fold is Fold.OPEN else 0):
+        cells.append((f" {fold.value} {further_count}", "traffic--clock"))
     full_words = operation_words(exchange, line.now)
     remaining = width - sum(cell_len(text) for text, _ in cells)
     if full_words:
@@ -223,7 +224,7 @@ def message_cells(line: ExchangeLine, width: int) -> list[Cell]:
             if remaining > cell_len(words):
                 break
         else:
-            cells, _ = fitted(cells, max(1, width - cell_len(words) - 1))
+            cells, _ = cut_cells(cells, max(1, width - cell_len(words) - 1))
         cells = [*cells, (f" {words}", "traffic--clock")]
         remaining -= cell_len(words) + 1
     fits_values = not texts.result and cell_len(texts.values) < remaining
@@ -239,15 +240,18 @@ def item_cells(line: ExchangeLine, width: int) -> list[Cell]:
     if line.fold is Fold.BELOW:
         return message_cells(line, width)
     exchange, cells = line.exchange, []
-    if hidden_count := len(exchange.notifications) + (len(exchange.parts) if line.fold is Fold.OPEN else 0):
-        cells.append((f"{line.fold.value} {hidden_count} ", "traffic--clock"))
+    if further_count := len(exchange.notifications) + (len(exchange.parts) if line.fold is Fold.OPEN else 0):
+        cells.append((f"{line.fold.value} {further_count} ", "traffic--clock"))
     if words := _operation_glyphs(exchange):
         cells.append((f"{words} ", "traffic--clock"))
     remaining = width - sum(cell_len(text) for text, _ in cells)
     summary = _summary_cells(line.texts, remaining + 1)  # without the leading space
     return [
         *cells,
-        *((text.lstrip() if at == 0 else text, style) for at, (text, style) in enumerate(summary)),
+        *(
+            (text.lstrip() if position == 0 else text, style)
+            for position, (text, style) in enumerate(summary)
+        ),
     ]
 
 
@@ -261,8 +265,8 @@ _MIN_WIDTH_FOR_BOTH = 20
 def _summary_cells(texts: Summary, width: int) -> list[Cell]:
     """Return `arguments → result`. If both are long, the arguments get at most half of the space.
 
-    In little space the arguments lose their names, and long texts are cut. A failure begins with its reason,
-    so its end is cut. It gets three quarters of the space unless the arguments are short.
+    If space is short, the names of the arguments are left out, and long texts are cut. A failure begins with
+    its reason, so its end is cut. A failure gets three quarters of the space unless the arguments are short.
     """
     arguments, result, values = one_line(texts.arguments), one_line(texts.result), one_line(texts.values)
     if not result:
@@ -275,7 +279,7 @@ def _summary_cells(texts: Summary, width: int) -> list[Cell]:
         arguments = values
     is_short = cell_len(arguments) <= max(shared_width // 2, width_without_result)
     if not arguments or (width < _MIN_WIDTH_FOR_BOTH and not is_short):
-        return [(_ARROW, "traffic--muted"), (_cut_answer(texts, result, width - 2), style)]
+        return [(_ARROW, "traffic--muted"), (_cut_result(texts, result, width - 2), style)]
     arguments = (
         arguments
         if is_short
@@ -283,11 +287,11 @@ def _summary_cells(texts: Summary, width: int) -> list[Cell]:
     )
     return [
         (f" {arguments}{_ARROW}", "traffic--muted"),
-        (_cut_answer(texts, result, shared_width - cell_len(arguments)), style),
+        (_cut_result(texts, result, shared_width - cell_len(arguments)), style),
     ]
 
 
-def _cut_answer(texts: Summary, result: str, width: int) -> str:
+def _cut_result(texts: Summary, result: str, width: int) -> str:
     if not texts.has_failed or cell_len(result) <= width:
         return shortened(result, width)
     return f"{set_cell_size(result, max(0, width - 1)).rstrip()}…"
@@ -300,8 +304,8 @@ def _operation_glyphs(exchange: Exchange) -> str:
         ("?", exchange.questions),
         ("↻", exchange.polls),
     )
-    asking = "?" if exchange.asked_at is not None and not exchange.questions else ""
-    return "".join(f"{glyph}{count}" for glyph, count in counts if count) + asking
+    pending_glyph = "?" if exchange.asked_at is not None and not exchange.questions else ""
+    return "".join(f"{glyph}{count}" for glyph, count in counts if count) + pending_glyph
 
 
 def _method_cells(exchange: Exchange) -> list[Cell]:

@@ -32,7 +32,7 @@ from mcpdesk.tui.traffic.line_cells import (
     item_cells,
     mark_cells,
     message_cells,
-    muted,
+    muted_cells,
     peer_cells,
     preview,
     short_core,
@@ -121,8 +121,8 @@ COLUMNS = (
     ),
     LineColumn(
         "server", 10, "server",
-        exchange=lambda line, _: muted(line.exchange.server),
-        frame=lambda line, _: muted(line.server),
+        exchange=lambda line, _: muted_cells(line.exchange.server),
+        frame=lambda line, _: muted_cells(line.server),
         sort=BY_SERVER,
         shrink_steps=(ShrinkStep(20, 8), ShrinkStep(60, 0)),
     ),
@@ -139,7 +139,7 @@ COLUMNS = (
     LineColumn("bytes", 0, "bytes", frame=lambda line, _: [(mask_text(preview(line.frame.data)), "")]),
     LineColumn(
         "frame", 7, "frame", is_right_aligned=True,
-        frame=lambda line, _: muted(str(line.frame.number)),
+        frame=lambda line, _: muted_cells(str(line.frame.number)),
         shrink_steps=(ShrinkStep(80, 0),),
     ),
     LineColumn(
@@ -169,8 +169,8 @@ COLUMNS = (
     ),
     LineColumn(
         "revision", 20, "revision, era",
-        exchange=lambda line, _: muted(with_era(line.exchange.revision)),
-        frame=lambda line, _: muted(with_era(line.revision)),
+        exchange=lambda line, _: muted_cells(with_era(line.exchange.revision)),
+        frame=lambda line, _: muted_cells(with_era(line.revision)),
         shorten=short_revision,
         sort=BY_REVISION,
         shrink_steps=(ShrinkStep(4, 10, "revision"), ShrinkStep(6, 5, "rev"), ShrinkStep(8, 0)),
@@ -218,7 +218,8 @@ def columns_for(
     space.
 
     `width` is the width of the list. On a terminal of 160 columns, it is 96 if the details are beside the
-    list. If the core column does not fit, the core is shown in the peer column.
+    list. With `is_time_kept`, the time column is never hidden. If the core column does not fit, the core is
+    shown in the peer column.
     """
     hidden_names = {
         name for name, is_needed in (("core", has_cores), ("server", has_servers)) if not is_needed
@@ -232,26 +233,28 @@ def columns_for(
         (_ROOMY_BYTES_WIDTH, _MIN_BYTES_WIDTH) if raw else (_ROOMY_MESSAGE_WIDTH, _MIN_MESSAGE_WIDTH)
     )
     steps = [(step, column.name) for column in columns for step in column.shrink_steps]
-    for step, name in sorted(steps, key=lambda each: each[0].position):
+    for step, name in sorted(steps, key=lambda step_and_name: step_and_name[0].position):
         if _remaining_width(columns, width) >= (
             roomy_width if step.position < _FIRST_URGENT_STEP else min_width - step.allowed_deficit
         ):
             break
         if is_time_kept and name == "time" and not step.width:
             continue
-        at = next(at for at, column in enumerate(columns) if column.name == name)
-        column = columns[at]
+        position = next(position for position, column in enumerate(columns) if column.name == name)
+        column = columns[position]
         if column.has_core and not step.width and width >= _MIN_WIDTH_WITH_CORE:
             continue
         if step.width:
             new_width = step.width + CORE_WIDTH * column.has_core
             title = column.title if step.title is None else step.title
-            columns[at] = replace(column, width=new_width, title=title)
+            columns[position] = replace(column, width=new_width, title=title)
         else:
-            del columns[at]
+            del columns[position]
         if name == "core":
-            at = next(at for at, column in enumerate(columns) if column.name == "peer")
-            columns[at] = replace(columns[at], width=columns[at].width + CORE_WIDTH, has_core=True)
+            position = next(position for position, column in enumerate(columns) if column.name == "peer")
+            columns[position] = replace(
+                columns[position], width=columns[position].width + CORE_WIDTH, has_core=True
+            )
     remaining = max(1, _remaining_width(columns, width))
     return tuple(column if column.width else replace(column, width=remaining) for column in columns)
 

@@ -19,11 +19,11 @@ def next_mark(listing: TrafficList, by: int) -> None:
     """Go to the next or previous marked exchange."""
     selected = -1 if listing.selected is None else listing.selected
     marks = shown_marks(listing)
-    candidates = [mark for mark in marks if (mark > selected if by > 0 else mark < selected)]
-    if candidates:
-        listing.select(candidates[0 if by > 0 else -1])
-    elif hidden := "" if marks else hidden_marks(listing):
-        listing.notify(f"{hidden}.")
+    marks_in_direction = [mark for mark in marks if (mark > selected if by > 0 else mark < selected)]
+    if marks_in_direction:
+        listing.select(marks_in_direction[0 if by > 0 else -1])
+    elif hidden_note := "" if marks else hidden_marks(listing):
+        listing.notify(f"{hidden_note}.")
     elif marks:
         listing.notify(f"No mark {'below' if by > 0 else 'above'}.")
     else:
@@ -45,12 +45,12 @@ def next_of_kind(listing: TrafficList, kind: str, by: int) -> None:
     is_of_kind, noun, nouns = _kinds(listing, line)[kind]
     start = listing.ordered.position(index.line_of(line))
     letter = _LETTERS[kind]
-    for at in range(start + by, start + by * len(lines), by):
-        if is_of_kind(lines[at % len(lines)]):
-            listing.select(lines[at % len(lines)])
-            if by > 0 and at >= len(lines):
+    for position in range(start + by, start + by * len(lines), by):
+        if is_of_kind(lines[position % len(lines)]):
+            listing.select(lines[position % len(lines)])
+            if by > 0 and position >= len(lines):
                 listing.notify(f"No {noun} below: continued from the top · [ {letter} goes up")
-            elif at < 0:
+            elif position < 0:
                 listing.notify(f"No {noun} above: continued from the bottom · ] {letter} goes down")
             return
     listing.notify(f"No other {noun}" if is_of_kind(line) else f"No {nouns}")
@@ -63,25 +63,29 @@ def previous_of_kind(listing: TrafficList, exchange: int) -> int | None:
         return None
     is_of_kind = _kinds(listing, index.line_of(exchange))["same"][0]
     start = lines.position(index.line_of(exchange))
-    return next((lines.lines[at] for at in range(start - 1, -1, -1) if is_of_kind(lines.lines[at])), None)
+    return next(
+        (lines.lines[position] for position in range(start - 1, -1, -1) if is_of_kind(lines.lines[position])),
+        None,
+    )
 
 
-def comparison_pair(listing: TrafficList, chosen: int | None) -> tuple[int, int] | str:
+def comparison_pair(listing: TrafficList, selected: int | None) -> tuple[int, int] | str:
     """Return the exchanges to compare, or a text about the missing marks.
 
-    Two marked exchanges, or the selected one with the marked one. Without a mark, the selected one with the
-    previous one of its kind. Marks that the filter hides count only if no shown line is marked.
+    These are two marked exchanges, or the marked and the selected exchange. Without a mark, they are the
+    selected exchange and the previous exchange of its kind. Marks that the filter hides count only if no
+    shown line is marked.
     """
-    shown = shown_marks(listing)
-    marks = shown or sorted(listing.marks)
-    hidden = "" if shown else hidden_marks(listing)
-    if chosen is not None and not marks:
-        previous = previous_of_kind(listing, chosen)
-        marks = [] if previous is None else [previous, chosen]
-    elif len(marks) == 1 and chosen is not None and chosen not in marks:
-        marks = [*marks, chosen]
-    elif hidden and marks:
-        return f"{hidden}: esc clears the filter, or m marks two shown lines."
+    marks_in_view = shown_marks(listing)
+    marks = marks_in_view or sorted(listing.marks)
+    hidden_note = "" if marks_in_view else hidden_marks(listing)
+    if selected is not None and not marks:
+        previous = previous_of_kind(listing, selected)
+        marks = [] if previous is None else [previous, selected]
+    elif len(marks) == 1 and selected is not None and selected not in marks:
+        marks = [*marks, selected]
+    elif hidden_note and marks:
+        return f"{hidden_note}: esc clears the filter, or m marks two shown lines."
     if len(marks) > 2:
         return "More than two exchanges are marked: m unmarks."
     return (marks[0], marks[1]) if len(marks) == 2 else "Mark two exchanges with m, then compare them."
@@ -92,7 +96,7 @@ def _kinds(listing: TrafficList, line: int) -> dict[str, tuple[Callable[[int], b
     table = listing.index.table
     label = table.label[line]
     return {
-        "same": (lambda each: table.label[each] == label, "line of its kind", "lines of its kind"),
-        "error": (lambda each: table.status[each] in _FAILED_STATUSES, "error", "errors"),
+        "same": (lambda other: table.label[other] == label, "line of its kind", "lines of its kind"),
+        "error": (lambda other: table.status[other] in _FAILED_STATUSES, "error", "errors"),
         "slow": (listing.index.is_slow, "slow call", "slow calls"),
     }

@@ -1,4 +1,4 @@
-"""Marked lines of the traffic, and which of them the filter shows or hides."""
+"""Functions for marked lines of the traffic: those that match the filter, and the number of hidden ones."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ def shown_marks(listing: TrafficList) -> list[int]:
     return [mark for mark in sorted(listing.marks) if _is_shown(listing, mark)]
 
 
-def _is_shown(listing: TrafficList, exchange: int) -> bool:
+def _is_shown(listing: TrafficList, number: int) -> bool:
     index, view = listing.index, listing.view
     if view.raw:
-        one = index.exchange(exchange)
-        lines = [frame for frame in (one.request, one.response) if frame is not None]
+        exchange = index.exchange(number)
+        lines = [frame for frame in (exchange.request, exchange.response) if frame is not None]
     else:
-        lines = [exchange, index.line_of(exchange)]
-    places = [(line, view.position(line)) for line in lines]
-    return any(at < len(view.lines) and view.lines[at] == line for line, at in places)
+        lines = [number, index.line_of(number)]
+    positions = [(line, view.position(line)) for line in lines]
+    return any(position < len(view.lines) and view.lines[position] == line for line, position in positions)
 
 
 def hidden_marks(listing: TrafficList) -> str:
-    """Return how many marked lines the filter hides, or an empty text."""
+    """Return a text with the number of marked lines that the filter hides, or "" if it hides none."""
     count = len(listing.marks) - len(shown_marks(listing))
     return f"The filter hides {counted(count, 'marked line')}" if count else ""

@@ -22,6 +22,7 @@ _MIN_UNREAD_FRAMES = 10_000
 _MIN_WRAPPED_WIDTH = 36
 """Minimum width of a wrapped message in cells."""
 _MAX_LINES = 2
+"""Maximum number of lines of a wrapped message, unless the screen is too narrow."""
 
 
 def pointed_message(column: int, message: str, width: int) -> str:
@@ -58,9 +59,11 @@ def connect_instructions(configs: ClientConfigs, view: CoreView, width: int) -> 
 def counts_text(listing: TrafficList) -> str:
     """Return the numbers of all, matching, marked and deleted lines, and the progress of searches."""
     view = listing.view
-    lines = len(view.lines)
+    line_count = len(view.lines)
     noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
-    parts = [f"{lines:,} {noun}" if listing.node == EVERYTHING else f"{lines:,} of {view.total:,} {noun}"]
+    parts = [
+        f"{line_count:,} {noun}" if listing.node == EVERYTHING else f"{line_count:,} of {view.total:,} {noun}"
+    ]
     index = listing.index
     if index.frame_count - index.paired > _MIN_UNREAD_FRAMES:
         parts.append(f"reading {index.paired / index.frame_count:.0%}")
@@ -69,8 +72,8 @@ def counts_text(listing: TrafficList) -> str:
     if listing.sorted is not None and listing.sorted.done < 1:
         parts.append(f"sorting {listing.sorted.done:.0%}")
     if listing.marks:
-        hidden = len(listing.marks) - len(shown_marks(listing))
-        parts.append(f"{len(listing.marks)} marked" + f" ({hidden} hidden)" * bool(hidden))
+        hidden_count = len(listing.marks) - len(shown_marks(listing))
+        parts.append(f"{len(listing.marks)} marked" + f" ({hidden_count} hidden)" * bool(hidden_count))
     if index.table.base:
         parts.append(f"{index.table.base:,} older in the capture")
     if index.removed:
@@ -87,7 +90,7 @@ def mode_text(listing: TrafficList) -> str:
     if listing.paused:
         return f"paused · {listing.view.held_back:,} waiting · p resumes"
     if (order := listing.sorted) is not None:
-        sorts = "sorted" if order.done >= 1 else "sorting"
+        sort_state = "sorted" if order.done >= 1 else "sorting"
         column = f"{column_label(order.column)} {'↓' if order.is_descending else '↑'}"
-        return f"{sorts} by {column} · s changes it · f by arrival"
+        return f"{sort_state} by {column} · s changes it · f by arrival"
     return "following" if listing.following else "f follows"

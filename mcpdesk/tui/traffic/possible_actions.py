@@ -64,15 +64,15 @@ class PossibleActions:
         return self._actions
 
     def _running_since(self, exchange: Exchange, latest: Exchange) -> float | None:
-        is_running = exchange.kind is ExchangeKind.REQUEST and exchange.direction is Direction.IN
-        if not is_running or exchange.ended is not None:
+        is_client_request = exchange.kind is ExchangeKind.REQUEST and exchange.direction is Direction.IN
+        if not is_client_request or exchange.ended is not None:
             return None
         client = self._link.client(latest.connection)
-        running = () if client is None else client.running
-        return next((call.started for call in running if call.id == latest.id), None)
+        running_calls = () if client is None else client.running
+        return next((call.started for call in running_calls if call.id == latest.id), None)
 
     def _source(self, latest: Exchange) -> tuple[Path, int] | None:
         locations = [line.where for line in call_log(self._link, latest) if line.where]
         servers = self._link.view().servers
-        folder = next((one.folder for one in servers if one.name == latest.server), "")
+        folder = next((server.folder for server in servers if server.name == latest.server), "")
         return source_location(folder, locations[-1]) if locations else None

@@ -37,16 +37,16 @@ class SortChoice(NamedTuple):
     column: str | None
 
 
-def sort_menu(shown: Collection[str], order: SortedLines | None, *, has_servers: bool) -> Menu:
-    """Return a menu whose value is a `SortChoice`. `shown` are the names of the visible columns.
+def sort_menu(visible_columns: Collection[str], order: SortedLines | None, *, has_servers: bool) -> Menu:
+    """Return a menu whose value is a `SortChoice`. `visible_columns` are the names of the visible columns.
 
     Hidden columns are offered after the visible ones. The servers are only offered if there are several.
     """
-    names = sorted(SORT_KEYS, key=lambda name: name not in shown)
+    names = sorted(SORT_KEYS, key=lambda name: name not in visible_columns)
     names = [name for name in names if name != "server" or has_servers]
     choices = [Choice("time of arrival", SortChoice(None), "" if order else "now", "a")]
     for name in names:
-        hint = "" if name in shown else "hidden column"
+        hint = "" if name in visible_columns else "hidden column"
         if order is not None and order.column == name:
             hint = f"{'↓' if order.is_descending else '↑'} now; choose it again to reverse the order"
         choices.append(

@@ -168,13 +168,13 @@ class TrafficDetail(WithFirstResize, Vertical):
         """
         super().__init__(classes="-empty")
         self.index = index
-        self.shown: Exchange | None = None
+        self.shown_exchange: Exchange | None = None
         self._definition_of, self._awaited_by, self._logged_by = definition_of, awaited_by, logged_by
-        self._limits: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
+        self._exceeded_limits: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
         """Exchange and response that were compared with the limits of known clients last, and the result."""
         self.call_log: Sequence[LogLine] = ()
         """Log lines of the shown call, including an exception with its traceback."""
-        self._failed_at: LogLine | None = None
+        self._failure_line: LogLine | None = None
         """Log line that names the location of the failure."""
         self._heading = Content("")
         self._awaited_lookup = (0.0, -1, "")
@@ -186,13 +186,14 @@ class TrafficDetail(WithFirstResize, Vertical):
         self._tab = "messages"
         self.frame: int | None = None
         """Number of the selected raw frame, or None if an exchange was selected."""
-        self._frames: dict[str, object] = {"request": None, "response": None}
-        """Side -> shown frame, or the reason why the message is missing."""
+        self._side_states: dict[str, object] = {"request": None, "response": None}
+        """State of the shown request and response: frame, change and end at the desk. None if not shown yet.
+        After a change of its state, a side is filled again."""
         self._stale: set[str] = set()
-        """Tabs that show an older state than `shown`."""
+        """Tabs that show an older state than `shown_exchange`."""
         self._missing_frames = list[int]()
         """Frames of the shown exchange that are still being fetched from another process."""
-        self._wanted_step: int | None = None
+        self._step_to_select: int | None = None
         """Step to select when the steps are filled."""
 
     def compose(self) -> ComposeResult:
@@ -237,16 +238,16 @@ class TrafficDetail(WithFirstResize, Vertical):
             self.frame = frame
             self._stale.add("frame")
         if number is None:
-            self.shown = None
+            self.shown_exchange = None
             self.add_class("-empty")
             self._show_heading(Content(""))
             return
         operation = self.index.operations.operation_of.get(number, number)
-        self._wanted_step = number if number != operation and frame is None else None
-        if self.shown is None or self.shown.number != operation:
-            self.shown = None
+        self._step_to_select = number if number != operation and frame is None else None
+        if self.shown_exchange is None or self.shown_exchange.number != operation:
+            self.shown_exchange = None
             self._load(self.index.exchange(operation))
-        elif self._wanted_step is not None:
+        elif self._step_to_select is not None:
             self._stale.add("steps")
             self._show_tab("steps")
         elif "frame" in self._stale:
@@ -257,8 +258,8 @@ class TrafficDetail(WithFirstResize, Vertical):
         width, height = self.size
         self.set_class(height < MIN_TALL_ROWS, "-short")
         self.set_class(width < min(MIN_WIDE_CELLS, 3 * height), "-stacked")
-        if self.shown is not None:
-            self._show_facts(self.shown)
+        if self.shown_exchange is not None:
+            self._show_facts(self.shown_exchange)
             self._show_position()
             self.call_after_refresh(self._show_failed_line)
 
@@ -267,14 +268,14 @@ class TrafficDetail(WithFirstResize, Vertical):
 
         These are the response, more notifications, and the clock of a pending exchange.
         """
-        if self.shown is None:
+        if self.shown_exchange is None:
             return
-        exchange = self.index.exchange(self.shown.number)
+        exchange = self.index.exchange(self.shown_exchange.number)
         if any(self.index.is_available(frame) for frame in self._missing_frames):
-            self._frames = dict.fromkeys(self._frames)
+            self._side_states = dict.fromkeys(self._side_states)
             self._stale |= set(TABS)
             self._load(exchange)
-        elif exchange != self.shown:
+        elif exchange != self.shown_exchange:
             self._load(exchange)
         elif exchange.status in FAILED and time() - (exchange.ended or 0.0) < LOG_UPDATE_S:
             self._show_log(exchange)
@@ -284,7 +285,9 @@ class TrafficDetail(WithFirstResize, Vertical):
     @property
     def is_ageing(self) -> bool:
         """True if the shown exchange has a running clock."""
-        return self.shown is not None and (self.shown.ended is None or self.shown.asked_at is not None)
+        return self.shown_exchange is not None and (
+            self.shown_exchange.ended is None or self.shown_exchange.asked_at is not None
+        )
 
     def action_show_tab(self, by: int) -> None:
         """Show another tab."""
@@ -294,7 +297,7 @@ class TrafficDetail(WithFirstResize, Vertical):
     @property
     def _tabs(self) -> tuple[str, ...]:
         """Tabs with contents. The tab of steps exists only for an operation of several exchanges."""
-        exchange = self.shown
+        exchange = self.shown_exchange
         is_missing = {
             "frame": self.frame is None,
             "steps": exchange is None or not exchange.parts,
@@ -319,16 +322,16 @@ class TrafficDetail(WithFirstResize, Vertical):
         self._tab = tab
         had_focus = self.has_focus_within
         self.query_one(ContentSwitcher).current = tab
-        if self.shown is not None:
-            self._fill(self.shown)
-            self._show_facts(self.shown)
+        if self.shown_exchange is not None:
+            self._fill(self.shown_exchange)
+            self._show_facts(self.shown_exchange)
         if had_focus:
             self.focus_first()
 
     def _load(self, exchange: Exchange) -> None:
         """Show a newer state of an exchange. A tree whose frame is unchanged is kept."""
-        previous = self.shown
-        self.shown = exchange
+        previous = self.shown_exchange
+        self.shown_exchange = exchange
         self.remove_class("-empty")
         self._stale |= {"messages", "held", "http"}
         if previous is None or previous.notifications != exchange.notifications:
@@ -336,7 +339,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         if exchange.parts:
             self._stale.add("steps")
         if previous is None:
-            self._frames = dict.fromkeys(self._frames)
+            self._side_states = dict.fromkeys(self._side_states)
         if exchange.parts and self._tab == "messages" and (previous is None or not previous.parts):
             self._tab = "steps"
         if self._tab not in self._tabs or (
@@ -353,14 +356,14 @@ class TrafficDetail(WithFirstResize, Vertical):
         """Fill the visible tab if it shows an older state."""
         if self._tab in self._stale:
             self._stale.remove(self._tab)
-            fills = {
+            fill_functions = {
                 "frame": self._fill_frame,
                 "messages": self._fill_messages,
                 "steps": self._fill_steps,
                 "held": self._fill_held,
                 "http": self._fill_http,
             }
-            fills.get(self._tab, self._fill_events)(exchange)
+            fill_functions.get(self._tab, self._fill_events)(exchange)
             self._missing_frames = self._frames_to_fetch(exchange)
 
     def _frames_to_fetch(self, exchange: Exchange) -> list[int]:
@@ -391,16 +394,20 @@ class TrafficDetail(WithFirstResize, Vertical):
 
     def _fill_messages(self, exchange: Exchange) -> None:
         last = last_round(self.index, exchange)
-        for side, one, frame in (
+        for side, side_exchange, frame in (
             ("request", exchange, exchange.request),
             ("response", last, last.response),
         ):
-            changed = changed_request(self.index, one, self._schema_of(one)) if side == "request" else None
-            desk_end = end_at_desk(self.index, one) if side == "response" else ""
-            side_state = (one.status if frame is None else frame, changed is not None, desk_end)
-            if self._frames[side] != side_state:
-                self._frames[side] = side_state
-                self._fill_side(one, side, frame, changed, desk_end)
+            replacement = (
+                changed_request(self.index, side_exchange, self._schema_of(side_exchange))
+                if side == "request"
+                else None
+            )
+            desk_end = end_at_desk(self.index, side_exchange) if side == "response" else ""
+            side_state = (side_exchange.status if frame is None else frame, replacement is not None, desk_end)
+            if self._side_states[side] != side_state:
+                self._side_states[side] = side_state
+                self._fill_side(side_exchange, side, frame, replacement, desk_end)
 
     def _show_failure(self, exchange: Exchange) -> None:
         """Show why a call failed: the error in the response, the code line, and the log."""
@@ -420,20 +427,20 @@ class TrafficDetail(WithFirstResize, Vertical):
         if exchange.method != "tools/call" or response is None:
             return
         key = (exchange.number, response)
-        stored_frame = self.index.frame(response) if key != self._limits[0] else None
+        stored_frame = self.index.frame(response) if key != self._exceeded_limits[0] else None
         if stored_frame is None or not MIN_CHECKED_BYTES <= stored_frame.size == len(stored_frame.data):
             return
-        self._limits = key, []
+        self._exceeded_limits = key, []
         self._compare_with_limits(key, stored_frame.data, exchange)
 
     @work(exclusive=True, group="limits")
     async def _compare_with_limits(self, key: tuple[int, int], data: bytes, exchange: Exchange) -> None:
         definition = self._definition_of(exchange) or {}
         texts = await asyncio.to_thread(exceeded_limits, data, definition, exchange.peer)
-        if texts and key == self._limits[0]:
-            self._limits = key, texts
-            if self.shown is not None and self.shown.number == exchange.number:
-                self._show_facts(self.shown)
+        if texts and key == self._exceeded_limits[0]:
+            self._exceeded_limits = key, texts
+            if self.shown_exchange is not None and self.shown_exchange.number == exchange.number:
+                self._show_facts(self.shown_exchange)
 
     def _schema_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
         """Return the input schema of a called tool, or None if it is unknown."""
@@ -446,9 +453,9 @@ class TrafficDetail(WithFirstResize, Vertical):
         call_log = self._logged_by(last) if last.status in FAILED else ()
         if call_log == self.call_log:
             return
-        self.call_log, self._failed_at = call_log, failed_line(call_log)
+        self.call_log, self._failure_line = call_log, failed_line(call_log)
         self.set_class(bool(call_log), "-logged")
-        self.set_class(self._failed_at is not None, "-placed")
+        self.set_class(self._failure_line is not None, "-placed")
         self._show_position()
         log = self.query_one(".log", VerticalScroll)
         is_own = any(line.call is not None for line in call_log)
@@ -459,7 +466,7 @@ class TrafficDetail(WithFirstResize, Vertical):
 
     def _show_position(self) -> None:
         """Show the code line where the call failed, and the keys that open it."""
-        if (line := self._failed_at) is None:
+        if (line := self._failure_line) is None:
             return
         keys = "g c opens it"
         path = PurePath(line.where)
@@ -474,9 +481,9 @@ class TrafficDetail(WithFirstResize, Vertical):
     def _show_failed_line(self) -> None:
         """Scroll the log to the description of the failure."""
         log = self.query_one(".log", VerticalScroll)
-        line = self._failed_at
+        line = self._failure_line
         blocks = () if line is None else log.query(LogBlock)
-        failed_block = next((each for each in blocks if line is not None and each.shows(line)), None)
+        failed_block = next((block for block in blocks if line is not None and block.shows(line)), None)
         if failed_block is not None and line is not None:
             region, height = failed_block.virtual_region, log.scrollable_content_region.height
             row = region.y + 1 + failed_code(line)[0]  # the level is in the first row
@@ -486,11 +493,11 @@ class TrafficDetail(WithFirstResize, Vertical):
             log.scroll_home(animate=False, immediate=True)
 
     def _fill_side(
-        self, exchange: Exchange, side: str, frame: int | None, changed: Any, desk_end: str
+        self, exchange: Exchange, side: str, frame: int | None, replacement: Any, desk_end: str
     ) -> None:
         """Show a message.
 
-        `changed` is the request that replaces the shown one because a person changed it, or None. `desk_end`
+        `replacement` is the request shown instead because a person changed it, or None. `desk_end`
         describes how the desk ended the request before its server received it, or is empty.
         """
         box = self.query_one(f".{side}", Vertical)
@@ -500,10 +507,10 @@ class TrafficDetail(WithFirstResize, Vertical):
             schema = self._schema_of(exchange) if side == "request" else None
             value, problem = message(self.index, exchange, frame, schema)
         problem = problem or desk_end
-        box.set_class(changed is not None, "-changed")
-        box.border_title = side if changed is None else f"{side}, changed at the desk: see held"
-        if changed is not None:
-            value, problem = changed, ""
+        box.set_class(replacement is not None, "-changed")
+        box.border_title = side if replacement is None else f"{side}, changed at the desk: see held"
+        if replacement is not None:
+            value, problem = replacement, ""
         box.set_class(bool(problem), "-problem")
         box.query_one(".problem", Static).update(Content(one_line(problem)))
         box.query_one(JsonTree).load(with_important_first(value), folded=FOLDED_MEMBERS, begin=1)
@@ -512,7 +519,9 @@ class TrafficDetail(WithFirstResize, Vertical):
     def _fill_steps(self, exchange: Exchange) -> None:
         tree = self.query_one("#steps JsonTree", JsonTree)
         tree.load(steps(self.index, exchange, self._schema_of(exchange)), folded=(MESSAGES,))
-        title = None if self._wanted_step is None else step_title(self.index, exchange, self._wanted_step)
+        title = (
+            None if self._step_to_select is None else step_title(self.index, exchange, self._step_to_select)
+        )
         if title is not None:
             tree.reveal((title,))
 
@@ -528,27 +537,27 @@ class TrafficDetail(WithFirstResize, Vertical):
         for frame in exchange.notifications[-_MAX_EVENTS:]:
             stored_frame = self.index.frame(frame)
             value = message(self.index, exchange, frame).value
-            after = duration(stored_frame.time - exchange.started) if stored_frame else "?"
+            offset = duration(stored_frame.time - exchange.started) if stored_frame else "?"
             members = value if isinstance(value, dict) else {}
-            fields[f"+{after} {members.get('method', '')} ({frame})"] = members.get("params", value)
+            fields[f"+{offset} {members.get('method', '')} ({frame})"] = members.get("params", value)
         tree = self.query_one("#events JsonTree", JsonTree)
         tree.load(fields or "no progress and no log messages came with it")
 
     def _show_facts(self, exchange: Exchange) -> None:
-        back = "  z: back to the list" if self.is_maximized else ""
-        self._show_heading(_title(exchange, time()) + Content.styled(back, "$text-muted"))
+        return_hint = "  z: back to the list" if self.is_maximized else ""
+        self._show_heading(_title(exchange, time()) + Content.styled(return_hint, "$text-muted"))
         info = self.index.connections.get(exchange.connection)
         facts = [list(_facts(exchange, info.transport if info else "", time()))]
         facts.append(phases_in_words(self.index, exchange, time()))
         if exchange.status is Status.PENDING and (line := self._awaited_line(exchange)):
             facts.insert(0 if self.has_class("-short") else 2, [f"at {one_line(line)}"])
-        limits = self._limits[1] if self._limits[0][0] == exchange.number else []
+        limits = self._exceeded_limits[1] if self._exceeded_limits[0][0] == exchange.number else []
         facts += [[f"! {one_line(text)}"] for text in (*limits, *self._remarks_on(exchange))]
         if self._rules is not None and (rule := self._rules.rule_of(exchange)) is not None:
             facts.append([f"coloured by line {rule.number} of the rules: {one_line(rule.filter, 80)}"])
         if self.has_class("-short"):
-            facts = [[fact.removeprefix("· ") for each in facts for fact in each]]
-        lines = (flowing(each, self.size.width - 2) for each in facts if each)
+            facts = [[fact.removeprefix("· ") for group in facts for fact in group]]
+        lines = (flowing(group, self.size.width - 2) for group in facts if group)
         self.query_one(".facts", Static).update(Content("\n".join(lines)))
         counts = {
             "steps": f" {len(exchange.parts) + 1}",
@@ -564,9 +573,9 @@ class TrafficDetail(WithFirstResize, Vertical):
         """
         key = (exchange.number, exchange.response, len(self.index.remarks), self.index.reveals_secrets)
         if self._remark_cache[0] != key:
-            texts = [each.text for each in remarks(self.index, exchange)]
-            more = [f"{len(texts) - _MAX_REMARKS} more remarks"] if len(texts) > _MAX_REMARKS else []
-            self._remark_cache = key, texts[:_MAX_REMARKS] + more
+            texts = [remark.text for remark in remarks(self.index, exchange)]
+            more_note = [f"{len(texts) - _MAX_REMARKS} more remarks"] if len(texts) > _MAX_REMARKS else []
+            self._remark_cache = key, texts[:_MAX_REMARKS] + more_note
         return self._remark_cache[1]
 
     def _show_heading(self, heading: Content) -> None:

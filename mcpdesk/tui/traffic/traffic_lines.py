@@ -19,7 +19,7 @@ from mcpdesk.recorder.index.exchange import Exchange, Id, Status
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import BY_MOCK, FAULT, ConnectionInfo, Frame
 from mcpdesk.tui.traffic.colour_rules import THEME_COLOURS, ColourRule, ColourRules
-from mcpdesk.tui.traffic.line_cells import Cell, ExchangeLine, Fold, FrameLine, fitted
+from mcpdesk.tui.traffic.line_cells import Cell, ExchangeLine, Fold, FrameLine, cut_cells
 from mcpdesk.tui.traffic.line_columns import LineColumn, bar_columns, columns_for, item_columns
 from mcpdesk.tui.traffic.waterfall import Waterfall
 
@@ -38,7 +38,7 @@ def exchange_cells(
     columns: tuple[LineColumn, ...],
     now: float,
     *,
-    marked: bool = False,
+    is_marked: bool = False,
     texts: Summary = EMPTY_SUMMARY,
     fold: Fold = Fold.CLOSED,
     time_origin: float | None = None,
@@ -51,7 +51,7 @@ def exchange_cells(
     None. `ended_cores` are the cores that have ended. `is_held` means that a message of the exchange is held
     at the desk.
     """
-    line = ExchangeLine(exchange, now, marked, texts, fold, time_origin, ended_cores, is_held)
+    line = ExchangeLine(exchange, now, is_marked, texts, fold, time_origin, ended_cores, is_held)
     cells = _joined(_fit(column.cells(line), column) for column in columns)
     if exchange.status is Status.NEGOTIATION or (
         exchange.method in _PROBES and exchange.status in (Status.OK, Status.SENT, Status.PENDING)
@@ -83,7 +83,7 @@ def frame_cells(
     columns: tuple[LineColumn, ...],
     revision: str = "",
     *,
-    marked: bool = False,
+    is_marked: bool = False,
     time_origin: float | None = None,
     ended_cores: Collection[str] = (),
 ) -> list[Cell]:
@@ -93,7 +93,7 @@ def frame_cells(
     """
     if frame is None:
         return [("  this frame is no longer in memory, nor in a file", "traffic--muted")]
-    line = FrameLine(frame, connection, revision, marked, time_origin, ended_cores)
+    line = FrameLine(frame, connection, revision, is_marked, time_origin, ended_cores)
     return _joined(_fit(column.cells(line), column) for column in columns)
 
 
@@ -113,7 +113,7 @@ def _fit(cells: list[Cell], column: LineColumn) -> list[Cell]:
     """Cut or pad cells to the width of their column, and add the gap."""
     if (shorten := column.shorten) is not None:
         cells = [(shorten(text, column.width), style) for text, style in cells]
-    fitting, remaining = fitted(cells, column.width)
+    fitting, remaining = cut_cells(cells, column.width)
     fitting.append((" ", ""))
     pad = (" " * remaining, "")
     return [pad, *fitting] if column.is_right_aligned else [*fitting, pad]
@@ -181,7 +181,7 @@ class TrafficStrips:
 
     def fit(self, width: int, raw: bool) -> None:
         """Lay the columns out for a widget of `width` cells."""
-        widget, has_zero = self._widget, self.time_origin is not None
+        widget, has_time_origin = self._widget, self.time_origin is not None
         has_bars, index = self._waterfall.is_on and not raw, self._index
         has_cores, has_servers = index.has_cores, index.has_servers
         filters, background = tuple(widget.get_line_filters()), widget.background_colors[1]
@@ -190,7 +190,7 @@ class TrafficStrips:
             raw,
             has_bars,
             self.has_single_item,
-            has_zero,
+            has_time_origin,
             has_cores,
             has_servers,
             filters,
@@ -207,7 +207,7 @@ class TrafficStrips:
                 else columns_for(
                     width - 2,
                     raw=raw,
-                    is_time_kept=has_zero,
+                    is_time_kept=has_time_origin,
                     has_cores=has_cores,
                     has_servers=has_servers,
                 )
@@ -246,31 +246,31 @@ class TrafficStrips:
         """Draw a line that is not part of the traffic."""
         return self._strip(cells)
 
-    def exchange(self, number: int, *, cursor: bool, marked: bool, fold: Fold = Fold.CLOSED) -> Strip:
+    def exchange(self, number: int, *, has_cursor: bool, is_marked: bool, fold: Fold = Fold.CLOSED) -> Strip:
         """Draw the line of an exchange."""
         exchange = self._index.exchange(number)
         is_running = exchange.ended is None or exchange.asked_at is not None
         self.has_clock = self.has_clock or is_running
-        change_text = self._how_changed(exchange)
+        change_text = self._change_text(exchange)
         texts = self._summary(exchange, change_text)
         if self._has_bars:
             texts = texts._replace(result="")
-        change_mark = "" if marked else change_text
+        change_mark = "" if is_marked else change_text
         rule = self.rules.rule_of(exchange) if self.rules is not None else None
         ended_cores = self._index.former_cores
-        is_remarked = not marked and self._index.is_remarked(number)
-        is_former = exchange.core in ended_cores
+        is_remarked = not is_marked and self._index.is_remarked(number)
+        has_core_ended = exchange.core in ended_cores
         cache_key = (
             exchange,
             texts,
-            cursor,
-            marked,
+            has_cursor,
+            is_marked,
             fold,
             change_mark,
             is_remarked,
             rule,
             self.time_origin,
-            is_former,
+            has_core_ended,
         )
         cached = self._strip_cache.get(number)
         if cached is not None and cached[0] == cache_key:
@@ -280,7 +280,7 @@ class TrafficStrips:
             exchange,
             columns,
             time(),
-            marked=marked,
+            is_marked=is_marked,
             texts=texts,
             fold=fold,
             time_origin=self.time_origin,
@@ -292,14 +292,14 @@ class TrafficStrips:
             cells.insert(0, _changed_cell(change_mark) if change_mark else _REMARK_CELL)
         if self._has_bars:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
-        strip = self._strip(cells, "traffic--cursor" if cursor else "", self._colour(rule))
+        strip = self._strip(cells, "traffic--cursor" if has_cursor else "", self._colour(rule))
         if not is_running and not self._has_bars:
             if len(self._strip_cache) >= _MAX_SUMMARIES:
                 self._strip_cache.clear()
             self._strip_cache[number] = (cache_key, strip)
         return strip
 
-    def _how_changed(self, exchange: Exchange) -> str:
+    def _change_text(self, exchange: Exchange) -> str:
         """Return how messages of an exchange were changed at the desk, or "" if none was."""
         if not self._index.marks:
             return ""
@@ -324,7 +324,7 @@ class TrafficStrips:
             cached = self._summaries[key] = summary(self._index, exchange)
         return cached
 
-    def frame(self, number: int, *, cursor: bool, marked: bool) -> Strip:
+    def frame(self, number: int, *, has_cursor: bool, is_marked: bool) -> Strip:
         """Draw the line of a raw frame."""
         frame = self._index.frame(number)
         connection = self._index.connections.get(frame.connection) if frame else None
@@ -335,11 +335,11 @@ class TrafficStrips:
             connection,
             self._columns,
             revision,
-            marked=marked,
+            is_marked=is_marked,
             time_origin=self.time_origin,
             ended_cores=self._index.former_cores,
         )
-        return self._strip(cells, "traffic--cursor" if cursor else "")
+        return self._strip(cells, "traffic--cursor" if has_cursor else "")
 
     def _strip(self, cells: Sequence[Cell], line_style: str = "", colour: Style | None = None) -> Strip:
         base_style = self._style("")
@@ -357,8 +357,8 @@ class TrafficStrips:
         elif remaining:
             segments.append(Segment(" " * remaining, fill_style))
         segments.append(Segment(" ", base_style))
-        for each in self._filters:
-            segments = each.apply(segments, self._background)
+        for line_filter in self._filters:
+            segments = line_filter.apply(segments, self._background)
         return Strip(segments, self._width)
 
     def _style(self, name: str) -> Style:

@@ -143,6 +143,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self._bar_state: tuple[int, ...] = ()
         self._offset = 0
         self._top: int | None = None
+        """First visible line, which stays there when other lines are added."""
         self._line: int | None = None
         self._clock_updated_at = 0.0
         self._drawn_version = -1
@@ -195,7 +196,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             return True
         visible_lines = () if self.view.raw else self.lines[self._offset : self._offset + self.rows_visible]
         exchanges = map(self.index.exchange, visible_lines)
-        return any(one.ended is None or one.asked_at is not None for one in exchanges)
+        return any(exchange.ended is None or exchange.asked_at is not None for exchange in exchanges)
 
     @property
     def ordered(self) -> ShownLines:
@@ -258,14 +259,14 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self.sort_by(None)
         lines, view = self.lines, self.view
 
-        def started(line: int) -> float:
+        def start_time(line: int) -> float:
             frame = self.index.frame(line) if view.raw else None
             return frame.time if frame is not None else 0.0 if view.raw else self.index.table.started[line]
 
         low, high = 0, len(lines)
         while low < high:
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if started(lines[middle]) < moment else (low, middle)
+            low, high = (middle + 1, high) if start_time(lines[middle]) < moment else (low, middle)
         self._select_position(min(low, len(lines) - 1))
 
     def _shown_line(self, exchange: int) -> int:
@@ -344,39 +345,42 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
 
     def action_mark(self) -> None:
         """Mark or unmark the selected exchange, and go to the next line."""
-        if (chosen := self.selected) is not None:
-            self.marks ^= {chosen}
+        if (selected := self.selected) is not None:
+            self.marks ^= {selected}
             self.action_cursor(1)
             self.refresh()
             self.state_changed()
 
     def action_raw(self) -> None:
         """Toggle between raw frames and exchanges."""
-        chosen = self.selected
+        selected = self.selected
         self._rebuild(not self.view.raw)
-        if chosen is not None and not self.following:
-            self.select(chosen)
+        if selected is not None and not self.following:
+            self.select(selected)
         self.refresh_bindings()
         self.state_changed()
 
     @work
     async def action_sort(self) -> None:
         """Let the person choose the column to sort by."""
-        chosen = await self.app.push_screen_wait(
+        choice = await self.app.push_screen_wait(
             sort_menu(self._strips.columns, self.sorted, has_servers=self.index.has_servers)
         )
-        if chosen is not None:
-            self._sort_or_reverse(chosen.column)
+        if choice is not None:
+            self._sort_or_reverse(choice.column)
 
     def action_zero(self) -> None:
-        """Show times relative to the selected exchange. If this is repeated, show the time of day."""
-        if (chosen := self.selected) is not None:
-            started = self.index.table.started[chosen]
+        """Show times relative to the selected exchange. If they already are, show the time of day."""
+        if (selected := self.selected) is not None:
+            started = self.index.table.started[selected]
             self._strips.time_origin = None if self._strips.time_origin == started else started
             self.refresh()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable the zoom only with the waterfall, sorting only for exchanges, and others only with lines."""
+        """Enable the zoom only with the waterfall, and sorting only for exchanges.
+
+        Opening, marking and relative times are enabled only if the list has lines.
+        """
         if action in ("open", "mark", "zero"):
             return bool(self.lines)
         if action == "sort":
@@ -411,7 +415,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     def _sort_or_reverse(self, column: str | None) -> None:
         """Sort by a column. If it is already the sort column, reverse the order.
 
-        With None, the mark or the time, use arrival order.
+        None and the columns `mark` and `time` mean arrival order.
         """
         if self.sorted is not None and column == self.sorted.column:
             self.sort_by(column, not self.sorted.is_descending)
@@ -455,7 +459,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         width, lines = self._fit_strips(), self.lines
         strips = [self._draw_row(y, lines) for y in crop.line_range]
         start, stop = crop.column_span
-        return strips if (start, stop) == (0, width) else [each.crop(start, stop) for each in strips]
+        return strips if (start, stop) == (0, width) else [strip.crop(start, stop) for strip in strips]
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the widget."""
@@ -482,10 +486,13 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         line = lines[position]
         if self.view.raw:
             is_marked = not self.marks.isdisjoint(self.index.rows_of(line))
-            return strips.frame(line, cursor=line == self._line, marked=is_marked)
+            return strips.frame(line, has_cursor=line == self._line, is_marked=is_marked)
         is_below = lines.is_below(position)
         return strips.exchange(
-            line, cursor=line == self._line, marked=line in self.marks, fold=self._fold_of(line, is_below)
+            line,
+            has_cursor=line == self._line,
+            is_marked=line in self.marks,
+            fold=self._fold_of(line, is_below),
         )
 
     def _fold_of(self, line: int, is_below: bool) -> Fold:
@@ -593,11 +600,11 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self.view.release()
 
     def _rebuild(self, raw: bool, pause_s: float = 0.0) -> None:
-        """Replace the view with one for the present filter, of frames or of exchanges.
+        """Replace the view with one of frames (`raw`) or exchanges, for the current filter.
 
         Its lines are searched after `pause_s` seconds.
         """
-        chosen = self.selected
+        selected = self.selected
         self.view = View(self.index, self.node, raw=raw)
         if self.sorted is not None:
             column, is_descending = self.sorted.column, self.sorted.is_descending
@@ -605,8 +612,8 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         if self.paused:
             self.view.hold()
         self._top = self._line = self._unfolded = None
-        if chosen is not None:
-            self._line = self._shown_line(chosen)
+        if selected is not None:
+            self._line = self._shown_line(selected)
         self._search_all(pause_s)
 
     @work(exclusive=True, group="traffic-search")
@@ -664,7 +671,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self._line, reveal = lines[position], True
         if self._top is not None:
             self._offset = self.lines.position(self._top)
-        if reveal and self.display:  # a hidden list returns to the same place
+        if reveal and self.display:  # a hidden list keeps its offset
             self._offset = max(position - self.rows_visible + 1, min(self._offset, position))
         if self.display:
             self._offset = max(0, min(self._offset, self._last_offset()))

@@ -46,7 +46,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
     call_log,
     case_folders,
     choose_export,
-    comparison,
+    comparison_dialog,
     copy_menu,
     export_menu,
     filters_menu,
@@ -127,7 +127,7 @@ class TrafficPane(FilterPane, Pane):
         """Monotonic time in seconds of the last exchange in the details."""
         self._status: tuple[object, ...] = ()
         """Contents of the status line, and its width in cells."""
-        self._possible = PossibleActions(link)
+        self._possible_actions = PossibleActions(link)
         self._footer_state = (False, ExchangeActions(), False)
         """True if an exchange is selected, its possible actions, and True if a message of it is held, as the
         footer shows them."""
@@ -169,15 +169,19 @@ class TrafficPane(FilterPane, Pane):
     @property
     def likely_actions(self) -> Sequence[str]:
         """Actions on the selected exchange: edit a held message, cancel a running call, or edit the code of a
-        failed one. If the details hide the list, also return to it.
+        failed call. If the details hide the list, the action that returns to the list follows.
         """
         _, possible, is_held = self._footer_state
-        to_list = super().likely_actions
+        return_actions = super().likely_actions
         if is_held:
-            return ("traffic.edit", *to_list)
+            return ("traffic.edit", *return_actions)
         if possible.can_cancel:
-            return ("traffic.cancel", *to_list)
-        return ("traffic.edit_source", "traffic.replay", *to_list) if possible.has_failed else to_list
+            return ("traffic.cancel", *return_actions)
+        return (
+            ("traffic.edit_source", "traffic.replay", *return_actions)
+            if possible.has_failed
+            else return_actions
+        )
 
     @property
     def action_titles(self) -> Mapping[str, str]:
@@ -197,7 +201,7 @@ class TrafficPane(FilterPane, Pane):
         if self.detail.display:
             self.detail.update_exchange()
         self._show_status()
-        self._offer_possible()
+        self._update_footer()
 
     def tick_s(self) -> float | None:
         """Return a second while a clock is running. Otherwise return the seconds until the colour rules are
@@ -250,7 +254,7 @@ class TrafficPane(FilterPane, Pane):
         if action in _EXCHANGE_ACTIONS and not self._has_selection:
             return False
         if action in ("cancel", "edit_source"):
-            possible = self._possible.actions_of(self.chosen())
+            possible = self._possible_actions.actions_of(self.selected_exchange())
             return possible.can_cancel if action == "cancel" else possible.source is not None
         view = self.link.view()
         if (feature_action := FEATURE_ACTIONS.get(f"traffic.{action}")) is not None:
@@ -290,7 +294,7 @@ class TrafficPane(FilterPane, Pane):
         ):
             self._details.close()
             self._arrange_details()
-            self.call_after_refresh(self.listing.focus)  # it may be hidden until then
+            self.call_after_refresh(self.listing.focus)  # the list may be hidden until then
         else:
             self.close_filter()
             self.listing.focus()
@@ -310,48 +314,52 @@ class TrafficPane(FilterPane, Pane):
             self._filters = SavedFilters(history.with_name(FILE_NAME) if history else None)
         saved = self._filters
         menu = filters_menu(saved, self.filter_field.entered_text)
-        chosen, query = await self.app.push_screen_wait(menu) or ("", "")
-        if chosen == "use":
+        action, query = await self.app.push_screen_wait(menu) or ("", "")
+        if action == "use":
             self.set_filter(query)
-        elif chosen == "keep":
+        elif action == "keep":
             saved.add(query)
-        elif chosen == "drop":
+        elif action == "drop":
             saved.remove(query)
 
     @work
     async def action_copy(self) -> None:
         """Copy the exchange as text, JSON, curl or mcpdesk command, or the raw frame."""
-        if (chosen := self.chosen()) is None:
+        if (selected := self.selected_exchange()) is None:
             return
-        menu = copy_menu(self.link, chosen, self.listing.frame)
-        if copied := await self.app.push_screen_wait(menu):
-            make, what = copied
-            await self.fetch(chosen)
-            one = self.link.traffic.exchange(chosen)
-            title = one_line(f"{one.method} {mask_text(one.name)}".strip() or "message")
-            shown_id = f" #{one.id}" if one.id is not None else ""
-            self.app.copy(make(), f"{title}{shown_id} as {what}")
+        menu = copy_menu(self.link, selected, self.listing.frame)
+        if choice := await self.app.push_screen_wait(menu):
+            create_text, text_name = choice
+            await self.fetch(selected)
+            exchange = self.link.traffic.exchange(selected)
+            title = one_line(f"{exchange.method} {mask_text(exchange.name)}".strip() or "message")
+            shown_id = f" #{exchange.id}" if exchange.id is not None else ""
+            self.app.copy(create_text(), f"{title}{shown_id} as {text_name}")
 
     @work
     async def action_pager(self) -> None:
         """Show the raw frame, or the messages of the exchange, in the user's pager."""
-        if (chosen := self.chosen()) is None:
+        if (selected := self.selected_exchange()) is None:
             return
         frame = self.listing.frame
-        await self.fetch(chosen)
+        await self.fetch(selected)
         if frame is not None:
             page(self.app, frame_text(self.link.traffic, frame), f"frame-{frame}.txt")
         else:
-            page(self.app, as_text(self.link.traffic, chosen, logs_of(self.link)), f"exchange-{chosen}.txt")
+            page(
+                self.app, as_text(self.link.traffic, selected, logs_of(self.link)), f"exchange-{selected}.txt"
+            )
 
     @work
     async def action_export(self) -> None:
         """Write the shown or marked exchanges to a file."""
-        listing, shown = self.listing, self._shown()
-        hidden, folders = hidden_marks(listing), case_folders(self.link, shown)
-        menu = export_menu(shown, shown_marks(listing), self.chosen(), hidden, folders)
-        if (chosen := await choose_export(self.app, menu)) is not None:
-            self._write(*chosen)
+        listing, shown_numbers = self.listing, self._matching_exchanges()
+        hidden_note, case_folder_text = hidden_marks(listing), case_folders(self.link, shown_numbers)
+        menu = export_menu(
+            shown_numbers, shown_marks(listing), self.selected_exchange(), hidden_note, case_folder_text
+        )
+        if (choice := await choose_export(self.app, menu)) is not None:
+            self._write(*choice)
 
     @work(thread=True, exclusive=True, group="traffic-export")
     def _write(self, numbers: Sequence[int], format_name: str, path: Path) -> None:
@@ -370,11 +378,11 @@ class TrafficPane(FilterPane, Pane):
 
     async def action_logs(self) -> None:
         """Show the log lines of the selected call."""
-        if (chosen := self.chosen()) is not None:
+        if (selected := self.selected_exchange()) is not None:
             from mcpdesk.tui.screens.log_list import lines_of
             from mcpdesk.tui.screens.logs import LogsPane  # imported at the first visit of Logs
 
-            exchange = self.link.traffic.exchange(chosen)
+            exchange = self.link.traffic.exchange(selected)
             if not lines_of(self.link.logs(), exchange):
                 self.notify("Nothing was logged while this call ran.", markup=False)
                 return
@@ -393,27 +401,27 @@ class TrafficPane(FilterPane, Pane):
     @work
     async def action_cancel(self) -> None:
         """Cancel the selected running call. Ask first if a client waits for it."""
-        chosen = self.chosen()
-        if chosen is None or (started := self._possible.actions_of(chosen).running_since) is None:
+        selected = self.selected_exchange()
+        if selected is None or (started := self._possible_actions.actions_of(selected).running_since) is None:
             return
-        one = last_round(self.link.traffic, self.link.traffic.exchange(chosen))
-        if one.id is None or isinstance(one.id, float):
+        exchange = last_round(self.link.traffic, self.link.traffic.exchange(selected))
+        if exchange.id is None or isinstance(exchange.id, float):
             return
-        title = one_line(f"{one.method} {mask_text(one.name)}".strip(), 60)
-        if one.peer != DESK:
-            question = f"Cancel {title} of {one_line(one.peer, 30)}?"
+        title = one_line(f"{exchange.method} {mask_text(exchange.name)}".strip(), 60)
+        if exchange.peer != DESK:
+            question = f"Cancel {title} of {one_line(exchange.peer, 30)}?"
             help = "The client receives an error."
             if not await is_confirmed(self.app, question, Choice("cancel", True, help=help), "let it run"):
                 return
-        is_running = self.link.traffic.exchange(chosen).ended is None
-        is_done = is_running and await asyncio.wrap_future(
-            self.link.cancel_call(one.connection, one.id, started)
+        is_running = self.link.traffic.exchange(selected).ended is None
+        is_cancelled = is_running and await asyncio.wrap_future(
+            self.link.cancel_call(exchange.connection, exchange.id, started)
         )
-        self.notify(f"{title}: {'cancelled' if is_done else 'it has already ended'}", markup=False)
+        self.notify(f"{title}: {'cancelled' if is_cancelled else 'it has already ended'}", markup=False)
 
     def action_edit_source(self) -> None:
         """Open the user's editor where the selected call failed."""
-        if (source := self._possible.actions_of(self.chosen()).source) is not None:
+        if (source := self._possible_actions.actions_of(self.selected_exchange()).source) is not None:
             edit(self.app, *source)
 
     @work
@@ -422,17 +430,17 @@ class TrafficPane(FilterPane, Pane):
 
         Without a mark, compare the selected exchange with the previous one of its kind.
         """
-        pair = comparison_pair(self.listing, self.chosen())
+        pair = comparison_pair(self.listing, self.selected_exchange())
         if isinstance(pair, str):
             self.notify(pair, severity="warning", markup=False)
             return
         await self.fetch(*pair)
-        self.app.push_screen(comparison(self.link.traffic, *pair))
+        self.app.push_screen(comparison_dialog(self.link.traffic, *pair))
 
     @work
     async def action_replay(self) -> None:
         """Send the request again, as the desk."""
-        if (call := await self._repeatable()) is not None:
+        if (call := await self._repeatable_request()) is not None:
             server, (method, params) = call
             if await self._is_confirmed(server, method, params):
                 self.link.request(server, method, params)
@@ -448,7 +456,7 @@ class TrafficPane(FilterPane, Pane):
         if self._is_held():
             FEATURE_ACTIONS["traffic.hold"].run(self, edits=True)
             return
-        if (call := await self._repeatable()) is None:
+        if (call := await self._repeatable_request()) is None:
             return
         server, (method, params) = call
         try:
@@ -497,14 +505,14 @@ class TrafficPane(FilterPane, Pane):
         """Show the details of the selected line if they are open."""
         if self.has_class("-detail"):
             self._show_details(event.exchange, self.listing.frame)
-        self._offer_possible()
+        self._update_footer()
 
     @on(TrafficList.Opened)
     def opened(self, event: TrafficList.Opened) -> None:
         """Open the details. If they were already open, focus them."""
         if not self.listing.lines:
             return
-        shown, frame = self.detail.shown, self.listing.frame
+        shown, frame = self.detail.shown_exchange, self.listing.frame
         was_open = self.has_class("-detail") and shown is not None and shown.number == event.exchange
         was_open = was_open and self.detail.frame == frame
         self._details.open()
@@ -570,9 +578,13 @@ class TrafficPane(FilterPane, Pane):
         self._details_key, self._details_shown_at = (exchange, frame), monotonic()
         self.detail.show(exchange, frame)
 
-    def _offer_possible(self) -> None:
+    def _update_footer(self) -> None:
         """Draw the footer again if other actions have an effect on the selected exchange."""
-        footer_state = (self._has_selection, self._possible.actions_of(self.chosen()), self._is_held())
+        footer_state = (
+            self._has_selection,
+            self._possible_actions.actions_of(self.selected_exchange()),
+            self._is_held(),
+        )
         if footer_state != self._footer_state:
             self._footer_state = footer_state
             self.refresh_bindings()
@@ -580,22 +592,22 @@ class TrafficPane(FilterPane, Pane):
     @property
     def _has_selection(self) -> bool:
         """True if an exchange is selected."""
-        return self.is_mounted and self.chosen() is not None
+        return self.is_mounted and self.selected_exchange() is not None
 
     def _is_held(self) -> bool:
         """Return True if a message of the selected exchange is held at the desk."""
-        if not (held := signs_of(self.link).stopped) or (chosen := self.chosen()) is None:
+        if not (held_calls := signs_of(self.link).stopped) or (selected := self.selected_exchange()) is None:
             return False
-        one = last_round(self.link.traffic, self.link.traffic.exchange(chosen))
-        return (one.connection, one.id) in held
+        exchange = last_round(self.link.traffic, self.link.traffic.exchange(selected))
+        return (exchange.connection, exchange.id) in held_calls
 
-    def chosen(self) -> int | None:
+    def selected_exchange(self) -> int | None:
         """Return the exchange of the focused details, else the selected one."""
-        if self.detail.has_focus_within and self.detail.shown is not None:
-            return self.detail.shown.number
+        if self.detail.has_focus_within and self.detail.shown_exchange is not None:
+            return self.detail.shown_exchange.number
         return self.listing.selected if self.listing.lines else None
 
-    def _shown(self) -> list[int]:
+    def _matching_exchanges(self) -> list[int]:
         """Return the exchanges that match the filter, in ascending order."""
         view = self.listing.view
         if not view.raw:
@@ -606,17 +618,17 @@ class TrafficPane(FilterPane, Pane):
         """Wait for all bytes of some exchanges."""
         await fetch_exchanges(self.app, self.link.traffic, numbers)
 
-    async def _repeatable(self) -> tuple[str, Request] | None:
+    async def _repeatable_request(self) -> tuple[str, Request] | None:
         """Return server and request of the selected exchange.
 
         Notify the person and return None if it cannot be sent again.
         """
-        chosen = self.chosen()
-        if chosen is None:
+        selected = self.selected_exchange()
+        if selected is None:
             return None
-        await self.fetch(chosen)
+        await self.fetch(selected)
         try:
-            return repeatable_request(self.link, chosen)
+            return repeatable_request(self.link, selected)
         except ValueError as error:
             self.notify(one_line(f"not sent: {error}"), severity="warning", markup=False)
             return None
@@ -662,15 +674,15 @@ class TrafficPane(FilterPane, Pane):
     def _show_status(self) -> None:
         """Update the status line: counts on the left, active modes on the right."""
         listing, width = self.listing, self.size.width - 2
-        left, signs = counts_text(listing), signs_of(self.link)
-        right = " · ".join((*signs.modes, mode_text(listing)))
+        left_text, signs = counts_text(listing), signs_of(self.link)
+        right_text = " · ".join((*signs.modes, mode_text(listing)))
         listing.show_held(signs.stopped)
-        if (left, right, width) == self._status:
+        if (left_text, right_text, width) == self._status:
             return
-        self._status = (left, right, width)
-        gap = max(2, width - cell_len(left) - cell_len(right))
+        self._status = (left_text, right_text, width)
+        gap = max(2, width - cell_len(left_text) - cell_len(right_text))
         style = "$text-warning" if listing.paused or signs.modes else "$text-primary"
-        text = Content.assemble(left, " " * gap, (right, style))
+        text = Content.assemble(left_text, " " * gap, (right_text, style))
         self.query_one(".status", Static).update(text, layout=False)
 
 

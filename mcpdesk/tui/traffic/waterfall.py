@@ -62,9 +62,9 @@ class Waterfall:
         A zoomed axis begins a little before the selected exchange.
         """
         now = time()
-        exchanges = [one for one in map(self._index.exchange, lines) if one.started]
-        start = min((one.started for one in exchanges), default=now)
-        end = max((one.started + one.elapsed(now) for one in exchanges), default=now)
+        exchanges = [exchange for exchange in map(self._index.exchange, lines) if exchange.started]
+        start = min((exchange.started for exchange in exchanges), default=now)
+        end = max((exchange.started + exchange.elapsed(now) for exchange in exchanges), default=now)
         total_s = max(end - start, _MIN_AXIS_S)
         seconds = max(total_s / ZOOM_FACTOR**self.zoom, _MIN_AXIS_S)
         if self.zoom and selected is not None:
@@ -88,45 +88,49 @@ class Waterfall:
         """
         axis, now = self._axis, time()
         per_cell = axis.seconds / width
-        first = (exchange.started - axis.start) / per_cell
-        last = first + max(0.0, exchange.elapsed(now)) / per_cell
-        if last < 0 or first >= width:
-            mark = "‹" if last < 0 else "›".rjust(width)
+        start_position = (exchange.started - axis.start) / per_cell
+        end_position = start_position + max(0.0, exchange.elapsed(now)) / per_cell
+        if end_position < 0 or start_position >= width:
+            mark = "‹" if end_position < 0 else "›".rjust(width)
             return [(mark, "traffic--muted")]
         spans = phase_spans(self._index, exchange, now)
         if not spans:
-            return [(" " * min(int(first), width - 1) + "╷", "traffic--muted")]
-        first_cell = max(0, min(int(first), width - 1))
+            return [(" " * min(int(start_position), width - 1) + "╷", "traffic--muted")]
+        first_cell = max(0, min(int(start_position), width - 1))
         cells = [(" " * first_cell, "")]
-        stop = max(first_cell + 1, min(width, round(last)))
-        for kind, length in _runs(spans, first, per_cell, first_cell, stop):
+        stop = max(first_cell + 1, min(width, round(end_position)))
+        for kind, length in _runs(spans, start_position, per_cell, first_cell, stop):
             glyph, style, _ = _PHASE_LOOKS[kind]
             cells.append((glyph * length, style))
         return cells
 
 
 def _runs(
-    spans: Sequence[PhaseSpan], first: float, per_cell: float, first_cell: int, stop: int
+    spans: Sequence[PhaseSpan], start_position: float, per_cell: float, first_cell: int, stop: int
 ) -> list[tuple[PhaseKind, int]]:
-    """Return runs of cells from `at` to `stop`, each with the phase that fills most of the cell."""
+    """Return runs of cells from `first_cell` to `stop`, each with the phase that fills most of its cells.
+
+    `start_position` is the start of the first span in cells, and may be negative. `per_cell` are the seconds
+    of a cell.
+    """
     runs = list[tuple[PhaseKind, int]]()
-    bounds = list[tuple[float, float, PhaseKind]]()
-    position = first
+    span_bounds = list[tuple[float, float, PhaseKind]]()
+    position = start_position
     for span in spans:
-        bounds.append((position, position + span.seconds / per_cell, span.kind))
-        position = bounds[-1][1]
+        span_bounds.append((position, position + span.seconds / per_cell, span.kind))
+        position = span_bounds[-1][1]
     longest_kind = max(spans, key=lambda span: span.seconds).kind
     if stop - first_cell == 1:
         return [(longest_kind, 1)]
     span_index = 0
     for cell in range(first_cell, stop):
-        while span_index < len(bounds) - 1 and bounds[span_index][1] <= cell:
+        while span_index < len(span_bounds) - 1 and span_bounds[span_index][1] <= cell:
             span_index += 1
         largest_share, kind, next_index = -1.0, longest_kind, span_index
-        while next_index < len(bounds) and bounds[next_index][0] < cell + 1:
-            share = min(bounds[next_index][1], cell + 1) - max(bounds[next_index][0], cell)
+        while next_index < len(span_bounds) and span_bounds[next_index][0] < cell + 1:
+            share = min(span_bounds[next_index][1], cell + 1) - max(span_bounds[next_index][0], cell)
             if share > largest_share:
-                largest_share, kind = share, bounds[next_index][2]
+                largest_share, kind = share, span_bounds[next_index][2]
             next_index += 1
         if runs and runs[-1][0] is kind:
             runs[-1] = (kind, runs[-1][1] + 1)

@@ -153,7 +153,7 @@ async def choose_saved(
 
 async def compare_result(app: App[None], draft: Draft) -> None:
     """Let the person choose another call of the item, made by any client, and show the differences."""
-    from mcpdesk.tui.traffic.exchange_menus import comparison  # not needed for the first paint
+    from mcpdesk.tui.traffic.exchange_menus import comparison_dialog  # not needed for the first paint
 
     traffic, calls = draft.link.traffic, answered_calls(draft)
     latest = next((one for one in calls if one.peer == DESK), None)
@@ -165,7 +165,7 @@ async def compare_result(app: App[None], draft: Draft) -> None:
     chosen = await app.push_screen_wait(Menu("Compare the last result with", choices, filtered=True))
     if chosen is not None:
         await fetch_exchanges(app, traffic, (chosen, latest.number))
-        await app.push_screen(comparison(traffic, chosen, latest.number))
+        await app.push_screen(comparison_dialog(traffic, chosen, latest.number))
 
 
 def _call_line(traffic: Index, call: Exchange) -> str:
