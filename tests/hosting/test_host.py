@@ -409,7 +409,7 @@ async def test_the_capture_is_written_although_a_part_of_a_feature_cannot_stop(
 async def test_a_desk_on_a_program_lists_its_tools_before_it_listens_for_clients(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcpdesk.hosting.host.DRAWING_S", 3600)
+    monkeypatch.setattr("mcpdesk.hosting.host.MAX_DRAWING_WAIT_S", 3600)
     target = CommandTarget((*PROGRAM, "stdio", str(folder), "--alone"))
     flags = {"port": 0, "state_dir": tmp_path / "state"}
     plan = plan_for((), flags, {}, upstreams=[UpstreamPlan("far", target)])
