@@ -202,7 +202,7 @@ def names(query: str, folded: frozenset[ItemKind] = frozenset()) -> list[str]:
 
 def test_groups_come_with_their_counts() -> None:
     found = catalogue_rows(sample_catalogue(), "", frozenset())
-    groups = [(row.group, row.total) for row in found if isinstance(row, GroupRow)]
+    groups = [(row.group, row.item_count) for row in found if isinstance(row, GroupRow)]
     assert groups == list(zip(list(ItemKind)[:4], (4, 4, 2, 2), strict=True))
 
 
@@ -250,7 +250,7 @@ def test_a_skill_has_a_shelf_of_its_own_and_says_how_many_files_it_has() -> None
     items = [skill("skill://a/SKILL.md", [{}]), skill("skill://b/SKILL.md", "dynamic")]
     items.append(CatalogueItem(ItemKind.SKILL, "broken", "broken", problem="needs a name, a text"))
     group, *rows = catalogue_rows(items, "", frozenset())
-    assert isinstance(group, GroupRow) and (group.group, group.total) == (ItemKind.SKILL, 3)
+    assert isinstance(group, GroupRow) and (group.group, group.item_count) == (ItemKind.SKILL, 3)
     assert [[each.word for each in badges(row.item)] for row in rows if isinstance(row, ItemRow)] == [
         ["1 file"],
         ["cannot be verified"],

@@ -82,8 +82,8 @@ def test_running_calls_are_known_by_item() -> None:
     drafts = Drafts(link)
     draft = drafts.of("profiles", tool("slow-report", {}))
     draft.start({})
-    assert drafts.running("profiles") == {(ItemKind.TOOL, "slow-report")}
-    assert drafts.running("hello") == frozenset()
+    assert drafts.running_items("profiles") == {(ItemKind.TOOL, "slow-report")}
+    assert drafts.running_items("hello") == frozenset()
     link.calls[0].cancel()
     drafts.finish_calls()
     assert drafts.history.of(*draft.key)[0].status == "stopped waiting"
@@ -112,7 +112,7 @@ def test_what_the_server_does_not_watch_ends() -> None:
     link.watching[CONFIG] = count
     assert not draft.update_watch()
     link.watching.clear()
-    assert draft.update_watch() and draft.changes is None
+    assert draft.update_watch() and draft.change_count is None
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ async def test_the_title_tells_how_the_call_went() -> None:
 async def test_an_empty_server_is_taught_about_instead() -> None:
     pane = ItemPane()
     async with staged(pane, (120, 24)) as (stage, pilot):
-        pane.show_lesson(
+        pane.show_instructions(
             ServerView("s", "My server", "1", "/srv/mine", "", 1, problems=("mcp.json: [oops]",))
         )
         await until(lambda: "/srv/mine/tools/hello.py" in stage.shown(), pilot)

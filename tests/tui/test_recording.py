@@ -115,7 +115,7 @@ def test_only_finished_calls_of_read_only_tools_count_each_once_and_the_newest()
     link.past("price", "tea", ok("4"), **{REPLAYED_KEY: True})
     link.request("profiles", "tools/call", {"name": "price", "arguments": {"item": "open"}})
     rows = list(recorded_calls(link, "profiles"))
-    assert [(row.tool, row.asked, row.before.result) for row in rows] == [
+    assert [(row.tool, row.arguments_text, row.recorded_outcome.result) for row in rows] == [
         ("price", 'item="tea"', ok("3")["result"]),
         ("price", 'item="milk"', ok("2")["result"]),
     ]
@@ -141,15 +141,15 @@ def test_another_policy_is_no_save() -> None:
     saves, link = Saves(), Shop()
     first = link.catalogue("profiles")
     asks = replace(first, version=2, items=(replace(first.items[0], policy=Policy.ASK), *first.items[1:]))
-    assert [saves.has_changed(one) for one in (first, first, asks, replace(asks, version=3))] == [
+    assert [saves.add_if_changed(one) for one in (first, first, asks, replace(asks, version=3))] == [
         False,
         False,
         False,
         True,
     ]
     less = replace(asks, version=4, items=asks.items[:1])
-    assert saves.has_changed(less)
-    assert [str(change) for change in saves.latest("profiles").contract] == ["order: was removed"]
+    assert saves.add_if_changed(less)
+    assert [str(change) for change in saves.latest("profiles").changes] == ["order: was removed"]
 
 
 @pytest.mark.slow

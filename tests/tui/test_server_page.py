@@ -12,7 +12,7 @@ from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.palette_dialog import Palette
 from mcpdesk.tui.screens.server_page import ServerScreen, server_choice, server_text
 from mcpdesk.tui.widgets.menu import Menu
-from mcpdesk.tui.workbench.item_pane import FirstToolLesson
+from mcpdesk.tui.workbench.item_pane import FirstToolInstructions
 from tests.support.action_menu import choose_action
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, running_frame, toasts
@@ -59,7 +59,7 @@ def test_a_page_names_the_functions_that_are_helpers() -> None:
 @pytest.mark.slow
 async def test_a_server_that_cannot_be_reached_says_why_and_what_was_tried() -> None:
     async with running_frame(link_to(FAILED, "HTTP 500"), panes=PANES) as (app, pilot):
-        lesson = app.screen.query_one(FirstToolLesson)
+        lesson = app.screen.query_one(FirstToolInstructions)
         await until(lambda: lesson.is_on_screen and lesson.size.height > 1, pilot)
         told = "\n".join(line.text for line in lesson.render_lines(lesson.size.region))
         assert "✕ not connected" in told and "✕ HTTP 500" in told and "mcpdesk login" in told

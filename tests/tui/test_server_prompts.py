@@ -19,7 +19,7 @@ from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.server_page import server_text
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.text_field import TextField
-from mcpdesk.tui.workbench.item_pane import FirstToolLesson
+from mcpdesk.tui.workbench.item_pane import FirstToolInstructions
 from tests.support.action_menu import choose_action
 from tests.support.fake_link import FakeLink
 from tests.support.frame import running_frame, toasts
@@ -113,7 +113,7 @@ async def test_a_server_is_removed_once_its_losses_are_told() -> None:
             await until(lambda: isinstance(app.screen, Menu), pilot)
             await pilot.press("y")
             await until(partial(shows_server, app, following), pilot)
-        lesson = app.screen.query_one(FirstToolLesson)
+        lesson = app.screen.query_one(FirstToolInstructions)
         await until(lambda: "adds another" in str(lesson.visual), pilot)
 
 

@@ -31,11 +31,11 @@ def test_the_shares_survive_a_restart_and_stay_within_bounds(tmp_path: Path) -> 
 
 def test_a_share_beyond_the_limits_is_not_moved_in_the_wrong_direction(tmp_path: Path) -> None:
     split = Split(tmp_path / "split")
-    split.move(STEP_PERCENT, stacked=True, visible=92)
+    split.move(STEP_PERCENT, stacked=True, visible_share=92)
     assert split.share(stacked=True) is None
-    split.move(-STEP_PERCENT, stacked=True, visible=92)
+    split.move(-STEP_PERCENT, stacked=True, visible_share=92)
     assert split.share(stacked=True) == MAX_PERCENT
-    split.move(-STEP_PERCENT, stacked=True, visible=92)
+    split.move(-STEP_PERCENT, stacked=True, visible_share=92)
     assert split.share(stacked=True) == MAX_PERCENT - STEP_PERCENT, (
         "the chosen share counts, not the visible one"
     )

@@ -580,9 +580,9 @@ async def test_a_destructive_tool_runs_again_only_when_it_is_meant(monkeypatch: 
     [
         (IN, notification("notifications/initialized"), "profiles", "only requests of a client"),
         (OUT, request(1, "roots/list"), "profiles", "only requests of a client"),
-        (IN, request(1, "initialize", {}), "profiles", "initialize opens something"),
+        (IN, request(1, "initialize", {}), "profiles", "initialize opens a session or stream"),
         (IN, request(1, "tools/list"), "elsewhere", "no server called 'elsewhere'"),
-        (IN, b'{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}', "profiles", "not an object"),
+        (IN, b'{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}', "profiles", "must be an object"),
     ],
 )
 async def test_what_cannot_be_sent_again_says_why(

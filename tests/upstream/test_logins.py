@@ -15,7 +15,7 @@ from mcpdesk.client.targets import UrlTarget
 from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.access_prompts import TokenInput, TokenPrompt
-from mcpdesk.tui.workbench.item_pane import FirstToolLesson
+from mcpdesk.tui.workbench.item_pane import FirstToolInstructions
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import tokens
@@ -38,7 +38,7 @@ def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shown(app: DeskApp) -> str:
     """Text of the pane of a server that is not connected; empty if another pane is open."""
-    found = app.screen.query(FirstToolLesson)
+    found = app.screen.query(FirstToolInstructions)
     if not found or not found.first().is_on_screen or not found.first().size.height:
         return ""
     lesson = found.first()

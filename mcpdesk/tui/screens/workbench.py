@@ -204,7 +204,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
             self.draft.update_duration()
             if self.draft.update_watch():
                 self.notify("the server does not watch this resource", severity="warning", markup=False)
-        self.catalogue.rows.show_running(self._drafts.running(self.server))
+        self.catalogue.rows.show_running(self._drafts.running_items(self.server))
         self.item_pane.update(view, self.server)
         self.update_turns()
         self._show_traffic()
@@ -367,7 +367,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         If the result has the focus and no failure has a location, open the text of the result.
         """
         draft, result = self.draft, self.item_pane.result
-        has_location = draft is not None and any(line.where for line in draft.logged)
+        has_location = draft is not None and any(line.where for line in draft.log_lines)
         if result.has_focus_within and not has_location and (shown_text := result.shown_text()) is not None:
             edit_text(self.app, *shown_text)
             return
@@ -552,7 +552,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         draft = self.draft
         if draft is None or not draft.uri:
             self.app.notify("read a resource first, then watch it", severity="warning", markup=False)
-        elif draft.changes is None:
+        elif draft.change_count is None:
             draft.watch()
             self.app.notify("watched: it is read again when the server reports a change", markup=False)
         else:
@@ -598,7 +598,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         if self._item_pane is not None:
             self._item_pane.draft = None
             if not self.server:
-                self._item_pane.show_lesson(None)
+                self._item_pane.show_instructions(None)
             self.refresh_bindings()
 
     def _selected_item(self, kind: ItemKind, name: str) -> CatalogueItem:
@@ -615,7 +615,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         if self._item_pane is None:
             return
         if not catalogue.items:
-            self.item_pane.show_lesson(server)
+            self.item_pane.show_instructions(server)
             self.refresh_bindings()
         target = self._opening.item if self._opening is not None else self.item
         for new_item in catalogue.items:

@@ -67,7 +67,7 @@ from mcpdesk.tui.widgets.beside import DetailState, has_room_beside
 from mcpdesk.tui.widgets.menu import Choice, ask_moment, is_confirmed
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
-from mcpdesk.tui.workbench.drafts import awaited_line
+from mcpdesk.tui.workbench.drafts import waiting_location
 from mcpdesk.tui.workbench.item_requests import Request, item_of
 
 if TYPE_CHECKING:
@@ -653,7 +653,7 @@ class TrafficPane(FilterPane, Pane):
     def _awaited_by(self, exchange: Exchange) -> str:
         """Return the code line at which a pending exchange is waiting."""
         latest = last_round(self.link.traffic, exchange)
-        return awaited_line(self.link, latest.connection, latest.id)
+        return waiting_location(self.link, latest.connection, latest.id)
 
     def _show_rules(self) -> None:
         """Apply the colour rules, and show their errors."""

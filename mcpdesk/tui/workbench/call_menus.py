@@ -95,23 +95,23 @@ async def choose_copy(app: App[None], draft: Draft) -> tuple[str, str] | None:
     """Let the person choose a part of a call, and return its text and its name."""
     link, server = draft.link, draft.server
     folder = next((one.folder for one in link.view().servers if one.name == server), ".")
-    choices = [Choice(what, (text, what), key=key) for key, what, text in copyable_parts(draft, folder)]
+    choices = [Choice(name, (text, name), key=key) for key, name, text in copyable_parts(draft, folder)]
     chosen: tuple[str | None, str] | None = await app.push_screen_wait(Menu("Copy", choices))
     if chosen is None:
         return None
-    text, what = chosen
+    text, name = chosen
     if text is None:
-        text = await answer_of(app, link.client_config(server, "curl"), what)
-    return None if text is None else (text, what)
+        text = await answer_of(app, link.client_config(server, "curl"), name)
+    return None if text is None else (text, name)
 
 
-def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
-    """Return a menu of earlier calls. Its value is an index in `past`."""
+def history_menu(title: str, past_calls: Sequence[PastCall]) -> Menu:
+    """Return a menu of earlier calls. The value of a choice is an index in `past_calls`."""
     choices = []
-    for at, call in enumerate(past):
+    for index, call in enumerate(past_calls):
         time_text = time.strftime("%d %b %H:%M", time.localtime(call.time))
         hint = f"{call.status} {duration(call.elapsed_s)} · {time_text}"
-        choices.append(Choice(one_line(preview(call.arguments, 60)), at, hint))
+        choices.append(Choice(one_line(preview(call.arguments, 60)), index, hint))
     return Menu(f"History of {title}", choices, filtered=True)
 
 
@@ -127,25 +127,25 @@ async def choose_saved(
     except ValueError as error:
         app.notify(f"cannot be saved yet: {one_line(str(error))}", severity="warning", markup=False)
         return None
-    saved = drafts.saved_calls.of(*draft.key)
+    saved_arguments = drafts.saved_calls.of(*draft.key)
     choices = [
         Choice(one_line(name, 40), ("use", name), one_line(preview(arguments, 60)))
-        for name, arguments in reversed(saved.items())
+        for name, arguments in reversed(saved_arguments.items())
     ]
-    choices.append(Choice("save the present arguments …", ("keep", ""), one_line(preview(current, 60)), "K"))
-    name = next((name for name, arguments in saved.items() if same(arguments, current)), None)
+    choices.append(Choice("save the present arguments …", ("save", ""), one_line(preview(current, 60)), "K"))
+    name = next((name for name, arguments in saved_arguments.items() if same(arguments, current)), None)
     if name is not None:
         choices.append(
-            Choice(f"delete {one_line(name, 40)}", ("drop", name), "equals the present arguments", "D")
+            Choice(f"delete {one_line(name, 40)}", ("delete", name), "equals the present arguments", "D")
         )
     menu = Menu(f"Saved calls of {one_line(draft.item.title, 40)}", choices)
-    what, name = await app.push_screen_wait(menu) or ("", "")
-    if what == "use":
-        return saved[name]
-    if what == "keep" and (name := await app.push_screen_wait(LinePrompt("Save the present arguments as"))):
+    action, name = await app.push_screen_wait(menu) or ("", "")
+    if action == "use":
+        return saved_arguments[name]
+    if action == "save" and (name := await app.push_screen_wait(LinePrompt("Save the present arguments as"))):
         drafts.saved_calls.add(*draft.key, name, draft.without_secrets(current))
         app.notify(f"saved as {one_line(name, 40)}", markup=False)
-    elif what == "drop":
+    elif action == "delete":
         drafts.saved_calls.remove(*draft.key, name)
         app.notify(f"{one_line(name, 40)} was deleted", markup=False)
     return None
@@ -180,7 +180,7 @@ def _call_line(traffic: Index, call: Exchange) -> str:
 
 
 def answered_calls(draft: Draft) -> list[Exchange]:
-    """Return the answered calls of an item among the newest exchanges, the last one first."""
+    """Return the answered calls of an item among the newest exchanges, the newest first."""
     try:
         method, params = request_for(draft.item, draft.arguments)
     except ValueError:
@@ -222,10 +222,12 @@ async def save_result(app: App[None], draft: Draft) -> None:
         app.notify(f"saved as {path}", markup=False)
 
 
-def unused_path(wanted: Path) -> Path:
-    """Return a path at which no file exists: the wanted one, or one with a number in its name."""
-    numbered = (wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}") for number in count(2))
-    return next(path for path in chain([wanted], numbered) if not path.exists())
+def unused_path(preferred: Path) -> Path:
+    """Return a path at which no file exists: the preferred path, or one with a number added to its name."""
+    numbered_paths = (
+        preferred.with_name(f"{preferred.stem}-{number}{preferred.suffix}") for number in count(2)
+    )
+    return next(path for path in chain([preferred], numbered_paths) if not path.exists())
 
 
 _POLICIES = {
@@ -238,8 +240,8 @@ _POLICIES = {
 def policy_menu(item: CatalogueItem) -> Menu:
     """Return a menu of policies for a tool, with the cursor on the current one."""
     choices = [
-        Choice(each, each, description, str(at))
-        for at, (each, description) in enumerate(_POLICIES.items(), 1)
+        Choice(policy, policy, description, str(number))
+        for number, (policy, description) in enumerate(_POLICIES.items(), 1)
     ]
     title = f"Who may call {one_line(item.name, 40)}?"
     return Menu(title, choices, cursor=list(_POLICIES).index(item.policy))

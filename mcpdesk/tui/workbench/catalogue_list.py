@@ -65,11 +65,11 @@ def badges(item: CatalogueItem) -> list[Badge]:
         file_count = f"{len(files)} files" if isinstance(files, list) else "cannot be verified"
         return [Badge("1 file" if file_count == "1 files" else file_count, "", "lines--muted")]
     annotations = item.definition.get("annotations") or {}
-    labels = [badge for key, badge in _ANNOTATION_BADGES.items() if annotations.get(key) is True]
+    item_badges = [badge for key, badge in _ANNOTATION_BADGES.items() if annotations.get(key) is True]
     if item.policy in _POLICIES:
         origin = f" ({item.policy_origin})" if item.policy_origin else ""
-        labels.insert(0, Badge(f"{item.policy}{origin}", *_POLICIES[item.policy]))
-    return labels + _feature_badges(item)
+        item_badges.insert(0, Badge(f"{item.policy}{origin}", *_POLICIES[item.policy]))
+    return item_badges + _feature_badges(item)
 
 
 def _feature_badges(item: CatalogueItem) -> list[Badge]:
@@ -78,16 +78,19 @@ def _feature_badges(item: CatalogueItem) -> list[Badge]:
 
 
 def items_in_mode(mode: ModeView | None, items: Sequence[CatalogueItem]) -> list[CatalogueItem]:
-    """Return the items of a mode: its tools in its order, missing tools, and all items that are not tools."""
+    """Return the items of a mode: its tools in its order, then missing tools, then all items that are not
+    tools. Return all items if the mode is None.
+    """
     if mode is None:
         return list(items)
     tools = {item.name: item for item in items if item.kind is ItemKind.TOOL}
-    offered = [tools[name] for name in mode.tools if name in tools]
-    missing = [
+    offered_tools = [tools[name] for name in mode.tools if name in tools]
+    missing_tools = [
         tools.get(name) or CatalogueItem(ItemKind.TOOL, name, name, problem=reason)
         for name, reason in mode.missing
     ]
-    return offered + missing + [item for item in items if item.kind is not ItemKind.TOOL]
+    other_items = [item for item in items if item.kind is not ItemKind.TOOL]
+    return offered_tools + missing_tools + other_items
 
 
 class GroupRow(Struct, frozen=True):
@@ -95,8 +98,8 @@ class GroupRow(Struct, frozen=True):
 
     group: str
     """Kind of the items, or `BUILT_IN`."""
-    total: int
-    shown: int
+    item_count: int
+    match_count: int
     is_open: bool
 
 
@@ -136,7 +139,7 @@ def catalogue_rows(
     if not groups[ItemKind.TOOL]:
         folded -= {BUILT_IN}
     for key, group in groups.items():
-        rows = _matching(group, query.strip()) if query.strip() else [ItemRow(item) for item in group]
+        rows = _matching_rows(group, query.strip()) if query.strip() else [ItemRow(item) for item in group]
         if not rows:
             continue
         is_open = bool(query.strip()) or key not in folded
@@ -148,13 +151,13 @@ def catalogue_rows(
 
 
 def _label(item: CatalogueItem) -> str:
-    """Return the name of tools and prompts, and the title of other items."""
+    """Return the name of a tool or prompt, and the title of any other item."""
     return item.name if item.kind in (ItemKind.TOOL, ItemKind.PROMPT) else item.title
 
 
-def _matching(items: Sequence[CatalogueItem], query: str) -> list[ItemRow]:
+def _matching_rows(items: Sequence[CatalogueItem], query: str) -> list[ItemRow]:
     matcher, needle = Matcher(query), query.casefold()
-    matching = []
+    scored_rows = []
     for item in items:
         score, hits = matcher.fuzzy_search.match(query, _label(item))
         if score <= 0:
@@ -162,8 +165,8 @@ def _matching(items: Sequence[CatalogueItem], query: str) -> list[ItemRow]:
             score = score or (0.1 if needle in item.description.casefold() else 0.0)
             hits = ()
         if score > 0:
-            matching.append((score, ItemRow(item, tuple(hits))))
-    return [row for _, row in sorted(matching, key=lambda pair: -pair[0])]
+            scored_rows.append((score, ItemRow(item, tuple(hits))))
+    return [row for _, row in sorted(scored_rows, key=lambda pair: -pair[0])]
 
 
 class CatalogueList(LineList):
@@ -277,7 +280,7 @@ class CatalogueList(LineList):
             self.post_message(self.Highlighted(self.item))
 
     def action_cursor(self, by: int) -> None:
-        """Move by items. Problems are skipped."""
+        """Move the cursor by `by` rows. Rows of problems are skipped."""
         at = self.cursor + by
         while 0 <= at < len(self._rows) and isinstance(self._rows[at], ProblemRow):
             at += 1 if by > 0 else -1
@@ -308,7 +311,7 @@ class CatalogueList(LineList):
                 self.choose_row(self.cursor)
 
     def action_choose_policy(self) -> None:
-        """Post a request to choose another policy for the tool."""
+        """Post `PolicyAsked` if the cursor is on a tool."""
         if self.item is not None and self.item.kind is ItemKind.TOOL:
             self.post_message(self.PolicyAsked(self.item))
         else:
@@ -325,13 +328,21 @@ class CatalogueList(LineList):
         tool_count = sum(item.kind is ItemKind.TOOL and not item.problem for item in self._items)
         modes = (None, *self._modes)
         choices = [
-            Choice("all tools", 0, _tools(tool_count), "0", help="Tools that clients see without ?mode=.")
+            Choice(
+                "all tools",
+                0,
+                _tool_count_text(tool_count),
+                "0",
+                help="Tools that clients see without ?mode=.",
+            )
         ]
         for number, mode in enumerate(self._modes, 1):
             missing = f", {len(mode.missing)} missing" if mode.missing else ""
             key = str(number) if number < 10 else ""
             help_text = mode.description or ", ".join(mode.tools)
-            choices.append(Choice(mode.name, number, _tools(len(mode.tools)) + missing, key, help=help_text))
+            choices.append(
+                Choice(mode.name, number, _tool_count_text(len(mode.tools)) + missing, key, help=help_text)
+            )
         current = modes.index(self._mode) if self._mode in modes else 0
         chosen = await self.app.push_screen_wait(Menu("Tools of a mode", choices, cursor=current))
         if chosen is not None:
@@ -339,7 +350,9 @@ class CatalogueList(LineList):
             self._rebuild_rows(self.item)
 
     def _heading(self, row: GroupRow, width: int) -> Iterator[Span]:
-        count = f"{row.shown}/{row.total}" if row.shown < row.total else str(row.total)
+        count = (
+            f"{row.match_count}/{row.item_count}" if row.match_count < row.item_count else str(row.item_count)
+        )
         title = f"{'▾' if row.is_open else '▸'} {_TITLES[row.group]}"
         mode = ""
         if self._mode is not None and row.group == ItemKind.TOOL:
@@ -351,7 +364,7 @@ class CatalogueList(LineList):
     def _item_spans(self, row: ItemRow, width: int) -> Iterator[Span]:
         item = row.item
         is_running = (item.kind, item.name) in self._running_items
-        mark, style = ("…", "lines--warn") if is_running else _mark(item)
+        mark, style = ("…", "lines--warn") if is_running else _state_mark(item)
         yield f"  {mark} ", style
         glyphs = [badge for badge in badges(item) if badge.glyph]
         label_width = free_width = max(4, width - 4 - 2 * len(glyphs) - 1)
@@ -398,14 +411,15 @@ class CatalogueList(LineList):
         self.watch_cursor()
 
 
-def _mark(item: CatalogueItem) -> Span:
+def _state_mark(item: CatalogueItem) -> Span:
+    """Return the glyph before an item: its last version is still served, invalid, changed, or none."""
     if item.problem:
         return ("◌", "lines--warn") if item.stale else ("✕", "lines--bad")
     return ("●", "lines--good") if item.changed else (" ", "")
 
 
-def _tools(number: int) -> str:
-    return f"{number} tool{'' if number == 1 else 's'}"
+def _tool_count_text(count: int) -> str:
+    return f"{count} tool{'' if count == 1 else 's'}"
 
 
 class CataloguePane(Vertical):

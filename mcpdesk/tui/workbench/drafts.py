@@ -33,7 +33,7 @@ SEARCH_TIME_S = 5.0
 """After the end of a call, its exchange is searched for at most this many seconds."""
 
 
-def awaited_line(link: Link, connection: int, identifier: object) -> str:
+def waiting_location(link: Link, connection: int, identifier: object) -> str:
     """Return the line of the author's code at which a request is waiting, or "" if it is unknown."""
     client = link.client(connection)
     running = () if client is None else client.running
@@ -65,26 +65,28 @@ class Draft:
     ended_call: LinkCall | None = None
     """Last call while its recorded duration is still unknown, otherwise None."""
     is_left: bool = False
-    """True if the last call was cancelled and its code may still run."""
+    """True if the last call was cancelled but its code may still run."""
     desk_end: str = ""
     """Sentence about the last call if it ended at the desk, so that its server never received it, or \"\"."""
-    before: CallOutcome | None = None
-    """Outcome of the call before the last, if it had the same arguments."""
-    logged: tuple[LogLine, ...] = ()
+    previous_outcome: CallOutcome | None = None
+    """Outcome of the call before the last, or None if its arguments were different."""
+    log_lines: tuple[LogLine, ...] = ()
     """Log lines of the last call, including an exception with its traceback."""
     uri: str = ""
     """URI of the resource that was read last."""
-    changes: int | None = None
+    change_count: int | None = None
     """Number of change notifications for the watched resource, or None if it is not watched."""
     is_watched_by_server: bool = False
+    """True if the core has reported that the server sends notifications for the watched resource."""
     is_reread: bool = False
     """True if the running call reads a watched resource again automatically."""
     has_no_suggestions: bool = False
     """True if the server refused to suggest values. It is not asked again."""
     notice: str = ""
     """Message that is still to be shown: the entered values that were kept when the schema changed."""
-    warned_arguments: Any = UNSET
-    """Invalid arguments that the person was warned about. The next attempt sends them unchanged."""
+    warned_arguments: str | None = None
+    """Invalid arguments that the person was warned about, as JSON text, or None. If the arguments are still
+    the same at the next attempt, they are sent."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -149,22 +151,22 @@ class Draft:
         Raises: ValueError if the arguments do not make a valid request.
         """
         method, params = request_for(self.item, arguments)
-        self.before = self.outcome if same(arguments, self.arguments) else None
-        self.arguments, self.outcome, self.logged, self.desk_end = arguments, None, (), ""
+        self.previous_outcome = self.outcome if same(arguments, self.arguments) else None
+        self.arguments, self.outcome, self.log_lines, self.desk_end = arguments, None, (), ""
         self.arguments_without_secrets = self.without_secrets(arguments)
-        if self.changes is None:
+        if self.change_count is None:
             self.uri = str(params.get("uri", "")) if method == "resources/read" else ""
         self.call = self.link.request(self.server, method, params)
 
-    def where(self) -> str:
+    def waiting_location(self) -> str:
         """Return the line of the author's code at which the running call is waiting, or "" if it is
         unknown.
         """
         call = self.call
-        return "" if call is None else awaited_line(self.link, call.connection, call.request_id)
+        return "" if call is None else waiting_location(self.link, call.connection, call.request_id)
 
     def log_of(self, call: LinkCall) -> tuple[LogLine, ...]:
-        """Return the log lines that name a call."""
+        """Return the log lines that a call wrote."""
         key = (call.connection, call.request_id)
         return tuple(line for line in self.link.logs() if line.call == key)
 
@@ -176,7 +178,7 @@ class Draft:
         """
         servers = self.link.view().servers
         folder = next((one.folder for one in servers if one.name == self.server), "")
-        locations = [line.where for line in self.logged if line.where] or [self.item.source]
+        locations = [line.where for line in self.log_lines if line.where] or [self.item.source]
         return source_location(folder, locations[-1])
 
     def without_secrets(self, arguments: Any) -> Any:
@@ -222,7 +224,7 @@ class Draft:
     def watch(self) -> None:
         """Ask the server for notifications about the resource that was read last."""
         self.link.watch(self.server, self.uri)
-        self.changes = 0
+        self.change_count = 0
 
     def unwatch(self) -> None:
         """Stop watching the resource."""
@@ -231,29 +233,30 @@ class Draft:
 
     def update_watch(self) -> bool:
         """Read a watched resource again if it changed. Return True if the server no longer watches it."""
-        if self.changes is None:
+        if self.change_count is None:
             return False
         count = self.link.watched(self.server).get(self.uri)
         if count is None:
-            # The core may not have begun to watch. The watch has ended only if there was a count before.
+            # The core may not have begun to watch. The watch has ended only if the core reported a count
+            # earlier.
             has_ended = self.is_watched_by_server
             if has_ended:
                 self._forget_watch()
             return has_ended
-        if count > self.changes and self.call is None:
+        if count > self.change_count and self.call is None:
             self.is_reread = True
             self.call = self.link.request(self.server, "resources/read", {"uri": self.uri})
-        self.changes, self.is_watched_by_server = count, True
+        self.change_count, self.is_watched_by_server = count, True
         return False
 
     def _forget_watch(self) -> None:
-        self.changes, self.is_watched_by_server = None, False
+        self.change_count, self.is_watched_by_server = None, False
 
 
 def merged_values(old_defaults: Any, entered: Any, new_defaults: Any) -> Any:
     """Return the form values after a schema change. A value that the person changed is kept.
 
-    Other values are the new defaults. `entered` are the current values. Each may be `UNSET`.
+    Other values are the new defaults. `entered` are the current values. Each argument may be `UNSET`.
     """
     if _is_same(entered, old_defaults):
         return new_defaults
@@ -277,9 +280,9 @@ def _json_value(text: str) -> Any:
 
 
 def _kept_values_message(old_defaults: Any, entered: Any, schema: Schema) -> str:
-    """Return a message that names the entered values, or "" if no value was entered.
+    """Return a message that names the values the person entered, or "" if no value was entered.
 
-    These values are kept, even without a field in the new schema.
+    These values are kept, even if the new schema has no field for them.
     """
     values, defaults = (
         entered if isinstance(entered, dict) else {},
@@ -322,31 +325,34 @@ class Drafts:
 
     def finish_calls(self) -> list[Draft]:
         """Store the outcomes that have arrived, and return their drafts."""
-        ended = [draft for draft in self._drafts.values() if draft.call and draft.call.outcome.done()]
-        for draft in ended:
+        ended_drafts = [draft for draft in self._drafts.values() if draft.call and draft.call.outcome.done()]
+        for draft in ended_drafts:
             if draft.call is None:
                 continue
             draft.outcome = draft.call.outcome.result()
-            draft.logged = draft.log_of(draft.call)
+            draft.log_lines = draft.log_of(draft.call)
             draft.ended_call, draft.call = draft.call, None
             draft.is_left = draft.outcome.cancelled
             draft.update_duration()
             if not draft.is_reread:
-                past = PastCall(
+                past_call = PastCall(
                     time.time(),
                     *draft.key,
                     draft.arguments_without_secrets,
                     _status(draft),
                     draft.outcome.elapsed_s,
                 )
-                self.history.add(past)
+                self.history.add(past_call)
             draft.is_reread = False
-        return ended
+        return ended_drafts
 
-    def running(self, server: str) -> frozenset[tuple[ItemKind, str]]:
+    def running_items(self, server: str) -> frozenset[tuple[ItemKind, str]]:
         """Return the items of a server with a running call."""
-        drafts = self._drafts.items()
-        return frozenset((kind, name) for (of, kind, name), one in drafts if of == server and one.call)
+        return frozenset(
+            (kind, name)
+            for (server_of_item, kind, name), draft in self._drafts.items()
+            if server_of_item == server and draft.call
+        )
 
 
 def _status(draft: Draft) -> str:

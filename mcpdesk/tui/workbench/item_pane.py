@@ -34,11 +34,14 @@ from mcpdesk.tui.workbench.drafts import Draft, is_same_item
 from mcpdesk.tui.workbench.offered_servers import OfferedServers
 from mcpdesk.tui.workbench.split import STEP_PERCENT, Split
 
-_MIN_WIDTH_BESIDE = 84
-"""Minimum width in cells of a pane with the result beside the arguments. Otherwise it is below them."""
+_MIN_SIDE_BY_SIDE_WIDTH = 84
+"""Minimum width in cells of a pane with the result beside the arguments. In a narrower pane, the result is
+below the arguments."""
 _MIN_HIGH_ROWS = 36
-_MIN_WIDTH_BESIDE_IF_HIGH = 110
-"""The same for a screen of at least `_MIN_HIGH_ROWS` rows, where a wide result below is better readable."""
+"""Minimum height in rows of a high screen."""
+_MIN_SIDE_BY_SIDE_WIDTH_IF_HIGH = 110
+"""The same minimum for a pane of a high screen, on which a wide result below the arguments is easier to
+read."""
 MAX_ARGUMENTS_PERCENT = 60
 """Maximum height of the arguments above their result, in percent of the pane."""
 _MIN_ARGUMENTS_ROWS = 8
@@ -61,7 +64,7 @@ class WorkArea(WithFirstResize, Container):
 
 
 class ItemPane(WithFirstResize, Vertical):
-    """Shows one draft, or instructions to add the first tool."""
+    """Pane with one draft, or with instructions to add the first tool."""
 
     DEFAULT_CSS = """
     ItemPane { width: 1fr; }
@@ -73,11 +76,11 @@ class ItemPane(WithFirstResize, Vertical):
     ItemPane .box.-fitted { height: auto; }
     ItemPane .box.-fitted.-json { height: 1fr; }
     ItemPane .box:focus-within { border: round $primary; border-title-color: $text-primary; }
-    ItemPane FirstToolLesson { display: none; padding: 1 2; color: $text-muted; height: 1fr; }
-    ItemPane.-empty FirstToolLesson { display: block; }
+    ItemPane FirstToolInstructions { display: none; padding: 1 2; color: $text-muted; height: 1fr; }
+    ItemPane.-empty FirstToolInstructions { display: block; }
     ItemPane.-empty #work { display: none; }
     ItemPane OfferedServers { display: none; height: 1fr; }
-    ItemPane.-none FirstToolLesson { height: auto; }
+    ItemPane.-none FirstToolInstructions { height: auto; }
     ItemPane.-none OfferedServers { display: block; }
     ItemPane.-stacked #work { layout: vertical; }
     ItemPane.-stacked .box { border: none; border-top: solid $foreground 20%; }
@@ -89,9 +92,10 @@ class ItemPane(WithFirstResize, Vertical):
     def __init__(self) -> None:
         super().__init__()
         self._title = ""
-        self._drawing = asyncio.Lock()
-        self._limits: tuple[CallOutcome | None, list[str]] = (None, [])
-        """Last outcome that was compared with the limits of known clients, and the result."""
+        self._draw_lock = asyncio.Lock()
+        self._checked_limits: tuple[CallOutcome | None, list[str]] = (None, [])
+        """Last outcome that was compared with the limits of known clients, and texts about the limits that it
+        exceeds."""
         self.draft: Draft | None = None
         self._split = Split()
         self._is_dragged = False
@@ -101,7 +105,7 @@ class ItemPane(WithFirstResize, Vertical):
 
     def compose(self) -> ComposeResult:
         yield ItemHeader()
-        yield FirstToolLesson()
+        yield FirstToolInstructions()
         yield OfferedServers()
         with WorkArea(id="work"):
             for box, title in ((Arguments(), "Arguments"), (ResultView(), "Result")):
@@ -111,7 +115,8 @@ class ItemPane(WithFirstResize, Vertical):
     def on_resize(self, event: events.Resize) -> None:
         is_high = self.screen.size.height >= _MIN_HIGH_ROWS
         self.set_class(
-            event.size.width < (_MIN_WIDTH_BESIDE_IF_HIGH if is_high else _MIN_WIDTH_BESIDE), "-stacked"
+            event.size.width < (_MIN_SIDE_BY_SIDE_WIDTH_IF_HIGH if is_high else _MIN_SIDE_BY_SIDE_WIDTH),
+            "-stacked",
         )
         self._divide()
 
@@ -129,8 +134,8 @@ class ItemPane(WithFirstResize, Vertical):
         _, share = self._split.parts(stacked=is_stacked)
         height = self.query_one("#work").size.height
         # If the person chose no share, arguments above the result are as high as their form.
-        visible = 100 * self.result.outer_size.height / height if is_stacked and height else share
-        self._split.move(by * STEP_PERCENT, stacked=is_stacked, visible=visible)
+        visible_share = 100 * self.result.outer_size.height / height if is_stacked and height else share
+        self._split.move(by * STEP_PERCENT, stacked=is_stacked, visible_share=visible_share)
         self._split.store()
         self._divide()
 
@@ -142,8 +147,8 @@ class ItemPane(WithFirstResize, Vertical):
             box.styles.height = f"{part}fr" if is_stacked else "1fr"
         if is_stacked and self._split.share(stacked=True) is None:
             max_rows = max(1, self.query_one("#work").size.height * MAX_ARGUMENTS_PERCENT // 100)
-            # This does not depend on the height of the traffic strip, because hints would appear and
-            # disappear with its lines.
+            # The limit depends on the screen instead of the space above the traffic strip. Otherwise hints
+            # would appear and disappear with the number of lines of the strip.
             screen_height = self.screen.size.height
             min_rows = min(
                 max_rows, max(_MIN_ARGUMENTS_ROWS, screen_height * _MAX_PERCENT_WITH_RESULT // 100)
@@ -220,7 +225,7 @@ class ItemPane(WithFirstResize, Vertical):
         is_expected = expected_item is None or (draft is not None and is_same_item(draft.item, expected_item))
         self.query_one("#work").visible = is_expected
 
-    def show_lesson(self, server: ServerView | None) -> None:
+    def show_instructions(self, server: ServerView | None) -> None:
         """Show how to add the first tool, or the first server, instead of an item."""
         self.draft = self._expected_item = None
         self.set_class(True, "-empty")
@@ -228,7 +233,7 @@ class ItemPane(WithFirstResize, Vertical):
         if server is None:
             self.query_one(OfferedServers).search()
         self.describe(None)
-        self.query_one(FirstToolLesson).show_lesson(server)
+        self.query_one(FirstToolInstructions).show_instructions(server)
 
     def describe(self, item: CatalogueItem | None) -> None:
         """Show the header of an item, and whether it can be called."""
@@ -237,32 +242,32 @@ class ItemPane(WithFirstResize, Vertical):
             self.result.call_button.offer(item)
 
     def update(self, view: CoreView, server: str) -> None:
-        """Update the duration of the call, and the token the server is called with."""
+        """Update the duration of the running call, and the line about the token of the server."""
         if not view.servers and not self.has_class("-none"):
-            self.show_lesson(None)
-        shown = next((one for one in view.servers if one.name == server), None)
-        self.query_one(ItemHeader).update_server(shown)
+            self.show_instructions(None)
+        server_view = next((one for one in view.servers if one.name == server), None)
+        self.query_one(ItemHeader).update_server(server_view)
         self.show_title()
 
     async def draw_result(self) -> None:
-        """Show the running call of the draft, its outcome, or the key to press."""
+        """Show the running call of the draft, its outcome, or the key that makes the first call."""
         draft = self.draft
-        async with self._drawing:
+        async with self._draw_lock:
             if draft is not None and draft.call is not None and not draft.is_reread:
-                await self.result.show_running(draft.call, draft.where)
+                await self.result.show_running(draft.call, draft.waiting_location)
             elif draft is not None and draft.outcome is not None:
                 structured = (draft.outcome.result or {}).get("structuredContent")
                 schema = draft.item.definition.get("outputSchema")
                 is_small = len(draft.outcome.raw) <= _MAX_VALIDATED_BYTES
                 marks = schema_marks(schema, structured) if is_small else {}
                 faults = _faults(draft, marks) if is_small else []
-                limits = self._limits[1] if self._limits[0] is draft.outcome else None
+                limits = self._checked_limits[1] if self._checked_limits[0] is draft.outcome else None
                 faults += limits or []
-                await self.result.show(draft.outcome, marks, draft.logged, draft.before, faults)
+                await self.result.show(draft.outcome, marks, draft.log_lines, draft.previous_outcome, faults)
                 if limits is None:
                     self._find_limits(draft, draft.outcome)
             else:
-                await self.result.show_lines(*_hint(draft))
+                await self.result.show_lines(*_hint_lines(draft))
         self._divide()
         self.show_title()
 
@@ -274,14 +279,14 @@ class ItemPane(WithFirstResize, Vertical):
         if draft.item.kind is not ItemKind.TOOL or len(outcome.raw) < MIN_CHECKED_BYTES:
             return
         texts = await asyncio.to_thread(exceeded_limits, outcome.raw, draft.item.definition, "")
-        async with self._drawing:
-            self._limits = outcome, texts
+        async with self._draw_lock:
+            self._checked_limits = outcome, texts
             if self.draft is draft and draft.call is None and draft.outcome is outcome:
                 await self.result.add_faults(texts)
 
     def show_title(self) -> None:
         """Show the state of the call in the title."""
-        title, style = _title(self.draft)
+        title, style = _result_title(self.draft)
         if title != self._title:
             self._title = title
             self.result.border_title = Content.styled(title, style)
@@ -292,12 +297,12 @@ def _faults(draft: Draft, marks: Mapping[Path, str]) -> list[str]:
     result = draft.outcome.result if draft.outcome is not None else None
     if result is None or draft.item.kind is not ItemKind.TOOL:
         return []
-    faults = [f"{path_text(path)}: {why}" if path else why for path, why in marks.items()]
+    faults = [f"{path_text(path)}: {reason}" if path else reason for path, reason in marks.items()]
     return result_faults(result, draft.item.definition, lambda schema, value: faults)
 
 
-def _hint(draft: Draft | None) -> Iterator[Content]:
-    """Yield the full problem of the item, and the key to press."""
+def _hint_lines(draft: Draft | None) -> Iterator[Content]:
+    """Yield the full problem of the item, and the key that makes the call."""
     if draft is None:
         return
     item = draft.item
@@ -307,7 +312,8 @@ def _hint(draft: Draft | None) -> Iterator[Content]:
         yield Content.styled(f"ctrl+r {_VERBS.get(item.kind, 'reads the resource')}.", "$text-muted")
 
 
-def _title(draft: Draft | None) -> tuple[str, str]:
+def _result_title(draft: Draft | None) -> tuple[str, str]:
+    """Return the title of the result, with the state of the call, and its style."""
     title, style = "Result", ""
     if draft is None:
         return title, style
@@ -320,8 +326,10 @@ def _title(draft: Draft | None) -> tuple[str, str]:
             title, style = f"{title} ─ {draft.desk_end}", "$text-warning"
     elif draft.item.problem and not draft.item.stale:
         title, style = "Unavailable", "$text-error"
-    if draft.changes is not None:
-        changes = f", {draft.changes} change{'s' * (draft.changes > 1)}" if draft.changes else ""
+    if draft.change_count is not None:
+        changes = (
+            f", {draft.change_count} change{'s' * (draft.change_count > 1)}" if draft.change_count else ""
+        )
         title += f" ─ ◉ watched{changes}"
     return title, style
 
@@ -391,10 +399,10 @@ class ItemHeader(Widget):
         if description_parts:
             wrapped = Content(" · ".join(description_parts)).wrap(max(1, self._width))
             rows = [row for row in wrapped if row.plain.strip()]
-            shown = [row.plain.rstrip() for row in rows[: max(1, self.max_lines - len(lines))]]
-            if len(rows) > len(shown):
-                shown[-1] = one_line(f"{shown[-1]} …", self._width)
-            lines += [Content.styled(row, "$text-muted") for row in shown]
+            visible_rows = [row.plain.rstrip() for row in rows[: max(1, self.max_lines - len(lines))]]
+            if len(rows) > len(visible_rows):
+                visible_rows[-1] = one_line(f"{visible_rows[-1]} …", self._width)
+            lines += [Content.styled(row, "$text-muted") for row in visible_rows]
         return Content("\n").join(lines)
 
     def _token_line(self) -> tuple[str, str]:
@@ -411,10 +419,10 @@ async def hello(name: str, times: int = 1) -> str:
 '''
 
 
-class FirstToolLesson(Static):
+class FirstToolInstructions(Static):
     """Information about a server without items: how to add the first one, or the state of an upstream."""
 
-    def show_lesson(self, server: ServerView | None) -> None:
+    def show_instructions(self, server: ServerView | None) -> None:
         """Show an example with the folder of this server, or the state of an upstream."""
         if server is None:
             key = key_or_palette("main.add_server")

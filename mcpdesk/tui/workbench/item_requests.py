@@ -63,7 +63,7 @@ def _template_schema(template: str) -> Schema:
 def _prompt_schema(definition: Mapping[str, Any]) -> Schema:
     arguments = [one for one in definition.get("arguments") or () if isinstance(one, dict) and "name" in one]
     properties = {
-        one["name"]: {"type": "string"} | {word: one.get(word, "") for word in ("title", "description")}
+        one["name"]: {"type": "string"} | {key: one.get(key, "") for key in ("title", "description")}
         for one in arguments
     }
     required = [one["name"] for one in arguments if one.get("required")]
@@ -73,7 +73,7 @@ def _prompt_schema(definition: Mapping[str, Any]) -> Schema:
 def request_for(item: CatalogueItem, arguments: Any) -> Request:
     """Return method and params of a request with these arguments.
 
-    Raises: ValueError if they do not make a valid request.
+    Raises: ValueError if the arguments do not make a valid request.
     """
     match item.kind:
         case ItemKind.TOOL:
@@ -89,10 +89,10 @@ def request_for(item: CatalogueItem, arguments: Any) -> Request:
             return "resources/read", {"uri": uri}
 
 
-def completion_for(item: CatalogueItem, name: str, typed: str, values: Any) -> Request | None:
+def completion_for(item: CatalogueItem, name: str, typed_text: str, values: Any) -> Request | None:
     """Return the request for suggestions for the field `name`, or None for items without suggestions.
 
-    `typed` is the text of this field, and `values` has the values of all fields.
+    `typed_text` is the text of this field, and `values` has the values of all fields.
     """
     if item.kind is ItemKind.PROMPT:
         reference = {"type": "ref/prompt", "name": item.name}
@@ -102,23 +102,23 @@ def completion_for(item: CatalogueItem, name: str, typed: str, values: Any) -> R
         return None
     members = values.items() if isinstance(values, dict) else ()
     context = {key: value for key, value in members if key != name and isinstance(value, str) and value}
-    params: dict[str, Any] = {"ref": reference, "argument": {"name": name, "value": typed}}
+    params: dict[str, Any] = {"ref": reference, "argument": {"name": name, "value": typed_text}}
     return "completion/complete", params | ({"context": {"arguments": context}} if context else {})
 
 
 def repeated_request(message: Any) -> Request:
     """Return method and params of a recorded request to send again, without members that are valid only once.
 
-    Raises: ValueError with the reason why it cannot be sent again.
+    Raises: ValueError with the reason why the request cannot be sent again.
     """
     method = message.get("method") if isinstance(message, dict) else None
     if not isinstance(method, str) or "id" not in message:
         raise ValueError("only requests can be sent again")
     if method in _OPENING_METHODS:
-        raise ValueError(f"{method} opens something for the client that sent it")
+        raise ValueError(f"{method} opens a session or stream for the client that sent it")
     params = message.get("params", {})
     if not isinstance(params, dict):
-        raise ValueError("its params are not an object")
+        raise ValueError("params of the request must be an object")
     return method, {key: value for key, value in params.items() if key not in _SINGLE_USE_MEMBERS}
 
 

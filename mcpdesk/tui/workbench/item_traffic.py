@@ -16,8 +16,9 @@ _REQUESTS = {
     ItemKind.TOOL: ("tools/call", "  No calls of this tool yet."),
     ItemKind.PROMPT: ("prompts/get", "  No requests for this prompt yet."),
 }
+"""Kind of item -> method of the requests for it, and the text of a list without such requests."""
 _READ_REQUESTS = ("resources/read", "  No reads of this resource yet.")
-"""Method of the requests for an item, and the text of a list without such requests."""
+"""Method of the requests for any other item, and the text of a list without such requests."""
 
 
 class ItemTraffic(TrafficList):
@@ -54,10 +55,11 @@ class ItemTraffic(TrafficList):
 def requests_for(server: str, item: CatalogueItem) -> Node:
     """Return a filter for the requests for an item. For a template, these are reads of matching URIs."""
     method, _ = _REQUESTS.get(item.kind, _READ_REQUESTS)
-    return About(server, method, _is_name(item))
+    return About(server, method, _name_filter(item))
 
 
-def _is_name(item: CatalogueItem) -> Callable[[str], bool]:
+def _name_filter(item: CatalogueItem) -> Callable[[str], bool]:
+    """Return a function that returns True for the name or URI of a request for this item."""
     if item.kind is ItemKind.TEMPLATE:
         return lambda uri: _matches(item.name, uri)
     return lambda name: name == item.name

@@ -39,7 +39,7 @@ class OfferedServers(LineList):
 
     @work(exclusive=True, group="offers")
     async def search(self) -> None:
-        """Look for servers and list them. If the catalogue has the focus, move it to the list."""
+        """Look for servers and list them. If the catalogue has the focus, move the focus to the list."""
         self._offers, self._message = (), "Looking for servers on this machine ..."
         self.rows_changed()
         try:
@@ -51,7 +51,7 @@ class OfferedServers(LineList):
         sample = shlex.quote(str(paths.sample_servers() / "desk"))
         self._offers = (*offers, ServerOffer(sample, "the sample of mcpdesk", "to try things out"))
         self.can_focus = True
-        self.cursor = next((at for at, each in enumerate(self._offers) if not each.problem), 0)
+        self.cursor = next((at for at, offer in enumerate(self._offers) if not offer.problem), 0)
         self.rows_changed()
         if self.display and (self.screen.focused is None or isinstance(self.screen.focused, CatalogueList)):
             self.focus()
@@ -62,8 +62,8 @@ class OfferedServers(LineList):
             yield f"  {one_line(self._message, max(1, width - 2))}", "lines--muted"
             return
         offer = self._offers[index]
-        titles = max(len(each.title) for each in self._offers)
-        title_width = max(8, min(titles, _MAX_TITLE_WIDTH, width // 2))
+        longest_title = max(len(one.title) for one in self._offers)
+        title_width = max(8, min(longest_title, _MAX_TITLE_WIDTH, width // 2))
         yield (" ✕ ", "lines--bad") if offer.problem else ("   ", "")
         yield column(offer.title, title_width), "lines--muted" if offer.problem else ""
         note = offer.problem or offer.note

@@ -21,7 +21,7 @@ MAX_SAVED_CALLS = 50
 """Maximum number of saved calls of one item. The oldest calls are deleted first."""
 SAVED_CALLS_FILE = "saved-calls.json"
 _MAX_FILE_BYTES = 2 << 20
-"""Size in bytes of the file of calls, above which the file is rewritten without deleted calls."""
+"""Size in bytes above which the file of calls is rewritten, without the calls that are no longer stored."""
 _log = logging.getLogger(__name__)
 
 
@@ -118,24 +118,24 @@ class SavedCalls:
 
     def __init__(self, path: Path | None = None) -> None:
         self._file = DeskFile(path)
-        self._saved: dict[str, dict[str, Any]] = {}
-        """Server and item -> name -> arguments."""
+        self._arguments_by_item: dict[str, dict[str, Any]] = {}
+        """Server and item, separated by a space -> name -> arguments."""
 
     def of(self, server: str, item: str) -> dict[str, Any]:
         """Return name -> arguments, the newest last."""
         self._read()
-        return self._saved.get(f"{server} {item}", {})
+        return self._arguments_by_item.get(f"{server} {item}", {})
 
     def add(self, server: str, item: str, name: str, arguments: Any) -> None:
         """Save arguments. Arguments with the same name are replaced."""
         others = [(key, value) for key, value in self.of(server, item).items() if key != name]
-        self._saved[f"{server} {item}"] = dict([*others, (name, arguments)][-MAX_SAVED_CALLS:])
+        self._arguments_by_item[f"{server} {item}"] = dict([*others, (name, arguments)][-MAX_SAVED_CALLS:])
         self._write()
 
     def remove(self, server: str, item: str, name: str) -> None:
         """Delete saved arguments."""
         self._read()
-        self._saved.get(f"{server} {item}", {}).pop(name, None)
+        self._arguments_by_item.get(f"{server} {item}", {}).pop(name, None)
         self._write()
 
     def _read(self) -> None:
@@ -144,12 +144,14 @@ class SavedCalls:
         if data is None:
             return
         try:
-            saved = json.loads(data)
+            document = json.loads(data)
         except ValueError as error:
-            _log.warning("saved calls cannot be read: %s", error)
+            _log.warning("the file of saved calls is not valid JSON: %s", error)
             return
-        entries = saved.items() if isinstance(saved, dict) else ()
-        self._saved = {key: arguments for key, arguments in entries if isinstance(arguments, dict)}
+        entries = document.items() if isinstance(document, dict) else ()
+        self._arguments_by_item = {
+            key: arguments for key, arguments in entries if isinstance(arguments, dict)
+        }
 
     def _write(self) -> None:
-        self._file.write(json.dumps(self._saved, indent=2).encode())
+        self._file.write(json.dumps(self._arguments_by_item, indent=2).encode())

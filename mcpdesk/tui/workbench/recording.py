@@ -41,7 +41,7 @@ _COMPARED_MEMBERS = ("content", "structuredContent", "isError")
 
 
 class ReplayVerdict(Enum):
-    """Result of a repeated call: a glyph, words and a style of lines."""
+    """Result of a repeated call: a glyph, words and a component class of lines."""
 
     WAITING = ("·", "not yet", "lines--muted")
     SAME = ("✓", "same", "lines--good")
@@ -62,24 +62,24 @@ class ReplayRow:
 
     tool: str
     arguments: Any
-    asked: str
+    arguments_text: str
     """Summary of the arguments, with secrets masked."""
-    before: CallOutcome
-    now: CallOutcome | None = None
+    recorded_outcome: CallOutcome
+    new_outcome: CallOutcome | None = None
     verdict: ReplayVerdict = ReplayVerdict.WAITING
 
     def finish(self, outcome: CallOutcome) -> None:
         """Compare the outcome with the recorded outcome. Members that only one revision has are ignored."""
+        outcomes = (self.recorded_outcome, outcome)
         members = [
             key
             for key in _COMPARED_MEMBERS
-            if key != "structuredContent" or all(key in (one.result or {}) for one in (self.before, outcome))
+            if key != "structuredContent" or all(key in (one.result or {}) for one in outcomes)
         ]
-        self.before, self.now = _with_members(self.before, members), _with_members(outcome, members)
-        is_same = same(
-            [self.before.result, _error_reason(self.before)], [self.now.result, _error_reason(self.now)]
-        )
-        failed_before, fails_now = has_failed(self.before), has_failed(self.now)
+        recorded, new = (_with_members(one, members) for one in outcomes)
+        self.recorded_outcome, self.new_outcome = recorded, new
+        is_same = same([recorded.result, _error_reason(recorded)], [new.result, _error_reason(new)])
+        failed_before, fails_now = has_failed(recorded), has_failed(new)
         if fails_now:
             self.verdict = ReplayVerdict.STILL_FAILS if failed_before else ReplayVerdict.FAILS
         elif failed_before:
@@ -103,8 +103,8 @@ class RecordingReplay:
     @property
     def summary(self) -> str:
         """Summary of the results: `12 same, 1 fails now`."""
-        counted = {one: sum(row.verdict is one for row in self.rows) for one in ReplayVerdict}
-        parts = [f"{count} {one.value[1]}" for one, count in counted.items() if count]
+        counts = {verdict: sum(row.verdict is verdict for row in self.rows) for verdict in ReplayVerdict}
+        parts = [f"{count} {verdict.value[1]}" for verdict, count in counts.items() if count]
         return ", ".join(parts) or "none yet"
 
     @property
@@ -126,7 +126,7 @@ class RecordingReplay:
                 if timeout_s <= 0:
                     self.problem = f"after {REPLAY_TIMEOUT_S:g} seconds no more calls are made"
                     break
-                await self._make(row, timeout_s)
+                await self._repeat_call(row, timeout_s)
                 rows_changed()
         except DeskError as error:
             self.problem = str(error)
@@ -137,7 +137,7 @@ class RecordingReplay:
                     row.verdict = ReplayVerdict.NOT_MADE
             rows_changed()
 
-    async def _make(self, row: ReplayRow, timeout_s: float) -> None:
+    async def _repeat_call(self, row: ReplayRow, timeout_s: float) -> None:
         params = {"name": row.tool, "arguments": row.arguments, "_meta": {REPLAYED_KEY: True}}
         call = self._link.request(self.server, "tools/call", params)
         try:
@@ -146,7 +146,7 @@ class RecordingReplay:
         except TimeoutError:
             row.verdict = ReplayVerdict.LATE
         finally:
-            if row.now is None:
+            if row.new_outcome is None:
                 call.cancel()
 
 
@@ -155,27 +155,28 @@ class Save:
     """Effects of one save: changes of the contract, and of the outcomes of recorded calls."""
 
     server: str
-    at: float
+    time: float
     """Unix time in seconds when the save was noticed. 0 for the code at the start of the desk."""
-    contract: list[ContractChange] = field(default_factory=list)
+    changes: list[ContractChange] = field(default_factory=list)
     sources: dict[tuple[str, str], str] = field(default_factory=dict)
     """Kind and name of an item -> its source location."""
-    not_loaded: list[str] = field(default_factory=list)
+    load_problems: list[str] = field(default_factory=list)
     """Sentences about items that could not be loaded, with reasons."""
     replay: RecordingReplay | None = None
     """Replay with the code of this save, or None."""
 
     @property
-    def is_broken(self) -> bool:
+    def is_breaking(self) -> bool:
         """True if the save breaks the contract."""
-        return any(change.is_breaking for change in self.contract)
+        return any(change.is_breaking for change in self.changes)
 
 
 class Saves:
-    """Last saves of each server, and the choice to replay calls after each save."""
+    """Last saves of each server, and the choice whether calls are replayed after each save."""
 
     def __init__(self) -> None:
-        self.at_every_save = False
+        self.replays_at_every_save = False
+        """True if the recorded calls are repeated after each save."""
         self.update_page: Callable[[], None] | None = None
         """Updates the page that shows the saves, or None while it is closed."""
         self._saves_by_server: dict[str, list[Save]] = {}
@@ -190,45 +191,46 @@ class Saves:
         """Return the save that made the current code."""
         return self.of(server)[-1]
 
-    def has_changed(self, catalogue: Catalogue) -> bool:
-        """Return True if a server's code or catalogue has changed since the last call, and store a new save.
+    def add_if_changed(self, catalogue: Catalogue) -> bool:
+        """Store a new save if a server's code or catalogue has changed since the last call.
 
-        A change of policies is not a save.
+        Return True if a save was stored. A change of policies is not a save.
         """
-        before = self._catalogues.get(catalogue.server)
+        previous = self._catalogues.get(catalogue.server)
         self._catalogues[catalogue.server] = catalogue
-        if before is None or not before.items or before.version == catalogue.version:
+        if previous is None or not previous.items or previous.version == catalogue.version:
             return False
-        old, new = _policies(before), _policies(catalogue)
-        if any(old[name] != new[name] for name in old.keys() & new.keys()):
+        old_policies, new_policies = _policies(previous), _policies(catalogue)
+        common_names = old_policies.keys() & new_policies.keys()
+        if any(old_policies[name] != new_policies[name] for name in common_names):
             return False
-        items = (*before.items, *catalogue.items)
+        items = (*previous.items, *catalogue.items)
         save = Save(
             catalogue.server,
             time.time(),
-            contract_changes(_definitions(before), _definitions(catalogue)),
+            contract_changes(_definitions(previous), _definitions(catalogue)),
             {(item.kind.value, item.name): item.source for item in items},
-            list(_not_loaded(catalogue)),
+            list(_load_problems(catalogue)),
         )
         self._saves_by_server[catalogue.server] = [*self.of(catalogue.server), save][-MAX_SAVES:]
-        self.changed()
+        self.refresh_page()
         return True
 
-    def changed(self) -> None:
+    def refresh_page(self) -> None:
         """Update the page if it is open."""
         if self.update_page is not None:
             self.update_page()
 
 
-def _not_loaded(catalogue: Catalogue) -> Iterator[str]:
-    """Yield the items whose file is invalid, grouped by file."""
+def _load_problems(catalogue: Catalogue) -> Iterator[str]:
+    """Yield a sentence for each invalid file, with the names of its items."""
     names = dict[tuple[str, str, bool], list[str]]()
     for item in catalogue.items:
         if item.problem and not item.is_fit:
             names.setdefault((item.source, item.problem, item.stale), []).append(item.name)
     for (source, problem, is_stale), items in names.items():
-        serves = "the previous version is still served" if is_stale else "not offered"
-        yield f"{source}: {problem} · {', '.join(items)}: {serves}"
+        state = "the previous version is still served" if is_stale else "not offered"
+        yield f"{source}: {problem} · {', '.join(items)}: {state}"
 
 
 def _policies(catalogue: Catalogue) -> dict[str, Policy]:
@@ -268,7 +270,7 @@ def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
     tools = read_only_tools(link, server)
     rows = list[ReplayRow]()
     for exchange in calls_of(link, server, tools):
-        row = _row(link, exchange)
+        row = _replay_row(link, exchange)
         if row is None or any(one.tool == row.tool and same(one.arguments, row.arguments) for one in rows):
             continue
         rows.append(row)
@@ -277,7 +279,7 @@ def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
             return
 
 
-def _row(link: Link, exchange: Exchange) -> ReplayRow | None:
+def _replay_row(link: Link, exchange: Exchange) -> ReplayRow | None:
     """Return a call that can be compared, or None if the call is running, has several parts or is a
     replay.
     """
@@ -296,9 +298,9 @@ def _row(link: Link, exchange: Exchange) -> ReplayRow | None:
     meta = message["params"].get("_meta")
     if (isinstance(meta, dict) and REPLAYED_KEY in meta) or not isinstance(result or error, dict):
         return None
-    before = CallOutcome(result, error, b"", exchange.elapsed(0.0))
-    arguments = summary(link.traffic, exchange).arguments
-    return ReplayRow(exchange.name, params.get("arguments") or {}, arguments, before)
+    recorded_outcome = CallOutcome(result, error, b"", exchange.elapsed(0.0))
+    arguments_text = summary(link.traffic, exchange).arguments
+    return ReplayRow(exchange.name, params.get("arguments") or {}, arguments_text, recorded_outcome)
 
 
 def has_failed(outcome: CallOutcome) -> bool:
@@ -310,10 +312,10 @@ def _with_members(outcome: CallOutcome, members: list[str]) -> CallOutcome:
     """Return an outcome with only these members of its result. `isError` is included only if it is true."""
     if outcome.result is None:
         return outcome
-    members_left = {
+    compared_members = {
         key: outcome.result[key] for key in members if outcome.result.get(key) not in (None, False)
     }
-    return replace(outcome, result=members_left)
+    return replace(outcome, result=compared_members)
 
 
 def _error_reason(outcome: CallOutcome) -> Any:

@@ -46,9 +46,11 @@ class ReplayList(RowList[ReplayRow]):
         glyph, word, style = row.verdict.value
         yield column(f" {glyph} {word}", 15), style
         yield column(one_line(row.tool, _MAX_NAME_WIDTH), self._name_width + 2), "lines--key"
-        took = duration(row.before.elapsed_s) + (f" → {duration(row.now.elapsed_s)}" if row.now else "")
-        yield f"{took}  ", "lines--muted"
-        yield one_line(row.asked), ""
+        durations = [row.recorded_outcome.elapsed_s]
+        if row.new_outcome is not None:
+            durations.append(row.new_outcome.elapsed_s)
+        yield f"{' → '.join(map(duration, durations))}  ", "lines--muted"
+        yield one_line(row.arguments_text), ""
 
     @property
     def _name_width(self) -> int:
@@ -61,7 +63,7 @@ class ReplayList(RowList[ReplayRow]):
 class SavePage(Dialog[None]):
     """Dialog with the effects of a save. At first it shows the last save.
 
-    `start` repeats the recorded calls, and `stop` ends this.
+    `start` begins to repeat the recorded calls, and `stop` makes no further calls.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("save_page")
@@ -123,10 +125,10 @@ class SavePage(Dialog[None]):
         replay = save.replay
         title = _title(saves_of_server, saves_of_server.index(save))
         self.query_one(".box").border_title = f"{one_line(self._server, _MAX_NAME_WIDTH)}: {title}"
-        self.query_one("#contract Static", Static).update(_contract(save))
+        self.query_one("#contract Static", Static).update(_contract_text(save))
         is_latest = save is saves_of_server[-1]
-        self.query_one(".replay-status", Static).update(_status(replay, is_latest=is_latest))
-        always_text = "on" if saves.at_every_save else "off"
+        self.query_one(".replay-status", Static).update(_replay_status(replay, is_latest=is_latest))
+        always_text = "on" if saves.replays_at_every_save else "off"
         step_hint = "← → earlier, later · " if len(saves_of_server) > 1 else ""
         hints = f"{step_hint}r repeat · x stop · f at every save: {always_text} · esc close"
         self.query_one(".box").border_subtitle = hints
@@ -150,14 +152,14 @@ class SavePage(Dialog[None]):
         self._drawn_difference = difference
         container = self.query_one("#difference", VerticalScroll)
         await container.remove_children()
-        if row is not None and row.now is not None:
-            await container.mount_all(differences(row.before, row.now))
+        if row is not None and row.new_outcome is not None:
+            await container.mount_all(differences(row.recorded_outcome, row.new_outcome))
 
     def action_step(self, by: int) -> None:
         """Show an earlier or a later save."""
         saves_of_server = self._saves.of(self._server)
-        at = max(0, min(len(saves_of_server) - 1, saves_of_server.index(self._save) + by))
-        self._shown_save = None if at == len(saves_of_server) - 1 else saves_of_server[at]
+        index = max(0, min(len(saves_of_server) - 1, saves_of_server.index(self._save) + by))
+        self._shown_save = None if index == len(saves_of_server) - 1 else saves_of_server[index]
         self.update_rows()
 
     def action_start(self) -> None:
@@ -171,11 +173,11 @@ class SavePage(Dialog[None]):
 
     def action_toggle_always(self) -> None:
         """Toggle whether the calls are repeated after each save."""
-        self._saves.at_every_save = not self._saves.at_every_save
+        self._saves.replays_at_every_save = not self._saves.replays_at_every_save
         self.update_rows()
 
 
-def _status(replay: RecordingReplay | None, *, is_latest: bool) -> str:
+def _replay_status(replay: RecordingReplay | None, *, is_latest: bool) -> str:
     """Return the state of the recorded calls: not repeated, or the summary of their results."""
     if not is_latest and (replay is None or not replay.has_begun):
         return "Calls of read-only tools were not repeated."
@@ -190,21 +192,24 @@ def _status(replay: RecordingReplay | None, *, is_latest: bool) -> str:
     return f"Calls of read-only tools: {replay.summary}{' …' * replay.is_running}{problem}"
 
 
-def _title(saves_of_server: Sequence[Save], at: int) -> str:
+def _title(saves_of_server: Sequence[Save], index: int) -> str:
     """Return `what the last save changed · 13:02:11`, `save 2 of 4 · 13:01:40` or `before the first save`."""
-    when = clock(saves_of_server[at].at)[:8]
-    if not saves_of_server[at].at:
+    save = saves_of_server[index]
+    if not save.time:
         return "before the first save"
-    if at == len(saves_of_server) - 1:
-        return f"what the last save changed · {when}"
-    real_saves = [save for save in saves_of_server if save.at]
-    return f"save {real_saves.index(saves_of_server[at]) + 1} of {len(real_saves)} · {when}"
+    time_text = clock(save.time)[:8]
+    if index == len(saves_of_server) - 1:
+        return f"what the last save changed · {time_text}"
+    real_saves = [one for one in saves_of_server if one.time]
+    return f"save {real_saves.index(save) + 1} of {len(real_saves)} · {time_text}"
 
 
-def _contract(save: Save) -> Content:
-    """Return the items that could not be loaded, and the changes of the definitions clients receive."""
-    lines = [Content.styled(f"✕ not loaded: {one_line(reason)}", "$text-error") for reason in save.not_loaded]
-    changes = save.contract
+def _contract_text(save: Save) -> Content:
+    """Format the items that could not be loaded, and the changes of the definitions that clients receive."""
+    lines = [
+        Content.styled(f"✕ not loaded: {one_line(reason)}", "$text-error") for reason in save.load_problems
+    ]
+    changes = save.changes
     for change in changes[:MAX_CHANGES]:
         word = (f"{change.verdict:<11}", _VERDICT_STYLES[change.verdict])
         source = save.sources.get((change.kind, change.name), "")

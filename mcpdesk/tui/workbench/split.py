@@ -10,7 +10,7 @@ from mcpdesk.paths import state_folder
 MIN_PERCENT, MAX_PERCENT = 20, 85
 """Limits of the share of the result in percent."""
 NOT_CHOSEN = 0
-"""Stored for a share that the person did not choose."""
+"""Stored value of a share that the person did not choose."""
 STEP_PERCENT = 5
 _DEFAULT_PERCENT = 55
 
@@ -20,10 +20,10 @@ class Split:
     (stacked).
     """
 
-    def __init__(self, memory: Path | None = None) -> None:
-        self._file = memory or state_folder() / "split"
-        remembered = zip((False, True), self._stored_shares(), strict=False)
-        self._shares: dict[bool, int] = {stacked: share for stacked, share in remembered if share}
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = path or state_folder() / "split"
+        shares = zip((False, True), self._stored_shares(), strict=False)
+        self._shares: dict[bool, int] = {stacked: share for stacked, share in shares if share != NOT_CHOSEN}
 
     def share(self, *, stacked: bool) -> int | None:
         """Return the share that the person chose, or None."""
@@ -33,14 +33,14 @@ class Split:
         """Set a share. It is limited to the allowed range."""
         self._shares[stacked] = max(MIN_PERCENT, min(MAX_PERCENT, round(share)))
 
-    def move(self, by: int, *, stacked: bool, visible: float) -> None:
+    def move(self, by: int, *, stacked: bool, visible_share: float) -> None:
         """Increase the share of the result by `by` percentage points.
 
-        `visible` is the share on the screen, which counts until the person chooses one. A share beyond the
-        limits is not moved against the direction of `by`.
+        `visible_share` is the share on the screen. It is changed if the person has not chosen a share yet. A
+        share beyond the limits is not moved against the direction of `by`.
         """
         chosen_share = self.share(stacked=stacked)
-        share = visible if chosen_share is None else chosen_share
+        share = visible_share if chosen_share is None else chosen_share
         new_share = max(MIN_PERCENT, min(MAX_PERCENT, share + by))
         if (new_share - share) * by > 0:
             self.set(new_share, stacked=stacked)

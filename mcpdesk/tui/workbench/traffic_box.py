@@ -43,10 +43,10 @@ class TrafficBox(Vertical):
     def __init__(self, index: Index) -> None:
         super().__init__()
         self._index = index
-        self._pane = Size(0, 0)
-        self._subject: tuple[str, CatalogueItem | None] = ("", None)
-        """Server and open item."""
-        self._is_list_wanted = False
+        self._pane_size = Size(0, 0)
+        self._server_and_item: tuple[str, CatalogueItem | None] = ("", None)
+        """Name of the server, and the open item or None."""
+        self._is_list_requested = False
         self.listing: ItemTraffic | None = None
         """List, or None until `add_list` is called and there is space for the list."""
         self.display = False
@@ -58,49 +58,49 @@ class TrafficBox(Vertical):
 
     def lay_out(self, pane: Size, *, is_column: bool) -> None:
         """Arrange the box for the size of its pane."""
-        self._pane = pane
+        self._pane_size = pane
         self.set_class(is_column, "-column")
         self.display = is_column or pane.height >= MIN_STRIP_PANE_ROWS
         self._arrange()
 
     def add_list(self) -> None:
         """Add the list, as soon as there is space for it."""
-        self._is_list_wanted = True
+        self._is_list_requested = True
         self._arrange()
 
     def show_item(self, server: str, item: CatalogueItem | None) -> None:
         """Set the item whose requests a column shows."""
-        if (server, item) != self._subject:
-            self._subject = (server, item)
+        if (server, item) != self._server_and_item:
+            self._server_and_item = (server, item)
             self._arrange()
 
-    def update_lines(self, held: Collection[tuple[int, Id | None]]) -> None:
+    def update_lines(self, held_exchanges: Collection[tuple[int, Id | None]]) -> None:
         """Show new messages.
 
-        `held` has the connections and ids of exchanges with a message that is held at the desk.
+        `held_exchanges` has the connections and ids of exchanges with a message that is held at the desk.
         """
         if (listing := self.listing) is not None and listing.is_mounted and self.display:
-            listing.show_held(held)
+            listing.show_held(held_exchanges)
             listing.update_lines()
             self._fit()
 
     def _arrange(self) -> None:
-        if self.listing is None and self._is_list_wanted and self.display:
+        if self.listing is None and self._is_list_requested and self.display:
             from mcpdesk.tui.workbench.item_traffic import ItemTraffic
 
             self.listing = ItemTraffic(self._index)
             self.mount(self.listing)
-        server, item = self._subject if self.is_column else ("", None)
-        name_width = max(_MIN_NAME_WIDTH, self._pane.width * 3 // 10 - len(f"{_TITLE} of") - 6)
+        server, item = self._server_and_item if self.is_column else ("", None)
+        name_width = max(_MIN_NAME_WIDTH, self._pane_size.width * 3 // 10 - len(f"{_TITLE} of") - 6)
         self.border_title = Content(
             _TITLE if item is None else f"{_TITLE} of {shortened(item.title, name_width)}"
         )
         if self.listing is not None:
-            self.listing.show_item(server, item, may_call=self._subject[1] is not None)
+            self.listing.show_item(server, item, may_call=self._server_and_item[1] is not None)
         self._fit()
 
     def _fit(self) -> None:
         """Set the height of a strip to its number of lines. The result gets the remaining height."""
         lines = 0 if self.listing is None else len(self.listing.lines)
-        strip_height = 1 + max(1, min(lines, self._pane.height // 4 - 1))
+        strip_height = 1 + max(1, min(lines, self._pane_size.height // 4 - 1))
         self.styles.height = "1fr" if self.is_column else strip_height
