@@ -21,7 +21,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from mcpdesk.cli.desk_targets import typed_targets, untrusted_file
-from mcpdesk.client.targets import CommandTarget
+from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.upstream.upstream import UpstreamPlan
@@ -55,8 +55,8 @@ def _typed(title: str) -> tuple[str, ...]:
 
 
 EVERY_SCREEN = (
-    ("workbench", ("escape", "escape", "1"), ("plan-trip", "3 days in Lisbon", "form or JSON")),
-    ("error", ("slash", *"crash", "enter", "slash", "escape", "ctrl+r"), ("ZeroDivisionError",)),
+    ("workbench", ("escape", "escape", "1", "enter"), ("plan-trip", "3 days in Lisbon", "form or JSON")),
+    ("error", ("escape", "slash", *"crash", "enter", "slash", "escape", "ctrl+r"), ("ZeroDivisionError",)),
     ("traffic", ("escape", "escape", "2"), ("tools/call", "withdraw-cash", "details")),
     ("exchange", ("up", "enter"), ("request", "handler", "repeat")),
     ("waterfall", ("escape", "escape", "v", "w"), ("shaping", "handler")),
@@ -67,25 +67,28 @@ EVERY_SCREEN = (
     ),
     ("jobs", ("escape", "escape", "3"), ("watching the sea", "kill")),
     ("activity", ("shift+left",), ("No questions yet", "next part")),
-    ("clients", ("4",), ("last seen", "notebook 2.1", "capabilities")),
+    ("clients", ("4",), ("last seen", "notebook 2.1")),
     ("logs", ("5",), ("crash-on", "level debug+")),
     ("statistics", ("6",), ("all calls", "p95", "calls a second")),
     ("help", ("question_mark",), ("Keys", "esc close")),
     ("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
-    ("servers", ("escape", "g", "s"), ("Servers", "served", "use this server")),
+    ("servers", ("escape", "g", "s"), ("Servers", "served", "start again")),
     *having("doctor", ("doctor", ("v", "h"), ("Servers of all clients", "esc close"))),
+    *having("doctor", ("login", ("escape", "end", "v", "t"), ("Login at far", "esc close"))),
     ("add", ("escape", *_typed("add a server")), ("Add a server", "enter adds", "a folder")),
     ("trust", (*str(CONFIG), "enter"), ("Trust this file?", str(CONFIG), "weather: starts npx", "t trusts")),
     ("themes", ("n", "escape", *_typed("theme")), ("Theme", "type to search", "night")),
     ("news", ("escape", "exclamation_mark"), ("Messages",)),
-    ("asking", ("escape", "1", "slash", *"AskUser", "enter"), ("AskUserQuestion", "questions_json")),
-    ("question", ("enter", *QUESTION, "ctrl+r"), ("Tea or coffee?", "decline")),
+    ("asking", ("escape", "1", "slash", *"AskUser", "enter", "enter"), ("AskUserQuestion", "questions_json")),
+    ("question", (*QUESTION, "ctrl+r"), ("Tea or coffee?", "decline")),
 )
 """Screens and dialogs: name, keys that lead to it from the one before, words it shows at every size."""
 JOB = "echo watching the sea; exec sleep 600"
 EVERYTHING = UpstreamPlan(
     "server-everything", CommandTarget(("npx", "-y", "@modelcontextprotocol/server-everything"))
 )
+FAR = UpstreamPlan("far", UrlTarget("http://127.0.0.1:9/mcp"))
+"""A server over HTTP that does not answer."""
 SIZE = (120, 36)
 
 
@@ -134,7 +137,7 @@ async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, Pilot
     """Open all screens at one size, one after the other; yield the name of each and the pilot."""
     CONFIG.parent.mkdir(parents=True, exist_ok=True)
     CONFIG.write_text(json.dumps(CONFIGURED))
-    async with running_desk(sample_servers() / "desk", http=True, state_dir=STATE) as link:
+    async with running_desk(sample_servers() / "desk", http=True, upstreams=[FAR], state_dir=STATE) as link:
         link.host.read_targets, link.host.read_untrusted = typed_targets, untrusted_file
         app = DeskApp(link, theme="night")
         async with driven(app, size=size) as pilot:
