@@ -86,20 +86,25 @@ def _as_object(change: Change) -> dict[str, Any]:
         "change": change.kind,
         "method": call.method,
         "name": call.name,
-        **{side: one and {"number": one.number, "took_ms": one.took_ms} for side, one in sides.items()},
+        **{
+            side: side_call and {"number": side_call.number, "took_ms": side_call.took_ms}
+            for side, side_call in sides.items()
+        },
         "differences": [{"path": each.path, "a": each.a, "b": each.b} for each in change.differences],
     }
 
 
 def _lines(comparison: CaptureDiff) -> Iterator[str]:
     for change in comparison.changes:
-        sides = [one for one in (change.a, change.b) if one is not None]
-        numbers = " → ".join(f"#{one.number}" for one in sides)
-        took = " → ".join("unanswered" if one.took_ms is None else f"{one.took_ms:.1f} ms" for one in sides)
-        what = clean(f"{sides[0].method} {sides[0].name}".strip(), newlines=False)
-        yield f"{SIGNS[change.kind]} {what}  {numbers}  {change.kind}, {took}"
-        for each in change.differences:
-            yield f"    {clean(each.path, newlines=False)}: {_short(each.a)} → {_short(each.b)}"
+        calls = [call for call in (change.a, change.b) if call is not None]
+        numbers = " → ".join(f"#{call.number}" for call in calls)
+        durations = " → ".join(
+            "unanswered" if call.took_ms is None else f"{call.took_ms:.1f} ms" for call in calls
+        )
+        title = clean(f"{calls[0].method} {calls[0].name}".strip(), newlines=False)
+        yield f"{SIGNS[change.kind]} {title}  {numbers}  {change.kind}, {durations}"
+        for value in change.differences:
+            yield f"    {clean(value.path, newlines=False)}: {_short(value.a)} → {_short(value.b)}"
     counts = [f"{comparison.same} the same"]
     for kind in SIGNS:
         if count := sum(change.kind == kind for change in comparison.changes):
@@ -140,19 +145,23 @@ def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: boo
         raise DeskUserError("No condition was given.", "Use --older-than 7d, --keep 20, or both.")
     oldest = time.time() - _seconds(age)
     folder = paths.captures_folder(resolve({}, os.environ).settings.state_dir)
-    chosen = [one for one in stored_captures(folder)[keep or 0 :] if age is None or one.changed < oldest]
-    chosen = [one for one in chosen if not any(private_files.is_held(file.path) for file in one.files)]
+    captures = [
+        capture for capture in stored_captures(folder)[keep or 0 :] if age is None or capture.changed < oldest
+    ]
+    captures = [
+        capture for capture in captures if not any(private_files.is_held(file.path) for file in capture.files)
+    ]
     if not dry_run:
-        for file in [file for one in chosen for file in one.files]:
+        for file in [file for capture in captures for file in capture.files]:
             _remove(file.path)
     if as_json:
-        removed = [{"path": str(one.path), "bytes": one.size} for one in chosen]
+        removed = [{"path": str(capture.path), "bytes": capture.size} for capture in captures]
         print_json({"removed": removed, "dry_run": dry_run})
         return
-    total = sum(one.size for one in chosen)
+    total = sum(capture.size for capture in captures)
     verb = "would be removed" if dry_run else "removed"
-    count = f"{len(chosen)} capture{'' if len(chosen) == 1 else 's'}, {size_text(total)}, {verb}"
-    print_text("\n".join([*(f"{one.path}  {size_text(one.size)}" for one in chosen), count]))
+    count = f"{len(captures)} capture{'' if len(captures) == 1 else 's'}, {size_text(total)}, {verb}"
+    print_text("\n".join([*(f"{capture.path}  {size_text(capture.size)}" for capture in captures), count]))
 
 
 def _seconds(age: str | None) -> float:

@@ -1,4 +1,4 @@
-"""Client with which commands call a server. The server is a URL, or a folder or program that runs as long as
+"""Client of the commands that call a server. The server is a URL, or a folder or program that runs as long as
 the command.
 
 If a desk or `mcpdesk serve` hosts the folder, the client connects to its Unix socket. Any other folder is
@@ -71,7 +71,7 @@ POLL_S = 0.1
 """Seconds between two checks for questions and progress."""
 MIN_PROGRESS = 0.001
 """Progress below this is not printed as a number. Such small steps only show that a call continues."""
-WAITS_ON_THE_DESK = (
+QUESTION_ON_DESK = (
     "mcpdesk: the question is shown on the desk that hosts this folder: press a there to answer. "
     "With --alone, it is asked here."
 )
@@ -82,7 +82,9 @@ HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
 TIMEOUT_HINT = "--timeout allows more time, up to MCPDESK_CONNECT_TIMEOUT_S."
 STDOUT_HINT = "It prints other text on stdout: a server must log to stderr, and use stdout for messages only."
 PRINT_SOURCES = ("print", "stdout")
+"""Sources of journal lines that contain output of a folder's code."""
 PROBLEM_LEVELS = ("warning", "error", "critical")
+"""Levels of journal lines that are printed, whatever their source is."""
 
 
 def client(
@@ -108,19 +110,19 @@ def client(
 
     Raises: DeskError if the server cannot be hosted, started or reached.
     """
-    kept = None if is_alone else open_connection(target, reach)
-    if kept is not None:
+    kept_connection = None if is_alone else open_connection(target, reach)
+    if kept_connection is not None:
         from mcpdesk.hosting.host_plan import effective_settings
 
-        settings = effective_settings({}, os.environ, kept.folder).settings
-        transport, reach = kept_transport(kept, reach)
-        return _connected(transport, reach, settings, watches, connect_s, lists, kept.folder)
-    located = find_server(target, reach)
-    if not isinstance(located, FolderTarget):
+        settings = effective_settings({}, os.environ, kept_connection.folder).settings
+        transport, reach = kept_transport(kept_connection, reach)
+        return _connected(transport, reach, settings, watches, connect_s, lists, kept_connection.folder)
+    server_target = find_server(target, reach)
+    if not isinstance(server_target, FolderTarget):
         from mcpdesk.settings import resolve
 
         settings = resolve({}, os.environ).settings
-        return _connected(located, reach, settings, watches, connect_s, lists)
+        return _connected(server_target, reach, settings, watches, connect_s, lists)
     if reach.is_remote:
         message = "Keys, headers, revisions and packages cannot be used with a folder."
         raise DeskUserError(message, "Use them with a URL, a command or a file.")
@@ -146,8 +148,8 @@ class Notification(NamedTuple):
 
 
 class CommandClient:
-    """Sends requests on the event loop of another thread. Asks the person at the terminal on the calling
-    thread.
+    """Sends requests on the event loop of another thread. Asks the questions of tools at the terminal, on the
+    calling thread.
     """
 
     def __init__(
@@ -166,8 +168,8 @@ class CommandClient:
         self._remarks = RemarkLines()
         connection.remark_listeners.append(self._remarks.add)
         self._connection = connection
-        self._made = blocking_connection
-        self.waits_elsewhere = ""
+        self._blocking_connection = blocking_connection
+        self.desk_question_notice = ""
         """Message about questions that wait on the desk that runs the call, or an empty text."""
         self.output_fd = 1
         """Descriptor for printing results while the client is open. Hosted code cannot access it."""
@@ -191,7 +193,7 @@ class CommandClient:
         Raises: RemoteProtocolError for a JSON-RPC error; CallError if no answer arrives; DeskUserError on a
         timeout, or if the server requires a key or token.
         """
-        progress = _ProgressLines(self.waits_elsewhere) if is_terminal() else None
+        progress = _ProgressLines(self.desk_question_notice) if is_terminal() else None
         work = self._connection.result(method, params, observer=progress)
         return self._run(work, method, timeout_s, progress)
 
@@ -201,7 +203,7 @@ class CommandClient:
         async def run() -> dict[str, Any]:
             return (await self._connection.request(method, params, observer=progress)).value()
 
-        progress = _ProgressLines(self.waits_elsewhere) if is_terminal() else None
+        progress = _ProgressLines(self.desk_question_notice) if is_terminal() else None
         return self._run(run(), method, timeout_s, progress)
 
     def notify(self, method: str, params: dict[str, Any], timeout_s: float) -> None:
@@ -216,9 +218,9 @@ class CommandClient:
 
         Invalid items are omitted, and the reasons are added to `faults`.
         """
-        wrong = [] if faults is None else faults
+        list_faults = [] if faults is None else faults
         try:
-            return self._run(self._connection.list_all(method, key, wrong), method, timeout_s)
+            return self._run(self._connection.list_all(method, key, list_faults), method, timeout_s)
         except RemoteProtocolError as error:
             if error.code == ErrorCode.METHOD_NOT_FOUND:
                 return []
@@ -232,24 +234,23 @@ class CommandClient:
         return self._run(self._connection.skills.listed(faults), "skills/list", timeout_s)
 
     def verify_skill(self, uri: str, timeout_s: float) -> list[str]:
-        """Load the list entries with which the content of a skill's file will be verified. Return the faults
-        of the list.
+        """Load the entries of the skill that a URI belongs to. Later reads of the skill's files are verified.
 
-        Does nothing for a URI that cannot belong to a skill. Raises: InvalidAnswer if the entry of the skill
-        is invalid; the errors of `request`.
+        Return the faults of the list of skills. Do nothing for a URI that cannot belong to a skill. Raises:
+        InvalidAnswer if the entry of the skill is invalid; the errors of `request`.
         """
         if not uri.startswith("skill://") and not uri.endswith(MAIN):
             return []
         faults: list[str] = []
 
-        async def hold() -> None:
+        async def load_entries() -> None:
             if any(each["uri"] == uri for each in await self._connection.skills.listed(faults)):
                 return
             if uri.endswith(MAIN) and await self._connection.skills.is_offered():
                 with suppress(RpcError):  # the URI is an ordinary resource
                     await self._connection.skills.entry(uri)
 
-        self._run(hold(), "skills/list", timeout_s)
+        self._run(load_entries(), "skills/list", timeout_s)
         return faults
 
     def offers(self, timeout_s: float) -> tuple[Agreement, tuple[Offer, ...], tuple[str, ...]]:
@@ -278,7 +279,7 @@ class CommandClient:
         """
         from mcpdesk.client.subscriptions.all_notifications import follow_notifications
 
-        following = follow_notifications(
+        subscription = follow_notifications(
             self._connection,
             uris,
             lambda: print_message("watching; ctrl+c ends it"),
@@ -287,7 +288,7 @@ class CommandClient:
             lambda uri, reason: print_message(f"{clean(uri)} cannot be watched again: {clean(reason)}"),
         )
         queue = self._notifications
-        future = self._made.start(following)
+        future = self._blocking_connection.start(subscription)
         try:
             while not (future.done() and queue.empty()):
                 if self._questions is not None:
@@ -307,12 +308,12 @@ class CommandClient:
         timeout_s: float,
         progress: _ProgressLines | None = None,
     ) -> T:
-        future = self._made.start(work)
+        future = self._blocking_connection.start(work)
         try:
             return self._wait(future, timeout_s, progress)
         except TimeoutError:
-            came = f": {self._connection.unexpected_bytes}" if self._connection.unexpected_bytes else ""
-            message = f"{method}: no answer within {timeout_s:g} s{came}."
+            output = self._connection.unexpected_bytes
+            message = f"{method}: no answer within {timeout_s:g} s{f': {output}' if output else ''}."
             raise DeskUserError(message, "See --timeout.", TIMED_OUT) from None
         except CallError as error:
             raise with_hint(error) from None
@@ -340,9 +341,9 @@ class CommandClient:
 class _ProgressLines(CallObserver):
     """Prints the latest progress of a call if it has changed."""
 
-    def __init__(self, waits_elsewhere: str = "") -> None:
+    def __init__(self, desk_question_notice: str = "") -> None:
         self._latest = self._printed = ""
-        self._waits_elsewhere = waits_elsewhere
+        self._desk_question_notice = desk_question_notice
         """Message that follows the first progress about a question on the desk."""
 
     def progressed(self, progress: float, total: float | None, message: str) -> None:
@@ -350,23 +351,23 @@ class _ProgressLines(CallObserver):
         self._latest = progress_line(progress, total, message)
 
     def print(self, was_asked: bool) -> None:
-        """Print new progress. After a question, print nothing, because the progress only reported the wait
-        for the answer.
+        """Print the latest progress if it is new. After a question, print nothing, because this progress only
+        reported the wait for the answer.
         """
         if self._latest != self._printed and not was_asked:
             print_message(self._latest)
-            if self._waits_elsewhere and self._latest.startswith(tuple(WAITING_TEXTS.values())):
-                print_message(self._waits_elsewhere)
-                self._waits_elsewhere = ""
+            if self._desk_question_notice and self._latest.startswith(tuple(WAITING_TEXTS.values())):
+                print_message(self._desk_question_notice)
+                self._desk_question_notice = ""
         self._printed = self._latest
 
 
 def progress_line(progress: float, total: float | None, message: str) -> str:
-    """Format progress: `3/10 reading`. An amount that only shows that the call continues is left out."""
+    """Format progress, such as `3/10 reading`. An amount below `MIN_PROGRESS` is left out."""
     if total is None and 0 < progress < MIN_PROGRESS and message:
         return clean(message, newlines=False)
-    of = f"/{total:g}" if total is not None else ""
-    return f"{progress:g}{of} {clean(message, newlines=False)}".rstrip()
+    total_text = f"/{total:g}" if total is not None else ""
+    return f"{progress:g}{total_text} {clean(message, newlines=False)}".rstrip()
 
 
 def _unavailable(folder: Path, mode: str) -> list[CatalogueItem]:
@@ -428,7 +429,7 @@ def _connected(
         terminal = _terminal(inbox, connection.loop.call_soon_threadsafe, 0)
         client = CommandClient(connection.server, connection, terminal)
         if folder is not None:
-            client.waits_elsewhere = WAITS_ON_THE_DESK
+            client.desk_question_notice = QUESTION_ON_DESK
             client.unavailable = partial(_unavailable, folder, reach.mode)
         if watches:
             client.collect_notifications()
@@ -442,10 +443,10 @@ async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
 
 
 def _open(
-    connection: Blocking[ServerConnection], given_s: float | None, setting_s: float, lines: ProgramLines
+    connection: Blocking[ServerConnection], requested_s: float | None, setting_s: float, lines: ProgramLines
 ) -> None:
     """Connect. Raises: DeskUserError if the server cannot be reached, or does not answer in time."""
-    limit_s = setting_s if given_s is None else min(given_s, setting_s)
+    limit_s = setting_s if requested_s is None else min(requested_s, setting_s)
     is_connected = False
     try:
         connection.run(open_within(connection.server, limit_s))
@@ -497,10 +498,10 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
         client.output_fd = claimed.stdout_fd
         if watches:
             client.collect_notifications()
-        waiting = _waiting_callbacks(host)
+        earlier_callbacks = _waiting_callbacks(host)
         yield client
-        if left := len(_waiting_callbacks(host) - waiting):
-            print_message(_left_waiting(host, folder, left))
+        if new_count := len(_waiting_callbacks(host) - earlier_callbacks):
+            print_message(_waiting_callbacks_message(host, folder, new_count))
 
 
 def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
@@ -525,12 +526,12 @@ def _waiting_callbacks(host: Host) -> set[int]:
     return {each.id for each in state.callbacks.snapshot if each.due is not None}
 
 
-def _left_waiting(host: Host, folder: Path, count: int) -> str:
-    """Return a message that `count` callbacks are scheduled but will not run in this process."""
-    reminder = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
-    if others := host.peers.pids(host.endpoints()[0].name):
-        return f"{reminder}; process {min(others)}, which also hosts {folder}, fires those that are due"
-    return f"{reminder} until a process hosts {folder}: the desk, `mcpdesk serve` or a client over stdio"
+def _waiting_callbacks_message(host: Host, folder: Path, count: int) -> str:
+    """Return a message about `count` callbacks that are scheduled but will not run in this process."""
+    count_text = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
+    if other_pids := host.peers.pids(host.endpoints()[0].name):
+        return f"{count_text}; process {min(other_pids)}, which also hosts {folder}, fires those that are due"
+    return f"{count_text} until a process hosts {folder}: the desk, `mcpdesk serve` or a client over stdio"
 
 
 def _terminal(
@@ -540,7 +541,7 @@ def _terminal(
     if not can_ask(stdin_fd):
         return None
     questions = TerminalQuestions(inbox, run, stdin_fd)
-    questions.attend()
+    questions.register_person()
     return questions
 
 
@@ -565,7 +566,7 @@ class TerminalQuestions:
         self._run = run
         self._fd = terminal_fd
 
-    def attend(self) -> None:
+    def register_person(self) -> None:
         """Register the person with the inbox. Calls that begin earlier cannot ask questions."""
 
         def register() -> None:
@@ -578,20 +579,20 @@ class TerminalQuestions:
 
         Raises: KeyboardInterrupt on ctrl+c.
         """
-        began, waiting = time.monotonic(), self._waiting()
-        for question in waiting:
+        start, questions = time.monotonic(), self._waiting_questions()
+        for question in questions:
             self._ask(question)
-        return time.monotonic() - began if waiting else 0.0
+        return time.monotonic() - start if questions else 0.0
 
     def _ask(self, question: Question) -> None:
         print_message(f"{question.asker} asks ({HELP})")
         try:
-            answers = [self._answer(question, page) for page in question.pages]
+            answers = [self._ask_page(question, page) for page in question.pages]
         except AnswerDeclined as declined:
             reason = str(declined)
             self._run_and_wait(lambda: self._inbox.decline(question.id, reason, "the terminal"))
         except TimeoutError:
-            print_message("It no longer needs an answer.")
+            print_message("The question no longer needs an answer.")
         else:
             self._run_and_wait(lambda: self._inbox.answer(question.id, answers, "the terminal"))
 
@@ -608,11 +609,11 @@ class TerminalQuestions:
         self._run(run)
         is_done.wait()
 
-    def _waiting(self) -> list[Question]:
+    def _waiting_questions(self) -> list[Question]:
         """Waiting questions, oldest first."""
         return [each for each in self._inbox.questions() if each.state is QuestionState.WAITING]
 
-    def _answer(self, question: Question, page: Page) -> Answer:
+    def _ask_page(self, question: Question, page: Page) -> Answer:
         """Ask one page until the answer is valid.
 
         Raises: AnswerDeclined; TimeoutError if the question has ended.
@@ -622,24 +623,24 @@ class TerminalQuestions:
         for line in page_lines(page):
             print_message(line)
         while True:
-            line = self._line(question).strip()
+            line = self._read_line(question).strip()
             if line.startswith(DECLINE):
                 raise AnswerDeclined(line[1:].strip())
             answer = read_answer(page, line)
             if answer is None:
                 raise AnswerDeclined
-            if not (wrong := problem(page, answer)):
+            if not (fault := problem(page, answer)):
                 return answer
-            print_message(f"  {wrong}")
+            print_message(f"  {fault}")
 
-    def _line(self, question: Question) -> str:
+    def _read_line(self, question: Question) -> str:
         """Read a line from the person.
 
         Raises: AnswerDeclined at the end of input; TimeoutError if the question has ended.
         """
         os.write(2, b"> ")
         while not select.select([self._fd], [], [], POLL_S)[0]:
-            if question.id not in [each.id for each in self._waiting()]:
+            if question.id not in [each.id for each in self._waiting_questions()]:
                 os.write(2, b"\n")
                 raise TimeoutError
         data = os.read(self._fd, MAX_LINE_BYTES)
@@ -667,7 +668,7 @@ def page_lines(page: Page) -> list[str]:
 
 
 def read_answer(page: Page, line: str) -> Answer | None:
-    """Return the answer that a line means, or None if a link was not accepted."""
+    """Convert a typed line to an answer. Return None if a link was not accepted."""
     if page.link:
         return Answer() if line.casefold() in ("y", "yes") else None
     if not line:

@@ -9,7 +9,7 @@ import click
 
 from mcpdesk.cli.printing import OK
 
-_ALL = "mcpdesk.help_all"
+_SHOWS_ALL = "mcpdesk.help_all"
 """Key in `Context.meta` that is set while all options are shown."""
 EXAMPLES = """\b
 Examples:
@@ -22,9 +22,9 @@ Examples:
 class BriefCommand(click.Command):
     """Command whose `--help` shows its common options, and `--help-all` all options."""
 
-    def __init__(self, *given: Any, common: Sequence[str] = (), **named: Any) -> None:
+    def __init__(self, *args: Any, common: Sequence[str] = (), **options: Any) -> None:
         """`common` are names of parameters, in the order of the help."""
-        super().__init__(*given, **named)
+        super().__init__(*args, **options)
         self._common = tuple(common)
         self.params.append(
             click.Option(
@@ -39,21 +39,21 @@ class BriefCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the common options and the number of other options."""
-        if ctx.meta.get(_ALL):
+        if ctx.meta.get(_SHOWS_ALL):
             super().format_options(ctx, formatter)
             return
         params = {param.name: param for param in self.get_params(ctx) if isinstance(param, click.Option)}
         records = {name: record for name, param in params.items() if (record := param.get_help_record(ctx))}
         helps = [name for name, param in params.items() if {"--help", "--help-all"} & set(param.opts)]
-        shown = [*self._common, *helps]
-        title = f"Options, the common ones; --help-all shows {len(records.keys() - set(shown))} more"
+        names = [*self._common, *helps]
+        title = f"Options, the common ones; --help-all shows {len(records.keys() - set(names))} more"
         with formatter.section(title):
-            formatter.write_dl([records[name] for name in shown])
+            formatter.write_dl([records[name] for name in names])
 
 
 def _print_all(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
     if is_given and not ctx.resilient_parsing:
-        ctx.meta[_ALL] = True
+        ctx.meta[_SHOWS_ALL] = True
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
 
@@ -72,10 +72,10 @@ def help_command(ctx: click.Context, command: str | None, shows_all: bool) -> in
     if command is None:
         click.echo(parent.get_help())
         return OK
-    command_found = group.get_command(parent, command)
-    if command_found is None:
+    subcommand = group.get_command(parent, command)
+    if subcommand is None:
         raise click.UsageError(f"Unknown command {command!r}. See `mcpdesk help`.")
-    with click.Context(command_found, info_name=command, parent=parent) as context:
-        context.meta[_ALL] = shows_all
+    with click.Context(subcommand, info_name=command, parent=parent) as context:
+        context.meta[_SHOWS_ALL] = shows_all
         click.echo(context.get_help())
     return OK

@@ -23,7 +23,9 @@ LISTING_TIMEOUT_S = 3.0
 PARTS = ("mcp.json", "tools", "resources", "prompts", "skills", "src")
 """Files and folders that identify a server folder."""
 MAX_FOLDERS = 200
+"""Maximum number of entries of the working folder that are checked."""
 MAX_SERVERS = 200
+"""Maximum number of servers of client configurations that are suggested."""
 _BASH_SCRIPT = """\
 %(complete_func)s() {
     local IFS=$'\\n'
@@ -103,10 +105,10 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    kind = get_completion_class(shell)
-    assert kind is not None
-    kind = _ColonBash if shell == "bash" else kind
-    click.echo(kind(ctx.find_root().command, {}, "mcpdesk", VARIABLE).source())
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    completion_class = _ColonBash if shell == "bash" else completion_class
+    click.echo(completion_class(ctx.find_root().command, {}, "mcpdesk", VARIABLE).source())
 
 
 def server_folders(incomplete: str) -> Iterator[CompletionItem]:
@@ -146,24 +148,24 @@ def discovered_servers(incomplete: str) -> list[CompletionItem]:
 
     client, colon, _ = incomplete.partition(":")
     clients = tuple(
-        each for each in CLIENTS if each == client or (client and not colon and each.startswith(client))
+        entry for entry in CLIENTS if entry == client or (client and not colon and entry.startswith(client))
     )
     if not clients:
         return []
     return [
-        CompletionItem(each.target, help=clean(each.address, newlines=False)[:80])
-        for each in discover(clients=clients).servers[:MAX_SERVERS]
-        if each.target.startswith(incomplete) and each.target.isprintable()
+        CompletionItem(entry.target, help=clean(entry.address, newlines=False)[:80])
+        for entry in discover(clients=clients).servers[:MAX_SERVERS]
+        if entry.target.startswith(incomplete) and entry.target.isprintable()
     ]
 
 
 def words(
-    known: Iterable[str],
+    candidates: Iterable[str],
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     """Return a completer for fixed words."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(word) for word in known if word.startswith(incomplete)]
+        return [CompletionItem(word) for word in candidates if word.startswith(incomplete)]
 
     return complete
 
@@ -174,15 +176,15 @@ def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, st
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [
             CompletionItem(item["name"], help=summary(item)[:80])
-            for item in _listed(ctx, method, key)
+            for item in _server_items(ctx, method, key)
             if str(item.get("name", "")).startswith(incomplete)
         ]
 
     return complete
 
 
-def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
-    """Return the items of the target on the command line, or an empty list if the target cannot be reached.
+def _server_items(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
+    """Return the items that the server of the command line lists. Empty if the server cannot be reached.
 
     Nothing is printed.
     """
@@ -191,7 +193,7 @@ def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
     from mcpdesk.errors import DeskError
 
     target = str(ctx.params.get("target", ""))
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+    with open(os.devnull, "w") as null_device, contextlib.redirect_stderr(null_device):
         try:
             with client(target, given_reach(ctx.params), connect_s=LISTING_TIMEOUT_S) as peer:
                 return peer.request_all(method, key, LISTING_TIMEOUT_S)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 GRACE_S = 8.0
 """Seconds within which the screen and the core must end. After that, the process exits at once."""
 CAPTURE_GRACE_S = 2.0
+"""Seconds within which a screen without a core of its own must end."""
 MAX_LISTED = 12
 """Maximum number of captures in the list. The newest are listed first."""
 DESK_EXAMPLES = """\b
@@ -103,14 +104,14 @@ def desk_command(
         raise click.UsageError("--empty opens no TARGET.")
 
     require_unix("The desk", "termios")
-    if len(targets) == 1 and (kept := named_connection(targets[0], reach)) is not None:
-        return _attach_to_kept(kept.name, theme)
+    if len(targets) == 1 and (connection := named_connection(targets[0], reach)) is not None:
+        return _attach_to_connection(connection.name, theme)
     desk_folders = (
         desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
         if targets
         else DeskTargets(() if is_empty else (paths.sample_servers() / "desk",))
     ).watching(watched)
-    of_features = feature_values(values)
+    feature_options = feature_values(values)
     flags = given_flags(values)
     from mcpdesk.hosting.host_plan import plan_for
 
@@ -122,7 +123,7 @@ def desk_command(
         mode=reach.mode,
         withholds_invalid=True,
         upstreams=desk_folders.upstreams,
-        feature_options=of_features,
+        feature_options=feature_options,
     )
     if plan.settings.web:
         from mcpdesk.cli.serve import run_service
@@ -187,22 +188,25 @@ def _list_captures() -> int:
     from mcpdesk.settings import resolve
 
     folder = captures_folder(resolve({}, os.environ).settings.state_dir)
-    there = stored_captures(folder)
-    if not there:
+    captures = stored_captures(folder)
+    if not captures:
         hint = "Start `mcpdesk`, or see `mcpdesk wrap --help`."
         raise DeskUserError("No tap is running, and no captures exist.", hint)
-    times = (time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed)) for one in there)
-    shown = zip(there[:MAX_LISTED], times, strict=False)
-    rows = [(written, size_text(one.size), str(one.path)) for one, written in shown]
+    times = (time.strftime("%Y-%m-%d %H:%M", time.localtime(capture.changed)) for capture in captures)
+    listed_captures = zip(captures[:MAX_LISTED], times, strict=False)
+    rows = [
+        (time_written, size_text(capture.size), str(capture.path))
+        for capture, time_written in listed_captures
+    ]
     print_text("\n".join(aligned([("written", "size", "capture"), *rows])))
-    more = len(there) - len(rows)
-    older = f"{more:,} older captures are in {folder}. " if more else ""
-    print_message(f"{older}No tap is running. Show a capture with `mcpdesk open FILE`.")
+    older_count = len(captures) - len(rows)
+    older_text = f"{older_count:,} older captures are in {folder}. " if older_count else ""
+    print_message(f"{older_text}No tap is running. Show a capture with `mcpdesk open FILE`.")
     return OK
 
 
 def show_capture(file: Path, theme: str | None, message: str = "") -> int:
-    """Show a capture until the person leaves, with `message` as the first message. Return the exit code.
+    """Show a capture until the person leaves. `message` is shown first. Return the exit code.
 
     Raises: DeskUserError if the capture does not exist.
     """
@@ -226,7 +230,7 @@ def show_capture(file: Path, theme: str | None, message: str = "") -> int:
 
 
 def capture_link(archive: Archive, message: str = "") -> CaptureLink:
-    """Return a link to a capture. If a tap is writing it, the link can also hold messages there."""
+    """Return a link to a capture. If a tap is writing it, the link can also hold the tap's messages."""
     from mcpdesk.link.capture_link import CaptureLink
 
     features = features_with("live_link") if archive.is_live else ()
@@ -247,15 +251,15 @@ def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs th
             "The desk needs textual, which is not installed.",
             "Install mcpdesk; the copy in a bundle can only serve the bundle.",
         )
-    is_typed, is_shown, is_drawn = (
+    is_stdin_terminal, is_stdout_terminal, is_stderr_terminal = (
         each is not None and each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)
     )
-    if is_typed and is_shown and not is_drawn:
+    if is_stdin_terminal and is_stdout_terminal and not is_stderr_terminal:
         # The message is also printed on stdout, because stderr is redirected and the person cannot see it.
         message = "The desk draws on stderr, which is not a terminal: do not redirect it."
         print(f"mcpdesk: {message}")
         raise DeskUserError(message, "Its log is on screen 5.")
-    if not (is_typed and is_drawn):
+    if not (is_stdin_terminal and is_stderr_terminal):
         raise DeskUserError("The desk needs a terminal.", instead)
     if os.environ.get("TERM") == "dumb":
         raise DeskUserError("The desk cannot draw on a dumb terminal.", "Use `mcpdesk serve FOLDER`.")
@@ -304,17 +308,19 @@ def _show(app: MakeApp, core: CoreThread, claimed: ClaimedDescriptors, state: Pa
 
     terminal = Terminal(claimed.stderr_fd)
 
-    def begin() -> None:
+    def start_core() -> None:
         collect_rarely()
         claimed.redirect_prints()
         core.started.add_done_callback(lambda started: runs.stop() if started.exception() else None)
         core.start()
 
-    def serving() -> str:
+    def describe_core() -> str:
         urls = [server.url for server in link.view().servers if server.url]
         return f"The server continues at {', '.join(urls)}." if urls else "The server continues."
 
-    runs = ScreenRuns(app, state, terminal, keys_fd=claimed.stdin_fd, begin=begin, what_goes_on=serving)
+    runs = ScreenRuns(
+        app, state, terminal, keys_fd=claimed.stdin_fd, begin=start_core, describe_core=describe_core
+    )
     with StopRequests(runs.stop, grace_s=GRACE_S, before_exit=terminal.restore, with_parent=True):
         return runs.run()
 
@@ -348,28 +354,28 @@ def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str
     if shared or (len(who) == 1 and "://" in who[0]):
         require_terminal("Use the status page of any replica, /status, instead.")
         return run_sharing(who[0] if who else "", theme)
-    there = running()
-    if not there:
+    processes = running()
+    if not processes:
         raise DeskUserError(
             "No core of mcpdesk is running on this machine.", "Start one: mcpdesk serve FOLDER"
         )
-    if is_list or (not who and len(there) > 1):
-        print("\n".join(listed(there)))
+    if is_list or (not who and len(processes) > 1):
+        print("\n".join(listed(processes)))
         return 0
     if len(who) > 1:
-        refuse_unknown(there, who)
+        refuse_unknown(processes, who)
         require_terminal("`mcpdesk attach --list` works without one.")
         return run_named(who, theme)
-    core = chosen(there, next(iter(who), ""))
+    process = chosen(processes, next(iter(who), ""))
     if not os.environ.get("TEXTUAL_DRIVER"):  # otherwise the screen is drawn in a browser
         require_terminal("`mcpdesk attach --list` works without one.")
-    if isinstance(core.at, LiveCapture):
-        message = f"attached to {core.title}: it continues when you leave"
-        return show_capture(Path(core.at.path), theme, message)
-    return run_screen(core.at, theme)
+    if isinstance(process.at, LiveCapture):
+        message = f"attached to {process.title}: it continues when you leave"
+        return show_capture(Path(process.at.path), theme, message)
+    return run_screen(process.at, theme)
 
 
-def _attach_to_kept(name: str, theme: str | None) -> int:
+def _attach_to_connection(name: str, theme: str | None) -> int:
     """Show the process of an open connection until the person leaves. Return the exit code."""
     cores = [each for each in running() if each.kind == "up"]
     core = chosen(cores, name)
@@ -413,33 +419,33 @@ def running() -> list[Attachable]:
     return cores
 
 
-def chosen(there: list[Attachable], who: str) -> Attachable:
+def chosen(processes: list[Attachable], who: str) -> Attachable:
     """Return the core or tap with the server name or pid `who`. If `who` is empty, return the only core or
     tap. Raises: DeskUserError if no core or tap matches, or if several match.
     """
-    matches = [each for each in there if not who or who in each.names or who == str(each.pid)]
+    matches = [each for each in processes if not who or who in each.names or who == str(each.pid)]
     if len(matches) == 1:
         return matches[0]
     if matches:
         pids = [str(each.pid) for each in matches]
         hint = f"Name one by its pid: {', '.join(pids)}; or all: mcpdesk attach {' '.join(pids)}"
         raise DeskUserError(f"{len(matches)} cores have a server {who!r}.", hint)
-    titles = ", ".join(each.title for each in there)
+    titles = ", ".join(each.title for each in processes)
     raise DeskUserError(f"No running core has a server {who!r} or that pid.", f"Running: {titles}.")
 
 
-def refuse_unknown(there: list[Attachable], named: Sequence[str]) -> None:
+def refuse_unknown(processes: list[Attachable], named: Sequence[str]) -> None:
     """Check several names. Raises: DeskUserError if a name matches no core. A tap is not sufficient."""
     for who in named:
-        if not any(who in each.names or who == str(each.pid) for each in there if each.kind != "tap"):
-            tap = chosen(there, who)  # raises if no core or tap has the name
+        if not any(who in each.names or who == str(each.pid) for each in processes if each.kind != "tap"):
+            tap = chosen(processes, who)  # raises if no core or tap has the name
             raise DeskUserError(f"{tap.title} must be shown alone.", f"mcpdesk attach {tap.pid}")
 
 
-def listed(there: list[Attachable]) -> list[str]:
-    """Return a line of titles, then a line for each core or tap."""
+def listed(processes: list[Attachable]) -> list[str]:
+    """Return a table of cores and taps as lines. The first line has the titles of the columns."""
     rows = [("NAME", "PID", "KIND", "SINCE", "ADDRESS")]
-    for each in there:
+    for each in processes:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.since))
         rows.append((",".join(each.names) or "-", str(each.pid), each.kind, since, each.place or "-"))
     return list(aligned(rows))
@@ -491,6 +497,6 @@ def _show_attached(link: Link, journal: Journal, title: Callable[[], str], theme
     with logging_to(journal, lambda: ()):
         app = partial(DeskApp, link, theme, history=state / "calls.jsonl")
         terminal = Terminal(sys.stderr.fileno())
-        runs = ScreenRuns(app, state, terminal, what_goes_on=lambda: f"{title()} continues.")
+        runs = ScreenRuns(app, state, terminal, describe_core=lambda: f"{title()} continues.")
         with StopRequests(runs.stop, grace_s=CAPTURE_GRACE_S, before_exit=terminal.restore, with_parent=True):
             return runs.run()

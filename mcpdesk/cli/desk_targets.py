@@ -47,9 +47,9 @@ class DeskTargets(NamedTuple):
     upstreams: tuple[UpstreamPlan, ...] = ()
 
     def watching(self, paths: Sequence[Path]) -> DeskTargets:
-        """Return the targets, with files and folders that restart the programs among them when they change.
+        """Return the targets. Each program among them restarts when one of the files or folders changes.
 
-        Raises: DeskUserError if there is no program.
+        Raises: DeskUserError if no target is a program.
         """
         if not paths:
             return self
@@ -67,54 +67,54 @@ class DeskTargets(NamedTuple):
         )
 
 
-class _Typing(NamedTuple):
-    """Context of a text that is typed at the desk."""
+class _TypedContext(NamedTuple):
+    """Context in which a text that was typed at the desk is resolved."""
 
     used_names: Collection[str]
     settings: Settings
-    agreed: str
+    agreed_sha256: str
 
 
 def typed_targets(
-    text: str, used_names: Collection[str], settings: Settings, agreed: str = ""
+    text: str, used_names: Collection[str], settings: Settings, agreed_sha256: str = ""
 ) -> DeskTargets:
     """Resolve a text that was typed at the desk. Words and options are the same as on the command line.
 
-    `used_names` are the names of existing servers. `settings` are the settings of the core. `agreed` is the
-    SHA-256 of a configuration file whose content the person agreed to.
+    `used_names` are the names of existing servers. `settings` are the settings of the core. `agreed_sha256`
+    is the SHA-256 of a configuration file whose content the person agreed to.
 
-    Raises: UntrustedFileError if the file has other content than `agreed`; DeskUserError for an invalid
+    Raises: UntrustedFileError if the file has other content than that; DeskUserError for an invalid
     target.
     """
     words = [text] if text and Path(text).expanduser().exists() else _words(text)
     try:
-        typing = _Typing(used_names, settings, agreed)
-        targets_typed: DeskTargets = _typed.main(words, "add", standalone_mode=False, obj=typing)
+        context = _TypedContext(used_names, settings, agreed_sha256)
+        targets: DeskTargets = _parse_typed.main(words, "add", standalone_mode=False, obj=context)
     except click.ClickException as error:
         raise DeskUserError(error.format_message()) from None
-    return targets_typed
+    return targets
 
 
 @click.command(add_help_option=False)
 @click.argument("targets", nargs=-1)
 @reach_options
 @click.pass_obj
-def _typed(typing: _Typing, targets: tuple[str, ...], reach: Reach) -> DeskTargets:
+def _parse_typed(context: _TypedContext, targets: tuple[str, ...], reach: Reach) -> DeskTargets:
     if not targets:
         raise DeskUserError("Missing target: a folder, a URL, a file or `-- COMMAND ARGS`.")
 
     def agree(config: ConfigFile) -> None:
         from mcpdesk.client.trust import TrustStore, UntrustedFileError, describe_untrusted
 
-        store = TrustStore(typing.settings.state_dir)
-        is_agreed = reach.trusts_files or typing.settings.trust
+        store = TrustStore(context.settings.state_dir)
+        is_agreed = reach.trusts_files or context.settings.trust
         if is_agreed or store.is_trusted(config.path, config.sha256):
             return
-        if config.sha256 != typing.agreed:
+        if config.sha256 != context.agreed_sha256:
             raise UntrustedFileError(describe_untrusted(config))
         store.trust(config.path, config.sha256)
 
-    return desk_targets(targets, reach, typing.used_names, _refuse_input, agree=agree)
+    return desk_targets(targets, reach, context.used_names, _refuse_input, agree=agree)
 
 
 def untrusted_file(text: str, settings: Settings) -> UntrustedFile | None:
@@ -149,8 +149,8 @@ def _words(text: str) -> list[str]:
         words = shlex.split(text)
     except ValueError as error:
         raise DeskUserError(f"{text[:80]!r} cannot be read: {error}.", "Close the quotation mark.") from None
-    for before in ("$", "mcpdesk", "desk"):
-        words = words[1:] if words[:1] == [before] else words
+    for prefix in ("$", "mcpdesk", "desk"):
+        words = words[1:] if words[:1] == [prefix] else words
     if words[:1] == ["-m"] and len(words) > 1:
         from mcpdesk.client.configs.python_commands import MODULE
 
@@ -179,26 +179,29 @@ def desk_targets(
     """
     folders: list[Path] = []
     upstreams: list[UpstreamPlan] = []
-    for name, target in (pair for text in texts for pair in _named(text, reach, ask, agree)):
+    for name, target in (pair for text in texts for pair in _named_targets(text, reach, ask, agree)):
         if isinstance(target, FolderTarget):
             folders.append(target.path)
             continue
         from mcpdesk.upstream.upstream import UpstreamPlan
 
         used_names = {each.name for each in upstreams} | {each.name for each in folders} | set(others)
-        own = (
+        server_reach = (
             reach
             if not isinstance(target, CommandTarget)
             else reach._replace(headers=(), token=None, key=None, account="", login=NO_OPTIONS)
         )
         leads = not folders and not others
-        upstreams.append(UpstreamPlan(_free(name, used_names), target, own._replace(mode=""), leads=leads))
+        upstreams.append(
+            UpstreamPlan(_unused_name(name, used_names), target, server_reach._replace(mode=""), leads=leads)
+        )
     return DeskTargets(tuple(folders), tuple(upstreams))
 
 
-def _named(
+def _named_targets(
     text: str, reach: Reach, ask: AskInput, agree: Agree
 ) -> Iterator[tuple[str, Target | RemoteTarget]]:
+    """Yield the name and the target of each server that a text means."""
     if "://" not in text and not text.startswith(COMMAND) and Path(text).expanduser().is_dir():
         folder = server_folder(text)
         yield folder.name, FolderTarget(folder)
@@ -229,15 +232,15 @@ def server_name(text: str, target: Target) -> str:
     if not Path(text).exists() and (module := module_target(text, Path.cwd())):
         return plain_name(module[0])
     file = text
-    before, _, name = text.rpartition(":")
-    if name and is_config_file(before):
+    config_path, _, name = text.rpartition(":")
+    if name and is_config_file(config_path):
         return plain_name(name)
     if not text.startswith("$ "):
         return plain_name(Path(file.rpartition(":")[0] if ":" in file else file).stem)
     return program_name(target.argv)
 
 
-def _free(name: str, used_names: set[str]) -> str:
+def _unused_name(name: str, used_names: set[str]) -> str:
     """Return the name. If it is in use, append a number."""
     number, candidate = 1, plain_name(name)
     while candidate in used_names:

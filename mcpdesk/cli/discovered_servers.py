@@ -61,24 +61,24 @@ def _row(entry: FoundServer, is_trusted: bool) -> tuple[str, ...]:
 
 
 def _home_path(path: Path) -> str:
-    """Return the path relative to the home folder, if it is inside."""
+    """Return the path as text. The home folder at its beginning is written as `~`."""
     home = Path.home()
     return f"~{os.sep}{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def server_facts(entry: FoundServer, is_trusted: bool) -> dict[str, Any]:
+def server_facts(found_server: FoundServer, is_trusted: bool) -> dict[str, Any]:
     """Return the members of a server in the output of `mcpdesk list --json`."""
     return {
-        "target": entry.target,
-        "client": entry.client,
-        "name": entry.server.name,
-        "scope": entry.scope,
-        "file": "" if entry.connection else str(entry.path),
-        "project": entry.server.project,
-        "transport": entry.transport,
-        "address": "" if entry.server.problem else entry.address,
+        "target": found_server.target,
+        "client": found_server.client,
+        "name": found_server.server.name,
+        "scope": found_server.scope,
+        "file": "" if found_server.connection else str(found_server.path),
+        "project": found_server.server.project,
+        "transport": found_server.transport,
+        "address": "" if found_server.server.problem else found_server.address,
         "trusted": is_trusted,
-        "disabled": entry.server.is_disabled,
-        "problem": entry.server.problem,
-        "remarks": list(entry.server.remarks),
+        "disabled": found_server.server.is_disabled,
+        "problem": found_server.server.problem,
+        "remarks": list(found_server.server.remarks),
     }

@@ -35,17 +35,7 @@ def keys_command(as_json: bool) -> int:
     keymap = read_keymap(config_folder() / FILE_NAME)
     rows = [(action, keymap.keys_of(action)) for action in ACTIONS]
     if as_json:
-        print_json(
-            [
-                {
-                    "id": each.id,
-                    "keys": keys.split(",") if keys else [],
-                    "scope": each.scope,
-                    "title": each.title,
-                }
-                for each, keys in rows
-            ]
-        )
+        print_json([_row(action, keys) for action, keys in rows])
     else:
         print_text("\n".join(aligned([(each.id, key_names(keys), each.title) for each, keys in rows])))
     for problem in keymap.problems:
@@ -56,6 +46,7 @@ def keys_command(as_json: bool) -> int:
 
 
 def _row(action: Action, keys: str) -> dict[str, object]:
+    """Return an action as an object of the output of `--json`. `keys` are separated by commas."""
     return {
         "id": action.id,
         "keys": keys.split(",") if keys else [],

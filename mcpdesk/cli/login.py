@@ -126,15 +126,15 @@ def logout_command(target: str, account: str, trust: bool) -> None:
 
 
 def server_at(target: str, reach: Reach) -> UrlTarget:
-    """Return the URL that a target names, with the options of its entry, or of its open connection.
+    """Resolve a target to a URL, with the options of its entry in a configuration, or of its open connection.
 
-    Raises: DeskUserError for any other server, because only a URL has a login.
+    Raises: DeskUserError for a folder or program, because only a URL has a login.
     """
-    kept = named_connection(target, Reach())  # the options of a login also apply to its server
-    resolved = find_server(target, reach) if kept is None else kept.opened()[0]
-    if isinstance(resolved, UrlTarget):
-        return resolved
-    kind = "server folder" if isinstance(resolved, FolderTarget) else "program"
+    connection = named_connection(target, Reach())  # the options of a login also apply to its server
+    server_target = find_server(target, reach) if connection is None else connection.opened()[0]
+    if isinstance(server_target, UrlTarget):
+        return server_target
+    kind = "server folder" if isinstance(server_target, FolderTarget) else "program"
     raise DeskUserError(f"{target} is a {kind}, which needs no login.", "Name a server with a URL.")
 
 
@@ -151,7 +151,7 @@ def show_address(url: str) -> None:
     print_message(f"Log in at\n{url}")
     is_remote = "SSH_CONNECTION" in os.environ or not is_terminal()
     if not is_remote:
-        # A browser in a terminal runs until the person closes it, and the login must be able to answer it.
+        # A text browser runs until the person closes it, and the login must answer its requests until then.
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
@@ -162,7 +162,7 @@ def _facts(grant: OAuthGrant, store: StoredGrants, account: str) -> list[str]:
         lines.append(f"Scopes: {' '.join(grant.scopes)}.")
     if grant.expires is not None:
         minutes = max(0, round((grant.expires - time.time()) / 60))
-        renewed = ", and is renewed by itself" if grant.refresh_token else ""
-        lines.append(f"The token lasts {minutes} minutes{renewed}.")
+        renewal = ", and is renewed by itself" if grant.refresh_token else ""
+        lines.append(f"The token lasts {minutes} minutes{renewal}.")
     lines.append(f"It is stored in {store.location}.")
     return lines

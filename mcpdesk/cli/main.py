@@ -198,11 +198,11 @@ def with_command(arguments: list[str]) -> list[str]:
 
         from mcpdesk.client.targets import client_hint
 
-        near = difflib.get_close_matches(first, COMMANDS, n=1)
-        command = f"mcpdesk {near[0] if near else '--help'}"
-        hint = f"Did you mean `{command}`?" if near else f"See `{command}`."
-        if other_client := client_hint(first):
-            hint, command = other_client, ""
+        similar_names = difflib.get_close_matches(first, COMMANDS, n=1)
+        command = f"mcpdesk {similar_names[0] if similar_names else '--help'}"
+        hint = f"Did you mean `{command}`?" if similar_names else f"See `{command}`."
+        if client_hint_text := client_hint(first):
+            hint, command = client_hint_text, ""
         raise DeskUserError(f"Unknown command or folder {first!r}.", hint, next_command=command)
     return ["desk", *arguments]
 

@@ -27,15 +27,15 @@ from mcpdesk.recorder.readable_message import unmasked
 from mcpdesk.recorder.record import Direction
 from mcpdesk.version import __version__
 
-_PASSING = frozenset({"_meta", "inputResponses", "requestState"})
+_IGNORED_PARAMS = frozenset({"_meta", "inputResponses", "requestState"})
 """Params that are ignored when requests are compared, because they differ from run to run."""
-_GREETINGS = frozenset({"initialize", "server/discover"})
+_HANDSHAKE_METHODS = frozenset({"initialize", "server/discover"})
 """Requests that are treated as equal regardless of their params."""
-_CAPABILITIES = frozenset({"tools", "resources", "prompts", "completions", "logging"})
+_MOCK_CAPABILITIES = frozenset({"tools", "resources", "prompts", "completions", "logging"})
 """Capabilities that the mock may declare if the capture has no handshake. A capability is declared if a
 captured request needs it.
 """
-_MOCK: JSONObject = {"name": "mock", "version": __version__}
+_SERVER_INFO: JSONObject = {"name": "mock", "version": __version__}
 
 
 class MockAnswers:
@@ -43,53 +43,54 @@ class MockAnswers:
 
     def __init__(self, recorded_requests: Iterable[tuple[JSONObject, JSONObject]]) -> None:
         """`recorded_requests` are requests with their responses, in the order of the responses."""
-        self._exact: dict[bytes, list[JSONObject]] = {}
-        self._alike: dict[tuple[str, str], list[JSONObject]] = {}
+        self._by_request: dict[bytes, list[JSONObject]] = {}
+        self._by_name: dict[tuple[str, str], list[JSONObject]] = {}
         self._version = ""
         """Protocol revision of the stateless requests in the capture."""
         for request, response in recorded_requests:
-            self._exact.setdefault(_key(request), []).append(response)
-            self._alike.setdefault(_name(request), []).append(response)
+            self._by_request.setdefault(_request_key(request), []).append(response)
+            self._by_name.setdefault(_method_and_name(request), []).append(response)
             self._version = _version(request) or self._version
-        methods = {method for method, _ in self._alike}
-        self._greeting = "server/discover" if self._version else "initialize"
+        methods = {method for method, _ in self._by_name}
+        self._derived_handshake = "server/discover" if self._version else "initialize"
         """Handshake method whose response is derived from the capture, or "" if the capture contains it."""
-        if methods & _GREETINGS:
-            self._greeting = ""
-        used = {METHODS[method].capability for method in methods if method in METHODS}
-        self._capabilities: JSONObject = {name: {} for name in sorted(used & _CAPABILITIES)}
+        if methods & _HANDSHAKE_METHODS:
+            self._derived_handshake = ""
+        capabilities = {METHODS[method].capability for method in methods if method in METHODS}
+        self._capabilities: JSONObject = {name: {} for name in sorted(capabilities & _MOCK_CAPABILITIES)}
 
     def __bool__(self) -> bool:
-        return bool(self._exact)
+        return bool(self._by_request)
 
     def answer(self, request: JSONObject) -> JSONObject:
         """Return the response to a request, with the request's id."""
-        answers = self._exact.get(_key(request)) or self._alike.get(_name(request))
+        answers = self._by_request.get(_request_key(request)) or self._by_name.get(_method_and_name(request))
         if answers is not None:
             response = answers.pop(0) if len(answers) > 1 else answers[0]
             return response | {"id": request["id"]}
-        method, name = _name(request)
+        method, name = _method_and_name(request)
         if method == "ping":
             return {"jsonrpc": "2.0", "id": request["id"], "result": {}}
-        if method == self._greeting:
-            return {"jsonrpc": "2.0", "id": request["id"], "result": self._greet(request)}
-        captured = ", ".join(sorted({each for of, each in self._alike if of == method and each}))
+        if method == self._derived_handshake:
+            return {"jsonrpc": "2.0", "id": request["id"], "result": self._handshake_result(request)}
+        names = {each for answered_method, each in self._by_name if answered_method == method and each}
+        captured_names = ", ".join(sorted(names))
         message = f"The capture has no answer to {method} {name}".rstrip()
-        if captured:
-            message += f"; it has {captured}"
-        code = ErrorCode.INVALID_PARAMS if captured else ErrorCode.METHOD_NOT_FOUND
+        if captured_names:
+            message += f"; it has {captured_names}"
+        code = ErrorCode.INVALID_PARAMS if captured_names else ErrorCode.METHOD_NOT_FOUND
         return {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}
 
-    def _greet(self, request: JSONObject) -> JSONObject:
+    def _handshake_result(self, request: JSONObject) -> JSONObject:
         """Return a result for the handshake, derived from the captured requests."""
         if self._version:
             body: JSONObject = {"resultType": "complete", "supportedVersions": [self._version]}
-            body |= {"ttlMs": 0, "cacheScope": "private", "_meta": {SERVER_KEY: _MOCK}}
+            body |= {"ttlMs": 0, "cacheScope": "private", "_meta": {SERVER_KEY: _SERVER_INFO}}
         else:
             params = request.get("params")
             requested_revision = params.get("protocolVersion") if isinstance(params, dict) else None
             revision = negotiate(requested_revision if isinstance(requested_revision, str) else "")
-            body = {"protocolVersion": revision.name, "serverInfo": _MOCK}
+            body = {"protocolVersion": revision.name, "serverInfo": _SERVER_INFO}
         return body | {"capabilities": self._capabilities}
 
 
@@ -99,15 +100,21 @@ def captured_answers(index: Index, server: str = "") -> MockAnswers:
     Raises: DeskUserError if the capture has no such server, or if the choice is ambiguous.
     """
     answers: dict[str, list[tuple[JSONObject, JSONObject]]] = {}
-    for one in index.exchanges:
-        if one.kind is not ExchangeKind.REQUEST or one.direction is not Direction.IN or one.response is None:
+    for exchange in index.exchanges:
+        if (
+            exchange.kind is not ExchangeKind.REQUEST
+            or exchange.direction is not Direction.IN
+            or exchange.response is None
+        ):
             continue
         try:
-            request, response = (unmasked(index, one, frame) for frame in (one.request or 0, one.response))
+            request, response = (
+                unmasked(index, exchange, frame) for frame in (exchange.request or 0, exchange.response)
+            )
         except ValueError:
-            continue  # too large or truncated in the capture
+            continue  # the message is too large, or truncated in the capture
         if isinstance(request, dict) and isinstance(response, dict):
-            answers.setdefault(one.server, []).append((request, response))
+            answers.setdefault(exchange.server, []).append((request, response))
     if server not in answers and (server or len(answers) != 1):
         names = ", ".join(sorted(answers))
         if not answers:
@@ -134,19 +141,21 @@ def serve_mock(file: Path, server: str, reader: BinaryIO, writer: BinaryIO) -> i
 
 def mock_command(file: Path, server: str = "") -> tuple[str, ...]:
     """Return the command that runs the mock over stdin and stdout."""
-    chosen = ("--server", server) if server else ()
-    return (sys.executable, "-P", "-m", "mcpdesk", "stdio", "--mock", str(file.absolute()), *chosen)
+    server_option = ("--server", server) if server else ()
+    return (sys.executable, "-P", "-m", "mcpdesk", "stdio", "--mock", str(file.absolute()), *server_option)
 
 
-def _key(request: JSONObject) -> bytes:
+def _request_key(request: JSONObject) -> bytes:
     """Return a key that is equal for requests with the same answer."""
     method, params = request["method"], request.get("params")
-    params_left: Any = None
-    if method not in _GREETINGS and isinstance(params, dict):
-        params_left = {name: value for name, value in params.items() if name not in _PASSING} or None
-        if params_left and params_left.get("arguments") == {}:
-            del params_left["arguments"]
-    return orjson.dumps([method, params_left], option=orjson.OPT_SORT_KEYS)
+    compared_params: Any = None
+    if method not in _HANDSHAKE_METHODS and isinstance(params, dict):
+        compared_params = {
+            name: value for name, value in params.items() if name not in _IGNORED_PARAMS
+        } or None
+        if compared_params and compared_params.get("arguments") == {}:
+            del compared_params["arguments"]
+    return orjson.dumps([method, compared_params], option=orjson.OPT_SORT_KEYS)
 
 
 def _version(request: JSONObject) -> str:
@@ -155,8 +164,8 @@ def _version(request: JSONObject) -> str:
     return version if isinstance(version, str) else ""
 
 
-def _name(request: JSONObject) -> tuple[str, str]:
-    """Return the method of a request, and the name of its tool, resource or prompt."""
-    known, params = METHODS.get(request["method"]), request.get("params")
-    name = params.get(known.routing_field, "") if known and isinstance(params, dict) else ""
+def _method_and_name(request: JSONObject) -> tuple[str, str]:
+    """Return the method of a request, and the name of its tool, resource or prompt, or ""."""
+    method_facts, params = METHODS.get(request["method"]), request.get("params")
+    name = params.get(method_facts.routing_field, "") if method_facts and isinstance(params, dict) else ""
     return request["method"], str(name)

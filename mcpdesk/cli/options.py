@@ -68,10 +68,10 @@ def with_web_address(arguments: list[str]) -> list[str]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     if "--web" not in arguments[:end]:
         return arguments
-    after = arguments.index("--web") + 1
-    if after < end and arguments[after] and re.fullmatch(WEB_ADDRESS, arguments[after]):
+    value_index = arguments.index("--web") + 1
+    if value_index < end and arguments[value_index] and re.fullmatch(WEB_ADDRESS, arguments[value_index]):
         return arguments
-    return [*arguments[:after], DEFAULT_WEB_ADDRESS, *arguments[after:]]
+    return [*arguments[:value_index], DEFAULT_WEB_ADDRESS, *arguments[value_index:]]
 
 
 def mode_option(function: Command) -> Command:
@@ -82,8 +82,8 @@ def mode_option(function: Command) -> Command:
 
 def core_options(function: Command) -> Command:
     """Add the options of features to a command that starts a core for clients."""
-    for each in reversed(CORE_OPTIONS):
-        function = each.add(function)
+    for option in reversed(CORE_OPTIONS):
+        function = option.add(function)
     return function
 
 
@@ -136,27 +136,27 @@ def settings_command(folder: str | None, explain: bool, as_json: bool, **values:
 
         for refusal in refusals(folder_path, read_manifest(folder_path)):
             print_message(f"mcpdesk: {refusal}")
-    state, values_of = resolved.settings.state_dir, resolved.settings
+    state_dir, settings = resolved.settings.state_dir, resolved.settings
     rows = [
-        (each.name, value_text(each, getattr(values_of, each.name)), resolved.origins[each.name])
+        (each.name, value_text(each, getattr(settings, each.name)), resolved.origins[each.name])
         for each in SETTINGS
     ]
-    chosen = "environment MCPDESK_CONFIG_DIR" if os.environ.get("MCPDESK_CONFIG_DIR") else "default"
-    places = [
-        ("captures", str(paths.captures_folder(state)), "state_dir"),
-        ("key", str(state / "api-key"), "state_dir"),
-        ("operator keys", str(state / "operator"), "state_dir"),
-        ("configuration", str(paths.config_folder()), chosen),
+    config_origin = "environment MCPDESK_CONFIG_DIR" if os.environ.get("MCPDESK_CONFIG_DIR") else "default"
+    locations = [
+        ("captures", str(paths.captures_folder(state_dir)), "state_dir"),
+        ("key", str(state_dir / "api-key"), "state_dir"),
+        ("operator keys", str(state_dir / "operator"), "state_dir"),
+        ("configuration", str(paths.config_folder()), config_origin),
         ("themes", str(paths.package_themes()), "bundled"),
         ("samples", str(paths.sample_servers()), "bundled"),
     ]
     if as_json:
-        facts = {name: {"value": value, "origin": origin} for name, value, origin in rows + places}
+        facts = {name: {"value": value, "origin": origin} for name, value, origin in rows + locations}
         click.echo(json.dumps(facts))
         return
     parts = [
         "\n".join(aligned([("setting", "value", "origin"), *rows])),
-        "\n".join(aligned([(name, value) for name, value, _ in places])),
+        "\n".join(aligned([(name, value) for name, value, _ in locations])),
     ]
     if explain:
         parts += map(explanation, SETTINGS)

@@ -77,9 +77,9 @@ def print_text(text: str, *, exact: bool = False) -> None:
     is_terminal = sys.stdout.isatty()
     if is_terminal:
         text = clean(text)
-    is_whole = text.endswith("\n") or (exact and not is_terminal)
+    has_line_end = text.endswith("\n") or (exact and not is_terminal)
     # Lone surrogates can be in JSON but not in UTF-8.
-    sys.stdout.buffer.write(text.encode("utf-8", "replace") + (b"" if is_whole else b"\n"))
+    sys.stdout.buffer.write(text.encode("utf-8", "replace") + (b"" if has_line_end else b"\n"))
     sys.stdout.flush()
 
 
@@ -198,9 +198,9 @@ def report(error: DeskError | click.ClickException, as_json: bool = False) -> in
         print_message(f"  {hint}")
     if as_json:
         fields = {"code": code, "message": message, "hint": hint, "next": next_command}
-        more = {"rpc_code": error.code} if isinstance(error, ProtocolError) else {}
-        more |= {} if data is None else {"data": data}
-        print_text(json_escaped(json.dumps({"error": fields | more})))
+        error_fields = {"rpc_code": error.code} if isinstance(error, ProtocolError) else {}
+        error_fields |= {} if data is None else {"data": data}
+        print_text(json_escaped(json.dumps({"error": fields | error_fields})))
     return code
 
 
@@ -239,8 +239,8 @@ def junit_report(name: str, cases: Sequence[JUnitCase]) -> str:
     counts = {"tests": str(len(cases)), "failures": str(failed), "time": f"{seconds:.3f}"}
     suite = ElementTree.Element("testsuite", {"name": _xml(name), **counts})
     for case in cases:
-        facts = {"classname": _xml(case.group), "name": _xml(case.name), "time": f"{case.seconds:.3f}"}
-        element = ElementTree.SubElement(suite, "testcase", facts)
+        attributes = {"classname": _xml(case.group), "name": _xml(case.name), "time": f"{case.seconds:.3f}"}
+        element = ElementTree.SubElement(suite, "testcase", attributes)
         if case.failure:
             message = {"message": _xml(case.failure.partition("\n")[0])}
             ElementTree.SubElement(element, "failure", message).text = _xml(case.failure)

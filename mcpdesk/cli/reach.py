@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.reading.remark import Remark
 
 MAX_HELD_LINES = 200
+"""Maximum number of log lines that are kept while a program connects. Older lines are dropped."""
 MAX_STRAY_LINES = 20
+"""Maximum number of lines on stdout that are printed of one run of a program."""
 MAX_REMARKS = 50
 _ACCOUNT = re.compile(r"[\w@.+-]{1,64}", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -55,6 +57,7 @@ TOKEN_HINTS: dict[int, str] = {
     ErrorCode.UNAUTHORIZED: "Give a token{} by --token-env.",
     ErrorCode.FORBIDDEN: "Give another token{} by --token-env.",
 }
+"""Hint by error code. The placeholder is replaced by the required scopes, or by an empty text."""
 
 
 def login_flags(is_hidden: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -95,12 +98,12 @@ def login_flags(is_hidden: bool) -> Callable[[Callable[..., Any]], Callable[...,
                      help="Use PKCE even if the server's metadata does not list it."),
     )  # fmt: skip
 
-    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    def add_options(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             function = option(function)
         return function
 
-    return decorated
+    return add_options
 
 
 LOGIN_FLAGS = frozenset(
@@ -200,16 +203,18 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     @login_flags(is_hidden=True)
     @wraps(function)
-    def reached(*given: Any, **values: Any) -> Any:
+    def with_reach(*args: Any, **values: Any) -> Any:
         reach = given_reach(values)
         # Hosted code and its programs must not see these variables. A variable that has the name of a setting
         # therefore has no effect on that setting.
         for name in SECRET_VARIABLES:
             os.environ.pop(values[name] or "", None)
-        more = {name: value for name, value in values.items() if name not in REACH_OPTIONS | LOGIN_FLAGS}
-        return function(*given, reach=reach, **more)
+        other_values = {
+            name: value for name, value in values.items() if name not in REACH_OPTIONS | LOGIN_FLAGS
+        }
+        return function(*args, reach=reach, **other_values)
 
-    return reached
+    return with_reach
 
 
 WATCH = click.option(
@@ -292,28 +297,29 @@ class RemarkLines:
 class ProgramLines:
     """Prints the output of a server program, except protocol messages.
 
-    The log that it writes during connection is printed only if the connection fails, because many servers log
-    long complaints about the first request of the newest revision. A program that ends at that request is
-    started a second time. Lines that both runs print are printed once.
+    The log of a program is printed during connection only if the connection fails, because many servers log
+    long complaints about the first request of the newest revision. If a program ends because of this request,
+    it is started a second time. Lines of both runs are printed once.
     """
 
     def __init__(self) -> None:
         self.count = 0
         """Number of lines on stdout that are not messages."""
-        self._held: deque[str] | None = deque(maxlen=MAX_HELD_LINES)
-        self._former: deque[str] | None = None
+        self._pending_log: deque[str] | None = deque(maxlen=MAX_HELD_LINES)
+        """Log of the current run, or None if lines are printed at once."""
+        self._earlier_log: deque[str] | None = None
         """Log of an earlier run that ended during connection, or None."""
-        self._strays: list[str] = []
+        self._stray_lines: list[str] = []
         """First lines on stdout of the current run."""
-        self._former_strays: list[str] = []
+        self._earlier_stray_lines: list[str] = []
         """First lines on stdout of the earlier run."""
 
     def log(self, line: str) -> None:
         """Handle a line on stderr."""
-        if self._held is None:
+        if self._pending_log is None:
             print_message(line)
         else:
-            self._held.append(line)
+            self._pending_log.append(line)
 
     def stray(self, line: bytes) -> None:
         """Handle a line on stdout that is not a message.
@@ -322,34 +328,37 @@ class ProgramLines:
         remark quotes it.
         """
         self.count += 1
-        if len(self._strays) == MAX_STRAY_LINES:
+        if len(self._stray_lines) == MAX_STRAY_LINES:
             return
         from mcpdesk.client.transport import excerpt
 
         text = excerpt(line)
-        self._strays.append(text)
-        if self.count > 1 and text not in self._former_strays:
+        self._stray_lines.append(text)
+        if self.count > 1 and text not in self._earlier_stray_lines:
             print_message(f"(stdout) {text}")
 
     def ended(self, reason: ProgramEnded) -> None:
-        """Handle the end of a run. During connection, another run may follow."""
-        if self._held is not None:
-            self._former, self._held = self._held or self._former, deque(maxlen=MAX_HELD_LINES)
-            self._former_strays, self._strays = self._strays, []
+        """Handle the end of a run. If it ends during connection, another run may follow."""
+        if self._pending_log is not None:
+            self._earlier_log, self._pending_log = (
+                self._pending_log or self._earlier_log,
+                deque(maxlen=MAX_HELD_LINES),
+            )
+            self._earlier_stray_lines, self._stray_lines = self._stray_lines, []
 
     def settle(self, is_connected: bool) -> None:
         """Print the retained log if the connection failed. Later lines are printed at once."""
-        held, self._held = self._held or self._former, None
-        for line in held or ():
+        lines, self._pending_log = self._pending_log or self._earlier_log, None
+        for line in lines or ():
             if not is_connected:
                 print_message(line)
 
 
 def open_connection(target: str, reach: Reach, *, is_name: bool = False) -> OpenConnection | None:
-    """Return the open connection that has this name or this server, or None. With `is_name`, only the name is
-    looked up.
+    """Return the open connection with the name or the server `target`, or None. With `is_name`, only names
+    are compared.
 
-    Raises: DeskUserError if the options cannot be used with it.
+    Raises: DeskUserError if the options of `reach` cannot be used with an open connection.
     """
     is_folder = os.path.isdir(target)  # each client of a folder has a mode and a token of its own
     has_options = reach.is_remote or (not is_folder and (bool(reach.mode) or reach.token is not None))
@@ -373,8 +382,8 @@ def find_server(
     ask: Callable[[InputVariable], str] | None = None,
     agree: Agree | None = None,
 ) -> Target:
-    """Resolve the target of a command. `ask` and `agree` are those of `find_target`. Default: the person at
-    the terminal.
+    """Resolve the target of a command. `ask` and `agree` are passed to `find_target`. By default, they ask
+    the person at the terminal.
 
     Raises: DeskUserError. For an unknown target, its hint names similar servers.
     """
@@ -388,7 +397,7 @@ def find_server(
 
 def similar_servers(text: str) -> str:
     """Return a hint with the open connections and the servers of clients whose names are similar to a text.
-    Otherwise empty.
+    Empty if there are none.
     """
     from difflib import get_close_matches
 
@@ -397,23 +406,23 @@ def similar_servers(text: str) -> str:
     from mcpdesk.client.discovery import discover
 
     names = [name for each in features_with("open_connection_names") for name in each.open_connection_names()]
-    near = [name for name in get_close_matches(text, names, n=3) if name != text]
+    matches = [name for name in get_close_matches(text, names, n=3) if name != text]
     servers = [each for each in discover().servers if not each.is_shadowed]
-    known = {each.server.name for each in servers}
-    wanted = [text] if text in known else get_close_matches(text, known, n=3)
-    near += [each.target for name in wanted for each in servers if each.server.name == name]
-    shown = [shlex.quote(name) for name in dict.fromkeys(near) if name.isprintable()]
-    return f"Did you mean {' or '.join(shown[:3])}?" if shown else ""
+    server_names = {each.server.name for each in servers}
+    similar_names = [text] if text in server_names else get_close_matches(text, server_names, n=3)
+    matches += [each.target for name in similar_names for each in servers if each.server.name == name]
+    quoted_names = [shlex.quote(name) for name in dict.fromkeys(matches) if name.isprintable()]
+    return f"Did you mean {' or '.join(quoted_names[:3])}?" if quoted_names else ""
 
 
 def server_to_reach(text: str, reach: Reach) -> tuple[Target, Reach]:
-    """Resolve the target of a command that makes a connection of its own. The name of an open connection
-    means its server.
+    """Resolve the target of a command that makes a connection of its own. The name of an open connection is
+    resolved to the server of that connection.
 
-    Return the target with the options for the connection. Raises: DeskUserError.
+    Return the target with the options for the new connection. Raises: DeskUserError.
     """
-    kept = named_connection(text, reach)
-    return (find_server(text, reach), reach) if kept is None else kept.opened()
+    connection = named_connection(text, reach)
+    return (find_server(text, reach), reach) if connection is None else connection.opened()
 
 
 def folder_program(folder: Path, title: str, mode: str = "") -> CommandTarget:

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from mcpdesk.cli.command_client import CommandClient, Notification
     from mcpdesk.link.values import CatalogueItem
 
-_UNKNOWN = re.compile(r"(?i)unknown|not found|not exist|no such|no tool|not (a )?valid|unrecogni[sz]ed")
-"""Words of servers that do not know a tool."""
+_UNKNOWN_TOOL = re.compile(r"(?i)unknown|not found|not exist|no such|no tool|not (a )?valid|unrecogni[sz]ed")
+"""Words in the error text of a server that does not have the called tool."""
 CALL_EXAMPLES = """\b
 Examples:
   mcpdesk call sample_servers/hello greet name=Ada loudly=yes
@@ -152,7 +152,7 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
 @click.option(
     "--input",
-    "whole",
+    "input_json",
     metavar="JSON",
     help="All arguments as one JSON object. With -, the object is read from stdin.",
 )
@@ -163,7 +163,7 @@ def call_command(
     target: str,
     tool: str | None,
     arguments: tuple[str, ...],
-    whole: str | None,
+    input_json: str | None,
     as_json: bool,
     limit: int | None,
     options: RequestOptions,
@@ -187,14 +187,14 @@ def call_command(
     from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
     if tool is None:
-        if whole is not None:
+        if input_json is not None:
             raise click.UsageError("--input needs a TOOL.")
         with options.client(target) as server:
             faults = list[str]()
             tools = server.request_all("tools/list", "tools", options.timeout_s, faults)
         print_tools(tools, faults, target, as_json)
         return OK
-    values, texts = parse_arguments(arguments, whole)
+    values, texts = parse_arguments(arguments, input_json)
     with options.client(target) as server:
         tools, definition = _definition(server, tool, options.timeout_s, is_needed=bool(texts))
         values = converted_arguments(values, texts, definition.get("inputSchema") or {})
@@ -216,7 +216,7 @@ def call_command(
     if not result.get("isError"):
         return OK
     text = result_text(result)
-    if tools and not definition and tool in text and _UNKNOWN.search(text):
+    if tools and not definition and tool in text and _UNKNOWN_TOOL.search(text):
         print_message(f"mcpdesk: The server has no tool {tool!r}.\n  {tool_hint(tool, tools, target, text)}")
         return PROTOCOL_ERROR
     if wants_older_revision(text):
@@ -227,12 +227,12 @@ def call_command(
 def _definition(
     server: CommandClient, tool: str, timeout_s: float, is_needed: bool
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the tools of the server, and the definition of one of them. It is empty if the tool is not
-    listed.
+    """Return the tools of the server, and the definition of one of them. The definition is empty if the tool
+    is not listed.
 
-    If `is_needed`, arguments must be converted to the types of the definition. If the list is invalid or
-    refused, a message then says that they are sent as text. Raises: DeskError if the definition is needed,
-    and the server cannot be asked.
+    `is_needed` is True if arguments must be converted to the types of the definition. If the list is invalid
+    or refused, a message then reports that the arguments are sent as text. Raises: DeskError if the
+    definition is needed, and the server cannot be reached.
     """
     faults = list[str]()
     tools = list[dict[str, Any]]()
@@ -300,8 +300,8 @@ def list_command(target: str | None, as_json: bool, options: RequestOptions) -> 
                 failures.append(error)  # the other lists may be usable
         items["skills"] = server.skills(options.timeout_s, faults)
         unavailable, remarks = server.unavailable(), server.remarks()
-    others = failures[1:] if any(items.values()) else ()
-    for fault in (*faults, *map(str, others)):
+    other_failures = failures[1:] if any(items.values()) else ()
+    for fault in (*faults, *map(str, other_failures)):
         print_message(f"mcpdesk: malformed: {fault}")
     if failures and not any(items.values()):
         raise failures[0]
@@ -428,8 +428,8 @@ def complete_command(
     """
     from mcpdesk.client.transport import value_excerpt
 
-    known, _ = parse_arguments(arguments[:-1])
-    _check_single(known)
+    context_arguments, _ = parse_arguments(arguments[:-1])
+    _check_single(context_arguments)
     ((key, beginning),) = parse_arguments(arguments[-1:])[0].items()
     is_template = "{" in name or "://" in name
     params = {
@@ -437,27 +437,27 @@ def complete_command(
         "argument": {"name": key, "value": beginning},
     }
     with options.client(target) as server:
-        context = {"context": {"arguments": known}} if known else {}
+        context = {"context": {"arguments": context_arguments}} if context_arguments else {}
         result = server.request("completion/complete", params | context, options.timeout_s)
         remarks = server.remarks()
     if as_json:
         print_json(with_remarks(result, remarks))
         return
-    answer = result.get("completion")
-    if not isinstance(answer, dict) or not isinstance(answer.get("values"), list):
+    completions = result.get("completion")
+    if not isinstance(completions, dict) or not isinstance(completions.get("values"), list):
         fault = "completion/complete: the result has no list completion.values"
         raise with_hint(InvalidAnswer(fault, excerpt=value_excerpt(result)))
-    values = (each if isinstance(each, str) else json.dumps(each) for each in answer["values"])
+    values = (each if isinstance(each, str) else json.dumps(each) for each in completions["values"])
     lines = [clean(value, newlines=False) for value in values]
     print_text("\n".join([*lines, ""]), exact=True)
-    if answer.get("hasMore"):
-        print_message(f"More exist{f', {total} in all' if (total := answer.get('total')) else ''}.")
+    if completions.get("hasMore"):
+        print_message(f"More exist{f', {total} in all' if (total := completions.get('total')) else ''}.")
 
 
 _ARGUMENT = re.compile(r"(?P<key>[^=]+?)(?P<is_json>:)?=(?P<value>.*)", re.DOTALL)
-FORM = "Write key=value for a text, key:=json for any other value."
+ARGUMENT_SYNTAX = "Write key=value for a text, key:=json for any other value."
 OBJECT_EXAMPLE = 'For example {"name": "Ada"}.'
-SWITCHES = {
+BOOLEAN_WORDS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
@@ -488,15 +488,15 @@ def parse_arguments(words: Iterable[str], input_json: str | None = None) -> tupl
     for word in words:
         match = _ARGUMENT.fullmatch(word)
         if match is None:
-            raise DeskUserError(f"{word!r} is not an argument.", FORM)
+            raise DeskUserError(f"{word!r} is not an argument.", ARGUMENT_SYNTAX)
         key, value = match["key"], match["value"]
         if not _is_unicode(word):
-            raise DeskUserError(f"{clean(key)}: the argument is not UTF-8 text.", FORM)
+            raise DeskUserError(f"{clean(key)}: the argument is not UTF-8 text.", ARGUMENT_SYNTAX)
         if match["is_json"]:
-            arguments[key] = json_value(value, key, FORM)
+            arguments[key] = json_value(value, key, ARGUMENT_SYNTAX)
             texts.discard(key)
         else:
-            arguments[key] = _added(arguments[key], value) if key in texts else value
+            arguments[key] = _appended_text(arguments[key], value) if key in texts else value
             texts.add(key)
     return arguments, texts
 
@@ -517,7 +517,7 @@ def _check_single(arguments: Mapping[str, Any]) -> None:
             )
 
 
-def _added(earlier: Any, value: str) -> list[str]:
+def _appended_text(earlier: Any, value: str) -> list[str]:
     """Return all texts of an argument that was given several times."""
     return [*(earlier if isinstance(earlier, list) else [earlier]), value]
 
@@ -553,7 +553,7 @@ def converted_arguments(
     """
     root = dict(schema)
     return arguments | {
-        key: _converted_argument(key, arguments[key], _shapes(root, key), root) for key in texts
+        key: _converted_argument(key, arguments[key], _argument_shapes(root, key), root) for key in texts
     }
 
 
@@ -563,7 +563,9 @@ def _converted_argument(
     if isinstance(value, str):
         return _converted(value, shapes)
     if shapes and not any("array" in (named_types(shape) or ("array",)) for shape in shapes):
-        raise DeskUserError(f"{key}: given {len(value)} times, but the tool takes one value.", FORM)
+        raise DeskUserError(
+            f"{key}: given {len(value)} times, but the tool takes one value.", ARGUMENT_SYNTAX
+        )
     items = [each for shape in shapes for each in flat(resolve(shape.get("items"), root), root)][:MAX_SHAPES]
     return [_converted(text, items) for text in value]
 
@@ -581,13 +583,15 @@ def schema_failures(schema: Any, value: Any) -> list[str]:
     ]
 
 
-def _shapes(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    shapes = (each for one in property_shapes(schema, key, schema) for each in flat(one, schema))
+def _argument_shapes(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    shapes = (
+        flat_shape for shape in property_shapes(schema, key, schema) for flat_shape in flat(shape, schema)
+    )
     return list(islice(shapes, MAX_SHAPES))
 
 
 def _converted(text: str, shapes: Sequence[dict[str, Any]]) -> Any:
-    """Return the value that a text means: an allowed constant, or else a value of an allowed type."""
+    """Convert a text to an allowed constant, or else to a value of an allowed type."""
     constants = [value for shape in shapes for value in _constants(shape)]
     if text in constants:
         return text
@@ -604,12 +608,12 @@ def _converted(text: str, shapes: Sequence[dict[str, Any]]) -> Any:
         return text
     if any(is_of_type(value, name) for name in types):
         return value
-    return SWITCHES.get(text.lower(), text) if "boolean" in types else text
+    return BOOLEAN_WORDS.get(text.lower(), text) if "boolean" in types else text
 
 
 def _constants(shape: Mapping[str, Any]) -> Sequence[Any]:
-    listed = shape.get("enum")
-    return [shape["const"]] if "const" in shape else listed if isinstance(listed, list) else []
+    enum = shape.get("enum")
+    return [shape["const"]] if "const" in shape else enum if isinstance(enum, list) else []
 
 
 @click.command(name="watch", epilog=WATCH_EXAMPLES, short_help="Print notifications until ended.")
@@ -644,18 +648,19 @@ def watch_command(target: str, uris: tuple[str, ...], as_json: bool, alone: bool
     raise DeskUserError("The server ended the subscription.", CLOSED, CANNOT_CONNECT)
 
 
-def notification_line(one: Notification, as_json: bool) -> str:
+def notification_line(notification: Notification, as_json: bool) -> str:
     """Format a notification as one line."""
     if as_json:
-        return json_escaped(json.dumps(one._asdict()))
-    moment = time.strftime("%H:%M:%S", time.localtime(one.time))
-    return f"{moment}  {one.method.removeprefix('notifications/')}  {_notification_text(one)}".rstrip()
+        return json_escaped(json.dumps(notification._asdict()))
+    moment = time.strftime("%H:%M:%S", time.localtime(notification.time))
+    name = notification.method.removeprefix("notifications/")
+    return f"{moment}  {name}  {_notification_text(notification)}".rstrip()
 
 
-def _notification_text(one: Notification) -> str:
+def _notification_text(notification: Notification) -> str:
     """Format the parameters of a notification as one line."""
-    params = {key: value for key, value in one.params.items() if key != "_meta"}
-    if one.method == "notifications/message":
+    params = {key: value for key, value in notification.params.items() if key != "_meta"}
+    if notification.method == "notifications/message":
         logger = params.get("logger")
         data = params.get("data")
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mcpdesk.tui.crash import Crash, ScreenPosition
 
 MAX_CRASHES = 3
-"""Number of crashes within `WITHIN_S` seconds after which the screen stays closed until a person opens it."""
-WITHIN_S = 10.0
+"""Number of crashes within `CRASH_WINDOW_S` after which the screen stays closed until a person opens it."""
+CRASH_WINDOW_S = 10.0
 LEAVE_SCREEN = (
     "\x1b[<u"  # keyboard protocol
     "\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse
@@ -51,7 +51,7 @@ class Terminal:
             input_flags, *others = self._settings
             self._set([input_flags & ~termios.IXON, *others])
 
-    def put_back(self) -> None:
+    def restore_settings(self) -> None:
         """Restore the original settings."""
         if self._settings is not None:
             self._set(self._settings)
@@ -70,7 +70,7 @@ class Terminal:
         if self._settings is None:
             return
         self.write(LEAVE_SCREEN)
-        self.put_back()
+        self.restore_settings()
 
 
 class MakeApp(Protocol):
@@ -93,29 +93,29 @@ class ScreenRuns:
         *,
         keys_fd: int = -1,
         begin: Callable[[], None] = lambda: None,
-        what_goes_on: Callable[[], str] = lambda: "",
+        describe_core: Callable[[], str] = lambda: "",
     ) -> None:
         """Crash reports are written to the state folder `state`.
 
         `begin` is called once, when the first screen is painted or has failed. `keys_fd` is the descriptor
         for the person's input after too many crashes. If it is negative, the run ends after too many crashes.
-        `what_goes_on` describes the core that continues.
+        `describe_core` returns a sentence about the core, which continues.
         """
         self._make = make
         self._state = state
         self._terminal = terminal
         self._keys_fd = keys_fd
         self._begin: Callable[[], None] | None = begin
-        self._what_goes_on = what_goes_on
+        self._describe_core = describe_core
         self._leave: Callable[[], object] = lambda: None
         self._is_over = False
-        self._waker, self._wake = os.pipe()
+        self._wake_read_fd, self._wake_write_fd = os.pipe()
 
     def stop(self, reason: str = "") -> None:
         """End the run. May be called from any thread and by a signal handler."""
         self._is_over = True
         with suppress(OSError):
-            os.write(self._wake, b"\0")
+            os.write(self._wake_write_fd, b"\0")
         with suppress(RuntimeError):  # the event loop of the screen has just ended
             self._leave()
 
@@ -124,7 +124,7 @@ class ScreenRuns:
         try:
             return self._run()
         finally:
-            for fd in (self._waker, self._wake):
+            for fd in (self._wake_read_fd, self._wake_write_fd):
                 os.close(fd)
 
     def _run(self) -> int:
@@ -137,19 +137,20 @@ class ScreenRuns:
             if crash is None:
                 return 0
             path = crash.write(self._state / FOLDER)
-            where = f" · {path}" if path else ""
+            path_text = f" · {path}" if path else ""
             # The reason is at the end, because a long line in the log or on the screen is cut in the middle.
-            _log.error("The screen failed and was closed%s · %s", where, crash.summary)
+            _log.error("The screen failed and was closed%s · %s", path_text, crash.summary)
             if self._is_over:
                 return 1
             self._begin_once()
-            news = f"The screen failed and was started again{where} · {crash.summary}"
-            crashes = [at for at in crashes if monotonic() - at <= WITHIN_S] + [monotonic()]
+            news = f"The screen failed and was started again{path_text} · {crash.summary}"
+            now = monotonic()
+            crashes = [*(each for each in crashes if now - each <= CRASH_WINDOW_S), now]
             # The open view may be the cause of the crash, so it is not restored after the second crash.
             position = crash.position if len(crashes) == 1 else ScreenPosition(opened=crash.position.opened)
             if len(crashes) >= MAX_CRASHES:
                 crashes = []
-                if not self._is_wanted_again(crash, where):
+                if not self._waits_for_reopen(crash, path_text):
                     return 1
 
     def _show(self, position: ScreenPosition | None, news: str) -> Crash | None:
@@ -167,7 +168,7 @@ class ScreenRuns:
             return (app and app.crash) or Crash.of(error, position or ScreenPosition())
         finally:
             self._leave = lambda: None
-            self._terminal.put_back()
+            self._terminal.restore_settings()
         return app.crash
 
     def _painted(self, app: DeskApp | None) -> None:
@@ -184,19 +185,19 @@ class ScreenRuns:
         if begin is not None:
             begin()
 
-    def _is_wanted_again(self, crash: Crash, where: str) -> bool:
-        """Inform the person in plain text, and wait for Enter. Return False if the run must end."""
+    def _waits_for_reopen(self, crash: Crash, path_text: str) -> bool:
+        """Report the crashes in plain text, and wait for Enter. Return False if the run must end."""
         lines = [
-            f"The screen failed {MAX_CRASHES} times within {WITHIN_S:.0f} seconds and stays closed.",
-            f"{crash.summary}{where}",
+            f"The screen failed {MAX_CRASHES} times within {CRASH_WINDOW_S:.0f} seconds and stays closed.",
+            f"{crash.summary}{path_text}",
         ]
         can_ask = self._keys_fd >= 0
         if can_ask:
-            lines += [self._what_goes_on(), "Press Enter to open the screen again, Ctrl+C to end mcpdesk."]
+            lines += [self._describe_core(), "Press Enter to open the screen again, Ctrl+C to end mcpdesk."]
         self._terminal.write("\n".join(line for line in lines if line) + "\n")
         if not can_ask:
             return False
         with suppress(termios.error):
             termios.tcflush(self._keys_fd, termios.TCIFLUSH)  # earlier input was meant for the screen
-        readable, _, _ = select.select([self._keys_fd, self._waker], [], [])
-        return self._waker not in readable and bool(os.read(self._keys_fd, 4096))
+        readable, _, _ = select.select([self._keys_fd, self._wake_read_fd], [], [])
+        return self._wake_read_fd not in readable and bool(os.read(self._keys_fd, 4096))

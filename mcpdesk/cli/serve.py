@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 GRACE_S = 10.0
 """Time limit for the rest of the shutdown, after the running calls have finished or timed out."""
 POLL_S = 0.1
+"""Seconds between two checks for running work during the shutdown."""
 _EXAMPLES = "\n".join(f"  {each.example}" for each in CORE_OPTIONS)
 SERVE_EXAMPLES = f"""\b
 Examples:
@@ -122,21 +123,21 @@ def serve_command(
     one of the folders, it uses this server, too."""
     if not targets and mock is None:
         raise click.UsageError("Missing argument 'TARGET...'.")
-    targets_found = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
+    served_targets = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
     if mock is not None:
-        targets_found = _with_mock(targets_found, mock, server)
-    targets_found = targets_found.watching(watched)
-    of_features = feature_values(values)
+        served_targets = _with_mock(served_targets, mock, server)
+    served_targets = served_targets.watching(watched)
+    feature_options = feature_values(values)
     from mcpdesk.hosting.host_plan import plan_for
 
     plan = plan_for(
-        targets_found.folders,
+        served_targets.folders,
         given_flags(values),
         os.environ,
         mode=reach.mode,
         withholds_invalid=True,
-        upstreams=targets_found.upstreams,
-        feature_options=of_features,
+        upstreams=served_targets.upstreams,
+        feature_options=feature_options,
     )
     return run_service(plan)
 
@@ -173,7 +174,7 @@ def stdio_command(folder: str, mode: str, alone: bool, mock: Path | None, server
 
 
 def _with_mock(desk: DeskTargets, file: Path, server: str) -> DeskTargets:
-    """Add the replayed server of a capture to the targets.
+    """Add a program to the targets that replays a server of a capture.
 
     Raises: DeskUserError if the capture has no server, or the choice is ambiguous.
     """
@@ -215,7 +216,7 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
         core = ServedCore(host.settings, host.operator, host.chosen_state, host.services.environment())
         pages = [
             line
-            for feature in _features_of_pages(host.settings)
+            for feature in _page_features(host.settings)
             for line in last.enter_context(feature.served_pages(core, theme))
         ]
         core_thread.run(_serve(host, printer, pages), core_thread.loop_factory(host))
@@ -232,11 +233,11 @@ def _require_free_addresses(plan: HostPlan) -> None:
         require_free_socket(settings.socket)
     elif plan.http and settings.port and not plan.may_move:
         require_free_port(settings.host, settings.port)
-    for feature in _features_of_pages(settings):
+    for feature in _page_features(settings):
         feature.require_free_address(settings)
 
 
-def _features_of_pages(settings: Settings) -> list[Feature]:
+def _page_features(settings: Settings) -> list[Feature]:
     """Return the features that serve the desk to browsers. Raises: DeskUserError if none does."""
     features = list(features_with("served_pages")) if settings.web else []
     if settings.web and not features:
@@ -244,30 +245,32 @@ def _features_of_pages(settings: Settings) -> list[Feature]:
     return features
 
 
-async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) -> None:
+async def _serve(host: Host, printer: JournalPrinter, more_lines: Sequence[str] = ()) -> None:
     loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
+    stop_requested = asyncio.Event()
 
     def stop(reason: str) -> None:
-        loop.call_soon_threadsafe(asked.set)
+        loop.call_soon_threadsafe(stop_requested.set)
 
     limit_s = host.settings.drain_timeout_s
     lame_duck_s = 0 if host.shared is None else host.settings.lame_duck_s
-    with StopRequests(stop, grace_s=lame_duck_s + limit_s + GRACE_S) as ending:
+    with StopRequests(stop, grace_s=lame_duck_s + limit_s + GRACE_S) as stop_requests:
         try:
             with AttachPoint(host, "serve"):
                 await host.start()
                 printer.follow()
-                for line in [*greeting(host), *more]:
+                for line in [*greeting(host), *more_lines]:
                     printer.print(line)
-                following = asyncio.create_task(printer.keep_following())
-                await asked.wait()
-                printer.print(f"{ending.reason}: finishing running calls")
-                is_interrupted = ending.reason == SIGNALS["SIGINT"]  # a person is waiting for the end
+                printer_task = asyncio.create_task(printer.keep_following())
+                await stop_requested.wait()
+                printer.print(f"{stop_requests.reason}: finishing running calls")
+                is_interrupted = stop_requests.reason == SIGNALS["SIGINT"]  # a person is waiting for the end
                 await _await_balancers(host, 0 if is_interrupted else lame_duck_s)
-                if left := await _drain(host):
-                    printer.print(f"ended {left} that took longer than {limit_s} s (drain_timeout_s)")
-                following.cancel()
+                if unfinished_work := await _drain(host):
+                    printer.print(
+                        f"ended {unfinished_work} that took longer than {limit_s} s (drain_timeout_s)"
+                    )
+                printer_task.cancel()
         finally:
             await host.stop()
 
@@ -290,17 +293,17 @@ async def _drain(host: Host) -> str:
     ignores its cancellation, the client is disconnected.
     """
     host.is_draining = True
-    end = time.monotonic() + host.settings.drain_timeout_s
+    deadline = time.monotonic() + host.settings.drain_timeout_s
     if host.shared is not None:
-        await _leave_to_others(host, end)
+        await _move_clients(host, deadline)
     await host.send_pumps_away()
     for hosted in host.folders.values():
         hosted.stop()
     host.services.subscriptions.close()
-    left = _running(host)
-    while left and time.monotonic() < end:
+    running_work = _running(host)
+    while running_work and time.monotonic() < deadline:
         await asyncio.sleep(POLL_S)
-        left = _running(host)
+        running_work = _running(host)
     if host.shared is not None:
         host.shared.stop_waiting()
     await host.services.close()
@@ -309,17 +312,17 @@ async def _drain(host: Host) -> str:
     for dialogue in _dialogues(host):
         if not dialogue.is_idle:
             host.disconnect(dialogue.connection)
-    return left
+    return running_work
 
 
-async def _leave_to_others(host: Host, end: float) -> None:
-    """Continue to answer until all clients have moved to other processes. Stop at the time `end` at the
-    latest.
+async def _move_clients(host: Host, deadline: float) -> None:
+    """Continue to answer until all clients have moved to other processes, or until the deadline (of
+    `time.monotonic`).
     """
     if host.http is not None:
         await host.http.leave()
         host.services.subscriptions.close()
-        while not host.http.is_left and time.monotonic() < end:  # noqa: ASYNC110 (clients tell nobody)
+        while not host.http.is_left and time.monotonic() < deadline:  # noqa: ASYNC110 (clients leave silently)
             await asyncio.sleep(POLL_S)
 
 
@@ -340,33 +343,37 @@ def _running(host: Host) -> str:
 def greeting(host: Host) -> list[str]:
     """Return messages with the addresses of the servers, and the credentials that callers must send."""
     urls = {endpoint.name: host.url(endpoint.name) for endpoint in host.endpoints()}
-    withheld = {endpoint.name: endpoint.server.withheld for endpoint in host.endpoints()}
-    lines = [f"serving {name} at {url}" for name, url in urls.items() if not withheld[name]]
-    lines += [f"not serving {name} until it is fixed: {why}" for name, why in withheld.items() if why]
+    disabled_reasons = {endpoint.name: endpoint.server.withheld for endpoint in host.endpoints()}
+    lines = [f"serving {name} at {url}" for name, url in urls.items() if not disabled_reasons[name]]
+    lines += [
+        f"not serving {name} until it is fixed: {reason}"
+        for name, reason in disabled_reasons.items()
+        if reason
+    ]
     lines += [f"passing {name} through at {host.url(name)}" for name in host.pass_throughs]
-    others = [name for name in host.upstreams if name not in host.pass_throughs]
-    lines += [f"{name} is not served to clients; `mcpdesk attach` shows it" for name in others]
+    unserved_names = [name for name in host.upstreams if name not in host.pass_throughs]
+    lines += [f"{name} is not served to clients; `mcpdesk attach` shows it" for name in unserved_names]
     urls_of_servers = [*urls.values(), *map(host.url, host.pass_throughs)]
     address = next(iter(urls_of_servers), "").partition("/mcp/")[0]
     if address.startswith("http") and host.http is not None and host.http.has_sign_in:
-        lines += [f"a browser shows it at {address}/", *_how_to_sign_in(host, host.http)]
+        lines += [f"a browser shows it at {address}/", *_sign_in_lines(host, host.http)]
     lines += host.http.greetings if host.http is not None else []
     if host.shared is not None:
         lines.append(host.shared.greeting)
     if host.protection == "key":
-        lines.append(f"callers send the key as {host.rules.api_key_header}; {_where_key_is(host)}")
+        lines.append(f"callers send the key as {host.rules.api_key_header}; {_key_location(host)}")
     elif host.is_exposed:
-        where = f"ANY CLIENT that reaches {host.settings.host} from another machine can call the tools"
-        lines.append(f"{where}: set MCPDESK_API_KEY to ask for a key, or omit --host")
+        warning = f"ANY CLIENT that reaches {host.settings.host} from another machine can call the tools"
+        lines.append(f"{warning}: set MCPDESK_API_KEY to ask for a key, or omit --host")
     elif host.protection == "open":
         lines.append("ANY CLIENT that reaches the port can run programs: --no-auth was given")
-    guarded = [each.name for each in host.endpoints() if each.server.access.requires_token]
-    if guarded:
-        lines.append(f"callers of {', '.join(guarded)} send a token, as Authorization: Bearer")
+    token_servers = [each.name for each in host.endpoints() if each.server.access.requires_token]
+    if token_servers:
+        lines.append(f"callers of {', '.join(token_servers)} send a token, as Authorization: Bearer")
     return lines
 
 
-def _how_to_sign_in(host: Host, http: HttpService) -> list[str]:
+def _sign_in_lines(host: Host, http: HttpService) -> list[str]:
     """Return messages that explain how the operator signs in to the dashboard."""
     lines = [f"sign in there with {operator_key(host.operator)}, to see the traffic and to answer questions"]
     if is_terminal():
@@ -375,17 +382,19 @@ def _how_to_sign_in(host: Host, http: HttpService) -> list[str]:
 
 
 def operator_key(operator: Operator) -> str:
-    """Return where the operator's key is. A random key is shown only on a terminal, because other people may
-    read a log.
+    """Describe the operator's key for a message. A random key is shown only on a terminal, because other
+    people may read a log.
     """
     if operator.is_configured:
         return "the configured operator key"
-    shown = f" {operator.credential}" if is_terminal() else ""
-    return f"the operator's key{shown}" + (f" in {operator.file}" if operator.file is not None else "")
+    credential_text = f" {operator.credential}" if is_terminal() else ""
+    return f"the operator's key{credential_text}" + (
+        f" in {operator.file}" if operator.file is not None else ""
+    )
 
 
-def _where_key_is(host: Host) -> str:
-    """Return where the API key for callers is."""
+def _key_location(host: Host) -> str:
+    """Describe the location of the API key that callers must send."""
     from mcpdesk.auth import api_key
 
     if host.settings.api_key:

@@ -50,18 +50,18 @@ def skill_command(agent: str | None, is_project: bool) -> None:
         print_text(SKILL.read_text("utf-8"), exact=True)
         return
     path = (Path.cwd() if is_project else Path.home()) / FOLDERS[agent] / "mcpdesk" / "SKILL.md"
-    print_text(f"{_written(path)} {path}")
+    print_text(f"{_write_skill(path)} {path}")
 
 
-def _written(path: Path) -> str:
-    """Write the skill to a path. Return what was done, as one word. Raises: DeskUserError."""
-    text = SKILL.read_bytes()
+def _write_skill(path: Path) -> str:
+    """Write the skill to a path. Return "written:", "updated:" or "unchanged:". Raises: DeskUserError."""
+    content = SKILL.read_bytes()
     try:
-        earlier = path.read_bytes() if path.is_file() else None
-        if earlier == text:
+        old_content = path.read_bytes() if path.is_file() else None
+        if old_content == content:
             return "unchanged:"
         path.parent.mkdir(parents=True, exist_ok=True)
-        private_files.write(path, text, mode=0o644)
+        private_files.write(path, content, mode=0o644)
     except OSError as error:
         raise DeskUserError(f"{path} cannot be written: {error.strerror}.") from None
-    return "written:" if earlier is None else "updated:"
+    return "written:" if old_content is None else "updated:"

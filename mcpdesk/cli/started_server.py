@@ -26,12 +26,16 @@ TRANSPORTS = ("memory", "stdio", "http")
 """Transports to a folder. With `memory`, the folder is hosted in this process."""
 
 
-def transports_of(over: str, is_folder: bool) -> list[str]:
-    """Parse `--over`. Raises: DeskUserError for an unknown transport."""
-    transports = list(dict.fromkeys(over.split(",")))
+def transports_of(names: str, is_folder: bool) -> list[str]:
+    """Parse `--over`: names of transports, separated by commas. The result is [""] for a server that is not a
+    folder.
+
+    Raises: DeskUserError for an unknown transport.
+    """
+    transports = list(dict.fromkeys(names.split(",")))
     if not set(transports) <= set(TRANSPORTS):
         raise DeskUserError(
-            f"--over: {over!r} is not a transport for a folder.", f"Allowed: {', '.join(TRANSPORTS)}."
+            f"--over: {names!r} is not a transport for a folder.", f"Allowed: {', '.join(TRANSPORTS)}."
         )
     if not is_folder and transports != ["memory"]:
         raise DeskUserError("--over is for a folder.", "Omit it for other servers.")
@@ -39,7 +43,7 @@ def transports_of(over: str, is_folder: bool) -> list[str]:
 
 
 def run_with_server(
-    over: str, target: str, reach: Reach, work: Callable[[ConnectedServer, int], Awaitable[None]]
+    transport: str, target: str, reach: Reach, work: Callable[[ConnectedServer, int], Awaitable[None]]
 ) -> None:
     """Connect to a server over one of the transports that `transports_of` returns, and run `work`.
 
@@ -57,13 +61,13 @@ def run_with_server(
             output_fd = claimed.stdout_fd
             yield
 
-    if over:
-        opening = isolated(server_folder(target), reach, over, captured=captured)
-    elif (kept := named_connection(target, reach)) is not None:
-        opening = connected(*kept_transport(kept, reach))
+    if transport:
+        opening = isolated(server_folder(target), reach, transport, captured=captured)
+    elif (connection := named_connection(target, reach)) is not None:
+        opening = connected(*kept_transport(connection, reach))
     else:
-        found = find_server(target, reach)
-        opening = connected(found, reach)
+        server_target = find_server(target, reach)
+        opening = connected(server_target, reach)
 
     async def run() -> None:
         async with opening as server:

@@ -93,8 +93,8 @@ def _argument_words(schema: Any) -> list[str]:
 
 def _argument_word(key: str, value: Any, root: Schema) -> str:
     if isinstance(value, str):
-        is_open = not value and not any("default" in each for each in property_shapes(root, key, root))
-        return f"{key}={'TEXT' if is_open else value}"
+        needs_text = not value and not any("default" in each for each in property_shapes(root, key, root))
+        return f"{key}={'TEXT' if needs_text else value}"
     if isinstance(value, bool | int | float):
         return f"{key}={json.dumps(value)}"
     return f"{key}:={json.dumps(value, ensure_ascii=False)}"
@@ -107,5 +107,5 @@ def tool_hint(name: str, tools: Sequence[Mapping[str, Any]], target: str, answer
     from mcpdesk.server.offer.registry import similar_name
 
     listing = f"`{listing_command(target)}` lists the tools."
-    near = similar_name(name, [str(each.get("name")) for each in tools])
-    return f"Did you mean {near!r}? {listing}" if near and near not in answer else listing
+    similar = similar_name(name, [str(each.get("name")) for each in tools])
+    return f"Did you mean {similar!r}? {listing}" if similar and similar not in answer else listing

@@ -74,8 +74,8 @@ def _trust(store: TrustStore, path: Path, is_agreed: bool) -> None:
 def _list_trusted(store: TrustStore) -> None:
     trusted_files = store.read()
     rows = [
-        (time.strftime("%Y-%m-%d %H:%M", time.localtime(each.agreed)), each.sha256[:12], each.path)
-        for each in trusted_files.entries
+        (time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.agreed)), entry.sha256[:12], entry.path)
+        for entry in trusted_files.entries
     ]
     print_text("\n".join(aligned([("agreed", "sha256", "file"), *rows])))
     if trusted_files.dropped:

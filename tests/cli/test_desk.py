@@ -237,7 +237,7 @@ def test_ctrl_s_does_not_stop_what_a_screen_writes() -> None:
             readable, _, _ = select.select([outer], [], [], 10)
             assert readable, said
             said += os.read(outer, 4096)
-        terminal.put_back()
+        terminal.restore_settings()
         assert termios.tcgetattr(inner) == before
     finally:
         termios.tcflow(inner, termios.TCOON)

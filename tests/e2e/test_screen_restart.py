@@ -92,7 +92,7 @@ def has_left_again(desk: Desk, left: int) -> bool:
     return desk.raw.count(LEAVE_SCREEN) > left
 
 
-SLOWLY = "from mcpdesk.cli import screen_runs; screen_runs.WITHIN_S = 600"
+SLOWLY = "from mcpdesk.cli import screen_runs; screen_runs.CRASH_WINDOW_S = 600"
 """Counts crashes together that are further apart on a busy machine."""
 
 

@@ -28,7 +28,7 @@ PARTS = {
 
 
 def folder_sources() -> list[FolderSource]:
-    """Sources of all features."""
+    """Return the sources of all features."""
     return [source for feature in features_with("folder_sources") for source in feature.folder_sources()]
 
 
@@ -50,7 +50,7 @@ def folder_errors(folder: Path) -> list[Finding]:
 
 
 def write_folder(folder: Path, content: Mapping[str, bytes]) -> None:
-    """Create a folder with these files. Nothing is left behind on failure. Raises: DeskUserError."""
+    """Create a folder with these files, by path. The folder is removed on failure. Raises: DeskUserError."""
     try:
         folder.mkdir()
         try:

@@ -47,7 +47,7 @@ Without --http, the client starts `mcpdesk stdio FOLDER` itself. With --http, yo
 The printed text also contains the token of --token-env.
 """
 APIS = ("openai", "anthropic")
-PLACES = {
+INSTRUCTIONS = {
     "claude-desktop": "Paste it into claude_desktop_config.json (Settings, Developer, Edit Config); restart.",
     "cursor": "Paste it into ~/.cursor/mcp.json, or .cursor/mcp.json of a project.",
     "vscode": "Paste it into .vscode/mcp.json, or run `MCP: Open User Configuration`.",
@@ -72,25 +72,26 @@ def schemas_command(target: str, api: ApiName | None, timeout_s: float, reach: R
         if reach.token or reach.is_remote:
             message = "Tokens, keys and headers cannot be used with a folder."
             raise DeskUserError(message, "Use them with a URL, a command or a file.")
-        schemas = _of_folder(target, api, reach.mode)
+        schemas = _folder_schemas(target, api, reach.mode)
     else:
-        schemas = _of_server(target, api, reach, timeout_s)
+        schemas = _server_schemas(target, api, reach, timeout_s)
     for remark in schemas.remarks:
         print_message(f"mcpdesk: {remark}")
     print_json(schemas)
 
 
-def _of_server(target: str, api: ApiName | None, reach: Reach, timeout_s: float) -> ToolSchemas:
+def _server_schemas(target: str, api: ApiName | None, reach: Reach, timeout_s: float) -> ToolSchemas:
+    """Return the schemas of a server that is not a folder. Raises: DeskError."""
     from mcpdesk.bridge.model_schemas import ToolSchemas, model_api
     from mcpdesk.cli.command_client import client
     from mcpdesk.settings import resolve
 
-    chosen = _chosen(api, resolve({}, os.environ).settings.model)
+    selected_api = _selected_api(api, resolve({}, os.environ).settings.model)
     with client(target, reach, connect_s=timeout_s, lists=True) as server:
-        return ToolSchemas(server.request_all("tools/list", "tools", timeout_s), model_api(chosen))
+        return ToolSchemas(server.request_all("tools/list", "tools", timeout_s), model_api(selected_api))
 
 
-def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
+def _folder_schemas(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     """Load the folder as a server would. Output of the folder's code goes to stderr."""
     from mcpdesk.bridge import tool_schemas
     from mcpdesk.cli.command_client import print_stray_output
@@ -98,13 +99,13 @@ def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     with loaded_host(server_folder(folder)) as host:
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
-        chosen = _chosen(api, host.settings.model)
-        schemas = asyncio.run(tool_schemas(endpoint.server, api=chosen))
+        selected_api = _selected_api(api, host.settings.model)
+        schemas = asyncio.run(tool_schemas(endpoint.server, api=selected_api))
     print_stray_output(host)
     return schemas
 
 
-def _chosen(api: ApiName | None, model: str | None) -> ApiName:
+def _selected_api(api: ApiName | None, model: str | None) -> ApiName:
     """Return the given API, or else the API of the model. Raises: DeskUserError if neither is given."""
     if api is not None:
         return api
@@ -117,7 +118,9 @@ def _chosen(api: ApiName | None, model: str | None) -> ApiName:
 
 @click.command(name="config", epilog=CONFIG_EXAMPLES, short_help="Print a client's configuration to paste.")
 @click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
-@click.option("--for", "client", type=click.Choice(tuple(PLACES)), required=True, help="Client to configure.")
+@click.option(
+    "--for", "client", type=click.Choice(tuple(INSTRUCTIONS)), required=True, help="Client to configure."
+)
 @click.option(
     "--http",
     "url",
@@ -176,9 +179,9 @@ def config_command(folder: str, client: str, url: str | None, mode: str, variabl
             has_login=bool(access.authorization_servers),
         )
     if url:
-        address = address._replace(url=_endpoint(url, manifest.name))
+        address = address._replace(url=_server_url(url, manifest.name))
     print_text(client_config(client, address, "http" if url else "stdio"))
-    for line in (PLACES[client], *notes):
+    for line in (INSTRUCTIONS[client], *notes):
         print_message(line)
 
 
@@ -202,31 +205,31 @@ async def _token_notes(endpoint: HostedEndpoint, token: str) -> list[str]:
     except KeysMissing as reason:
         return [f"The token cannot be checked now: {reason}."]
     finally:
-        access.verifier.close()  # it may still load keys
+        access.verifier.close()  # the verifier may still load keys
     if not access.admits(holder):
         scopes = " ".join(sorted(access.scopes - holder.scopes))
         raise DeskUserError(f"The token lacks the scope {scopes}, which every request needs.")
     if holder.expires is None:
         return []
-    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(holder.expires))
-    return [f"The token is valid until {until}; then write the configuration again, with a new one."]
+    expiry = time.strftime("%Y-%m-%d %H:%M", time.localtime(holder.expires))
+    return [f"The token is valid until {expiry}; then write the configuration again, with a new one."]
 
 
 def _tools_without_token(names: Sequence[str], is_http: bool) -> str:
     """Return a note about the tools that a configuration without a token cannot use."""
-    what = f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'} a token"
+    requirement = f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'} a token"
     if is_http:
-        return f"{what}: add one with --token-env VAR, or let the client log in if it can."
+        return f"{requirement}: add one with --token-env VAR, or let the client log in if it can."
     verb = "is" if len(names) == 1 else "are"
-    return f"{what} and {verb} not listed without one: add it with --token-env VAR."
+    return f"{requirement} and {verb} not listed without one: add it with --token-env VAR."
 
 
-def _endpoint(url: str, name: str) -> str:
+def _server_url(url: str, name: str) -> str:
     """Return the URL of the server. The path of the server is added if the URL has none. Raises:
     DeskUserError for an invalid URL.
     """
     from mcpdesk.client.http_transports import checked_url
 
     parts = urlsplit(checked_url(url))
-    bare = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-    return bare if parts.path.strip("/") else f"{bare}/mcp/{name}"
+    base_url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    return base_url if parts.path.strip("/") else f"{base_url}/mcp/{name}"

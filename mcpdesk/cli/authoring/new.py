@@ -52,20 +52,20 @@ def _epilog() -> str:
     help=f"Parts to make, separated by commas: {','.join(PARTS)}. Default: all.",
 )
 @source_options
-def new_command(name: str, parts: str, **others: Any) -> int:
+def new_command(name: str, parts: str, **source_values: Any) -> int:
     """Make a server folder, and print the next steps. NAME is the name or the path of the folder."""
     folder = new_folder_path(name)
     for source in folder_sources():
-        code = source.make(folder, name, parts, others)
+        code = source.make(folder, name, parts, source_values)
         if code is not None:
             return code
-    chosen = checked_parts(parts)
-    files = make(folder, chosen)
+    part_names = checked_parts(parts)
+    files = make(folder, part_names)
     argument = shlex.quote(as_argument(name))
     lines = [f"{argument}", *(f"  {path}" for path in files), "", "Next:"]
     lines += [f"  mcpdesk {argument}"]
-    lines += [f"  mcpdesk call {argument} greet name=Ada"] if "tools" in chosen else []
-    lines += [f"  mcpdesk test {argument}"] if "tests" in chosen and has_command("test") else []
+    lines += [f"  mcpdesk call {argument} greet name=Ada"] if "tools" in part_names else []
+    lines += [f"  mcpdesk test {argument}"] if "tests" in part_names and has_command("test") else []
     print_text("\n".join(lines))
     return OK
 
@@ -78,9 +78,9 @@ def new_folder_path(name: str) -> Path:
     if "://" in name or not re.fullmatch(NAME, path.name):
         raise DeskUserError(f"Invalid server name {path.name!r}.", f"Allowed: {NAME_RULE}.")
     if path.exists() or path.is_symlink():
-        what = "folder" if path.is_dir() else "file"
+        kind = "folder" if path.is_dir() else "file"
         hint = "Choose another name, or remove it first."
-        raise DeskUserError(f"A {what} {name!r} already exists.", hint)
+        raise DeskUserError(f"A {kind} {name!r} already exists.", hint)
     if not path.parent.is_dir():
         message = f"Folder {str(path.parent)!r} does not exist."
         raise DeskUserError(message, "Create it first.")
@@ -89,25 +89,25 @@ def new_folder_path(name: str) -> Path:
 
 def checked_parts(text: str) -> frozenset[str]:
     """Return the parts in a list. Raises: DeskUserError for an unknown part, or if only `tests` is listed."""
-    chosen = frozenset(each.strip() for each in text.split(","))
-    if unknown := sorted(chosen - PARTS.keys()):
+    part_names = frozenset(each.strip() for each in text.split(","))
+    if unknown := sorted(part_names - PARTS.keys()):
         raise DeskUserError(
             f"--with: {unknown[0]!r} is not a part of a server.", f"Allowed: {', '.join(PARTS)}."
         )
-    if chosen == {"tests"}:
+    if part_names == {"tests"}:
         raise DeskUserError("--with: tests need an item to test.", "Example: tools,tests.")
-    return chosen
+    return part_names
 
 
 def make(folder: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
-    """Create a folder from the sample `starter`. The new server has the name of the folder. Nothing is left
-    behind on failure.
+    """Create a folder from the sample `starter`. The new server has the name of the folder. The folder
+    is removed on failure.
 
     Return the relative paths of the files. Raises: DeskUserError if the folder cannot be written.
     """
     starter = paths.sample_servers() / "starter"
     starter_files = [path for path in sorted(starter.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
-    files = [path for each in starter_files if _is_of(path := each.relative_to(starter), parts)]
+    files = [path for each in starter_files if _belongs_to(path := each.relative_to(starter), parts)]
     content = {str(path): (starter / path).read_bytes() for path in files}
     manifest = json.loads(content["mcp.json"])
     title = folder.name.replace("-", " ").replace("_", " ").capitalize()
@@ -120,7 +120,7 @@ def make(folder: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
     return list(map(str, files))
 
 
-def _is_of(path: Path, parts: Collection[str]) -> bool:
+def _belongs_to(path: Path, parts: Collection[str]) -> bool:
     """Return True if a file of the sample belongs to the parts. The file of test cases for a part has the
     same name as the part.
     """
