@@ -43,7 +43,8 @@ def print_discovered(as_json: bool) -> None:
     if discovery.is_cut:
         print_message("mcpdesk: there are more configuration files or servers than are listed.")
     if discovery.servers:
-        print_message(f"Use a server: mcpdesk list {clean(discovery.servers[0].target, newlines=False)}")
+        target = clean(discovery.servers[0].target, newlines=False)
+        print_message(f"Check all of them: mcpdesk doctor. Use a server: mcpdesk list {target}")
 
 
 def trusted_files(discovery: FoundServers, store: TrustStore, trusts_all: bool) -> set[Path]:
