@@ -189,9 +189,8 @@ def unsafe_settings(server: ConfiguredServer, target: RemoteTarget | None = None
             "Send the secret in a header, or log in with `mcpdesk login`.",
         )
     for each in dict.fromkeys(argument.name for argument in secret_arguments(server.argv)):
-        message = (
-            f"its argument {each or 'without a name'} is a secret, which other users of this machine see"
-        )
+        subject = f"its argument {each} is" if each else "one of its arguments has"
+        message = f"{subject} a secret, which other users of this machine see"
         yield UnsafeSetting(UnsafeKind.KEY_IN_ARGUMENTS, message, "Pass the secret in `env`.")
 
 
