@@ -20,26 +20,27 @@ TRUST_EXAMPLES = """\b
 Examples:
   mcpdesk trust .mcp.json
   mcpdesk trust cursor --yes
+  mcpdesk trust ~/.claude.json ~/.cursor/mcp.json
   mcpdesk trust --list
   mcpdesk trust --forget .mcp.json
 """
 
 
 @click.command(name="trust", epilog=TRUST_EXAMPLES, short_help="Trust the content of a configuration file.")
-@click.argument("file", required=False)
-@click.option("--yes", is_flag=True, help="Trust FILE without a question.")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--yes", is_flag=True, help="Trust each FILE without a question.")
 @click.option("--list", "lists", is_flag=True, help="List the files that you trust.")
 @click.option("--forget", metavar="FILE", help="Stop trusting FILE.")
-def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) -> None:
+def trust_command(files: tuple[str, ...], yes: bool, lists: bool, forget: str | None) -> None:
     """Show which programs the configuration file FILE starts, which URLs it connects to and which files it
-    reads. Then ask whether you trust it.
+    reads. Then ask whether you trust it. Several files are shown one after the other.
 
     mcpdesk uses a configuration file only if you trust its content. If the content changes, mcpdesk asks
     again. This command starts no program. FILE can also be the name of a client, as in `mcpdesk wrap`.
     """
     from mcpdesk.settings import resolve
 
-    if [file is not None, lists, forget is not None].count(True) != 1:
+    if [bool(files), lists, forget is not None].count(True) != 1:
         raise click.UsageError("Name a FILE, or use --list, or --forget FILE.")
     store = TrustStore(resolve({}, os.environ).settings.state_dir)
     if lists:
@@ -49,7 +50,7 @@ def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) 
         if not store.forget(config_path):
             raise DeskUserError(f"{config_path} is not trusted.", "See `mcpdesk trust --list`.")
         print_text(f"{config_path} is no longer trusted.")
-    elif file is not None:
+    for file in files:
         _trust(store, _config_file(file), yes)
 
 

@@ -36,6 +36,7 @@ _LOGINS = {
     LoginState.EXPIRED: "expired",
     LoginState.HEADER: "own header",
 }
+TRUST_COMMAND = "mcpdesk trust "
 MAX_TARGET_LENGTH = 60
 MAX_ANSWER_LENGTH = 24
 
@@ -118,9 +119,13 @@ def _fault_lines(server: ServerReport) -> Iterator[str]:
 def _untrusted_lines(servers: Sequence[ServerReport]) -> Iterator[str]:
     """Yield the command that trusts a file, once for each file."""
     untrusted = [each for each in servers if each.state is CheckState.NOT_TRUSTED]
-    for hint, count in Counter(each.hint for each in untrusted).items():
+    counts = Counter(each.hint for each in untrusted)
+    for hint, count in counts.items():
         reason = next((f" ({each.reason})" for each in untrusted if each.hint == hint and each.reason), "")
         yield f"{_count(count, 'server')} not trusted{reason}. Read and trust the file: {hint}"
+    if len(counts) > 1:
+        files = " ".join(hint.removeprefix(TRUST_COMMAND) for hint in counts)
+        yield f"To read and trust them one after the other: {TRUST_COMMAND}{files}"
 
 
 def _duplicate_lines(duplicate: Duplicate) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import sys
 import threading
 import time
@@ -69,6 +70,19 @@ def test_untrusted_servers_are_listed_and_not_started(home: Home, capfd: Capture
     )
     report(capfd, "cursor:one", code=2)  # like other commands that name a server of such a file
     assert not marker.exists()
+
+
+def test_one_command_trusts_all_files_that_are_not_trusted(home: Home, capfd: Capture) -> None:
+    files = [home.cursor({"one": odd()}), home.claude({"two": odd()})]
+    assert run(["doctor"]) == 0
+    (line,) = [each for each in capfd.readouterr().out.splitlines() if "one after the other" in each]
+    command = shlex.split(line.partition(": ")[2])
+    assert command[:2] == ["mcpdesk", "trust"] and sorted(command[2:]) == sorted(map(str, files))
+    assert run([*command[1:], "--yes"]) == 0
+    capfd.readouterr()
+    assert run(["trust", "--list"]) == 0
+    listed = capfd.readouterr().out
+    assert all(str(each) in listed for each in files)
 
 
 def test_without_servers_it_says_so(home: Home, capfd: Capture) -> None:
