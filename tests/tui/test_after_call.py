@@ -11,10 +11,10 @@ from mcpdesk.hosting.journal import LogLine
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.tui.results.after_call import (
     MAX_COMPARED_BYTES,
+    call_log_widgets,
     differences,
-    failed_code,
+    failure_code,
     log_blocks,
-    logged_lines,
 )
 
 
@@ -69,15 +69,15 @@ def test_the_log_of_a_call_names_the_place_of_its_failure() -> None:
         LogLine(1, 0.0, "info", "t", "looking\x1b[2J"),
         LogLine(2, 0.0, "error", "t", "Traceback\nKeyError: 'tea'", "tools/t.py:9"),
     ]
-    assert shown(logged_lines(lines)) == [
+    assert shown(call_log_widgets(lines)) == [
         "log of this call · tools/t.py:9 · g c opens it",
         "info looking␛[2J",
         "error\nTraceback\nKeyError: 'tea'",
     ]
     secret = LogLine(3, 0.0, "info", "print", "password: hunter2")
-    assert "hunter2" not in shown(logged_lines([secret]))[1]
-    assert shown(logged_lines(lines[:1]))[0] == "log of this call"
-    assert shown(logged_lines([])) == []
+    assert "hunter2" not in shown(call_log_widgets([secret]))[1]
+    assert shown(call_log_widgets(lines[:1]))[0] == "log of this call"
+    assert shown(call_log_widgets([])) == []
 
 
 def test_equal_tracebacks_of_a_call_are_counted() -> None:
@@ -88,10 +88,10 @@ def test_equal_tracebacks_of_a_call_are_counted() -> None:
 
 def test_the_code_that_failed_is_found_as_python_and_as_rich_write_it() -> None:
     python = 'Traceback\n  File "t.py", line 9, in f\n    return int(x)\n    ^^^\nKeyError: 1'
-    assert failed_code(LogLine(1, 0.0, "error", "t", python, "t.py:9")) == (2, "return int(x)")
+    assert failure_code(LogLine(1, 0.0, "error", "t", python, "t.py:9")) == (2, "return int(x)")
     rich = "ERROR\n│ /srv/t.py:9 in f │\n│   8 │ x = 1    │\n│ ❱ 9 │   return x │\n╰──╯\nKeyError: 1"
-    assert failed_code(LogLine(1, 0.0, "error", "t", rich, "/srv/t.py:9")) == (3, "return x")
-    assert failed_code(LogLine(1, 0.0, "error", "t", "one\ntwo", "t.py:9")) == (1, "")
+    assert failure_code(LogLine(1, 0.0, "error", "t", rich, "/srv/t.py:9")) == (3, "return x")
+    assert failure_code(LogLine(1, 0.0, "error", "t", "one\ntwo", "t.py:9")) == (1, "")
 
 
 def test_a_traceback_of_rich_stands_at_the_left_edge() -> None:

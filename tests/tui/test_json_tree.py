@@ -53,8 +53,8 @@ def test_reveal_of_a_missing_path_stops_at_the_nearest_value() -> None:
 def test_marked_paths_are_revealed_and_announced_above() -> None:
     outline = Outline({"a": {"b": {"c": 1}}}, {("a", "b", "c"): "too small"}, room=0)
     assert ("a", "b", "c") in paths(outline)
-    assert outline.holds_mark(outline.rows[1])
-    assert not outline.holds_mark(outline.rows[-1])
+    assert outline.has_mark_below(outline.rows[1])
+    assert not outline.has_mark_below(outline.rows[-1])
 
 
 def test_search_finds_keys_and_scalars_in_order() -> None:

@@ -100,12 +100,12 @@ async def test_markdown_is_searched_as_its_text_and_json_as_a_tree() -> None:
     async with staged(view, (60, 12)) as (stage, pilot):
         await view.show(outcome({"content": [{"type": "text", "text": "# Head\n\n* one **bold** word"}]}), {})
         await until(lambda: "bold" in stage.shown(), pilot)
-        view.focus_shown()
+        view.focus_contents()
         await pilot.press("slash", *"bold")
         await until(lambda: "**bold**" in stage.shown() and "1 of 1" in stage.shown(), pilot)
         await view.show(outcome({"content": [{"type": "text", "text": '{"a": {"deep": 5}}'}]}), {})
         await until(lambda: "deep" in stage.shown(), pilot)
-        view.focus_shown()
+        view.focus_contents()
         await pilot.press("slash", *"deep")
         await until(lambda: "/deep▏  1 of 1" in stage.shown(), pilot)
 

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.color import Color
 
-from mcpdesk.tui.results.program_output import MAX_LINE_LENGTH, MAX_ROWS, OutputView, plain, spans, wrapped
+from mcpdesk.tui.results.program_output import MAX_LINE_LENGTH, MAX_ROWS, OutputView, plain, row_bounds, spans
 from tests.support.widgets import staged
 
 
@@ -70,15 +70,17 @@ def test_a_number_of_any_length_says_nothing_and_breaks_nothing() -> None:
 
 def test_rows_are_no_wider_than_the_room_and_lose_nothing() -> None:
     for text in ("", "abc", "abcdefghij", "日本語日本語abc", "e\u0301" * 9, "a bc defgh i", "日本 語x 語"):
-        rows = [text[start:end] for start, end in wrapped(text, 4)]
+        rows = [text[start:end] for start, end in row_bounds(text, 4)]
         assert "".join(rows) == text and rows
         assert all(cell_len(row.rstrip()) <= 4 for row in rows)
-    assert list(wrapped("abc", 0)) == [(0, 3)]
-    assert [text[start:end] for text in ["one two, three"] for start, end in wrapped(text, 8)] == [
+    assert list(row_bounds("abc", 0)) == [(0, 3)]
+    assert [text[start:end] for text in ["one two, three"] for start, end in row_bounds(text, 8)] == [
         "one two, ",
         "three",
     ], "lines break between words"
-    assert list(wrapped("日本", 1)) == [(0, 1), (1, 2)], "a character that is wider than the room has a row"
+    assert list(row_bounds("日本", 1)) == [(0, 1), (1, 2)], (
+        "a character that is wider than the room has a row"
+    )
 
 
 async def test_pieces_are_joined_where_they_were_cut() -> None:

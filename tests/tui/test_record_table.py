@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from mcpdesk.tui.results.record_table import RecordTable
-from mcpdesk.tui.results.records import as_csv, as_table, in_order, records_of
-from mcpdesk.tui.results.result_content import savables
+from mcpdesk.tui.results.records import as_csv, as_table, records_of, sorted_rows
+from mcpdesk.tui.results.result_content import savable_parts
 from mcpdesk.tui.results.result_view import ResultView
 from tests.support.frame import toasts
 from tests.support.patience import until
@@ -50,9 +50,9 @@ def test_what_is_no_list_of_objects_is_no_table(value: Any) -> None:
 def test_numbers_come_before_texts_and_nothing_comes_last() -> None:
     found = records_of(PEOPLE, [])
     assert found is not None
-    assert in_order(range(4), found, "age", is_descending=False) == [1, 0, 3, 2]
-    assert in_order(range(4), found, "age", is_descending=True) == [2, 3, 0, 1]
-    assert in_order(range(4), found, "name", is_descending=False) == [0, 1, 3, 2]
+    assert sorted_rows(range(4), found, "age", is_descending=False) == [1, 0, 3, 2]
+    assert sorted_rows(range(4), found, "age", is_descending=True) == [2, 3, 0, 1]
+    assert sorted_rows(range(4), found, "name", is_descending=False) == [0, 1, 3, 2]
 
 
 def test_csv_and_markdown_keep_what_looks_like_their_signs() -> None:
@@ -63,7 +63,7 @@ def test_csv_and_markdown_keep_what_looks_like_their_signs() -> None:
     assert as_table(PEOPLE[:2], columns) == (
         '| name | age | tags |\n| --- | --- | --- |\n| Ada | 36 |  |\n| bob\\|x | 9 | ["a"] |\n'
     )
-    names = [part.name for part in savables({"structuredContent": PEOPLE, "content": []}, "../my tool")]
+    names = [part.name for part in savable_parts({"structuredContent": PEOPLE, "content": []}, "../my tool")]
     assert names == ["my-tool.csv", "my-tool.md", "my-tool.json"]
 
 

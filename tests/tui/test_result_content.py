@@ -11,7 +11,7 @@ from mcpdesk.tui.results.result_content import (
     blocks,
     file_name,
     plain_text,
-    savables,
+    savable_parts,
     text_block,
 )
 
@@ -85,7 +85,7 @@ PIXEL = base64.b64encode(b"pixel").decode()
 
 
 def saved(result: dict[str, object]) -> list[tuple[str, bytes]]:
-    *parts, whole = savables(result, "my tool")
+    *parts, whole = savable_parts(result, "my tool")
     assert whole.name == "my-tool.json" and whole.data.startswith(b"{")
     assert parts.pop().name == "my-tool.md"
     return [(part.name, part.data) for part in parts]
@@ -131,7 +131,7 @@ def test_json_texts_that_are_a_list_of_objects_are_also_a_table(
     texts: list[str], table: bytes | None
 ) -> None:
     content = [{"type": "text", "text": text} for text in texts]
-    tables = [part.data for part in savables({"content": content}, "t") if part.name == "t.csv"]
+    tables = [part.data for part in savable_parts({"content": content}, "t") if part.name == "t.csv"]
     assert tables == ([] if table is None else [table])
 
 

@@ -37,7 +37,7 @@ def test_verdicts_say_it_in_glyph_and_word() -> None:
     )
     cancelled = CallOutcome(None, {"code": 1}, b"", 2.0, cancelled=True)
     assert verdict(cancelled)[0] == "⊘ cancelled 2.0 s"
-    assert verdict(cancelled, is_left=True)[0] == "⊘ stopped waiting 2.0 s"
+    assert verdict(cancelled, is_still_running=True)[0] == "⊘ stopped waiting 2.0 s"
 
 
 async def test_blocks_are_drawn_in_order() -> None:

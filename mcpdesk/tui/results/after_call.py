@@ -29,25 +29,28 @@ _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
 _ERROR_LEVELS = frozenset({"error", "critical", "alert", "emergency"})
 
 
-def failed_line(logged: Sequence[LogLine]) -> LogLine | None:
+def failure_line(log_lines: Sequence[LogLine]) -> LogLine | None:
     """Return the last log line that reports an error and its location in the code, or None."""
-    return next((line for line in reversed(logged) if line.where and line.level in _ERROR_LEVELS), None)
+    return next((line for line in reversed(log_lines) if line.where and line.level in _ERROR_LEVELS), None)
 
 
-def failed_code(line: LogLine) -> tuple[int, str]:
+def failure_code(line: LogLine) -> tuple[int, str]:
     """Return a row number within a log line, and the code in this row that failed.
 
     Python writes the code in the row below its location. The library rich writes it behind its line number.
     If the code is not found, return the last row and an empty text.
     """
     file, _, number = line.where.rpartition(":")
-    marker, numbered = f'File "{file}", line {number},', re.compile(rf"❱ +{re.escape(number)}\b(.*)")
+    marker, line_number_pattern = (
+        f'File "{file}", line {number},',
+        re.compile(rf"❱ +{re.escape(number)}\b(.*)"),
+    )
     rows = mask_text(line.text).split("\n")
-    for at in reversed(range(len(rows))):
-        if marker in rows[at] and at + 1 < len(rows):
-            return at + 1, rows[at + 1].strip()
-        if (match := numbered.search(rows[at])) is not None:
-            return at, match[1].replace("│", "").strip()
+    for row_index in reversed(range(len(rows))):
+        if marker in rows[row_index] and row_index + 1 < len(rows):
+            return row_index + 1, rows[row_index + 1].strip()
+        if (match := line_number_pattern.search(rows[row_index])) is not None:
+            return row_index, match[1].replace("│", "").strip()
     return len(rows) - 1, ""
 
 
@@ -59,54 +62,54 @@ class LogBlock(Static):
         self._line = line
 
     def shows(self, line: LogLine) -> bool:
-        """Return True if this line, or an equal one, is shown here."""
+        """Return True if this widget shows the line, or an equal line."""
         return (line.level, line.text) == (self._line.level, self._line.text)
 
 
-def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
+def log_blocks(log_lines: Sequence[LogLine]) -> Iterator[LogBlock]:
     """Yield one widget per log line of a call. A widget of several rows has the class `lines`.
 
-    Equal tracebacks share one widget at the position of the last traceback. It shows how many there are.
+    Equal tracebacks share one widget at the position of the last traceback. It shows their number.
     """
-    shown = logged[-MAX_LOG_LINES:]
-    counts = Counter((line.level, line.text) for line in shown if "\n" in line.text)
-    last = {(line.level, line.text): at for at, line in enumerate(shown)}
-    for at, line in enumerate(shown):
+    newest_lines = log_lines[-MAX_LOG_LINES:]
+    counts = Counter((line.level, line.text) for line in newest_lines if "\n" in line.text)
+    last_positions = {(line.level, line.text): position for position, line in enumerate(newest_lines)}
+    for position, line in enumerate(newest_lines):
         key = line.level, line.text
-        if counts[key] > 1 and last[key] != at:
+        if counts[key] > 1 and last_positions[key] != position:
             continue
         count = f" ×{counts[key]}" if counts[key] > 1 else ""
         style = "$text-error" if line.level in _ERROR_LEVELS else ""
         first, *rest = (row.rstrip() for row in clean(mask_text(line.text)).split("\n"))
         is_long = bool(rest)
-        apart = "\n" if is_long else " "  # keep the lines of a traceback aligned
+        separator = "\n" if is_long else " "  # keep the lines of a traceback aligned
         body = "\n".join(rest)
         if not first.startswith(" "):
-            body = dedent(body)  # rich indents it below its own columns
+            body = dedent(body)  # the library rich indents these rows by the width of its own columns
         text = (f"{first}\n{body}" if is_long else first, style)
-        shown_text = Content.assemble((f"{line.level}{count}{apart}", "$text-muted"), text)
-        yield LogBlock(shown_text, line, "lines" if is_long else "")
+        content = Content.assemble((f"{line.level}{count}{separator}", "$text-muted"), text)
+        yield LogBlock(content, line, "lines" if is_long else "")
 
 
-def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:
+def call_log_widgets(log_lines: Sequence[LogLine]) -> Iterator[Widget]:
     """Yield the log of a call below a heading with the location of the failure."""
-    if logged:
-        failed = failed_line(logged)
-        hint = f" · {failed.where} · g c opens it" if failed is not None else ""
+    if log_lines:
+        failed_at_line = failure_line(log_lines)
+        hint = f" · {failed_at_line.where} · g c opens it" if failed_at_line is not None else ""
         yield Static(Content(f"log of this call{hint}"), classes="role")
-        yield from log_blocks(logged)
+        yield from log_blocks(log_lines)
 
 
-def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget]:
+def differences(previous: CallOutcome | None, current: CallOutcome) -> Iterator[Widget]:
     """Yield the line differences between two outcomes. If only one of them failed, compare only their
     texts.
     """
-    if before is None or max(len(before.raw), len(now.raw)) > MAX_COMPARED_BYTES:
+    if previous is None or max(len(previous.raw), len(current.raw)) > MAX_COMPARED_BYTES:
         return
-    if before.cancelled or now.cancelled:
+    if previous.cancelled or current.cancelled:
         return
-    (*old_texts, old_rest), (*new_texts, new_rest) = _parts(before), _parts(now)
-    if old_rest != new_rest and _has_failed(before) == _has_failed(now):
+    (*old_texts, old_rest), (*new_texts, new_rest) = _parts(previous), _parts(current)
+    if old_rest != new_rest and _has_failed(previous) == _has_failed(current):
         old_texts, new_texts = [*old_texts, old_rest], [*new_texts, new_rest]
     if old_texts == new_texts:
         yield Static(Content("= the same as before"), classes="note")

@@ -14,7 +14,7 @@ MIN_CHECKED_BYTES = 8 << 10
 def exceeded_limits(message: bytes, definition: Mapping[str, Any], peer: str) -> list[str]:
     """Return sentences about the clients with a limit that a result exceeds. Call this on a worker thread.
 
-    `message` is the response, `definition` that of the tool, and `peer` the client that called it.
+    `message` is the response, `definition` is the definition of the tool, and `peer` is the client.
     """
     checks = (feature.result_limits(message, definition, peer) for feature in features_with("result_limits"))
     return [text for texts in checks for text in texts]

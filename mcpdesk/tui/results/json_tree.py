@@ -88,8 +88,9 @@ class Outline:
         self._room = room
         self._folded = folded
         self.marks = dict(marks or {})
-        self._marked_above = {path[:end] for path in self.marks for end in range(len(path))}
-        self._shown: dict[Path, int] = {}
+        self._paths_above_marks = {path[:end] for path in self.marks for end in range(len(path))}
+        self._child_limits: dict[Path, int] = {}
+        """Path of each unfolded value -> maximum number of its children that are laid out."""
         self.rows = [OutlineRow(RowKind.VALUE, (), 0, value)]
         self._open_up_to(room)
         self._open_texts_up_to(room)
@@ -98,7 +99,7 @@ class Outline:
 
     def is_open(self, row: OutlineRow) -> bool:
         """Return True if the row's children are laid out."""
-        return row.kind is RowKind.VALUE and row.path in self._shown
+        return row.kind is RowKind.VALUE and row.path in self._child_limits
 
     def can_open(self, row: OutlineRow) -> bool:
         """Return True if the row can be unfolded."""
@@ -111,20 +112,20 @@ class Outline:
         self._text_width = width
         for row in self.rows:
             if isinstance(row.value, str) and self.is_open(row) and not self.can_open(row):
-                del self._shown[row.path]
+                del self._child_limits[row.path]
         root = self.rows[0]
         self.rows = [root, *(self._children(root, 0) if self.is_open(root) else ())]
         self._open_texts_up_to(self._room)
 
-    def holds_mark(self, row: OutlineRow) -> bool:
-        """Return True if there is a message anywhere below the row."""
-        return row.kind is RowKind.VALUE and row.path in self._marked_above
+    def has_mark_below(self, row: OutlineRow) -> bool:
+        """Return True if a value below the row, at any depth, has a message."""
+        return row.kind is RowKind.VALUE and row.path in self._paths_above_marks
 
     def toggle(self, index: int) -> None:
         """Fold or unfold a row. For a `MORE` row, lay out the next slice."""
         row = self.rows[index]
         if row.kind is RowKind.MORE:
-            self.more(index)
+            self._add_slice(index)
         elif self.is_open(row):
             self.close(index)
         else:
@@ -134,51 +135,57 @@ class Outline:
         """Unfold a row, and the rows below it that were unfolded before."""
         row = self.rows[index]
         if self.can_open(row) and not self.is_open(row):
-            self._shown[row.path] = SLICE_ROWS
+            self._child_limits[row.path] = SLICE_ROWS
             self.rows[index + 1 : index + 1] = self._children(row, 0)
 
     def close(self, index: int) -> None:
         """Fold a row."""
-        if self._shown.pop(self.rows[index].path, None) is not None:
+        if self._child_limits.pop(self.rows[index].path, None) is not None:
             del self.rows[index + 1 : self._end(index)]
 
-    def more(self, index: int) -> None:
+    def _add_slice(self, index: int) -> None:
         """Replace a `MORE` row by the next slice of children."""
         parent = self.rows[self.parent(index)]
-        shown_count = self._shown[parent.path]
-        self._shown[parent.path] = shown_count + SLICE_ROWS
+        shown_count = self._child_limits[parent.path]
+        self._child_limits[parent.path] = shown_count + SLICE_ROWS
         self.rows[index : index + 1] = self._children(parent, shown_count)
 
     def open_below(self, index: int, limit: int = 2000) -> None:
         """Unfold a row and everything in it, until about `limit` rows were added."""
-        depth, before = self.rows[index].depth, len(self.rows)
+        depth, old_count = self.rows[index].depth, len(self.rows)
         while True:
             self.open(index)
             index += 1
-            if index >= len(self.rows) or self.rows[index].depth <= depth or len(self.rows) - before >= limit:
+            if (
+                index >= len(self.rows)
+                or self.rows[index].depth <= depth
+                or len(self.rows) - old_count >= limit
+            ):
                 return
 
     def close_all(self) -> None:
         """Fold everything except the root."""
-        self._shown.clear()
+        self._child_limits.clear()
         self.rows = self.rows[:1]
         self.open(0)
 
     def parent(self, index: int) -> int:
         """Return the index of the parent of a row. The root is its own parent."""
         depth = self.rows[index].depth
-        return next((at for at in range(index - 1, -1, -1) if self.rows[at].depth < depth), 0)
+        return next(
+            (position for position in range(index - 1, -1, -1) if self.rows[position].depth < depth), 0
+        )
 
     def reveal(self, path: Path) -> int:
         """Unfold the parents of a path. Return the index of its row, or of the nearest parent that exists."""
-        at = 0
+        index = 0
         for key in path:
-            position = _position(self.rows[at].value, key)
+            position = _position(self.rows[index].value, key)
             if position is None:
-                return at
-            self.open(at)
-            at = self._child(at, position)
-        return at
+                return index
+            self.open(index)
+            index = self._child(index, position)
+        return index
 
     def find(self, query: str, limit: int = 500, budget: int = 200_000) -> list[Path]:
         """Return the paths whose key or scalar contains `query`, in order. At most `budget` values are
@@ -190,7 +197,7 @@ class Outline:
         return list(islice(hits, limit)) if needle else []
 
     def _children(self, row: OutlineRow, start: int) -> list[OutlineRow]:
-        end, rows = self._shown[row.path], []
+        end, rows = self._child_limits[row.path], []
         for key, value in islice(_items(row.value, self._width_below(row)), start, end):
             if isinstance(row.value, str):
                 rows.append(OutlineRow(RowKind.TEXT, row.path, row.depth + 1, value))
@@ -199,62 +206,75 @@ class Outline:
             rows.append(child)
             if self.is_open(child):
                 rows += self._children(child, 0)
-        left = self._count_children(row) - end
-        return [*rows, OutlineRow(RowKind.MORE, row.path, row.depth + 1, left)] if left > 0 else rows
+        remaining_count = self._count_children(row) - end
+        return (
+            [*rows, OutlineRow(RowKind.MORE, row.path, row.depth + 1, remaining_count)]
+            if remaining_count > 0
+            else rows
+        )
 
     def _end(self, index: int) -> int:
         depth = self.rows[index].depth
-        following = range(index + 1, len(self.rows))
-        return next((at for at in following if self.rows[at].depth <= depth), len(self.rows))
+        later_indexes = range(index + 1, len(self.rows))
+        return next(
+            (later_index for later_index in later_indexes if self.rows[later_index].depth <= depth),
+            len(self.rows),
+        )
 
     def _child(self, index: int, position: int) -> int:
         depth = self.rows[index].depth + 1
         while True:
-            own = [at for at in range(index + 1, self._end(index)) if self.rows[at].depth == depth]
-            if self.rows[own[-1]].kind is not RowKind.MORE or position < len(own) - 1:
-                return own[position]
-            self.more(own[-1])
+            child_indexes = [
+                later_index
+                for later_index in range(index + 1, self._end(index))
+                if self.rows[later_index].depth == depth
+            ]
+            if self.rows[child_indexes[-1]].kind is not RowKind.MORE or position < len(child_indexes) - 1:
+                return child_indexes[position]
+            self._add_slice(child_indexes[-1])
 
     def _open_up_to(self, room: int) -> None:
+        """Unfold level after level while all rows fit into `room` lines."""
         if _is_container(self.value):
             self.open(0)
         for depth in range(1, 20):
-            level = [
-                at
-                for at, row in enumerate(self.rows)
+            level_indexes = [
+                index
+                for index, row in enumerate(self.rows)
                 if row.depth == depth and _is_container(row.value) and row.key not in self._folded
             ]
-            cost = sum(min(self._count_children(self.rows[at]), SLICE_ROWS) for at in level)
-            if not level or len(self.rows) + cost > room:
+            new_rows = sum(min(self._count_children(self.rows[index]), SLICE_ROWS) for index in level_indexes)
+            if not level_indexes or len(self.rows) + new_rows > room:
                 return
-            for at in reversed(level):
-                self.open(at)
+            for index in reversed(level_indexes):
+                self.open(index)
 
     def _open_texts_up_to(self, room: int) -> None:
-        """Unfold strings of several lines while they fit, the first ones first."""
+        """Unfold strings of several lines, from the first row, while all rows fit into `room` lines."""
         folded_below = inf
-        texts = []
-        for at, row in enumerate(self.rows):
+        text_indexes = []
+        for index, row in enumerate(self.rows):
             if row.depth <= folded_below:
                 folded_below = row.depth if row.key in self._folded else inf
             if isinstance(row.value, str) and row.kind is RowKind.VALUE and row.depth < folded_below:
-                texts.append(at)
-        left = room - len(self.rows)
-        fitting = []
-        for at in texts:
-            if 0 < (cost := self._count_children(self.rows[at])) <= left:
-                fitting.append(at)
-                left -= cost
-        for at in reversed(fitting):
-            self.open(at)
+                text_indexes.append(index)
+        remaining_rows = room - len(self.rows)
+        fitting_indexes = []
+        for index in text_indexes:
+            if 0 < (new_rows := self._count_children(self.rows[index])) <= remaining_rows:
+                fitting_indexes.append(index)
+                remaining_rows -= new_rows
+        for index in reversed(fitting_indexes):
+            self.open(index)
 
     def _width_below(self, row: OutlineRow) -> int:
         """Return the width in cells of a line of text below a row."""
         return max(MIN_TEXT_WIDTH, self._text_width - 2 * row.depth)
 
     def _count_children(self, row: OutlineRow) -> int:
-        """Return the number of rows that appear if a row is unfolded. 0 for a string that fits behind its
-        key.
+        """Return the number of rows that appear if a row is unfolded.
+
+        Return 0 for a string that fits on the line of its key.
         """
         value = row.value
         if _is_container(value):
@@ -306,7 +326,7 @@ def _items(value: Any, width: int = MAX_TEXT_WIDTH) -> Iterable[tuple[str | int,
 
 def _position(value: Any, key: str | int) -> int | None:
     if isinstance(value, dict):
-        return next((at for at, name in enumerate(value) if name == key), None)
+        return next((index for index, name in enumerate(value) if name == key), None)
     if isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value):
         return key
     return None
@@ -315,16 +335,16 @@ def _position(value: Any, key: str | int) -> int | None:
 def _walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     stack: list[Iterator[tuple[Path, Any]]] = [iter([(path, value)])]
     while stack:
-        following = next(stack[-1], None)
-        if following is None:
+        next_item = next(stack[-1], None)
+        if next_item is None:
             stack.pop()
             continue
-        yield following
-        if _is_container(following[1]):
-            stack.append(_below(*following))
+        yield next_item
+        if _is_container(next_item[1]):
+            stack.append(_children_of(*next_item))
 
 
-def _below(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+def _children_of(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
     return (((*path, key), item) for key, item in _items(value))
 
 
@@ -400,10 +420,10 @@ class JsonTree(TypedQuery, LineList):
         Do neither after the person has moved the cursor.
         """
         is_low = 0 < self.size.height <= min(MAX_LOW_ROWS, self.row_count - 1)
-        before, after = (0, self._begin) if is_low else (self._begin, 0)
-        if self._begin and is_low != self._has_skipped and self.cursor == before:
-            self.cursor, self._has_skipped = after, is_low
-            self.scroll_to(y=after, animate=False, force=True, immediate=True)
+        old_row, new_row = (0, self._begin) if is_low else (self._begin, 0)
+        if self._begin and is_low != self._has_skipped and self.cursor == old_row:
+            self.cursor, self._has_skipped = new_row, is_low
+            self.scroll_to(y=new_row, animate=False, force=True, immediate=True)
 
     @property
     def _text_width(self) -> int:
@@ -529,16 +549,16 @@ class JsonTree(TypedQuery, LineList):
             yield ": ", "lines--muted"
         mark = self._outline.marks.get(row.path)
         room = max(12, width // 2) if mark else width
-        yield from _shown(row.value, is_open, room)
+        yield from _value_summary(row.value, is_open, room)
         if mark is not None:
             yield f"  ✗ {one_line(mark)}", "lines--bad"
-        elif self._outline.holds_mark(row):
+        elif self._outline.has_mark_below(row):
             yield "  ✗", "lines--bad"
 
     def _search_line(self) -> Strip:
         status = f"{self._hit + 1} of {len(self._hits)}" if self._hits else "nothing found"
-        tally = status if self.query_text else ""
-        return self._bar(f"{one_line(self.query_line)}  {tally}", "lines--head")
+        hit_text = status if self.query_text else ""
+        return self._bar(f"{one_line(self.query_line)}  {hit_text}", "lines--head")
 
     def _bar(self, text: str, component: str) -> Strip:
         style = self.rich_style + self.get_component_rich_style(component, partial=True)
@@ -559,9 +579,9 @@ class JsonTree(TypedQuery, LineList):
 
     def reveal(self, path: Path) -> None:
         """Unfold the parents of a path, and go to its value."""
-        at = self._outline.reveal(path) - self._hidden
+        index = self._outline.reveal(path) - self._hidden
         self.rows_changed()
-        self.cursor = at
+        self.cursor = index
         self._show_cursor()
 
     def _is_hit(self, row: OutlineRow) -> bool:
@@ -577,11 +597,11 @@ class JsonTree(TypedQuery, LineList):
         )
 
 
-def _shown(value: Any, is_open: bool, room: int) -> Iterator[Span]:
+def _value_summary(value: Any, is_open: bool, room: int) -> Iterator[Span]:
     if isinstance(value, str):
         if is_open:
-            lines = value.count("\n") + (not value.endswith("\n"))
-            yield counted(lines, "line") if lines > 1 else "text", "lines--muted"
+            line_count = value.count("\n") + (not value.endswith("\n"))
+            yield counted(line_count, "line") if line_count > 1 else "text", "lines--muted"
         else:
             yield one_line(preview(value, room)), "lines--text"
     elif isinstance(value, dict | list):

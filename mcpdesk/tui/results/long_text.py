@@ -36,17 +36,19 @@ PAUSE_S = 0.05
 
 
 class TextLayout:
-    """Rows of a text at a width."""
+    """Rows of a text that is wrapped to a width in cells."""
 
     def __init__(self, text: str, width: int) -> None:
         self.text = text
         self.width = max(1, width)
-        self._is_hard = len(text) > MAX_WRAPPED_LENGTH
+        self._breaks_words = len(text) > MAX_WRAPPED_LENGTH
+        """True if rows are broken at the right edge instead of between words."""
         self._starts = array("Q")
         """Start offset of each segment."""
         self._row_counts = array("Q")
         """Number of rows up to the end of each segment."""
-        self._at = 0
+        self._next_start = 0
+        """Start offset of the first segment that is not laid out yet."""
         self.is_complete = False
 
     @property
@@ -56,41 +58,55 @@ class TextLayout:
 
     def grow(self, seconds: float = 1e9, offset: int | None = None) -> None:
         """Continue the layout for some time, or up to an offset."""
-        text, width, at, rows, is_hard = self.text, self.width, self._at, self.row_count, self._is_hard
-        until = time.perf_counter() + seconds
-        while not self.is_complete and (offset is None or at <= offset):
-            if not len(self._starts) % 256 and time.perf_counter() > until:
+        text, width, start, row_total, breaks_words = (
+            self.text,
+            self.width,
+            self._next_start,
+            self.row_count,
+            self._breaks_words,
+        )
+        deadline = time.perf_counter() + seconds
+        while not self.is_complete and (offset is None or start <= offset):
+            if not len(self._starts) % 256 and time.perf_counter() > deadline:
                 break
-            if plain := self._plain_lines(at):
-                heights = [-(-size // width) or 1 for size in plain]
-                self._starts.extend(list(accumulate((size + 1 for size in plain), initial=at))[:-1])
-                self._row_counts.extend(list(accumulate(heights, initial=rows))[1:])
-                rows, at = self._row_counts[-1], at + sum(plain) + len(plain)
-                if time.perf_counter() > until:
+            if line_lengths := self._plain_lines(start):
+                heights = [-(-size // width) or 1 for size in line_lengths]
+                self._starts.extend(list(accumulate((size + 1 for size in line_lengths), initial=start))[:-1])
+                self._row_counts.extend(list(accumulate(heights, initial=row_total))[1:])
+                row_total, start = self._row_counts[-1], start + sum(line_lengths) + len(line_lengths)
+                if time.perf_counter() > deadline:
                     break
                 continue
-            end, after = _segment(text, at)
-            size = end - at
-            if (is_hard or size <= width) and (piece := text[at:end]).isascii() and piece.isprintable():
-                rows += -(-size // width) or 1
+            end, next_start = _segment(text, start)
+            size = end - start
+            if (
+                (breaks_words or size <= width)
+                and (piece := text[start:end]).isascii()
+                and piece.isprintable()
+            ):
+                row_total += -(-size // width) or 1
             else:
-                rows += len(_rows(text[at:end], width, is_hard))
-            self._starts.append(at)
-            self._row_counts.append(rows)
-            at = after
-            self.is_complete = at > len(text)
-        self._at = at
+                row_total += len(_rows(text[start:end], width, breaks_words))
+            self._starts.append(start)
+            self._row_counts.append(row_total)
+            start = next_start
+            self.is_complete = start > len(text)
+        self._next_start = start
 
-    def _plain_lines(self, at: int) -> list[int]:
+    def _plain_lines(self, start: int) -> list[int]:
         """Return the line lengths of the next block, or an empty list if a line must be laid out
         separately.
         """
-        end = self.text.rfind("\n", at, at + BLOCK_LENGTH) + 1
-        block = self.text[at:end]
+        end = self.text.rfind("\n", start, start + BLOCK_LENGTH) + 1
+        block = self.text[start:end]
         if not block.isascii() or not block.replace("\n", "").isprintable():
             return []
-        sizes = list(map(len, block.split("\n")))[:-1]
-        return sizes if max(sizes, default=0) <= (MAX_SEGMENT_LENGTH if self._is_hard else self.width) else []
+        lengths = list(map(len, block.split("\n")))[:-1]
+        return (
+            lengths
+            if max(lengths, default=0) <= (MAX_SEGMENT_LENGTH if self._breaks_words else self.width)
+            else []
+        )
 
     def row(self, index: int) -> str:
         """Return the text of a row that is laid out."""
@@ -98,7 +114,7 @@ class TextLayout:
         if segment >= len(self._starts):
             return ""
         start = self._starts[segment]
-        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._is_hard)
+        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._breaks_words)
         return rows[index - (self._row_counts[segment - 1] if segment else 0)]
 
     def row_of(self, offset: int) -> int:
@@ -106,10 +122,10 @@ class TextLayout:
         self.grow(offset=offset)
         segment = max(0, bisect_right(self._starts, offset) - 1)
         start = self._starts[segment]
-        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._is_hard)
-        index, left = 0, offset - start
-        while index < len(rows) - 1 and left >= len(rows[index]):
-            left -= len(rows[index])
+        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._breaks_words)
+        index, remaining = 0, offset - start
+        while index < len(rows) - 1 and remaining >= len(rows[index]):
+            remaining -= len(rows[index])
             index += 1
         return (self._row_counts[segment - 1] if segment else 0) + index
 
@@ -119,9 +135,9 @@ class TextLayout:
         if segment < 0:
             return 0
         start = self._starts[segment]
-        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._is_hard)
-        above = row - (self._row_counts[segment - 1] if segment else 0)
-        return start + sum(map(len, rows[:above]))
+        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._breaks_words)
+        rows_above = row - (self._row_counts[segment - 1] if segment else 0)
+        return start + sum(map(len, rows[:rows_above]))
 
 
 def line_start(text: str, number: int) -> int:
@@ -129,13 +145,13 @@ def line_start(text: str, number: int) -> int:
 
     If the text has fewer lines, return the start of the last line.
     """
-    at = 0
+    start = 0
     for _ in range(number - 1):
-        newline = text.find("\n", at)
+        newline = text.find("\n", start)
         if newline < 0:
             break
-        at = newline + 1
-    return at
+        start = newline + 1
+    return start
 
 
 def _segment(text: str, start: int) -> tuple[int, int]:
@@ -154,14 +170,14 @@ def _segment(text: str, start: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=64)
-def _rows(line: str, width: int, is_hard: bool) -> list[str]:
+def _rows(line: str, width: int, breaks_words: bool) -> list[str]:
     """Break a line into rows. A space at a break belongs to the upper row, where it may exceed the width."""
-    shown = clean(line, newlines=False)
-    if not is_hard:
-        return list(word_rows(shown, width))
-    if not shown.isascii() and cell_len(shown) != len(shown):
-        return chop_cells(shown, width) or [""]
-    return [shown[at : at + width] for at in range(0, len(shown), width)] or [""]
+    clean_line = clean(line, newlines=False)
+    if not breaks_words:
+        return list(word_rows(clean_line, width))
+    if not clean_line.isascii() and cell_len(clean_line) != len(clean_line):
+        return chop_cells(clean_line, width) or [""]
+    return [clean_line[start : start + width] for start in range(0, len(clean_line), width)] or [""]
 
 
 def word_rows(line: str, width: int) -> Iterator[str]:
@@ -170,35 +186,35 @@ def word_rows(line: str, width: int) -> Iterator[str]:
     A space at a break belongs to the upper row.
     """
     if line.isascii() or cell_len(line) == len(line):
-        return _broken(line, width)
-    return _broken_cells(line, width)
+        return _wrapped(line, width)
+    return _wrapped_cells(line, width)
 
 
-def _broken(line: str, width: int) -> Iterator[str]:
-    at = 0
-    while len(line) - at > width:
-        blank = line.rfind(" ", at, at + width + 1)
-        end = blank + 1 if blank > at else at + width
-        yield line[at:end]
-        at = end
-    yield line[at:]
+def _wrapped(line: str, width: int) -> Iterator[str]:
+    start = 0
+    while len(line) - start > width:
+        blank = line.rfind(" ", start, start + width + 1)
+        end = blank + 1 if blank > start else start + width
+        yield line[start:end]
+        start = end
+    yield line[start:]
 
 
-def _broken_cells(line: str, width: int) -> Iterator[str]:
+def _wrapped_cells(line: str, width: int) -> Iterator[str]:
     """Yield the rows of a line with characters that are not one cell wide."""
-    at = 0
+    start = 0
     # The first row is empty if a character is wider than `width`.
-    while rows := list(filter(None, chop_cells(line[at : at + 4 * width], width))):
+    while rows := list(filter(None, chop_cells(line[start : start + 4 * width], width))):
         row = rows[0]
-        if at + len(row) >= len(line):
+        if start + len(row) >= len(line):
             break
-        if line[at + len(row)] == " ":
+        if line[start + len(row)] == " ":
             row += " "
         elif (blank := row.rfind(" ")) >= 0:
             row = row[: blank + 1]
         yield row
-        at += len(row)
-    yield line[at:]
+        start += len(row)
+    yield line[start:]
 
 
 class LongText(Widget):
@@ -221,9 +237,9 @@ class LongText(Widget):
         super().__init__()
         self.text = text
         self._layout = TextLayout(text, 0)
-        self._lowered: str | None = None
+        self._lower_case_text: str | None = None
         self._words = ""
-        self._here = -1
+        self._current_hit = -1
         """Offset of the current hit, or -1 if there is none."""
         self._timer: Timer | None = None
         self._top = (-1, -1)
@@ -281,9 +297,9 @@ class LongText(Widget):
 
     def row_of(self, offset: int) -> int:
         """Return the row of an offset."""
-        before = self._layout.row_count
+        old_row_count = self._layout.row_count
         row = self._layout.row_of(offset)
-        if self._layout.row_count != before:
+        if self._layout.row_count != old_row_count:
             self.refresh(layout=True)
         return row
 
@@ -295,50 +311,54 @@ class LongText(Widget):
         words = words.lower()
         if not words:
             return -1
-        return self._searched.find(words, start) if forward else self._searched.rfind(words, 0, start)
+        return (
+            self._searched_text.find(words, start) if forward else self._searched_text.rfind(words, 0, start)
+        )
 
     def count(self, words: str, end: int | None = None) -> int:
         """Return the number of occurrences of `words`, up to an offset."""
-        return self._searched.count(words.lower(), 0, end) if words else 0
+        return self._searched_text.count(words.lower(), 0, end) if words else 0
 
-    def mark(self, words: str, here: int = -1) -> None:
-        """Highlight all occurrences of `words`, and more strongly the row with the offset `here`."""
-        self._words, self._here = words.lower(), here
+    def mark(self, words: str, current_hit: int = -1) -> None:
+        """Highlight all occurrences of `words`, and more strongly the row with the offset `current_hit`."""
+        self._words, self._current_hit = words.lower(), current_hit
         self.refresh()
 
     @property
-    def _searched(self) -> str:
+    def _searched_text(self) -> str:
         """Text in lower case. If offsets would be different in lower case, the text itself."""
-        if self._lowered is None:
-            lowered = self.text.lower()
-            self._lowered = lowered if len(lowered) == len(self.text) else self.text
-        return self._lowered
+        if self._lower_case_text is None:
+            lower_case_text = self.text.lower()
+            self._lower_case_text = lower_case_text if len(lower_case_text) == len(self.text) else self.text
+        return self._lower_case_text
 
     def render_line(self, y: int) -> Strip:
         """Draw one row, with hits and selection."""
-        width, base = self.size.width, self.rich_style
+        width, base_style = self.size.width, self.rich_style
         text = self._layout.row(y).rstrip()
         strip = Strip(list(self._segments(text, y)), None)
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(y)) is not None:
             start, end = span[0], len(text) if span[1] == -1 else span[1]
-            style = base + self.screen.get_component_rich_style("screen--selection", partial=True)
+            selection_style = base_style + self.screen.get_component_rich_style(
+                "screen--selection", partial=True
+            )
             parts = list(strip.divide([start, end, strip.cell_length]))
-            parts[1:2] = [part.apply_style(style) for part in parts[1:2]]
+            parts[1:2] = [part.apply_style(selection_style) for part in parts[1:2]]
             strip = Strip.join(parts)
-        return strip.adjust_cell_length(width, base).apply_offsets(0, y)
+        return strip.adjust_cell_length(width, base_style).apply_offsets(0, y)
 
     def _segments(self, text: str, y: int) -> Iterator[Segment]:
-        base, at = self.rich_style, 0
-        searched = text.lower() if self._words else ""
-        is_here = self._here >= 0 and self._layout.row_of(self._here) == y
-        name = "long-text--here" if is_here else "long-text--hit"
-        hit = base + self.get_component_rich_style(name, partial=True)
-        while self._words and (start := searched.find(self._words, at)) >= 0:
-            yield Segment(text[at:start], base)
-            at = start + len(self._words)
-            yield Segment(text[start:at], hit)
-        yield Segment(text[at:], base)
+        base_style, position = self.rich_style, 0
+        searched_text = text.lower() if self._words else ""
+        has_current_hit = self._current_hit >= 0 and self._layout.row_of(self._current_hit) == y
+        name = "long-text--here" if has_current_hit else "long-text--hit"
+        hit_style = base_style + self.get_component_rich_style(name, partial=True)
+        while self._words and (start := searched_text.find(self._words, position)) >= 0:
+            yield Segment(text[position:start], base_style)
+            position = start + len(self._words)
+            yield Segment(text[start:position], hit_style)
+        yield Segment(text[position:], base_style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the rows selected with the mouse."""

@@ -56,21 +56,21 @@ def older_revision_offer(text: str) -> Iterator[OlderRevision]:
         yield OlderRevision()
 
 
-async def speak_older(link: Link, server: str) -> bool:
+async def reconnect_in_older_revision(link: Link, server: str) -> bool:
     """Reconnect to a server in `OLDER_REVISION`, unless it already uses an older revision.
 
     Return False on failure, and for a hosted server. A hosted server has no fixed revision and can ask in
     every revision.
     """
-    if (known := _upstream(link, server)) is None:
+    if (upstream := _upstream(link, server)) is None:
         return False
-    if known.revision != LATEST.name:
+    if upstream.revision != LATEST.name:
         return True
     link.reconnect_with_revision(server, OLDER_REVISION)
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            while (known := _upstream(link, server)) is not None and known.state != "failed":
-                if known.state == "ready" and known.revision != LATEST.name:
+            while (upstream := _upstream(link, server)) is not None and upstream.state != "failed":
+                if upstream.state == "ready" and upstream.revision != LATEST.name:
                     return True
                 await asyncio.sleep(_CHECK_PERIOD_S)
     except TimeoutError:
@@ -79,4 +79,4 @@ async def speak_older(link: Link, server: str) -> bool:
 
 
 def _upstream(link: Link, server: str) -> UpstreamView | None:
-    return next((each.upstream for each in link.view().servers if each.name == server), None)
+    return next((one.upstream for one in link.view().servers if one.name == server), None)

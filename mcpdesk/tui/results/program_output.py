@@ -57,10 +57,10 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self._rows: list[Row] = []
-        self._unfinished = ""
+        self._partial_line = ""
         """Text after the last line break."""
-        self._unfinished_rows = 0
-        self._is_moving = False
+        self._partial_row_count = 0
+        self._is_scrolling = False
         """True while the view scrolls itself."""
 
     @property
@@ -75,7 +75,7 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
 
     def clear(self) -> None:
         """Remove everything, and follow again."""
-        self._rows, self._unfinished, self._unfinished_rows = [], "", 0
+        self._rows, self._partial_line, self._partial_row_count = [], "", 0
         self.following = True
         self._rows_changed(0)
 
@@ -83,36 +83,36 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
         """Append text."""
         if not text:
             return
-        if self._unfinished_rows:
-            del self._rows[-self._unfinished_rows :]
-        *lines, rest = (self._unfinished + text).split("\n")
+        if self._partial_row_count:
+            del self._rows[-self._partial_row_count :]
+        *lines, rest = (self._partial_line + text).split("\n")
         while len(rest) > MAX_LINE_LENGTH:
             lines.append(rest[:MAX_LINE_LENGTH])
             rest = rest[MAX_LINE_LENGTH:]
         for line in lines[-MAX_ROWS:]:
             self._rows += self._rows_of(_without_overwritten(line).rstrip("\r"))
-        self._unfinished = _without_overwritten(rest)
-        unfinished = self._rows_of(self._unfinished.rstrip("\r")) if rest else []
-        self._unfinished_rows = len(unfinished)
-        self._rows += unfinished
-        removed = 0
+        self._partial_line = _without_overwritten(rest)
+        partial_rows = self._rows_of(self._partial_line.rstrip("\r")) if rest else []
+        self._partial_row_count = len(partial_rows)
+        self._rows += partial_rows
+        removed_count = 0
         if len(self._rows) > MAX_ROWS:
-            removed = len(self._rows) - MAX_ROWS * 4 // 5
-            del self._rows[:removed]
-            self._unfinished_rows = min(self._unfinished_rows, len(self._rows))
-        self._rows_changed(removed)
+            removed_count = len(self._rows) - MAX_ROWS * 4 // 5
+            del self._rows[:removed_count]
+            self._partial_row_count = min(self._partial_row_count, len(self._rows))
+        self._rows_changed(removed_count)
 
     def render_line(self, y: int) -> Strip:
-        at, width, base = y + self.scroll_offset.y, self.size.width, self.rich_style
-        if not 0 <= at < len(self._rows):
+        row_index, width, base = y + self.scroll_offset.y, self.size.width, self.rich_style
+        if not 0 <= row_index < len(self._rows):
             return Strip.blank(width, base)
-        line, start, end = self._rows[at]
-        segments, passed = [], 0
+        line, start, end = self._rows[row_index]
+        segments, offset = [], 0
         for text, style in spans(line):
-            shown = text[max(0, start - passed) : max(0, end - passed)]
-            passed += len(text)
-            if shown:
-                segments.append(Segment(shown, base + style))
+            visible_text = text[max(0, start - offset) : max(0, end - offset)]
+            offset += len(text)
+            if visible_text:
+                segments.append(Segment(visible_text, base + style))
         return Strip(segments).adjust_cell_length(width, base)
 
     def toggle(self) -> None:
@@ -126,7 +126,7 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Follow when the person scrolls to the end. Stop when the person scrolls away."""
         super().watch_scroll_y(old_value, new_value)
-        if not self._is_moving and old_value != new_value:
+        if not self._is_scrolling and old_value != new_value:
             self.following = new_value >= self.max_scroll_y
 
     def watch_show_vertical_scrollbar(self, is_shown: bool) -> None:
@@ -139,36 +139,38 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Wrap all lines again. The text in the top row stays there, unless the view follows the end."""
         lines, top = self._lines(), min(self.scroll_offset.y, len(self._rows) - 1)
-        top_lines = sum(start == 0 or at == 0 for at, (_, start, _) in enumerate(self._rows[: top + 1]))
+        top_lines = sum(
+            start == 0 or row_index == 0 for row_index, (_, start, _) in enumerate(self._rows[: top + 1])
+        )
         # Index of the line in the top row, and index of the first character of the row in this line.
         top_text = (top_lines - 1, self._rows[top][1]) if top >= 0 else (0, 0)
-        rows = [self._rows_of(line) for line in lines]
-        self._rows = [row for each in rows for row in each]
-        self._unfinished_rows = len(rows[-1]) if self._unfinished_rows and rows else 0
-        new_top = sum(map(len, rows[: top_text[0]]))
-        new_top += sum(end <= top_text[1] for _, _, end in rows[top_text[0]]) if rows else 0
+        rows_by_line = [self._rows_of(line) for line in lines]
+        self._rows = [row for line_rows in rows_by_line for row in line_rows]
+        self._partial_row_count = len(rows_by_line[-1]) if self._partial_row_count and rows_by_line else 0
+        new_top = sum(map(len, rows_by_line[: top_text[0]]))
+        new_top += sum(end <= top_text[1] for _, _, end in rows_by_line[top_text[0]]) if rows_by_line else 0
         self._rows_changed(top - new_top)
 
     def _lines(self) -> list[str]:
-        return [line for at, (line, start, _) in enumerate(self._rows) if start == 0 or at == 0]
+        return [line for row_index, (line, start, _) in enumerate(self._rows) if start == 0 or row_index == 0]
 
     def _rows_of(self, line: str) -> list[Row]:
         width = self.size.width or 80
-        return [(line, start, end) for start, end in wrapped(plain(line), width)]
+        return [(line, start, end) for start, end in row_bounds(plain(line), width)]
 
-    def _rows_changed(self, removed: int) -> None:
-        """Scroll to the end, or keep the visible rows in place after the `removed` oldest rows were removed.
+    def _rows_changed(self, removed_count: int) -> None:
+        """Scroll to the end, or keep the visible rows in place after the oldest rows were removed.
 
-        A negative number means that rows were added above.
+        If `removed_count` is negative, rows were added above.
         """
-        self._is_moving = True
+        self._is_scrolling = True
         try:
-            at = self.scroll_offset.y - removed
+            offset = self.scroll_offset.y - removed_count
             self.virtual_size = Size(self.size.width, len(self._rows))
-            target = self.max_scroll_y if self.following else max(0, min(at, self.max_scroll_y))
+            target = self.max_scroll_y if self.following else max(0, min(offset, self.max_scroll_y))
             self.scroll_to(y=target, animate=False, force=True, immediate=True)
         finally:
-            self._is_moving = False
+            self._is_scrolling = False
         self.refresh()
 
 
@@ -180,7 +182,7 @@ def _without_overwritten(line: str) -> str:
     return body.rpartition("\r")[2] + ("\r" if len(body) < len(line) else "")
 
 
-_COMMAND = re.compile(
+_ESCAPE_SEQUENCE = re.compile(
     r"\x1b(?:"
     r"\[(?P<style>[\d;:]{0,100})m"
     r"|\[[0-?]*[ -/]*[@-~]?"
@@ -189,50 +191,53 @@ _COMMAND = re.compile(
     r")",
     re.DOTALL,
 )
-"""Matches terminal commands: styles, other CSI sequences, strings (titles, links) up to their end, and all
-other escape sequences."""
+"""Matches escape sequences: styles, other CSI sequences, strings (titles, links) up to their end, and all
+others."""
 _BLACK, _GREY, _WHITES = 0, 8, (7, 15)
 """Numbers of ANSI colours. Black and white text is drawn in another colour, because the background may be
 black or white."""
 
 
 def plain(line: str) -> str:
-    """Return a line without colours and commands."""
-    return clean(_COMMAND.sub("", line) if "\x1b" in line else line, newlines=False)
+    """Return a line without escape sequences and other control characters."""
+    return clean(_ESCAPE_SEQUENCE.sub("", line) if "\x1b" in line else line, newlines=False)
 
 
 def spans(line: str) -> Iterator[tuple[str, Style]]:
     """Yield the parts of a line with their styles. Joined, the parts are equal to `plain(line)`."""
-    decoder, at = AnsiDecoder(), 0
-    for command in _COMMAND.finditer(line):
-        if command.start() > at:
-            yield clean(line[at : command.start()], newlines=False), _legible(decoder.style)
-        at = command.end()
-        if command["style"] is not None:
-            decoder.decode_line(command[0].replace(":", ";"))
-    if at < len(line):
-        yield clean(line[at:], newlines=False), _legible(decoder.style)
+    decoder, position = AnsiDecoder(), 0
+    for sequence in _ESCAPE_SEQUENCE.finditer(line):
+        if sequence.start() > position:
+            yield clean(line[position : sequence.start()], newlines=False), _legible_style(decoder.style)
+        position = sequence.end()
+        if sequence["style"] is not None:
+            decoder.decode_line(sequence[0].replace(":", ";"))
+    if position < len(line):
+        yield clean(line[position:], newlines=False), _legible_style(decoder.style)
 
 
-def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
+def row_bounds(text: str, width: int) -> Iterator[tuple[int, int]]:
     """Yield start and end of each row of a plain line, wrapped between words if possible."""
     if width <= 0 or (len(text) <= width and cell_len(text) <= width):
         yield 0, len(text)
         return
-    at = 0
+    start = 0
     for row in word_rows(text, width):
-        yield at, at + len(row)
-        at += len(row)
+        yield start, start + len(row)
+        start += len(row)
 
 
-def _legible(style: Style) -> Style:
+def _legible_style(style: Style) -> Style:
     """Return a style without blinking, hiding and links, with black and white readable on any background."""
-    color, behind = (each if each and not each.is_default else None for each in (style.color, style.bgcolor))
-    if behind is None and color is not None and color.number in (_BLACK, *_WHITES):
+    color, background = (
+        part_colour if part_colour and not part_colour.is_default else None
+        for part_colour in (style.color, style.bgcolor)
+    )
+    if background is None and color is not None and color.number in (_BLACK, *_WHITES):
         color = Color.from_ansi(_GREY) if color.number == _BLACK else None
     return Style(
         color=color,
-        bgcolor=behind,
+        bgcolor=background,
         bold=style.bold or None,
         dim=style.dim or None,
         italic=style.italic or None,

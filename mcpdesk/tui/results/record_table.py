@@ -18,7 +18,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import Path, compact, pretty
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.results.records import Records, as_csv, as_table, cell, in_order
+from mcpdesk.tui.results.records import Records, as_csv, as_table, cell, sorted_rows
 from mcpdesk.tui.widgets.line_list import LineList, Span, column
 from mcpdesk.tui.widgets.menu import Choice
 from mcpdesk.tui.widgets.typed_query import TypedQuery
@@ -54,23 +54,23 @@ class RecordTable(TypedQuery, LineList):
         self._widths: list[int] = []
         self._column = 0
         """Selected column."""
-        self._first = 0
+        self._first_column = 0
         """Leftmost visible column."""
-        self._sorted: tuple[str, bool] | None = None
-        """Sort column, and True if the largest value comes first."""
+        self._sort_column: tuple[str, bool] | None = None
+        """Name of the sort column, and True if the largest value comes first."""
         self._texts: dict[int, str] = {}
         """Index of a record -> its text for the filter, cached."""
 
     def load(self, records: Records | None) -> None:
         """Show another list. If it has the same columns as the last one, keep sort order and filter."""
-        before = () if self.records is None else self.records.columns
+        old_columns = () if self.records is None else self.records.columns
         self.records, self._texts = records, {}
         if records is None:
             self._order, self._widths = [], []
         else:
-            if records.columns != before:
-                self._column = self._first = self.cursor = 0
-                self._sorted, self.query_text, self.is_typing = None, "", False
+            if records.columns != old_columns:
+                self._column = self._first_column = self.cursor = 0
+                self._sort_column, self.query_text, self.is_typing = None, "", False
             self._widths = [self._width_of(records, name) for name in records.columns]
             self._filter_and_sort()
         self.rows_changed()
@@ -94,7 +94,7 @@ class RecordTable(TypedQuery, LineList):
     def render_line(self, y: int) -> Strip:
         """Draw the headers, a row, or the filter."""
         if y == 0:
-            return self._head()
+            return self._draw_headers()
         if y == self.size.height - 1 and self.has_query:
             style = self.rich_style + self.get_component_rich_style("lines--head", partial=True)
             total = 0 if self.records is None else len(self.records.rows)
@@ -107,36 +107,42 @@ class RecordTable(TypedQuery, LineList):
         if records is None:
             return
         record = records.rows[self._order[index]]
-        for at, cells in self._visible_columns(width):
-            name = records.columns[at]
-            value, text = record.get(name), one_line(cell(record, name)[: 4 * cells], cells)
+        for column_index, column_width in self._visible_columns(width):
+            name = records.columns[column_index]
+            value, text = record.get(name), one_line(cell(record, name)[: 4 * column_width], column_width)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             style = "lines--number" if is_number else "" if isinstance(value, str) else "lines--muted"
-            shown = " " * (cells - cell_len(text)) + text if is_number else column(text, cells)
-            width -= cells + _GAP
-            yield shown + " " * (_GAP if width > 0 else 0), style
+            padded_text = (
+                " " * (column_width - cell_len(text)) + text if is_number else column(text, column_width)
+            )
+            width -= column_width + _GAP
+            yield padded_text + " " * (_GAP if width > 0 else 0), style
 
     def _visible_columns(self, width: int) -> Iterator[tuple[int, int]]:
         """Yield the visible columns with their widths. The last column takes the remaining space."""
-        left, at = width, self._first
-        while left > 0 and at < len(self._widths):
-            is_last = at == len(self._widths) - 1
-            yield at, max(1, min(left, left if is_last else self._widths[at]))
-            left -= self._widths[at] + _GAP
-            at += 1
+        remaining, column_index = width, self._first_column
+        while remaining > 0 and column_index < len(self._widths):
+            is_last = column_index == len(self._widths) - 1
+            yield column_index, max(1, min(remaining, remaining if is_last else self._widths[column_index]))
+            remaining -= self._widths[column_index] + _GAP
+            column_index += 1
 
-    def _head(self) -> Strip:
+    def _draw_headers(self) -> Strip:
         names = () if self.records is None else self.records.columns
         style = self.rich_style + self.get_component_rich_style("lines--head", partial=True)
-        chosen = style + self.get_component_rich_style("lines--hit", partial=True)
+        selected_style = style + self.get_component_rich_style("lines--hit", partial=True)
         segments = []
-        for at, cells in self._visible_columns(self.size.width):
+        for column_index, column_width in self._visible_columns(self.size.width):
             mark = ""
-            if self._sorted is not None and self._sorted[0] == names[at]:
-                mark = "↓" if self._sorted[1] else "↑"
-            text = column(one_line(names[at], max(1, cells - 1)) + mark, cells)
+            if self._sort_column is not None and self._sort_column[0] == names[column_index]:
+                mark = "↓" if self._sort_column[1] else "↑"
+            text = column(one_line(names[column_index], max(1, column_width - 1)) + mark, column_width)
             segments.append(
-                Segment(text, (chosen if at == self._column else style) + Style(meta={"head": at}))
+                Segment(
+                    text,
+                    (selected_style if column_index == self._column else style)
+                    + Style(meta={"head": column_index}),
+                )
             )
             segments.append(Segment(" " * _GAP, style))
         return Strip(segments).adjust_cell_length(self.size.width, style)
@@ -146,16 +152,16 @@ class RecordTable(TypedQuery, LineList):
         if records is None:
             return
         words = self.query_text.lower().split()
-        rows = [at for at in range(len(records.rows)) if all(word in self._text(at) for word in words)]
-        if self._sorted is not None and self._sorted[0] in records.columns:
-            name, is_descending = self._sorted
-            rows = in_order(rows, records, name, is_descending=is_descending)
+        rows = [row for row in range(len(records.rows)) if all(word in self._text(row) for word in words)]
+        if self._sort_column is not None and self._sort_column[0] in records.columns:
+            name, is_descending = self._sort_column
+            rows = sorted_rows(rows, records, name, is_descending=is_descending)
         self._order = rows
 
-    def _text(self, at: int) -> str:
-        if self.records is not None and at not in self._texts:
-            self._texts[at] = compact(self.records.rows[at]).lower()
-        return self._texts[at]
+    def _text(self, row: int) -> str:
+        if self.records is not None and row not in self._texts:
+            self._texts[row] = compact(self.records.rows[row]).lower()
+        return self._texts[row]
 
     def query_changed(self) -> None:
         """Show the rows that match the typed text."""
@@ -173,16 +179,17 @@ class RecordTable(TypedQuery, LineList):
     def action_column(self, by: int) -> None:
         """Select another column, and scroll it into view."""
         self._column = max(0, min(len(self._widths) - 1, self._column + by))
-        self._first = min(self._first, self._column)
-        while self._first < self._column and not self._is_complete(self._column):
-            self._first += 1
+        self._first_column = min(self._first_column, self._column)
+        while self._first_column < self._column and not self._is_readable(self._column):
+            self._first_column += 1
         self.refresh()
 
-    def _is_complete(self, index: int) -> bool:
-        wanted = self._widths[index]
+    def _is_readable(self, index: int) -> bool:
+        """Return True if all of a column, or at least a useful part of it, is visible."""
+        full_width = self._widths[index]
         return any(
-            at == index and cells >= min(wanted, _GAP * 6)
-            for at, cells in self._visible_columns(self.size.width)
+            visible_index == index and visible_width >= min(full_width, _GAP * 6)
+            for visible_index, visible_width in self._visible_columns(self.size.width)
         )
 
     def action_sort(self) -> None:
@@ -190,18 +197,18 @@ class RecordTable(TypedQuery, LineList):
         if self.records is None:
             return
         name = self.records.columns[self._column]
-        order: dict[Any, tuple[str, bool] | None] = {(name, False): (name, True), (name, True): None}
-        self._sorted = order.get(self._sorted, (name, False))
+        next_order: dict[Any, tuple[str, bool] | None] = {(name, False): (name, True), (name, True): None}
+        self._sort_column = next_order.get(self._sort_column, (name, False))
         self._filter_and_sort()
         self.rows_changed()
 
     def on_click(self, event: events.Click) -> None:
         """Sort by the column whose header is clicked."""
-        head = event.style.meta.get("head")
-        if head is None:
+        header_index = event.style.meta.get("head")
+        if header_index is None:
             super().on_click(event)
         else:
-            self._column = head
+            self._column = header_index
             self.action_sort()
 
     clicks_to_choose = 2
@@ -217,7 +224,7 @@ class RecordTable(TypedQuery, LineList):
         if records is None or not self._order:
             return
         record, name = records.rows[self._order[self.cursor]], records.columns[self._column]
-        rows, count = [records.rows[at] for at in self._order], counted(len(self._order), "row")
+        rows, count = [records.rows[row] for row in self._order], counted(len(self._order), "row")
         choices = [
             Choice(f"{count} as CSV", as_csv(rows, records.columns), "", "c"),
             Choice(f"{count} as Markdown", as_table(rows, records.columns), "", "m"),

@@ -44,7 +44,9 @@ def _find_records(value: Any, *, is_structured: bool) -> Records | None:
     if _is_list_of_objects(value):
         return _records(value, (), is_structured=is_structured)
     lists = (
-        [key for key, each in value.items() if _is_list_of_objects(each)] if isinstance(value, dict) else []
+        [key for key, member in value.items() if _is_list_of_objects(member)]
+        if isinstance(value, dict)
+        else []
     )
     return _records(value[lists[0]], (lists[0],), is_structured=is_structured) if len(lists) == 1 else None
 
@@ -54,7 +56,7 @@ def _records(rows: Sequence[Record], path: Path, *, is_structured: bool) -> Reco
 
 
 def _is_list_of_objects(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) and each for each in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and item for item in value)
 
 
 def cell(record: Record, column: str) -> str:
@@ -63,23 +65,26 @@ def cell(record: Record, column: str) -> str:
     return value if isinstance(value, str) else "" if value is None else compact(value)
 
 
-def in_order(rows: Iterable[int], records: Records, column: str, *, is_descending: bool) -> list[int]:
+def sorted_rows(rows: Iterable[int], records: Records, column: str, *, is_descending: bool) -> list[int]:
     """Return the indexes of records sorted by a column. Records without a value are last.
 
     Numbers come before texts, each in ascending order. With `is_descending`, this order is reversed.
     """
-    ranked = [(_rank(records.rows[row].get(column)), row) for row in rows]
-    present = [each for each in ranked if each[0][0] < _NOTHING]
-    present.sort(key=lambda each: each[0], reverse=is_descending)
-    return [row for _, row in present] + [row for rank, row in ranked if rank[0] == _NOTHING]
+    ranked_rows = [(_rank(records.rows[row].get(column)), row) for row in rows]
+    rows_with_value = [ranked_row for ranked_row in ranked_rows if ranked_row[0][0] < _MISSING_RANK]
+    rows_with_value.sort(key=lambda ranked_row: ranked_row[0], reverse=is_descending)
+    return [row for _, row in rows_with_value] + [
+        row for rank, row in ranked_rows if rank[0] == _MISSING_RANK
+    ]
 
 
-_NOTHING = 2
+_MISSING_RANK = 2
+"""First member of the rank of a missing value."""
 
 
 def _rank(value: Any) -> tuple[int, float, str]:
     if value is None:
-        return _NOTHING, 0, ""
+        return _MISSING_RANK, 0, ""
     if isinstance(value, int | float) and not math.isnan(value):
         return 0, value, ""
     return 1, 0, (value if isinstance(value, str) else compact(value)).casefold()
@@ -97,8 +102,8 @@ def as_csv(rows: Iterable[Record], columns: Sequence[str]) -> str:
 def as_table(rows: Iterable[Record], columns: Sequence[str]) -> str:
     """Format records as a Markdown table."""
     lines = [columns, ["---"] * len(columns), *([cell(row, column) for column in columns] for row in rows)]
-    return "\n".join("| " + " | ".join(_in_table(each) for each in line) + " |" for line in lines) + "\n"
+    return "\n".join("| " + " | ".join(_table_cell(text) for text in line) + " |" for line in lines) + "\n"
 
 
-def _in_table(text: str) -> str:
+def _table_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")

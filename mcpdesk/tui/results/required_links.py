@@ -42,13 +42,13 @@ def required_links(error: dict[str, Any]) -> list[RequiredLink]:
     elicitations = (
         data.get("elicitations") if error.get("code") == URL_REQUIRED and isinstance(data, dict) else None
     )
-    items = (
-        [each for each in elicitations if isinstance(each, dict)] if isinstance(elicitations, list) else []
+    link_items = (
+        [item for item in elicitations if isinstance(item, dict)] if isinstance(elicitations, list) else []
     )
     return [
-        RequiredLink(each["url"], each["message"] if isinstance(each.get("message"), str) else "")
-        for each in items
-        if isinstance(each.get("url"), str) and each["url"]
+        RequiredLink(item["url"], item["message"] if isinstance(item.get("message"), str) else "")
+        for item in link_items
+        if isinstance(item.get("url"), str) and item["url"]
     ]
 
 
@@ -81,8 +81,8 @@ class LinkActions(Vertical):
         if self.link.message:
             yield Static(Content(clean(self.link.message)))
         yield Static(link_text(self.link.url))
-        if odd := [f"! {remark}" for remark in link_warnings(self.link.url)]:
-            yield Static(Content("\n".join(odd)), classes="fault")
+        if warnings := [f"! {remark}" for remark in link_warnings(self.link.url)]:
+            yield Static(Content("\n".join(warnings)), classes="fault")
         with Horizontal():
             if host_of(self.link.url):
                 yield Chip("▸ open in browser", classes="open")

@@ -73,8 +73,8 @@ def _blocks(result: dict[str, Any]) -> Iterator[Block]:
         yield _resource(contents)
     for message in _dicts(result.get("messages")):
         yield Block(BlockKind.ROLE, str(message.get("role", "")))
-        inner = message.get("content")
-        for block in _dicts(inner if isinstance(inner, list) else [inner]):
+        content = message.get("content")
+        for block in _dicts(content if isinstance(content, list) else [content]):
             yield content_block(block)
 
 
@@ -91,8 +91,8 @@ def content_block(block: dict[str, Any]) -> Block:
             note = " · ".join(str(part) for part in labels if part)
             return Block(BlockKind.LINK, str(block.get("uri", "")), note=note)
         case "resource":
-            inner = block.get("resource")
-            return _resource(inner if isinstance(inner, dict) else {})
+            resource = block.get("resource")
+            return _resource(resource if isinstance(resource, dict) else {})
         case _:
             return Block(BlockKind.JSON, value=block, note=f"{block.get('type', 'unknown')} block")
 
@@ -101,7 +101,7 @@ def text_block(text: str, mime: str = "", note: str = "", uri: str = "") -> Bloc
     """Return a text as JSON, Markdown or plain text, by its MIME type or else by its contents."""
     kind, value = BlockKind.TEXT, None
     if mime in ("", "application/json") or mime.endswith("+json"):
-        value = _parsed(text)
+        value = _json_value(text)
     if value is not None:
         kind = BlockKind.JSON
     elif mime == "text/markdown" or (not mime and looks_like_markdown(text)):
@@ -132,8 +132,8 @@ def hex_dump(data: bytes) -> str:
     lines = []
     for start in range(0, min(len(data), MAX_DUMP_BYTES), 16):
         piece = data[start : start + 16]
-        shown = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in piece)
-        lines.append(f"{start:06x}  {piece[:8].hex(' '):<23}  {piece[8:].hex(' '):<23}  {shown}")
+        characters = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in piece)
+        lines.append(f"{start:06x}  {piece[:8].hex(' '):<23}  {piece[8:].hex(' '):<23}  {characters}")
     return "\n".join(lines)
 
 
@@ -158,25 +158,30 @@ def _resource(contents: dict[str, Any]) -> Block:
 
 
 def _blob(text: str, mime: str, note: str = "", uri: str = "") -> Block:
-    """Return a blob to draw: an image stays in base64, other bytes are decoded only as far as shown."""
+    """Return a blob as a block: an image stays in base64, other bytes are decoded only as far as shown."""
     size = len(text) // 4 * 3 - text[-2:].count("=")
     description = f"{note or mime}, {size_text(size)}"
     if mime.startswith("image/") and mime != _SVG:
         return Block(BlockKind.IMAGE, note=description, encoded=text, mime=mime, uri=uri)
     try:
         if mime == _SVG:
-            drawn = base64.b64decode(text, validate=True).decode(errors="replace")
-            return text_block(drawn, mime, description, uri)
-        start = base64.b64decode(text[:_DUMP_BASE64] if len(text) % 4 == 0 else text, validate=True)
+            svg_text = base64.b64decode(text, validate=True).decode(errors="replace")
+            return text_block(svg_text, mime, description, uri)
+        first_bytes = base64.b64decode(text[:_DUMP_BASE64] if len(text) % 4 == 0 else text, validate=True)
     except (binascii.Error, ValueError):
         return Block(BlockKind.TEXT, text, note=f"{note or mime}, not valid base64")
-    cut = f", first {MAX_DUMP_BYTES:,} bytes" if size > MAX_DUMP_BYTES else ""
+    cut_note = f", first {MAX_DUMP_BYTES:,} bytes" if size > MAX_DUMP_BYTES else ""
     return Block(
-        BlockKind.BYTES, hex_dump(start), note=f"{description}{cut}", encoded=text, mime=mime, uri=uri
+        BlockKind.BYTES,
+        hex_dump(first_bytes),
+        note=f"{description}{cut_note}",
+        encoded=text,
+        mime=mime,
+        uri=uri,
     )
 
 
-def _parsed(text: str) -> Any:
+def _json_value(text: str) -> Any:
     if text.lstrip()[:1] not in ("{", "[") or not text:
         return None
     try:
@@ -189,14 +194,14 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
 """Matches characters that are replaced in file names."""
 _MAX_NAME_LENGTH = 80
 """Maximum number of characters of a file name without its ending."""
 
 
 @dataclass(frozen=True, slots=True)
-class Savable:
+class SavablePart:
     """Part of a result. `name` is a plain file name."""
 
     name: str
@@ -205,20 +210,22 @@ class Savable:
     data: bytes
 
 
-def savables(result: dict[str, Any], stem: str) -> list[Savable]:
+def savable_parts(result: dict[str, Any], stem: str) -> list[SavablePart]:
     """Return the parts of a result in order, and then the complete result as JSON.
 
     `stem` names parts that have no name.
     """
     content_blocks = blocks(result)
-    saved = [part for part in (_savable(block, stem) for block in content_blocks) if part is not None]
+    parts = [part for part in (_savable_part(block, stem) for block in content_blocks) if part is not None]
     if (table := table_of(result.get("structuredContent"), content_blocks)) is not None:
-        kind = f"{counted(len(table.rows), 'row')} as CSV"
-        saved.append(Savable(file_name(stem, ".csv"), kind, as_csv(table.rows, table.columns).encode()))
+        description = f"{counted(len(table.rows), 'row')} as CSV"
+        parts.append(
+            SavablePart(file_name(stem, ".csv"), description, as_csv(table.rows, table.columns).encode())
+        )
     report = _markdown(content_blocks, table, result).encode(errors="replace")
-    saved.append(Savable(file_name(stem, ".md"), "all of it as Markdown", report))
-    saved.append(Savable(file_name(stem, ".json"), "whole result", pretty(result).encode()))
-    return saved
+    parts.append(SavablePart(file_name(stem, ".md"), "all of it as Markdown", report))
+    parts.append(SavablePart(file_name(stem, ".json"), "whole result", pretty(result).encode()))
+    return parts
 
 
 def _markdown(content_blocks: Sequence[Block], table: Records | None, result: dict[str, Any]) -> str:
@@ -247,7 +254,7 @@ def _fenced(text: str) -> str:
     return f"```json\n{text}\n```"
 
 
-def _savable(block: Block, stem: str) -> Savable | None:
+def _savable_part(block: Block, stem: str) -> SavablePart | None:
     """Return a block as a file, or None if it has no contents or is invalid base64."""
     if block.text_to_save is not None:
         data, kind, ending = block.text_to_save.encode(), "text", ".txt"
@@ -258,14 +265,14 @@ def _savable(block: Block, stem: str) -> Savable | None:
             return None
     else:
         return None
-    named = _last_part(block.uri)
-    ending = "" if "." in named else mimetypes.guess_extension(block.mime) or ending
-    return Savable(file_name(named or stem, ending), block.mime or kind, data)
+    uri_name = _last_part(block.uri)
+    ending = "" if "." in uri_name else mimetypes.guess_extension(block.mime) or ending
+    return SavablePart(file_name(uri_name or stem, ending), block.mime or kind, data)
 
 
 def file_name(text: str, ending: str = "") -> str:
     """Return a plain file name made from untrusted text: no folders, no leading dot, never empty."""
-    name = _UNSAFE.sub("-", text).strip("-.")[:_MAX_NAME_LENGTH] or "result"
+    name = _UNSAFE_CHARACTERS.sub("-", text).strip("-.")[:_MAX_NAME_LENGTH] or "result"
     return name if not ending or name.endswith(ending) else name + ending
 
 

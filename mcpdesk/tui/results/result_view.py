@@ -32,7 +32,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.json_text import Path, pretty
 from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.results.after_call import differences, logged_lines
+from mcpdesk.tui.results.after_call import call_log_widgets, differences
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText, line_start
 from mcpdesk.tui.results.older_revision import older_revision_offer
@@ -40,7 +40,7 @@ from mcpdesk.tui.results.record_table import RecordTable
 from mcpdesk.tui.results.records import Records, as_csv
 from mcpdesk.tui.results.required_links import link_widgets
 from mcpdesk.tui.results.result_content import Block, BlockKind, blocks, content_text, table_of
-from mcpdesk.tui.results.text_place import KeepsTextPlace
+from mcpdesk.tui.results.text_place import SteadyTextScroll
 from mcpdesk.tui.widgets.choice_box import Chip, TabStrip
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.typed_query import TypedQuery
@@ -60,7 +60,7 @@ _MARKDOWN_LIMIT = 16_000
 """Maximum number of characters that are rendered as Markdown. Longer text is shown plain."""
 
 
-class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
+class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
     """Blocks of the content, in a scrolling container. All texts are searched together."""
 
     ALLOW_MAXIMIZE = True
@@ -79,24 +79,24 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
     @property
     def texts(self) -> list[LongText]:
         """Texts, in order."""
-        return [each for each in self.children if isinstance(each, LongText)]
+        return [child for child in self.children if isinstance(child, LongText)]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Enable a search if there is a text, and the next hit if there is a search."""
         if action == "next_hit":
             return self.query_sign == "/" and bool(self.query_text)
-        return action not in ("search", "go_to") or bool(self.texts or self._rendered)
+        return action not in ("search", "go_to") or bool(self.texts or self._markdown_widgets)
 
     @property
-    def _rendered(self) -> list[Widget]:
+    def _markdown_widgets(self) -> list[Widget]:
         """Texts that are drawn as Markdown."""
-        return [each for each in self.children if isinstance(getattr(each, "source", None), str)]
+        return [child for child in self.children if isinstance(getattr(child, "source", None), str)]
 
     async def action_search(self) -> None:
         """Search from the top of the content. For this, rendered Markdown is replaced by its source."""
-        for drawn in self._rendered:
-            await self.mount(LongText(getattr(drawn, "source", "")), after=drawn)
-            await drawn.remove()
+        for markdown in self._markdown_widgets:
+            await self.mount(LongText(getattr(markdown, "source", "")), after=markdown)
+            await markdown.remove()
         self._hit = (-1, -1)
         self.begin_query()
 
@@ -119,58 +119,60 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
         if self.query_sign == "/":
             self.action_next_hit(0)
         else:
-            self._show_tally("line, or %")
+            self._show_query_status("line, or %")
 
     def query_ended(self) -> None:
         """Handle the end of typing: keep or clear the hits, or go to the requested line."""
         if self.query_sign == ":":
-            wanted, self.query_text = self.query_text, ""
-            self._go_to(wanted)
+            requested_line, self.query_text = self.query_text, ""
+            self._go_to(requested_line)
         self._show_hits()
 
-    def forget_query(self) -> None:
+    def clear_query(self) -> None:
         """Clear the query, because other contents will be shown."""
         self.is_typing, self.query_text, self._hit = False, "", (-1, -1)
-        self._show_tally("")
+        self._show_query_status("")
 
     def action_next_hit(self, by: int = 1) -> None:
         """Go to the next or previous hit, with wrapping. If `by` is 0, keep the current hit if it still
         matches.
         """
         texts, words = self.texts, self.query_text
-        at, offset = max(0, self._hit[0]), self._hit[1]
-        offset_found = -1
+        text_index, offset = max(0, self._hit[0]), self._hit[1]
+        found_offset = -1
         for _ in range(len(texts) + 1):
             if by < 0:
-                offset_found = texts[at].find(
-                    words, len(texts[at].text) if offset < 0 else offset, forward=False
+                found_offset = texts[text_index].find(
+                    words, len(texts[text_index].text) if offset < 0 else offset, forward=False
                 )
             else:
-                offset_found = texts[at].find(words, max(0, offset + by))
-            if offset_found >= 0:
+                found_offset = texts[text_index].find(words, max(0, offset + by))
+            if found_offset >= 0:
                 break
-            at, offset = (at + (by or 1)) % len(texts), -1
-        self._hit = (at, offset_found) if offset_found >= 0 else (-1, -1)
+            text_index, offset = (text_index + (by or 1)) % len(texts), -1
+        self._hit = (text_index, found_offset) if found_offset >= 0 else (-1, -1)
         self._show_hits()
-        if offset_found >= 0:
-            row = texts[at].row_of(offset_found)
-            self.call_after_refresh(self._reveal, texts[at], row)
+        if found_offset >= 0:
+            row = texts[text_index].row_of(found_offset)
+            self.call_after_refresh(self._reveal, texts[text_index], row)
 
     def _show_hits(self) -> None:
-        texts, words, (at, offset) = self.texts, self.query_text, self._hit
+        texts, words, (hit_index, offset) = self.texts, self.query_text, self._hit
         for index, text in enumerate(texts):
-            text.mark(words, offset if index == at else -1)
+            text.mark(words, offset if index == hit_index else -1)
         if not words:
-            self._show_tally("")
+            self._show_query_status("")
         elif offset < 0:
-            self._show_tally("nothing found")
+            self._show_query_status("nothing found")
         else:
-            before = sum(text.count(words) for text in texts[:at]) + texts[at].count(words, offset)
+            hits_before = sum(text.count(words) for text in texts[:hit_index]) + texts[hit_index].count(
+                words, offset
+            )
             total = sum(text.count(words) for text in texts)
-            self._show_tally(f"{before + 1:,} of {total:,}")
+            self._show_query_status(f"{hits_before + 1:,} of {total:,}")
 
-    def _show_tally(self, tally: str) -> None:
-        self.query_status = f"{one_line(self.query_line)}  {tally}" if self.has_query else ""
+    def _show_query_status(self, count_text: str) -> None:
+        self.query_status = f"{one_line(self.query_line)}  {count_text}" if self.has_query else ""
         self.post_message(self.QueryMoved())
 
     def _reveal(self, text: LongText, row: int) -> None:
@@ -178,12 +180,12 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
         if not self.scroll_offset.y <= y < self.scroll_offset.y + height:
             self.scroll_to(y=max(0, y - height // 3), animate=False, force=True, immediate=True)
 
-    def _go_to(self, wanted: str) -> None:
-        number = wanted.strip().rstrip("%").replace(",", "")
+    def _go_to(self, requested_line: str) -> None:
+        number = requested_line.strip().rstrip("%").replace(",", "")
         if not number.isdecimal() or not self.texts:
             return
-        text = max(self.texts, key=lambda each: len(each.text))
-        if wanted.strip().endswith("%"):
+        text = max(self.texts, key=lambda candidate: len(candidate.text))
+        if requested_line.strip().endswith("%"):
             offset = len(text.text) * min(100, int(number)) // 100
         else:
             offset = line_start(text.text, int(number))
@@ -225,7 +227,7 @@ def _call_label(kind: ItemKind) -> str:
 
 
 class ResultView(Vertical):
-    """Shows an outcome, a running call, or lines of text."""
+    """Widget for an outcome, a running call, or lines of text."""
 
     ALLOW_MAXIMIZE = True
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("result")
@@ -267,7 +269,7 @@ class ResultView(Vertical):
         self._is_absent = (False, True, True, True)
         """For each tab, True if it has no contents."""
         self._outcome: CallOutcome | None = None
-        self._unread: CallOutcome | None = None
+        self._unparsed_outcome: CallOutcome | None = None
         """Outcome whose raw message is not parsed yet, because a large one takes a while."""
 
     def compose(self) -> ComposeResult:
@@ -286,55 +288,68 @@ class ResultView(Vertical):
     async def show_lines(self, *lines: Content) -> None:
         """Show text instead of an outcome."""
         if lines != self._lines:
-            await self._put([Static(line) for line in lines])
+            await self._replace_content([Static(line) for line in lines])
             self._load(None, {}, None, None)
             self._lines = lines
 
-    async def show_running(self, call: LinkCall, where: Callable[[], str] = str) -> None:
+    async def show_running(self, call: LinkCall, awaited_line: Callable[[], str] = str) -> None:
         """Show a running call until something else is shown.
 
-        `where` returns the code line at which the call is waiting.
+        `awaited_line` returns the code line at which the call is waiting.
         """
-        await self._put([RunningView(call, where)])
+        await self._replace_content([RunningView(call, awaited_line)])
         self._load(None, {}, None, None)
 
     async def show(
         self,
         outcome: CallOutcome,
         marks: Mapping[Path, str],
-        logged: Sequence[LogLine] = (),
-        before: CallOutcome | None = None,
+        log_lines: Sequence[LogLine] = (),
+        previous: CallOutcome | None = None,
         faults: Sequence[str] = (),
     ) -> None:
         """Show an outcome.
 
         `marks` has a message for each path at which the structured content violates its schema. `faults` are
         sentences about the result, shown above it. The log of the call, and the differences from the previous
-        call `before`, are shown below.
+        call `previous`, are shown below.
         """
         result = outcome.result
         content_blocks = [] if result is None else blocks(result)
-        drawn = _error_lines(outcome) if result is None else _widgets(result, content_blocks)
-        await self._put([*map(_fault, faults), *drawn, *logged_lines(logged), *differences(before, outcome)])
+        result_widgets = _error_lines(outcome) if result is None else _widgets(result, content_blocks)
+        await self._replace_content(
+            [
+                *map(_fault, faults),
+                *result_widgets,
+                *call_log_widgets(log_lines),
+                *differences(previous, outcome),
+            ]
+        )
         structured = None if result is None else result.get("structuredContent")
         self._load(structured, marks, outcome, table_of(structured, content_blocks))
 
     async def add_faults(self, faults: Sequence[str]) -> None:
-        """Show further sentences about the result, above it."""
+        """Show more sentences about the result above it."""
         await self.content.mount_all(map(_fault, faults), before=0)
 
     def _page(self, tab: int) -> str:
         """Return the id of the widget to show for a tab."""
         return "absent" if self._is_absent[tab] else TABS[tab].lower()
 
-    def focus_shown(self) -> None:
+    def focus_contents(self) -> None:
         """Focus the contents of the current tab."""
-        shown = self.query_one(ContentSwitcher).visible_content
-        inner = [each for each in shown.children if each.focusable] if shown is self.content else []
-        if shown is not None:  # a tree has a cursor and a search, which the content around it lacks
-            (inner[0] if len(inner) == 1 and isinstance(inner[0], JsonTree) else shown).focus()
+        page = self.query_one(ContentSwitcher).visible_content
+        focusable_blocks = (
+            [block for block in page.children if block.focusable] if page is self.content else []
+        )
+        if page is not None:  # a tree has a cursor and a search, which the content around it lacks
+            (
+                focusable_blocks[0]
+                if len(focusable_blocks) == 1 and isinstance(focusable_blocks[0], JsonTree)
+                else page
+            ).focus()
 
-    def shown_text(self) -> tuple[str, str] | None:
+    def current_text(self) -> tuple[str, str] | None:
         """Return the contents of the current tab, without control characters, and a file name for them."""
         outcome, page = self._outcome, self.query_one(ContentSwitcher).current
         if outcome is None:
@@ -346,8 +361,8 @@ class ResultView(Vertical):
             return clean(text), "result.txt"
         if page == "structured" and result is not None:
             return json_escaped(pretty(result.get("structuredContent"))), "result.json"
-        shown = result if result is not None and page == "content" else _message(outcome)
-        return json_escaped(pretty(shown)), "result.json"
+        value = result if result is not None and page == "content" else _message(outcome)
+        return json_escaped(pretty(value)), "result.json"
 
     def action_show_tab(self, by: int) -> None:
         """Show the next or previous tab."""
@@ -368,7 +383,7 @@ class ResultView(Vertical):
         switcher.current = self._page(index)
         self._read_message()
         if had_focus:
-            self.focus_shown()
+            self.focus_contents()
 
     @on(RecordTable.Opened)
     def _record_opened(self, event: RecordTable.Opened) -> None:
@@ -378,8 +393,8 @@ class ResultView(Vertical):
         if records is None:
             return
         self._show_tab(1 if records.is_structured else 0)
-        where = "#structured" if records.is_structured else "#content > JsonTree"
-        trees, path = list(self.query(where).results(JsonTree)), event.path
+        selector = "#structured" if records.is_structured else "#content > JsonTree"
+        trees, path = list(self.query(selector).results(JsonTree)), event.path
         if len(trees) > 1 and isinstance(path[0], int):  # each object is a separate text
             trees, path = trees[path[0] : path[0] + 1], ()
         for tree in trees:
@@ -401,10 +416,10 @@ class ResultView(Vertical):
         if isinstance(event.chip, LinkChip):
             self.post_message(self.Followed(event.chip.uri))
 
-    async def _put(self, widgets: list[Widget]) -> None:
+    async def _replace_content(self, widgets: list[Widget]) -> None:
         self._lines = None
         content = self.content
-        content.forget_query()
+        content.clear_query()
         await content.remove_children()
         await content.mount_all(widgets)
         content.scroll_home(animate=False)
@@ -421,11 +436,11 @@ class ResultView(Vertical):
         self.query_one("#structured", JsonTree).load(structured, marks)
         self.query_one("#raw", JsonTree).load(None)
         self.query_one(RecordTable).load(records)
-        self._outcome = self._unread = outcome
+        self._outcome = self._unparsed_outcome = outcome
         has_message = outcome is not None and bool(outcome.raw)
         self._is_absent = (False, structured is None, not has_message, records is None)
-        absent = "No structured content." if has_message else _NO_MESSAGE
-        self.query_one("#absent > Static", Static).update(absent)
+        absent_text = "No structured content." if has_message else _NO_MESSAGE
+        self.query_one("#absent > Static", Static).update(absent_text)
         strip, switcher = self.query_one(TabStrip), self.query_one(ContentSwitcher)
         count = f" ✗{len(marks)}" if marks else ""
         titles = [TABS[0], (TABS[1] + count) if structured is not None else "Structured –", TABS[2]]
@@ -442,25 +457,25 @@ class ResultView(Vertical):
 
     def _read_message(self) -> None:
         """Parse and show the raw message when its tab is selected."""
-        if self._unread is not None and self.query_one(ContentSwitcher).current == "raw":
-            self.query_one("#raw", JsonTree).load(_message(self._unread))
-            self._unread = None
+        if self._unparsed_outcome is not None and self.query_one(ContentSwitcher).current == "raw":
+            self.query_one("#raw", JsonTree).load(_message(self._unparsed_outcome))
+            self._unparsed_outcome = None
 
 
-def verdict(outcome: CallOutcome, *, is_left: bool = False) -> tuple[str, str]:
+def verdict(outcome: CallOutcome, *, is_still_running: bool = False) -> tuple[str, str]:
     """Return the outcome of a call in short form, and its colour: `✓ ok 3.1 ms 212 B`.
 
-    `is_left` is True while the code of a cancelled call may still run.
+    `is_still_running` is True while the code of a cancelled call may still run.
     """
     size = f" {size_text(len(outcome.raw))}" if outcome.raw else ""
-    tail = f"{duration(outcome.elapsed_s)}{size}"
+    time_and_size = f"{duration(outcome.elapsed_s)}{size}"
     if outcome.cancelled:
-        return f"⊘ {'stopped waiting' if is_left else 'cancelled'} {tail}", "$text-warning"
+        return f"⊘ {'stopped waiting' if is_still_running else 'cancelled'} {time_and_size}", "$text-warning"
     if outcome.error is not None:
-        return f"✗ protocol error {outcome.error.get('code', '')} {tail}", "$text-error"
+        return f"✗ protocol error {outcome.error.get('code', '')} {time_and_size}", "$text-error"
     if outcome.result is not None and outcome.result.get("isError"):
-        return f"✗ tool error {tail}", "$text-error"
-    return f"✓ ok {tail}", "$text-success"
+        return f"✗ tool error {time_and_size}", "$text-error"
+    return f"✓ ok {time_and_size}", "$text-success"
 
 
 def _message(outcome: CallOutcome) -> Any:
@@ -530,7 +545,7 @@ def _widget(block: Block) -> Widget:
 _BAR_WIDTH = 20
 _MAX_LOG_LINES = 200
 """Maximum number of log lines that are shown. These are the newest lines."""
-_PERIOD_S = 0.1
+_UPDATE_PERIOD_S = 0.1
 _LOOKUP_PERIOD_S = 0.5
 """Seconds between two lookups of the code line at which a running call is waiting."""
 
@@ -538,40 +553,45 @@ _LOOKUP_PERIOD_S = 0.5
 class RunningView(Static):
     """Running call: its progress, the code line at which it is waiting, and its newest log lines."""
 
-    def __init__(self, call: LinkCall, where: Callable[[], str] = str) -> None:
+    def __init__(self, call: LinkCall, awaited_line: Callable[[], str] = str) -> None:
         """Create the view.
 
-        `where` returns the code line at which the call is waiting. It is called twice a second.
+        `awaited_line` returns the code line at which the call is waiting. It is called twice a second.
         """
         super().__init__()
         self._call = call
-        self._look = where
-        self._where, self._since = "", time.time()
+        self._find_code_line = awaited_line
+        self._code_line, self._waiting_since = "", time.time()
         """Code line at which the call is waiting, and the Unix time when the call was first seen there."""
-        self._shown: tuple[object, ...] | None = None
+        self._shown_state: tuple[object, ...] | None = None
 
     def on_mount(self) -> None:
         self._show_progress()
-        self.set_interval(_PERIOD_S, self._show_progress)
-        self.set_interval(_LOOKUP_PERIOD_S, self._look_again)
+        self.set_interval(_UPDATE_PERIOD_S, self._show_progress)
+        self.set_interval(_LOOKUP_PERIOD_S, self._update_code_line)
 
-    def _look_again(self) -> None:
-        """Look up the code line. Not done at the start, so that short calls need no lookup."""
-        where = self._look()
-        if where != self._where:
-            self._where, self._since = where, self._call.started if not self._where else time.time()
+    def _update_code_line(self) -> None:
+        """Look up the code line. The first lookup is delayed, so that short calls need none."""
+        code_line = self._find_code_line()
+        if code_line != self._code_line:
+            self._code_line, self._waiting_since = (
+                code_line,
+                self._call.started if not self._code_line else time.time(),
+            )
         self._show_progress()
 
     def _show_progress(self) -> None:
         progress, count = self._call.progress, len(self._call.logs)
-        age = f"{time.time() - self._since:.0f} s" if self._where else ""
-        if (progress, count, self._where, age) == self._shown:
+        age = f"{time.time() - self._waiting_since:.0f} s" if self._code_line else ""
+        if (progress, count, self._code_line, age) == self._shown_state:
             return
-        self._shown = (progress, count, self._where, age)
+        self._shown_state = (progress, count, self._code_line, age)
         lines = [one_line(line) for line in list(self._call.logs)[-_MAX_LOG_LINES:]]
         hint = Content.styled("x, ctrl+x cancels", "$text-muted")
-        at = [Content.assemble((f"{age} at ", "$text-muted"), one_line(self._where))] if age else []
-        self.update(Content("\n").join([_progress(progress), *at, hint, *map(Content, lines)]))
+        waiting_line = (
+            [Content.assemble((f"{age} at ", "$text-muted"), one_line(self._code_line))] if age else []
+        )
+        self.update(Content("\n").join([_progress(progress), *waiting_line, hint, *map(Content, lines)]))
 
 
 def _progress(progress: Progress | None) -> Content:
@@ -583,13 +603,14 @@ def _progress(progress: Progress | None) -> Content:
     if not progress.total:
         return Content.assemble((f"{progress.progress:g}", "bold"), message)
     share = max(0.0, min(1.0, progress.progress / progress.total))
-    full = round(share * _BAR_WIDTH)
-    bar = ("━" * full, "$primary"), ("─" * (_BAR_WIDTH - full), "$text-muted")
-    counted = f" {share:.0%} ({progress.progress:g} of {progress.total:g})"
-    return Content.assemble(*bar, counted, message)
+    filled_width = round(share * _BAR_WIDTH)
+    bar = ("━" * filled_width, "$primary"), ("─" * (_BAR_WIDTH - filled_width), "$text-muted")
+    amount_text = f" {share:.0%} ({progress.progress:g} of {progress.total:g})"
+    return Content.assemble(*bar, amount_text, message)
 
 
 MAX_MARKS = 50
+"""Maximum number of schema violations that are marked in a value."""
 
 
 def schema_marks(schema: Schema | None, value: Any) -> dict[Path, str]:
@@ -599,14 +620,14 @@ def schema_marks(schema: Schema | None, value: Any) -> dict[Path, str]:
     marks: dict[Path, str] = {}
     for failure in schema_failures(schema, value, MAX_MARKS):
         path, message = failure.path, failure.message
-        parent = _part(value, path[:-1])
+        parent = _value_at(value, path[:-1])
         if path and isinstance(parent, dict) and path[-1] not in parent:
             path, message = path[:-1], f"{path[-1]} {message}"
         marks.setdefault(path, message)
     return marks
 
 
-def _part(value: Any, path: Path) -> Any:
+def _value_at(value: Any, path: Path) -> Any:
     for step in path:
         value = value[step]
     return value

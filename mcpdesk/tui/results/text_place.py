@@ -9,8 +9,8 @@ from textual.widget import Widget
 from mcpdesk.tui.results.long_text import LongText
 
 
-class KeepsTextPlace(VerticalScroll):
-    """Remembers which text is at the top, and scrolls back to it when the width has changed.
+class SteadyTextScroll(VerticalScroll):
+    """Container that remembers the text at its top, and scrolls back to it when the width has changed.
 
     The position is a block and the share of this block that is scrolled out. A `LongText` keeps its own
     position, which is precise to the character.
@@ -26,7 +26,7 @@ class KeepsTextPlace(VerticalScroll):
         """Remember the position, unless the layout caused the scrolling."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_returning and self.size.width == self._width:
-            self._position = self._read_place(round(new_value))
+            self._position = self._read_position(round(new_value))
 
     def on_resize(self) -> None:
         """Return to the position after the layout at the new width."""
@@ -48,23 +48,23 @@ class KeepsTextPlace(VerticalScroll):
         finally:
             self._is_returning = False
 
-    def _read_place(self, y: int) -> tuple[Widget, float] | None:
+    def _read_position(self, y: int) -> tuple[Widget, float] | None:
         """Return the innermost block at row `y`, and the share of its rows that are above `y`.
 
         If `y` is between two blocks, return the next block. None at the beginning.
         """
-        nearest: Widget | None = None
+        innermost: Widget | None = None
         region, blocks = Region(), list(self.displayed_children)
         while y > 0 and blocks:
-            below = (each for each in blocks if self._region_of(each).bottom > y)
-            block = next(below, None)
+            blocks_ending_below = (candidate for candidate in blocks if self._region_of(candidate).bottom > y)
+            block = next(blocks_ending_below, None)
             if block is None:
                 break
-            nearest, region = block, self._region_of(block)
+            innermost, region = block, self._region_of(block)
             blocks = list(block.displayed_children)
-        if nearest is None:
+        if innermost is None:
             return None
-        return nearest, max(0.0, (y - region.y) / max(1, region.height))
+        return innermost, max(0.0, (y - region.y) / max(1, region.height))
 
     def _region_of(self, block: Widget) -> Region:
         """Return the region of a block relative to the content."""

@@ -310,7 +310,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         has_no_arguments = must_focus_arguments and not self.arguments.focus_first()
         if has_no_arguments and opening.enter:
             must_call = must_call or opening.item.kind in _READ_AT_ONCE
-            self.item_pane.result.focus_shown()
+            self.item_pane.result.focus_contents()
         if must_call:
             self.action_call()
 
@@ -332,7 +332,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         if draft is None or not self._may_call(draft):
             return
         if self.hides_details:
-            self.item_pane.result.focus_shown()
+            self.item_pane.result.focus_contents()
         try:
             arguments = self.arguments.value()
         except ValueError as error:
@@ -368,7 +368,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         """
         draft, result = self.draft, self.item_pane.result
         has_location = draft is not None and any(line.where for line in draft.log_lines)
-        if result.has_focus_within and not has_location and (shown_text := result.shown_text()) is not None:
+        if result.has_focus_within and not has_location and (shown_text := result.current_text()) is not None:
             edit_text(self.app, *shown_text)
             return
         location = None if draft is None else draft.location
@@ -379,11 +379,11 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
 
     def action_to_result(self) -> None:
         """Focus the result."""
-        self.item_pane.result.focus_shown()
+        self.item_pane.result.focus_contents()
 
     def action_page_result(self) -> None:
         """Show the result in the user's pager."""
-        if (shown_text := self.item_pane.result.shown_text()) is None:
+        if (shown_text := self.item_pane.result.current_text()) is None:
             self.app.notify("No result yet; ctrl+r calls.", markup=False)
         else:
             page(self.app, *shown_text)
@@ -421,12 +421,12 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
     @work(exclusive=True, group="older")
     async def on_older_revision_call_again(self, event: OlderRevision.CallAgain) -> None:
         """Reconnect to the server in an older revision, and repeat the call if its item is still shown."""
-        from mcpdesk.tui.results.older_revision import OLDER_REVISION, speak_older
+        from mcpdesk.tui.results.older_revision import OLDER_REVISION, reconnect_in_older_revision
 
         event.stop()
         server, item = self.server, self.item
         self.app.notify(one_line(f"Reconnecting to {server} with {OLDER_REVISION}."), markup=False)
-        if not await speak_older(self.link, server):
+        if not await reconnect_in_older_revision(self.link, server):
             message = f"{server} is not ready with {OLDER_REVISION}: the call was not made"
             self.app.notify(one_line(message), severity="warning", markup=False)
         elif item is not None and self._is_shown(server, item):

@@ -33,7 +33,7 @@ from mcpdesk.tui.core_answers import frames_of
 from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import ending, flowing, one_line
 from mcpdesk.tui.render.tones import TEXT_STYLES
-from mcpdesk.tui.results.after_call import LogBlock, failed_code, failed_line, log_blocks
+from mcpdesk.tui.results.after_call import LogBlock, failure_code, failure_line, log_blocks
 from mcpdesk.tui.results.client_limits import MIN_CHECKED_BYTES, exceeded_limits
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText
@@ -453,7 +453,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         call_log = self._logged_by(last) if last.status in FAILED else ()
         if call_log == self.call_log:
             return
-        self.call_log, self._failure_line = call_log, failed_line(call_log)
+        self.call_log, self._failure_line = call_log, failure_line(call_log)
         self.set_class(bool(call_log), "-logged")
         self.set_class(self._failure_line is not None, "-placed")
         self._show_position()
@@ -470,7 +470,7 @@ class TrafficDetail(WithFirstResize, Vertical):
             return
         keys = "g c opens it"
         path = PurePath(line.where)
-        location, (_, code) = path.name if path.is_absolute() else line.where, failed_code(line)
+        location, (_, code) = path.name if path.is_absolute() else line.where, failure_code(line)
         text = Content.assemble(
             ending(one_line(location), max(12, self.size.width - len(keys) - 5)),
             (f" · {keys}", "$text-muted"),
@@ -486,7 +486,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         failed_block = next((block for block in blocks if line is not None and block.shows(line)), None)
         if failed_block is not None and line is not None:
             region, height = failed_block.virtual_region, log.scrollable_content_region.height
-            row = region.y + 1 + failed_code(line)[0]  # the level is in the first row
+            row = region.y + 1 + failure_code(line)[0]  # the level is in the first row
             end = region.bottom - height
             log.scroll_to(0, end if row >= end else row - height // 2, animate=False, immediate=True)
         else:

@@ -17,7 +17,7 @@ from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.json_text import pretty, preview, same
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.results.result_content import plain_text, savables
+from mcpdesk.tui.results.result_content import plain_text, savable_parts
 from mcpdesk.tui.widgets.menu import Choice, LinePrompt, Menu
 from mcpdesk.tui.widgets.path_prompt import PathPrompt, in_working_folder
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
@@ -204,7 +204,7 @@ async def save_result(app: App[None], draft: Draft) -> None:
         return
     choices = [
         Choice(one_line(part.name, 50), part, f"{one_line(part.kind, 30)}, {size_text(len(part.data))}")
-        for part in savables(draft.outcome.result, draft.item.title)
+        for part in savable_parts(draft.outcome.result, draft.item.title)
     ]
     chosen = await app.push_screen_wait(Menu("Save a part of the result", choices, filtered=True))
     if chosen is None:

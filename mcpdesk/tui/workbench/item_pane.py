@@ -320,7 +320,7 @@ def _result_title(draft: Draft | None) -> tuple[str, str]:
     if draft.call is not None and not draft.is_reread:
         title, style = f"Result ─ … running {duration(time.time() - draft.call.started)}", "$text-warning"
     elif draft.outcome is not None:
-        verdict_text, style = verdict(draft.outcome, is_left=draft.is_left)
+        verdict_text, style = verdict(draft.outcome, is_still_running=draft.is_left)
         title = f"Result ─ {verdict_text}"
         if draft.desk_end:
             title, style = f"{title} ─ {draft.desk_end}", "$text-warning"
