@@ -281,3 +281,17 @@ async def test_escape_closes_the_palette_and_a_second_one_never_opens() -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is app.main
+
+
+@pytest.mark.slow
+async def test_a_search_that_ends_while_the_palette_closes_shows_nothing() -> None:
+    async with running_frame(quiet_link()) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await until(lambda: isinstance(app.screen, Palette), pilot)
+        palette = app.screen
+        assert isinstance(palette, Palette)
+        await until(lambda: not is_adding(palette), pilot)
+        await palette.query(".box").remove()
+        palette._show_all_again()
+        await until(lambda: not is_adding(palette), pilot)
+        assert app.is_running and not app.return_code

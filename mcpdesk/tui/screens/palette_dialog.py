@@ -202,7 +202,9 @@ class Palette(Menu):
 
     def _show_again(self, search: PaletteSearch) -> None:
         """Show all lines of a search. A line that the person moved to stays selected."""
-        listing = self.query_one(PaletteList)
+        listing = next(iter(self.query(PaletteList)), None)
+        if listing is None:  # the palette is closing, and some widgets are removed
+            return
         selected = listing.selected if listing.cursor > 1 else None
         self.show_lines(search.lines(), self._typed)
         if selected is not None:
