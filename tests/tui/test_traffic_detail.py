@@ -14,6 +14,7 @@ from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from tests.support.driven import driven
+from tests.support.features import needs_feature
 from tests.support.patience import until
 from tests.support.traffic import (
     IN,
@@ -110,6 +111,7 @@ async def test_what_a_person_looks_for_stands_first_and_the_envelope_is_folded()
 
 
 @pytest.mark.slow
+@needs_feature("contract")
 @pytest.mark.parametrize(
     ("peer", "is_told"), [("claude-code 2.1", True), ("desk", True), ("cursor 3", False)]
 )

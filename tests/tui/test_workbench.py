@@ -28,6 +28,7 @@ from mcpdesk.tui.workbench.catalogue_list import CatalogueList
 from tests.support.desk import running_desk
 from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
+from tests.support.features import needs_feature
 from tests.support.folders import save, write
 from tests.support.lingering import Lingering
 from tests.support.patience import WITHIN_S, until, within
@@ -449,6 +450,7 @@ async def test_five_megabytes_of_text_do_not_freeze_the_screen() -> None:
 
 
 @pytest.mark.slow
+@needs_feature("contract")
 async def test_a_result_over_the_limit_of_a_known_client_says_so_once() -> None:
     async with bench() as it:
         await it.open("slow-report")
