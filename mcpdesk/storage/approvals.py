@@ -52,8 +52,8 @@ def policies(connection: Connection) -> dict[str, str]:
 
 def set_policy(connection: Connection, tool: str, policy: str | None) -> None:
     """Store the policy of a tool, or delete it if `policy` is None. Other tools are not changed."""
-    chosen = policies(connection)
-    chosen.pop(tool, None)
+    policy_by_tool = policies(connection)
+    policy_by_tool.pop(tool, None)
     if policy is not None:
-        chosen[tool] = policy
-    set_fact(connection, POLICIES, json.dumps(chosen) if chosen else None)
+        policy_by_tool[tool] = policy
+    set_fact(connection, POLICIES, json.dumps(policy_by_tool) if policy_by_tool else None)

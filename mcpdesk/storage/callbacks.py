@@ -13,7 +13,7 @@ from mcpdesk.storage.facts import MAX_ID
 COLUMNS = "id, message, delay_s, repeat_count, fired, due, peer, created, last_fired, core"
 MAX_FINISHED_CALLBACKS = 200
 """Maximum finished callbacks that are kept."""
-SETTER = ""
+CREATOR_KEY = ""
 """Key in the map of notified peers that represents the connection that created the callback."""
 MAX_NOTIFIED_PEERS = 100
 """Maximum peers remembered for each callback."""
@@ -37,7 +37,7 @@ class Callback:
     """Id of the process that created the callback."""
 
     @property
-    def left(self) -> int:
+    def remaining_firings(self) -> int:
         """Number of times that the callback will still fire."""
         return 0 if self.due is None else self.repeat_count - self.fired
 
@@ -49,12 +49,12 @@ def add(
     repeat_count: int,
     peer: str,
     now: float,
-    wanted: int | None = None,
+    unused_id: int | None = None,
     core: str = "",
 ) -> Callback:
-    """Store a new callback, due after its delay. `wanted` is an id that `make_free` reported as free."""
+    """Store a new callback, due after its delay. `unused_id` is an id that `free_id` reported as free."""
     sql = "INSERT INTO callbacks (id, message, delay_s, repeat_count, due, peer, created, core) VALUES "
-    row = (wanted, message, delay_s, repeat_count, now + delay_s, peer, now, core)
+    row = (unused_id, message, delay_s, repeat_count, now + delay_s, peer, now, core)
     sql += "(?, ?, ?, ?, ?, ?, ?, ?)"
     number = connection.execute(sql, row).lastrowid
     sql = "DELETE FROM callbacks WHERE due IS NULL AND id NOT IN "
@@ -65,7 +65,7 @@ def add(
     return callback
 
 
-def make_free(connection: Connection, number: int) -> bool:
+def free_id(connection: Connection, number: int) -> bool:
     """Delete the callback with that id if it is finished. Return True if the id is free now."""
     connection.execute("DELETE FROM callbacks WHERE id = ? AND due IS NULL", (number,))
     return one(connection, number) is None
@@ -89,7 +89,7 @@ def pop_missed(connection: Connection, peer: str) -> list[Callback]:
     rows = connection.execute(f"SELECT told, {COLUMNS} FROM callbacks WHERE fired > 0 ORDER BY last_fired")
     for notified_json, *row in rows.fetchall():
         notified, callback = json.loads(notified_json), Callback(*row)
-        if max(notified.get(SETTER, 0), notified.get(peer, 0)) < callback.fired:
+        if max(notified.get(CREATOR_KEY, 0), notified.get(peer, 0)) < callback.fired:
             callbacks.append(callback)
             mark_notified(connection, callback.id, (peer,))
     return callbacks
@@ -103,7 +103,7 @@ def one(connection: Connection, number: int) -> Callback | None:
     return None if row is None else Callback(*row)
 
 
-def everything(connection: Connection) -> tuple[Callback, ...]:
+def all_callbacks(connection: Connection) -> tuple[Callback, ...]:
     """Return all callbacks, oldest first."""
     rows = connection.execute(f"SELECT {COLUMNS} FROM callbacks ORDER BY id")
     return tuple(Callback(*row) for row in rows)

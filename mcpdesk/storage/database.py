@@ -77,16 +77,17 @@ Work = Callable[[sqlite3.Connection], T]
 BUSY_TIMEOUT_S = 10.0
 """Maximum seconds that another process may lock the file before work fails."""
 BUSY_PAUSE_S = 0.01
+"""Seconds between two attempts to switch to WAL mode."""
 CHECKED_BYTES = 64 << 20
 """Only files of at most this size are checked for damage when they are opened. In larger files, SQLite finds
 damage later.
 """
-DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+DAMAGE_CODES = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 SIDE_FILES = ("-wal", "-shm", "")
 """Suffixes of the files of a database. The main file is moved last. As soon as its name is free, another
 process may create a new database, and the journal of the new database must not be moved."""
-MASK = 0o077
-"""File mode bits to clear. Other users must not read the data of a person's tools."""
+PRIVATE_MASK = 0o077
+"""File mode bits to clear, because other users must not read the data of a person's tools."""
 
 
 class StateData(Protocol):
@@ -143,10 +144,10 @@ class Database:
         Raises: StorageError that names the file; exceptions of `work`.
         """
         try:
-            working = self._thread.submit(self._transact, work)
+            future = self._thread.submit(self._transact, work)
         except RuntimeError:  # `close` was called, perhaps on another thread
             raise StorageError(f"{self.path} is closed: the server stops") from None
-        return await asyncio.wrap_future(working)
+        return await asyncio.wrap_future(future)
 
     def close(self) -> None:
         """Finish running work and close the file. May be called twice, or if the file was never opened."""
@@ -163,7 +164,7 @@ class Database:
                 if _is_damage(error):
                     self._rename_damaged(_reason(error))
                 elif self._was_moved():
-                    self._forget()
+                    self._close_and_reset()
                 else:
                     raise
                 return self._attempt(work)
@@ -171,7 +172,7 @@ class Database:
             raise StorageError(f"{self.path} cannot be used: {_reason(error)}") from error
 
     def _attempt(self, work: Work[T]) -> T:
-        connection = self._opened()
+        connection = self._ensure_open()
         changes = connection.total_changes
         with connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -182,23 +183,23 @@ class Database:
 
     def _rename_damaged(self, reason: str) -> None:
         """Rename a damaged file, unless another process has done so already. Raises: OSError."""
-        self._forget()
-        with suppress(FileNotFoundError), self.path.open("rb") as damaged:
-            # Other processes that found the damage wait for this lock, and then see a new file here.
-            lock(damaged.fileno())
-            inode = os.fstat(damaged.fileno()).st_ino
+        self._close_and_reset()
+        with suppress(FileNotFoundError), self.path.open("rb") as damaged_file:
+            # Other processes that found the damage wait for this lock, and then find a new file at the path.
+            lock(damaged_file.fileno())
+            inode = os.fstat(damaged_file.fileno()).st_ino
             if inode != self._inode or inode != self.path.stat().st_ino:
                 return
-            new_path = _free_name(self.path)
-            for ending in SIDE_FILES:
+            new_path = _unused_path(self.path)
+            for suffix in SIDE_FILES:
                 with suppress(FileNotFoundError):
-                    os.replace(f"{self.path}{ending}", f"{new_path}{ending}")
+                    os.replace(f"{self.path}{suffix}", f"{new_path}{suffix}")
             self._report(
                 f"{self.path} is damaged ({reason}). It was moved to {new_path}, and a new one was created: "
-                "tasks, plans, callbacks, approvals and jobs in the damaged one are no longer used"
+                "tasks, plans, callbacks, approvals and jobs in the damaged file are no longer used"
             )
 
-    def _opened(self) -> sqlite3.Connection:
+    def _ensure_open(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = self._open()
         return self._connection
@@ -206,7 +207,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # SQLite would create a file that other users can read. The journals get the mode of this file.
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o666 & ~MASK)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o666 & ~PRIVATE_MASK)
         status = os.fstat(handle)
         os.close(handle)
         self._inode = status.st_ino
@@ -249,7 +250,7 @@ class Database:
         except FileNotFoundError:
             return True
 
-    def _forget(self) -> None:
+    def _close_and_reset(self) -> None:
         """Close the file, so that the next use opens it again."""
         self._close()
         self._connection = None
@@ -282,7 +283,7 @@ def _check(connection: sqlite3.Connection) -> None:
 
 def _is_damage(error: sqlite3.Error) -> bool:
     code: int = getattr(error, "sqlite_errorcode", 0)
-    return isinstance(error, _Damaged) or code & 0xFF in DAMAGED
+    return isinstance(error, _Damaged) or code & 0xFF in DAMAGE_CODES
 
 
 def _size(path: str) -> int:
@@ -292,12 +293,12 @@ def _size(path: str) -> int:
         return 0
 
 
-def _free_name(path: Path) -> Path:
-    """Return an unused name next to a file: `state.sqlite.damaged-2026-11-20T09-30-00`."""
+def _unused_path(path: Path) -> Path:
+    """Return an unused path next to a file, such as `state.sqlite.damaged-2026-11-20T09-30-00`."""
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
     names = (
-        path.with_name(f"{path.name}.damaged-{stamp}{more}")
-        for more in ("", *map("-{}".format, range(2, 1000)))
+        path.with_name(f"{path.name}.damaged-{stamp}{suffix}")
+        for suffix in ("", *map("-{}".format, range(2, 1000)))
     )
     return next(name for name in names if not name.exists())
 

@@ -26,12 +26,12 @@ def facts(connection: Connection, prefix: str) -> dict[str, str]:
     return {key[len(prefix) :]: value for key, value in rows}
 
 
-def keep_newest(connection: Connection, prefix: str, field: str, most: int) -> None:
-    """Delete the keys with a prefix, except the `most` keys whose JSON values have the greatest `field`."""
-    begins = "substr(key, 1, ?) = ?"
-    sql = f"DELETE FROM facts WHERE {begins} AND key NOT IN (SELECT key FROM facts WHERE {begins} "
+def keep_newest(connection: Connection, prefix: str, field: str, max_keys: int) -> None:
+    """Delete keys with a prefix. Keep the `max_keys` keys whose JSON values have the greatest `field`."""
+    has_prefix = "substr(key, 1, ?) = ?"
+    sql = f"DELETE FROM facts WHERE {has_prefix} AND key NOT IN (SELECT key FROM facts WHERE {has_prefix} "
     sql += "ORDER BY json_extract(value, ?) DESC LIMIT ?)"
-    connection.execute(sql, (len(prefix), prefix, len(prefix), prefix, f"$.{field}", most))
+    connection.execute(sql, (len(prefix), prefix, len(prefix), prefix, f"$.{field}", max_keys))
 
 
 def set_fact(connection: Connection, key: str, value: str | None) -> None:
@@ -45,14 +45,14 @@ def set_fact(connection: Connection, key: str, value: str | None) -> None:
 
 
 def update_jobs(
-    connection: Connection, rows: Iterable[tuple[str, str, float, bytes]], gone: Iterable[str]
+    connection: Connection, rows: Iterable[tuple[str, str, float, bytes]], deleted_ids: Iterable[str]
 ) -> None:
-    """Store job records, and delete the records whose ids are in `gone`. A row consists of the id, the core,
+    """Store job records, and delete the records with `deleted_ids`. A row consists of the id, the core,
     the start in Unix seconds and the encoded record of a job.
     """
     sql = "INSERT INTO jobs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET core = excluded.core, "
     connection.executemany(sql + "record = excluded.record", rows)
-    connection.executemany("DELETE FROM jobs WHERE id = ?", ((each,) for each in gone))
+    connection.executemany("DELETE FROM jobs WHERE id = ?", ((identifier,) for identifier in deleted_ids))
 
 
 def one_job(connection: Connection, identifier: str) -> tuple[str, str, bytes] | None:

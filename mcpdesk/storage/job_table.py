@@ -119,18 +119,22 @@ class FileJobTable:
         """Implements `JobTable.write`."""
 
         def work(connection: Connection) -> set[str]:
-            known = {row.id: _read(facts.one_job(connection, row.id)) for row in rows}
-            refused = {row.id for row in rows if _is_behind(row, known[row.id])}
-            fresh = [row for row in rows if row.id not in refused and not _is_late(row, known[row.id])]
-            facts.update_jobs(connection, map(_database_row, fresh), deleted)
-            return refused
+            stored_rows = {row.id: _job_row(facts.one_job(connection, row.id)) for row in rows}
+            taken_over_ids = {row.id for row in rows if _is_taken_over(row, stored_rows[row.id])}
+            accepted = [
+                row
+                for row in rows
+                if row.id not in taken_over_ids and not _is_outdated(row, stored_rows[row.id])
+            ]
+            facts.update_jobs(connection, map(_database_row, accepted), deleted)
+            return taken_over_ids
 
         return await self._data.run(work)
 
     async def find(self, identifiers: Sequence[str]) -> list[JobRow | None]:
         """Implements `JobTable.find`."""
         return await self._data.run(
-            lambda connection: [_read(facts.one_job(connection, each)) for each in identifiers]
+            lambda connection: [_job_row(facts.one_job(connection, each)) for each in identifiers]
         )
 
     async def rows(self, owner: str) -> list[JobRow]:
@@ -141,7 +145,7 @@ class FileJobTable:
         """Implements `JobTable.claim`."""
 
         def work(connection: Connection) -> list[JobRow]:
-            rows = filter(None, map(_read, facts.all_jobs(connection)))
+            rows = filter(None, map(_job_row, facts.all_jobs(connection)))
             claimed = [
                 JobRow(row.id, self._holder, replace(row.record, fence=row.record.fence + 1))
                 for row in rows
@@ -156,11 +160,11 @@ class FileJobTable:
         """Return the jobs that this holder can restore, oldest first: the finished jobs of holders that have
         ended, and all its own jobs.
 
-        A core that ran earlier in this process has created its own jobs. Unreadable records are deleted.
+        Its own jobs were created by a core that ran earlier in this process. Unreadable records are deleted.
         """
 
         def work(connection: Connection) -> list[JobRow]:
-            rows = {each[0]: _read(each) for each in facts.all_jobs(connection)}
+            rows = {each[0]: _job_row(each) for each in facts.all_jobs(connection)}
             facts.update_jobs(connection, (), [key for key, row in rows.items() if row is None])
             restorable = [row for row in rows.values() if row is not None]
             return [
@@ -172,7 +176,7 @@ class FileJobTable:
         return await self._data.run(work)
 
     async def _all(self) -> list[JobRow]:
-        return [row for each in await self._data.run(facts.all_jobs) if (row := _read(each)) is not None]
+        return [row for each in await self._data.run(facts.all_jobs) if (row := _job_row(each)) is not None]
 
     def _has_dead_holder(self, holder: str) -> bool:
         return holder != self._holder and not self._is_running(holder)
@@ -200,19 +204,21 @@ def _database_row(row: JobRow) -> tuple[str, str, float, bytes]:
     return row.id, row.holder, row.record.created, encoded(row.record)
 
 
-def _read(row: tuple[str, str, bytes] | None) -> JobRow | None:
+def _job_row(row: tuple[str, str, bytes] | None) -> JobRow | None:
     record = None if row is None else decoded(row[2])
     return None if row is None or record is None else JobRow(row[0], row[1], record)
 
 
-def _is_behind(row: JobRow, known: JobRow | None) -> bool:
+def _is_taken_over(row: JobRow, stored: JobRow | None) -> bool:
     """Return True if another holder has taken over the job of a row."""
-    if known is None:
+    if stored is None:
         return False
-    theirs, ours = known.record.fence, row.record.fence
-    return theirs > ours or (theirs == ours and known.holder != row.holder)
+    stored_fence, own_fence = stored.record.fence, row.record.fence
+    return stored_fence > own_fence or (stored_fence == own_fence and stored.holder != row.holder)
 
 
-def _is_late(row: JobRow, known: JobRow | None) -> bool:
+def _is_outdated(row: JobRow, stored: JobRow | None) -> bool:
     """Return True if a row is unfinished, but the stored record of its job is final."""
-    return known is not None and known.is_over and not row.is_over and known.record.fence == row.record.fence
+    return (
+        stored is not None and stored.is_over and not row.is_over and stored.record.fence == row.record.fence
+    )

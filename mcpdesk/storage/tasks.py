@@ -13,11 +13,12 @@ from mcpdesk.storage.facts import MAX_ID, fact, set_fact
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-CURRENT = "task.current"
-MATCHING = "WHERE instr(folded(name), ?) AND (completed IS NULL OR NOT ?)"
+CURRENT_KEY = "task.current"
+"""Key of the number of the current task."""
+NAME_CONDITION = "WHERE instr(folded(name), ?) AND (completed IS NULL OR NOT ?)"
 MAX_CHARACTERS = 1_000_000
 """Maximum characters of names and steps that are read at once."""
-STEP_COSTS = 50
+STEP_OVERHEAD_CHARS = 50
 """Number of characters that is added for each step to the length of its text."""
 
 
@@ -75,12 +76,12 @@ def complete(connection: Connection, task: int, step: int | None = None) -> None
 
 def switch(connection: Connection, task: int) -> None:
     """Make a task current."""
-    set_fact(connection, CURRENT, str(task))
+    set_fact(connection, CURRENT_KEY, str(task))
 
 
 def current(connection: Connection) -> int | None:
     """Return the number of the current task, or None."""
-    number = fact(connection, CURRENT)
+    number = fact(connection, CURRENT_KEY)
     return None if number is None else int(number)
 
 
@@ -98,13 +99,13 @@ def named(connection: Connection, word: str, limit: int, *, is_open: bool = Fals
     it has more characters.
     """
     connection.create_function("folded", 1, str.casefold, deterministic=True)
-    return _tasks(connection, MATCHING, (word.casefold(), is_open), limit)
+    return _tasks(connection, NAME_CONDITION, (word.casefold(), is_open), limit)
 
 
 def count_named(connection: Connection, word: str, *, is_open: bool = False) -> int:
     """Return the number of tasks that match the word. `named` returns the newest of these tasks."""
     connection.create_function("folded", 1, str.casefold, deterministic=True)
-    sql = f"SELECT count(*) FROM tasks {MATCHING}"
+    sql = f"SELECT count(*) FROM tasks {NAME_CONDITION}"
     (number,) = connection.execute(sql, (word.casefold(), is_open)).fetchone()
     return int(number)
 
@@ -119,16 +120,16 @@ def count(connection: Connection, task: int | None = None) -> int:
 
 
 def _tasks(connection: Connection, where: str, values: Iterable[object], limit: int = 1) -> list[Task]:
-    chosen = current(connection)
+    current_number = current(connection)
     sql = f"SELECT id, name, created, completed FROM tasks {where} ORDER BY id DESC LIMIT ?"
     tasks: list[Task] = []
-    left = MAX_CHARACTERS
+    remaining_characters = MAX_CHARACTERS
     for number, name, created, completed in connection.execute(sql, (*values, limit)).fetchall():
         steps = _steps(connection, number)
-        left -= len(name) + sum(len(step.text) + STEP_COSTS for step in steps)
-        if tasks and left < 0:
+        remaining_characters -= len(name) + sum(len(step.text) + STEP_OVERHEAD_CHARS for step in steps)
+        if tasks and remaining_characters < 0:
             break
-        tasks.append(Task(number, name, created, completed, number == chosen, steps))
+        tasks.append(Task(number, name, created, completed, number == current_number, steps))
     return tasks[::-1]
 
 

@@ -50,7 +50,7 @@ class IssuedToken(Struct):
 
 
 class TokenRefused(Exception):
-    """Refusal of a token request. The texts are those of the error response. Source: OAuth 2.1, 3.2.4."""
+    """Refusal of a token request, with the texts of the error response. Source: OAuth 2.1, 3.2.4."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(error)
@@ -131,37 +131,44 @@ class LocalAuthorizationServer:
             "authorization_response_iss_parameter_supported": True,
         }
 
-    def registration(self, asked: Document) -> Document:
+    def registration(self, client_metadata: Document) -> Document:
         """Return the answer to a client that registers itself."""
-        return asked | {"client_id": f"client-{len(self._clients) + 1}", "token_endpoint_auth_method": "none"}
+        return client_metadata | {
+            "client_id": f"client-{len(self._clients) + 1}",
+            "token_endpoint_auth_method": "none",
+        }
 
-    def redirect(self, asked: Document, code: str) -> Document:
+    def redirect(self, authorization: Document, code: str) -> Document:
         """Return the parameters with which the browser is redirected to the client."""
-        back: Document = {"code": code, "iss": self.origin}
-        return back | {"state": asked["state"]} if "state" in asked else back
+        parameters: Document = {"code": code, "iss": self.origin}
+        return parameters | {"state": authorization["state"]} if "state" in authorization else parameters
 
-    async def login_page(self, request: web.BaseRequest, asked: Document) -> web.Response | None:
+    async def login_page(self, request: web.BaseRequest, authorization: Document) -> web.Response | None:
         """Return a page that a person must confirm, or None to approve the login."""
         return None
 
-    def scopes_of(self, given: Document) -> tuple[str, ...]:
+    def scopes_of(self, token_request: Document) -> tuple[str, ...]:
         """Return the scopes of a new token for a token request. Raises: TokenRefused."""
-        match given.get("grant_type"):
+        match token_request.get("grant_type"):
             case "authorization_code":
-                asked = self._codes.pop(given.get("code", ""), None)
-                if asked is None:
+                authorization = self._codes.pop(token_request.get("code", ""), None)
+                if authorization is None:
                     raise TokenRefused("invalid_grant", "the code is unknown or was used before")
-                self.check_code(asked, given)
-                return tuple(str(asked.get("scope", "")).split())
+                self.check_code(authorization, token_request)
+                return tuple(str(authorization.get("scope", "")).split())
             case "refresh_token":
-                return self.check_refresh(given.get("refresh_token", "")).scopes
+                return self.check_refresh(token_request.get("refresh_token", "")).scopes
         raise TokenRefused("unsupported_grant_type", "use authorization_code or refresh_token")
 
-    def check_code(self, asked: Document, given: Document) -> None:
-        """Check the token request for a code. `asked` is the authorization request. Raises: TokenRefused."""
-        if not is_verified(asked, given):
+    def check_code(self, authorization: Document, token_request: Document) -> None:
+        """Check the token request for a code. `authorization` is the request for this code. Raises:
+        TokenRefused.
+        """
+        if not is_verified(authorization, token_request):
             raise TokenRefused("invalid_grant", "the code_verifier does not match the code_challenge")
-        if given.get("redirect_uri", asked.get("redirect_uri")) != asked.get("redirect_uri"):
+        if token_request.get("redirect_uri", authorization.get("redirect_uri")) != authorization.get(
+            "redirect_uri"
+        ):
             raise TokenRefused("invalid_grant", "the redirect_uri differs from the authorization request")
 
     def check_refresh(self, refresh_token: str) -> IssuedToken:
@@ -198,36 +205,41 @@ class LocalAuthorizationServer:
     async def _register(self, request: web.BaseRequest) -> web.Response:
         body = await request.read()
         try:
-            asked = orjson.loads(body) if len(body) <= MAX_BODY_BYTES else None
-            orjson.dumps(asked)  # the answer repeats it, and the encoder allows fewer levels
+            client_metadata = orjson.loads(body) if len(body) <= MAX_BODY_BYTES else None
+            # The answer contains the metadata, and the encoder allows fewer levels than the decoder.
+            orjson.dumps(client_metadata)
         except (orjson.JSONDecodeError, TypeError):
-            asked = None
-        if not isinstance(asked, dict) or not isinstance(asked.get("redirect_uris", []), list):
+            client_metadata = None
+        if not isinstance(client_metadata, dict) or not isinstance(
+            client_metadata.get("redirect_uris", []), list
+        ):
             problem = f"the body must be a JSON object of at most {MAX_BODY_BYTES >> 10} KiB"
             return _refusal("invalid_client_metadata", f"{problem}, with redirect_uris as a list")
-        self.observe("registration", asked)
-        document = self.registration(asked)
-        _put(self._clients, document["client_id"], asked)
+        self.observe("registration", client_metadata)
+        document = self.registration(client_metadata)
+        _put(self._clients, document["client_id"], client_metadata)
         return self.document("registration", document, 201)
 
     async def _authorize(self, request: web.BaseRequest) -> web.Response:
-        asked = _fields(request.query_string)
-        problem = self.redirect_problem(asked)
+        authorization = _fields(request.query_string)
+        problem = self.redirect_problem(authorization)
         if problem:
             return _refusal("invalid_request", problem)
-        if (page := await self.login_page(request, asked)) is not None:
+        if (page := await self.login_page(request, authorization)) is not None:
             return page
-        self.observe("authorization", asked)
+        self.observe("authorization", authorization)
         code = f"code-{secrets.token_urlsafe(16)}"
-        _put(self._codes, code, asked)
-        joint = "&" if "?" in asked["redirect_uri"] else "?"
-        location = f"{asked['redirect_uri']}{joint}{urlencode(self.redirect(asked, code))}"
+        _put(self._codes, code, authorization)
+        separator = "&" if "?" in authorization["redirect_uri"] else "?"
+        location = (
+            f"{authorization['redirect_uri']}{separator}{urlencode(self.redirect(authorization, code))}"
+        )
         return web.Response(status=302, headers={"Location": location, "Cache-Control": "no-store"})
 
-    def redirect_problem(self, asked: Document) -> str:
+    def redirect_problem(self, authorization: Document) -> str:
         """Return the reason why the browser cannot be redirected to the client, or ""."""
-        address = asked.get("redirect_uri", "")
-        client = self._clients.get(asked.get("client_id", ""))
+        address = authorization.get("redirect_uri", "")
+        client = self._clients.get(authorization.get("client_id", ""))
         if not address:
             return "redirect_uri is missing"
         if client is not None and address not in client.get("redirect_uris", ()):
@@ -235,10 +247,10 @@ class LocalAuthorizationServer:
         return ""
 
     async def _token(self, request: web.BaseRequest) -> web.Response:
-        given = await _form(request)
-        self.observe("token", given)
+        token_request = await _form(request)
+        self.observe("token", token_request)
         try:
-            scopes = self.scopes_of(given)
+            scopes = self.scopes_of(token_request)
         except TokenRefused as refused:
             return _refusal(refused.error, refused.description)
         token = self.issue(scopes)
@@ -252,11 +264,14 @@ class LocalAuthorizationServer:
         return self.document("token", answer)
 
 
-def is_verified(asked: Document, given: Document) -> bool:
+def is_verified(authorization: Document, token_request: Document) -> bool:
     """Return True if the `code_verifier` of a token request matches the challenge (PKCE with S256)."""
-    digest = hashlib.sha256(given.get("code_verifier", "").encode()).digest()
+    digest = hashlib.sha256(token_request.get("code_verifier", "").encode()).digest()
     challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-    return asked.get("code_challenge_method") == "S256" and asked.get("code_challenge") == challenge
+    return (
+        authorization.get("code_challenge_method") == "S256"
+        and authorization.get("code_challenge") == challenge
+    )
 
 
 def _refusal(error: str, description: str) -> web.Response:

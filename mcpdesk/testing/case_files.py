@@ -20,8 +20,10 @@ CASES = "cases"
 """Folder of the case files in a server folder."""
 KINDS = ("tool", "resource", "prompt")
 MAX_BYTES = 8 << 20
+"""Maximum size of a case file in bytes."""
 DEFAULT_TIMEOUT_S = 30.0
 DECLINED = ("decline", "cancel")
+"""Answers that decline a question."""
 _QUESTION_KINDS = ("question", "elicitation", "sampling", "roots")
 
 
@@ -90,14 +92,14 @@ def read_cases(file: Path) -> list[Case]:
     try:
         text = data.decode("utf-8-sig")
         content = json.loads(text) if file.suffix == ".json" else load_yaml(text, _Loader, MAX_BYTES)
-        lines = _lines(text)
+        entry_lines = _entry_lines(text)
     except UnicodeDecodeError:
         raise DeskUserError(f"{file} is not UTF-8.") from None
     except json.JSONDecodeError as error:
         raise DeskUserError(f"{file}:{error.lineno}: invalid JSON: {error.msg}.") from None
     except YamlFault as fault:
-        where = f"{file}:{fault.line}" if fault.line else str(file)
-        raise DeskUserError(f"{where}: invalid YAML: {fault}.") from None
+        location = f"{file}:{fault.line}" if fault.line else str(file)
+        raise DeskUserError(f"{location}: invalid YAML: {fault}.") from None
     except (RecursionError, ValueError) as error:
         raise DeskUserError(f"{file}: invalid JSON: {str(error).partition(chr(10))[0]}.") from None
     if content is None:
@@ -105,7 +107,7 @@ def read_cases(file: Path) -> list[Case]:
     if not isinstance(content, list):
         hint = "Write one `- tool: NAME` for each case, with its arguments and `expect`."
         raise DeskUserError(f"{file}: the file must be a list of cases.", hint)
-    return [_case(entry, f"{file}:{_line(lines, index)}") for index, entry in enumerate(content)]
+    return [_case(entry, f"{file}:{_line(entry_lines, index)}") for index, entry in enumerate(content)]
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
@@ -113,12 +115,12 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    first_character: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first_character, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
-def _lines(text: str) -> list[int]:
+def _entry_lines(text: str) -> list[int]:
     """Return the line of each entry. Empty for JSON that is not YAML."""
     try:
         root = yaml.compose(text, _Loader)
@@ -127,25 +129,25 @@ def _lines(text: str) -> list[int]:
     return [each.start_mark.line + 1 for each in root.value] if isinstance(root, yaml.SequenceNode) else []
 
 
-def _line(lines: list[int], index: int) -> int:
-    return lines[index] if index < len(lines) else 1
+def _line(entry_lines: list[int], index: int) -> int:
+    return entry_lines[index] if index < len(entry_lines) else 1
 
 
 def _case(entry: Any, location: str) -> Case:
-    fields = _Given(entry, location, "a case")
+    fields = _CheckedObject(entry, location, "a case")
     kinds = [kind for kind in KINDS if kind in fields.values]
     if len(kinds) != 1:
-        raise fields.wrong(f"a case has one of {', '.join(KINDS)}")
+        raise fields.error(f"a case has one of {', '.join(KINDS)}")
     kind = kinds[0]
     target = fields.member(kind, str)
     arguments = fields.member("arguments", dict, {})
     if kind == "resource" and arguments:
-        raise fields.wrong("a resource has no arguments; they are part of its URI")
+        raise fields.error("a resource has no arguments; they are part of its URI")
     answers = checked_answers(fields.member("answers", list, []), location)
     expect = _expectation(fields.member("expect", dict, {}), location)
     name = fields.member("name", str, "") or f"{kind} {target}"
     timeout_s = fields.number("timeout_s", DEFAULT_TIMEOUT_S)
-    fields.end(("name", *KINDS, "arguments", "answers", "expect", "timeout_s"))
+    fields.refuse_unknown_keys(("name", *KINDS, "arguments", "answers", "expect", "timeout_s"))
     return Case(name, kind, target, arguments, answers, expect, timeout_s or DEFAULT_TIMEOUT_S, location)
 
 
@@ -155,40 +157,40 @@ def checked_answers(entries: list[Any], location: str) -> tuple[dict[str, Any], 
 
 
 def _answer(entry: Any, location: str) -> dict[str, Any]:
-    fields = _Given(entry, location, "an answer")
+    fields = _CheckedObject(entry, location, "an answer")
     kinds = [kind for kind in _QUESTION_KINDS if kind in fields.values]
     if len(kinds) != 1:
-        raise fields.wrong(f"an answer has one of {', '.join(_QUESTION_KINDS)}")
+        raise fields.error(f"an answer has one of {', '.join(_QUESTION_KINDS)}")
     kind = kinds[0]
     allowed = (kind, "answer") if kind == "question" else (kind,)
     if kind == "question":
         fields.check("question", fields.values["question"], str)
         if "answer" not in fields.values:
-            raise fields.wrong('"answer" is missing')
+            raise fields.error('"answer" is missing')
     elif kind == "elicitation" and not isinstance(fields.values[kind], dict):
         if fields.values[kind] not in ("accept", *DECLINED):
-            raise fields.wrong('"elicitation" must be an object of fields, or accept, decline or cancel')
+            raise fields.error('"elicitation" must be an object of fields, or accept, decline or cancel')
     elif kind == "roots":
         fields.check("roots", fields.values["roots"], list)
     for key in set(fields.values) - set(allowed):
-        raise fields.wrong(f'unknown key "{key}"; allowed: {", ".join(allowed)}')
+        raise fields.error(f'unknown key "{key}"; allowed: {", ".join(allowed)}')
     return dict(fields.values)
 
 
 def _expectation(entry: dict[str, Any], location: str) -> Expectation:
-    fields = _Given(entry, location, "expect")
+    fields = _CheckedObject(entry, location, "expect")
     patterns = fields.texts("matches")
     for pattern in patterns:
         try:
             re.compile(pattern)
         except re.error as reason:
-            raise fields.wrong(f'"matches": {pattern!r} is not a regular expression: {reason}') from None
+            raise fields.error(f'"matches": {pattern!r} is not a regular expression: {reason}') from None
     error = fields.values.get("error")
     if error is not None and error is not True and not isinstance(error, str):
-        raise fields.wrong('"error" must be a text that it contains, or true for any error')
+        raise fields.error('"error" must be a text that it contains, or true for any error')
     uses_tool_schema = fields.values.get("schema") is True
     if not isinstance(fields.values.get("like", ""), str):
-        raise fields.wrong('"like" must be a text; for structured content, use "structured_like"')
+        raise fields.error('"like" must be a text; for structured content, use "structured_like"')
     expectation = Expectation(
         text=fields.member("text", str, None),
         contains=fields.texts("contains"),
@@ -202,11 +204,11 @@ def _expectation(entry: dict[str, Any], location: str) -> Expectation:
         error="" if error is True else error,
         under_ms=fields.number("under_ms", None),
     )
-    fields.end(_EXPECTED)
+    fields.refuse_unknown_keys(_EXPECTATION_KEYS)
     return expectation
 
 
-_EXPECTED = (
+_EXPECTATION_KEYS = (
     "text", "contains", "matches", "structured", "like", "structured_like", "schema", "error", "under_ms",
 )  # fmt: skip
 
@@ -214,7 +216,7 @@ _EXPECTED = (
 _TYPES: dict[type, str] = {str: "a text", dict: "an object", list: "a list"}
 
 
-class _Given:
+class _CheckedObject:
     """Members of one object of a case file. The methods check members and raise errors that name the
     position.
     """
@@ -222,24 +224,26 @@ class _Given:
     def __init__(self, entry: Any, location: str, what: str) -> None:
         self._location, self._what = location, what
         if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
-            raise self.wrong(f"{what} must be an object with names of fields")
+            raise self.error(f"{what} must be an object with names of fields")
         self.values = entry
-        for path in _no_json(entry):
-            raise self.wrong(f'"{path}" has a value that JSON does not have')
+        for path in _non_json_paths(entry):
+            raise self.error(f'"{path}" has a value that JSON does not have')
 
-    def wrong(self, message: str) -> DeskUserError:
+    def error(self, message: str) -> DeskUserError:
         """Return an error with the position of the case."""
         return DeskUserError(f"{self._location}: {message}.")
 
     def check(self, key: str, value: Any, kind: type) -> None:
-        """Raises: DeskUserError if a value has another type."""
+        """Check the type of a member's value. Raises: DeskUserError."""
         if not isinstance(value, kind):
-            raise self.wrong(f'"{key}" must be {_TYPES[kind]}')
+            raise self.error(f'"{key}" must be {_TYPES[kind]}')
 
-    def member(self, key: str, kind: type, *otherwise: Any) -> Any:
-        """Return a member. Raises: DeskUserError if the member has another type than `kind`."""
-        if otherwise and key not in self.values:
-            return otherwise[0]
+    def member(self, key: str, kind: type, *default: Any) -> Any:
+        """Return a member, or the default if the member is missing and a default is given. Raises:
+        DeskUserError if the member has another type than `kind`.
+        """
+        if default and key not in self.values:
+            return default[0]
         self.check(key, self.values[key], kind)
         return self.values[key]
 
@@ -248,35 +252,35 @@ class _Given:
         value = self.values.get(key, [])
         value = value if isinstance(value, list) else [value]
         if not all(isinstance(each, str) for each in value):
-            raise self.wrong(f'"{key}" must be a text or a list of texts')
+            raise self.error(f'"{key}" must be a text or a list of texts')
         return tuple(value)
 
-    def number(self, key: str, otherwise: float | None) -> float | None:
+    def number(self, key: str, default: float | None) -> float | None:
         """Return a member that is a positive number."""
-        value = self.values.get(key, otherwise)
-        if value is not otherwise and (
+        value = self.values.get(key, default)
+        if value is not default and (
             isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
         ):
-            raise self.wrong(f'"{key}" must be a number above 0')
+            raise self.error(f'"{key}" must be a number above 0')
         return value
 
-    def end(self, allowed: tuple[str, ...]) -> None:
-        """Raises: DeskUserError for an unknown member."""
+    def refuse_unknown_keys(self, allowed: tuple[str, ...]) -> None:
+        """Check that all members are allowed. Raises: DeskUserError for another member."""
         for key in self.values:
             if key not in allowed:
-                raise self.wrong(f'{self._what} has no key "{key}"; allowed: {", ".join(allowed)}')
+                raise self.error(f'{self._what} has no key "{key}"; allowed: {", ".join(allowed)}')
 
 
-def _no_json(value: Any, path: str = "") -> Iterator[str]:
+def _non_json_paths(value: Any, path: str = "") -> Iterator[str]:
     """Yield the paths of values that JSON does not have: a non-string key, bytes, a set, infinity."""
-    walk: Callable[[Any, str], Iterator[str]] = _no_json
+    walk_value: Callable[[Any, str], Iterator[str]] = _non_json_paths
     if isinstance(value, Mapping):
-        for key, each in value.items():
-            inner = f"{path}.{key}" if path else str(key)
-            yield from walk(each, inner) if isinstance(key, str) else [inner]
+        for key, member in value.items():
+            member_path = f"{path}.{key}" if path else str(key)
+            yield from walk_value(member, member_path) if isinstance(key, str) else [member_path]
     elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from walk(each, f"{path}[{index}]")
+        for index, member in enumerate(value):
+            yield from walk_value(member, f"{path}[{index}]")
     elif isinstance(value, float):
         if not math.isfinite(value):
             yield path

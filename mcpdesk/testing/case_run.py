@@ -50,7 +50,7 @@ class ScriptedAnswers:
         self._script = deque(script)
         self.failures = []
 
-    def left(self) -> list[str]:
+    def unused_answers(self) -> list[str]:
         """Return messages about the answers in the script that no question has used."""
         return [f"it never asked this question: {_short(each)}" for each in self._script]
 
@@ -79,7 +79,7 @@ class ScriptedAnswers:
         content = dict[str, Any]()
         while self._is_next("question"):
             question, answer = str(self._script[0]["question"]), self._script[0]["answer"]
-            form_fields = _fields_about(
+            form_fields = _matching_fields(
                 question, question_text, {k: v for k, v in fields.items() if k not in content}
             )
             if not form_fields:
@@ -87,7 +87,7 @@ class ScriptedAnswers:
             self._script.popleft()
             if answer in DECLINED and not any(answer in _choices(field) for field in form_fields.values()):
                 return {"action": answer}
-            content |= _filled(form_fields, fields, answer)
+            content |= _form_content(form_fields, fields, answer)
         if not content:
             self.failures.append(f"it asked a question that the next answer does not match: {question_text}")
             return {"action": "decline"}
@@ -108,53 +108,54 @@ class ScriptedAnswers:
     def _is_next(self, kind: str) -> bool:
         return bool(self._script) and kind in self._script[0]
 
-    def _next(self, kind: str, question_text: str, otherwise: Any) -> Any:
+    def _next(self, kind: str, question_text: str, default: Any) -> Any:
         if self._is_next(kind):
             return self._script.popleft()[kind]
         self.failures.append(f"it asked ({kind}), but the case has no answer: {question_text}")
-        return otherwise
+        return default
 
 
-def _fields_about(question: str, question_text: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _matching_fields(question: str, question_text: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields whose texts match a question. If only the message of the form matches, return all
     fields.
     """
-    sought = question.casefold()
-    fields_about = {
+    folded_question = question.casefold()
+    matching_fields = {
         name: field
         for name, field in fields.items()
         if any(
-            sought in str(each).casefold() for each in (name, field.get("title"), field.get("description"))
+            folded_question in str(each).casefold()
+            for each in (name, field.get("title"), field.get("description"))
         )
     }
-    return fields_about or (dict(fields) if sought in question_text.casefold() else {})
+    return matching_fields or (dict(fields) if folded_question in question_text.casefold() else {})
 
 
-def _filled(properties: Mapping[str, Any], fields: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+def _form_content(properties: Mapping[str, Any], fields: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     """Return the form content for an answer.
 
     A multiple choice may consist of one checkbox for each option. An answer that is not an option is written
     to the field for free text.
     """
     values = answer if isinstance(answer, list) else [answer]
-    first, field = next(iter(properties.items()))
+    first_name, field = next(iter(properties.items()))
     if all(each.get("type") == "boolean" for each in properties.values()) and not isinstance(answer, bool):
         titles = {each.get("title", name): name for name, each in properties.items()}
         content: dict[str, Any] = {titles[each]: True for each in values if each in titles}
-        others = [str(each) for each in values if each not in titles]
-        own_words = f"{first.rpartition('_')[0]}_other"
+        free_texts = [str(each) for each in values if each not in titles]
+        free_text_name = f"{first_name.rpartition('_')[0]}_other"
     else:
-        others = [] if answer in _choices(field) or not _choices(field) else [str(answer)]
-        content = {} if others else {first: answer}
-        own_words = f"{first}_other"
-    if others:
-        content[own_words if own_words in fields else first] = ", ".join(others)
+        free_texts = [] if answer in _choices(field) or not _choices(field) else [str(answer)]
+        content = {} if free_texts else {first_name: answer}
+        free_text_name = f"{first_name}_other"
+    if free_texts:
+        content[free_text_name if free_text_name in fields else first_name] = ", ".join(free_texts)
     return content or dict.fromkeys(properties, False)
 
 
 def _choices(field: Mapping[str, Any]) -> list[Any]:
-    titled = [each.get("const") for each in field.get("oneOf") or () if isinstance(each, dict)]
-    return [*(field.get("enum") or ()), *titled]
+    titled_values = [each.get("const") for each in field.get("oneOf") or () if isinstance(each, dict)]
+    return [*(field.get("enum") or ()), *titled_values]
 
 
 class CallAnswer(Struct, frozen=True):
@@ -171,10 +172,10 @@ class CallAnswer(Struct, frozen=True):
 
 async def run_case(case: Case, connection: ServerConnection, answers: ScriptedAnswers) -> CaseResult:
     """Make the call of a case and compare its outcome. Never raises for errors of the server."""
-    began = time.perf_counter()
+    start = time.perf_counter()
     answer = await make_call(case, connection, answers)
-    duration_ms = (time.perf_counter() - began) * 1000
-    failures = [*answers.failures, *differences(case.expect, answer), *answers.left()]
+    duration_ms = (time.perf_counter() - start) * 1000
+    failures = [*answers.failures, *differences(case.expect, answer), *answers.unused_answers()]
     if case.expect.under_ms is not None and duration_ms > case.expect.under_ms:
         failures.append(f"it took {duration_ms:.0f} ms, expected under {case.expect.under_ms:g}")
     return CaseResult(case, tuple(failures), duration_ms)
@@ -183,7 +184,7 @@ async def run_case(case: Case, connection: ServerConnection, answers: ScriptedAn
 async def make_call(case: Case, connection: ServerConnection, answers: ScriptedAnswers) -> CallAnswer:
     """Make the call of a case and answer its questions. Never raises for errors of the server."""
     answers.begin(case.answers)
-    arguments, missing = filled_in(case.arguments)
+    arguments, missing = with_variables(case.arguments)
     if missing:
         return CallAnswer(error=f"the case needs the environment variable {missing[0]}, which is not set")
     case = replace(case, arguments=arguments)
@@ -199,34 +200,36 @@ async def make_call(case: Case, connection: ServerConnection, answers: ScriptedA
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
 
-def filled_in(value: Any) -> tuple[Any, list[str]]:
-    """Replace texts `${NAME}` by environment variables. Return the new value and the missing variables."""
+def with_variables(value: Any) -> tuple[Any, list[str]]:
+    """Replace texts `${NAME}` in a JSON value by environment variables. Return the new value, and the names
+    of the variables that are not set.
+    """
     missing = list[str]()
 
-    def filled(one: Any) -> Any:
-        if isinstance(one, dict):
-            return {key: filled(each) for key, each in one.items()}
-        if isinstance(one, list):
-            return [filled(each) for each in one]
-        if not isinstance(one, str) or (named := _VARIABLE.fullmatch(one)) is None:
-            return one
-        if (variable_value := os.environ.get(named[1])) is None:
-            missing.append(named[1])
+    def replace_variables(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {key: replace_variables(each) for key, each in item.items()}
+        if isinstance(item, list):
+            return [replace_variables(each) for each in item]
+        if not isinstance(item, str) or (match := _VARIABLE.fullmatch(item)) is None:
+            return item
+        if (variable_value := os.environ.get(match[1])) is None:
+            missing.append(match[1])
         return variable_value
 
-    return filled(value), missing
+    return replace_variables(value), missing
 
 
 async def _answer(case: Case, connection: ServerConnection) -> CallAnswer:
     if case.kind == "resource":
         result = await connection.result("resources/read", {"uri": case.target})
-        return CallAnswer(_joined(result.get("contents")))
+        return CallAnswer(_joined_text(result.get("contents")))
     method = "prompts/get" if case.kind == "prompt" else "tools/call"
     result = await connection.result(method, {"name": case.target, "arguments": case.arguments})
     if case.kind == "prompt":
         messages = result.get("messages") or ()
-        return CallAnswer(_joined([each.get("content") for each in messages if isinstance(each, dict)]))
-    text = _joined(result.get("content"))
+        return CallAnswer(_joined_text([each.get("content") for each in messages if isinstance(each, dict)]))
+    text = _joined_text(result.get("content"))
     error = (text or "an error") if result.get("isError") else None
     schema = connection.tools.get(case.target, {}).get("outputSchema")
     return CallAnswer(
@@ -234,7 +237,7 @@ async def _answer(case: Case, connection: ServerConnection) -> CallAnswer:
     )
 
 
-def _joined(blocks: Any) -> str:
+def _joined_text(blocks: Any) -> str:
     texts = [each["text"] for each in blocks or () if isinstance(each, dict) and "text" in each]
     return "\n".join(map(str, texts))
 
@@ -246,13 +249,13 @@ def differences(expect: Expectation, answer: CallAnswer) -> Iterator[str]:
         return
     if expect.error is not None:
         if answer.error is None:
-            words = f" with {expect.error!r}" if expect.error else ""
-            yield f"expected an error{words}, got: {answer.text!r:.200}"
+            condition = f" with {expect.error!r}" if expect.error else ""
+            yield f"expected an error{condition}, got: {answer.text!r:.200}"
         elif expect.error not in answer.error:
             yield f"expected an error with {expect.error!r}, got: {answer.error}"
     text = answer.text if answer.error is None else answer.error
     if expect.text is not None and expect.text != text:
-        yield "\n".join(["another text (- expected, + came):", *_difference(expect.text, text)])
+        yield "\n".join(["another text (- expected, + actual):", *_difference(expect.text, text)])
     for part in expect.contains:
         if part not in text:
             yield f"expected {part!r} in the text: {text!r:.400}"
@@ -261,13 +264,14 @@ def differences(expect: Expectation, answer: CallAnswer) -> Iterator[str]:
             yield f"expected the text to match {pattern!r}: {text!r:.400}"
     if expect.has_structured and expect.structured != answer.structured:
         difference = _difference(_pretty(expect.structured), _pretty(answer.structured))
-        yield "\n".join(["other structured content (- expected, + came):", *difference])
+        yield "\n".join(["other structured content (- expected, + actual):", *difference])
     if expect.like is not None and not fits(expect.like, text):
         difference = _difference(expect.like, text)
-        yield "\n".join(["another text (- expected, {{shapes}} apart, + came):", *difference])
+        yield "\n".join(["another text, not counting {{placeholders}} (- expected, + actual):", *difference])
     if expect.structured_like is not None and not fits(expect.structured_like, answer.structured):
         difference = _difference(_pretty(expect.structured_like), _pretty(answer.structured))
-        yield "\n".join(["other structured content (- expected, {{shapes}} apart, + came):", *difference])
+        heading = "other structured content, not counting {{placeholders}} (- expected, + actual):"
+        yield "\n".join([heading, *difference])
     if expect.schema is not None:
         yield from _schema_failures(expect.schema, answer)
     if expect.uses_tool_schema and answer.error is None:
@@ -303,14 +307,14 @@ def _schema_failures(schema: dict[str, Any], answer: CallAnswer, name: str = "th
         yield f"{name}: {path}: {each.message}" if path else f"{name}: {each.message}"
 
 
-def _difference(expected: str, came: str) -> list[str]:
+def _difference(expected: str, actual: str) -> list[str]:
     lines = [
         line
-        for line in difflib.ndiff(expected.splitlines() or [""], came.splitlines() or [""])
+        for line in difflib.ndiff(expected.splitlines() or [""], actual.splitlines() or [""])
         if not line.startswith("? ")
     ]
-    more = [f"  … {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
-    return [*(f"  {line}" for line in lines[:MAX_LINES]), *more]
+    omission = [f"  … {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
+    return [*(f"  {line}" for line in lines[:MAX_LINES]), *omission]
 
 
 def _pretty(value: Any) -> str:

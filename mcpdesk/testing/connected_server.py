@@ -33,8 +33,8 @@ CONNECT_S = 60.0
 """Time limit for starting a server and connecting to it, unless the setting `connect_timeout_s` is higher."""
 MAX_LOG_LINES = 200
 """Maximum number of log lines kept per case; the newest are kept."""
-_TROUBLE = ("warning", "error", "critical")
-_PRINTED = ("print", "stdout", "stderr")
+_PROBLEM_LEVELS = ("warning", "error", "critical")
+_PRINT_SOURCES = ("print", "stdout", "stderr")
 
 
 class ConnectedServer:
@@ -44,18 +44,22 @@ class ConnectedServer:
         self,
         connection: ServerConnection,
         answers: ScriptedAnswers,
-        logged: Callable[[], list[str]],
+        new_log_lines: Callable[[], list[str]],
         host: Host | None,
     ) -> None:
-        """`host` has the server's folder, if it is hosted in this process."""
+        """`new_log_lines` returns the log lines since its last call. `host` is the host of the server's
+        folder, or None if another process hosts the server.
+        """
         self.connection, self.answers, self.host = connection, answers, host
-        self._logged = logged
+        self._new_log_lines = new_log_lines
 
     async def run(self, case: Case) -> CaseResult:
         """Run one case. Never raises for errors of the server."""
-        self._logged()
+        self._new_log_lines()
         result = await run_case(case, self.connection, self.answers)
-        return CaseResult(case, result.failures, result.duration_ms, tuple(self._logged()[-MAX_LOG_LINES:]))
+        return CaseResult(
+            case, result.failures, result.duration_ms, tuple(self._new_log_lines()[-MAX_LOG_LINES:])
+        )
 
 
 @asynccontextmanager
@@ -89,7 +93,7 @@ async def connected(target: Target, reach: Reach = NO_REACH) -> AsyncIterator[Co
 async def isolated(
     folder: Path,
     reach: Reach,
-    over: str = "memory",
+    transport: str = "memory",
     *,
     environment: Mapping[str, str] | None = None,
     captured: Callable[[Host], AbstractContextManager[None]] = lambda host: nullcontext(),
@@ -100,12 +104,12 @@ async def isolated(
     surrounds the run of a host in this process.
     """
     with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
-        if over == "stdio":
+        if transport == "stdio":
             command = stdio_target(folder, Path(state), reach, environment or {})
             async with connected(command, reach._replace(mode="", token=None)) as server:
                 yield server
             return
-        host = isolated_host(folder, Path(state), http=over == "http")
+        host = isolated_host(folder, Path(state), http=transport == "http")
         with captured(host):
             async with connected(host, reach) as server:
                 yield server
@@ -129,7 +133,9 @@ class HostLog:
         """Return the new lines."""
         lines = self._journal.lines(self._last)
         self._last = lines[-1].number if lines else self._last
-        return [_line(each) for each in lines if each.source in _PRINTED or each.level in _TROUBLE]
+        return [
+            _line(each) for each in lines if each.source in _PRINT_SOURCES or each.level in _PROBLEM_LEVELS
+        ]
 
 
 class ProgramLog:
@@ -163,7 +169,7 @@ def _line(line: LogLine) -> str:
 
 def stdio_target(folder: Path, state: Path, reach: Reach, environment: Mapping[str, str]) -> CommandTarget:
     """Return the command that serves a folder over stdio in a separate process."""
-    more = ("--mode", reach.mode) if reach.mode else ()
-    argv = (sys.executable, "-P", "-m", "mcpdesk", "stdio", str(folder), "--alone", *more)
+    mode_option = ("--mode", reach.mode) if reach.mode else ()
+    argv = (sys.executable, "-P", "-m", "mcpdesk", "stdio", str(folder), "--alone", *mode_option)
     token = {} if reach.token is None else dict.fromkeys(SETTINGS_BY_NAME["token"].environment, reach.token)
     return CommandTarget(argv, {**environment, "MCPDESK_STATE_DIR": str(state), **token})

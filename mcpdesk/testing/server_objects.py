@@ -18,8 +18,11 @@ from typing import Any
 from mcpdesk.errors import DeskUserError
 
 START_S = 30.0
+"""Time limit for the start of an object's server."""
 STOP_S = 10.0
+"""Time limit for the end of an object's server and its lifespan."""
 GRACE_S = 1
+"""Seconds that running requests have to finish when the server stops."""
 MAX_IDLE_OBJECTS = 8
 """Maximum number of objects that are still served without a client. If there are more, the objects without a
 client for the longest time are stopped.
@@ -34,11 +37,11 @@ def object_url(server: Any) -> Iterator[str]:
 
     Raises: DeskUserError if the object is not a server, or does not start.
     """
-    served = _claim(server)
+    served_object = _claim(server)
     try:
-        yield served.url
+        yield served_object.url
     finally:
-        _release(served)
+        _release(served_object)
 
 
 class _ServedObject:
@@ -62,10 +65,10 @@ class _ServedObject:
         )
         self._http = uvicorn.Server(config)
         self._error: BaseException | None = None
-        self._is_settled = threading.Event()
+        self._startup_ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="served object", daemon=True)
         self._thread.start()
-        if not self._is_settled.wait(START_S) or not self._http.started:
+        if not self._startup_ended.wait(START_S) or not self._http.started:
             self.stop()
             reason = self._error or "its lifespan failed or took too long"
             raise DeskUserError(f"{type(server).__name__} cannot be served: {reason}.")
@@ -82,17 +85,17 @@ class _ServedObject:
         except BaseException as error:  # an error of the object's code, which the waiting thread reports
             self._error = error
         finally:
-            self._is_settled.set()
+            self._startup_ended.set()
 
     async def _until_stopped(self) -> None:
-        serving = asyncio.ensure_future(self._http.serve(sockets=[self._listener]))
+        server_task = asyncio.ensure_future(self._http.serve(sockets=[self._listener]))
         try:
             # uvicorn has no event for its start.
-            while not self._http.started and not serving.done():  # noqa: ASYNC110
+            while not self._http.started and not server_task.done():  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
-            self._is_settled.set()
+            self._startup_ended.set()
         finally:
-            await serving
+            await server_task
 
 
 _served: dict[int, _ServedObject] = {}
@@ -104,15 +107,15 @@ _lock = threading.Lock()
 
 def _claim(server: Any) -> _ServedObject:
     with _lock:
-        served = _served.pop(id(server), None) or _ServedObject(server)
-        _served[id(server)] = served
-        served.clients += 1
-        return served
+        served_object = _served.pop(id(server), None) or _ServedObject(server)
+        _served[id(server)] = served_object
+        served_object.clients += 1
+        return served_object
 
 
-def _release(served: _ServedObject) -> None:
+def _release(served_object: _ServedObject) -> None:
     with _lock:
-        served.clients -= 1
+        served_object.clients -= 1
         idle = [each for each in _served.values() if not each.clients]
         for each in idle[: max(0, len(idle) - MAX_IDLE_OBJECTS)]:
             del _served[id(each.server)]
@@ -131,10 +134,10 @@ atexit.register(_stop_all)
 
 def _application(server: Any) -> tuple[Any, str]:
     """Return the ASGI application of a server object, and the path of its endpoint. Raises: DeskUserError."""
-    if callable(make := getattr(server, "http_app", None)):  # FastMCP
-        return make(path=PATH), PATH
-    if callable(make := getattr(server, "streamable_http_app", None)):
-        return make(), str(getattr(getattr(server, "settings", None), "streamable_http_path", PATH))
+    if callable(create_app := getattr(server, "http_app", None)):  # FastMCP
+        return create_app(path=PATH), PATH
+    if callable(create_app := getattr(server, "streamable_http_app", None)):
+        return create_app(), str(getattr(getattr(server, "settings", None), "streamable_http_path", PATH))
     if callable(getattr(server, "create_initialization_options", None)):
         return _low_level_application(server), PATH
     raise DeskUserError(

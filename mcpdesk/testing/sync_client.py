@@ -31,9 +31,9 @@ class ServerUnderTest:
 
         Raises: DeskError if the server cannot be hosted, started or reached; TypeError for an unknown option.
         """
-        self._opened = ExitStack()
-        self._server = self._opened.enter_context(blocking(opened(target, options), limit_s=CONNECT_S))
-        self._subject = self._server.server
+        self._exit_stack = ExitStack()
+        self._blocking = self._exit_stack.enter_context(blocking(opened(target, options), limit_s=CONNECT_S))
+        self._connected_server = self._blocking.server
 
     def __enter__(self) -> ServerUnderTest:
         return self
@@ -46,7 +46,7 @@ class ServerUnderTest:
     def call(
         self,
         tool: str,
-        given: Mapping[str, Any] | None = None,
+        argument_mapping: Mapping[str, Any] | None = None,
         /,
         *,
         answers: Sequence[Mapping[str, Any]] = (),
@@ -58,7 +58,7 @@ class ServerUnderTest:
 
         Never raises for errors of the server: see `error` of the result.
         """
-        return self._ask("tool", tool, {**(given or {}), **arguments}, answers, timeout_s)
+        return self._ask("tool", tool, {**(argument_mapping or {}), **arguments}, answers, timeout_s)
 
     def read(self, uri: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> CallAnswer:
         """Read a resource."""
@@ -70,20 +70,20 @@ class ServerUnderTest:
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send any request and return its result. Raises: CallError."""
-        return self._server.run(self._subject.connection.result(method, params), DEFAULT_TIMEOUT_S)
+        return self._blocking.run(self._connected_server.connection.result(method, params), DEFAULT_TIMEOUT_S)
 
     @property
     def revision(self) -> str:
         """Name of the negotiated revision."""
-        return self._server.run(self._subject.connection.open(), CONNECT_S).revision.name
+        return self._blocking.run(self._connected_server.connection.open(), CONNECT_S).revision.name
 
     def run(self, case: Case) -> CaseResult:
         """Run a case of a case file."""
-        return self._server.run(self._subject.run(case), case.timeout_s + CONNECT_S)
+        return self._blocking.run(self._connected_server.run(case), case.timeout_s + CONNECT_S)
 
     def close(self) -> None:
         """Close the connection, and stop a server that was started for it."""
-        self._opened.close()
+        self._exit_stack.close()
 
     def _ask(
         self,
@@ -95,9 +95,9 @@ class ServerUnderTest:
     ) -> CallAnswer:
         script = checked_answers([dict(each) for each in answers], "answers")
         case = Case(target, kind, target, dict(arguments), script, Expectation(), timeout_s, "")
-        subject = self._subject
-        work = make_call(case, subject.connection, subject.answers)
-        answer = self._server.run(work, timeout_s + CONNECT_S)
-        unanswered = [*subject.answers.failures, *subject.answers.left()]
+        server = self._connected_server
+        call = make_call(case, server.connection, server.answers)
+        answer = self._blocking.run(call, timeout_s + CONNECT_S)
+        unanswered = [*server.answers.failures, *server.answers.unused_answers()]
         assert not unanswered, "\n".join(unanswered)
         return answer

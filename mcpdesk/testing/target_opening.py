@@ -55,16 +55,16 @@ async def opened(target: Any, options: ConnectOptions) -> AsyncIterator[Connecte
     Raises: DeskError if the server cannot be hosted, started or reached; TypeError for an unknown option.
     """
     if unknown := sorted(options.keys() - ConnectOptions.__annotations__.keys()):
-        known = ", ".join(ConnectOptions.__annotations__)
-        raise TypeError(f"{unknown[0]!r} is not an option of a connection; allowed: {known}")
+        allowed = ", ".join(ConnectOptions.__annotations__)
+        raise TypeError(f"{unknown[0]!r} is not an option of a connection; allowed: {allowed}")
     reach = _reach(options)
     if not isinstance(target, str | os.PathLike):
-        async with _object(target, options, reach) as server:
+        async with _connect_object(target, options, reach) as server:
             yield server
         return
     target_text = os.fspath(target)
     if (folder := _server_folder(target_text)) is not None:
-        async with _folder(folder, options, reach) as server:
+        async with _connect_folder(folder, options, reach) as server:
             yield server
         return
     async with connected(_remote_target(target_text, options), reach) as server:
@@ -76,14 +76,14 @@ def _server_folder(target_text: str) -> Path | None:
 
 
 def _reach(options: ConnectOptions) -> Reach:
-    """Raises: DeskUserError for an unknown revision."""
+    """Return the options of a connection as `Reach`. Raises: DeskUserError for an unknown revision."""
     from mcpdesk.upstream.target_transport import Reach
 
-    named = options.get("revision", "")
-    revision = ERAS.get(named, named)
+    revision_name = options.get("revision", "")
+    revision = ERAS.get(revision_name, revision_name)
     if revision and revision not in BY_NAME:
         allowed = ", ".join((*BY_NAME, *ERAS))
-        raise DeskUserError(f"Unknown revision {named!r}.", f"Allowed: {allowed}.")
+        raise DeskUserError(f"Unknown revision {revision_name!r}.", f"Allowed: {allowed}.")
     return Reach(
         options.get("mode", ""),
         options.get("token"),
@@ -94,7 +94,7 @@ def _reach(options: ConnectOptions) -> Reach:
     )
 
 
-def _folder(
+def _connect_folder(
     folder: Path, options: ConnectOptions, reach: Reach
 ) -> AbstractAsyncContextManager[ConnectedServer]:
     """Host a folder with separate state. If `options` has environment variables, another process hosts the
@@ -108,17 +108,19 @@ def _folder(
 
 
 @asynccontextmanager
-async def _object(target: Any, options: ConnectOptions, reach: Reach) -> AsyncIterator[ConnectedServer]:
+async def _connect_object(
+    target: Any, options: ConnectOptions, reach: Reach
+) -> AsyncIterator[ConnectedServer]:
     from mcpdesk.server.offer.server import Server
     from mcpdesk.testing.server_objects import object_url
 
-    others = ("mode", "environment", "folder", "packages", "account")
+    refused_names = ("mode", "environment", "folder", "packages", "account")
     if isinstance(target, Server):
-        _refuse(options, (*others, "headers", "api_key"), "A Server")
+        _refuse(options, (*refused_names, "headers", "api_key"), "A Server")
         async with connected(target, reach) as server:
             yield server
         return
-    _refuse(options, others, "A server object")
+    _refuse(options, refused_names, "A server object")
     with object_url(target) as url:
         async with connected(UrlTarget(url, kind="http"), reach) as server:
             yield server
@@ -130,7 +132,9 @@ def _remote_target(target_text: str, options: ConnectOptions) -> RemoteTarget:
     if target_text.startswith(COMMAND):
         target: RemoteTarget | FolderTarget = CommandTarget(tuple(shlex.split(target_text[len(COMMAND) :])))
     else:
-        target = find_target(target_text, os.environ, _no_input, _agree, tuple(options.get("packages", ())))
+        target = find_target(
+            target_text, os.environ, _refuse_input, _agree, tuple(options.get("packages", ()))
+        )
     assert not isinstance(target, FolderTarget)
     if isinstance(target, CommandTarget):
         environment = {**target.environment, **options.get("environment", {})}
@@ -140,15 +144,15 @@ def _remote_target(target_text: str, options: ConnectOptions) -> RemoteTarget:
     return target
 
 
-def _refuse(options: ConnectOptions, names: Sequence[str], what: str) -> None:
-    """Raises: DeskUserError for options that a kind of target does not support."""
+def _refuse(options: ConnectOptions, names: Sequence[str], target_kind: str) -> None:
+    """Check that options which a kind of target does not support are not used. Raises: DeskUserError."""
     if used_options := [name for name in names if options.get(name)]:
-        raise DeskUserError(f"{what} takes no {used_options[0]}.", "")
+        raise DeskUserError(f"{target_kind} takes no {used_options[0]}.", "")
 
 
 def _agree(config: ConfigFile) -> None:
-    """Raises: UntrustedFileError if no person has agreed to the content of a file, because tests cannot ask a
-    person.
+    """Check that a person has agreed to the content of a file, because tests cannot ask a person. Raises:
+    UntrustedFileError.
     """
     from mcpdesk.client.trust import TrustStore, UntrustedFileError, describe_untrusted
     from mcpdesk.settings import resolve
@@ -158,5 +162,5 @@ def _agree(config: ConfigFile) -> None:
         raise UntrustedFileError(describe_untrusted(config))
 
 
-def _no_input(variable: InputVariable) -> str:
+def _refuse_input(variable: InputVariable) -> str:
     raise DeskUserError(f"${{input:{variable.name}}} must be typed in, but no terminal is attached.")

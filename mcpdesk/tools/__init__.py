@@ -39,6 +39,7 @@ BUILTINS = _tools()
 """Tools by the name in `builtins` of `mcp.json`: first the tools of this package, then the tools of features.
 """
 EXTRA = "tools"
+"""Extra of the package that installs the libraries of the tools."""
 INSTALL = f"pip install 'mcpdesk[{EXTRA}]'"
 
 
@@ -52,8 +53,8 @@ def missing_libraries(tool: str) -> str:
     missing = [package for module, package in libraries.items() if find_spec(module) is None]
     if not missing:
         return ""
-    what = "which are not installed" if len(missing) > 1 else "which is not installed"
-    return f"{tool} needs {' and '.join(missing)}, {what}: {INSTALL}"
+    clause = "which are not installed" if len(missing) > 1 else "which is not installed"
+    return f"{tool} needs {' and '.join(missing)}, {clause}: {INSTALL}"
 
 
 def check_libraries(tool: str) -> None:
@@ -75,7 +76,6 @@ def stripped_text(parameter: str, value: str | None, limit: int) -> str:
         raise HandlerError(f"{parameter}: has {len(text)} characters; at most {limit} are allowed")
     for character in text:
         if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t":
-            raise HandlerError(
-                f"{parameter}: holds the control character U+{ord(character):04X}; plain text is allowed"
-            )
+            name = f"U+{ord(character):04X}"
+            raise HandlerError(f"{parameter}: contains the control character {name}; use plain text")
     return text

@@ -81,24 +81,26 @@ def _result(question: Question) -> ToolResult[Answers]:
 
 def _text(question: Question, pairs: list[tuple[Page, Answer]]) -> str:
     waited_s = round(question.deadline - question.asked)
-    because = f": {question.reason}" if question.reason else ""
+    reason = f": {question.reason}" if question.reason else ""
     text = {
-        QuestionState.DECLINED: f"The person declined to answer{because}.",
-        QuestionState.CANCELLED: f"The person declined to answer{because}.",
+        QuestionState.DECLINED: f"The person declined to answer{reason}.",
+        QuestionState.CANCELLED: f"The person declined to answer{reason}.",
         QuestionState.TIMED_OUT: f"No person answered within {waited_s} s.",
-        QuestionState.WITHDRAWN: f"The question was withdrawn before it was answered{because}.",
+        QuestionState.WITHDRAWN: f"The question was withdrawn before it was answered{reason}.",
     }
     return text.get(question.state) or "\n".join(_line(page, answer) for page, answer in pairs)
 
 
 def _line(page: Page, answer: Answer) -> str:
-    chosen = [*answer.selected, *([f"(own words) {answer.other}"] if answer.other else [])]
+    answers = [*answer.selected, *([f"(own words) {answer.other}"] if answer.other else [])]
     # A client may submit an empty form.
-    return f"{page.question}\n-> {', '.join(chosen) or '(no answer)'}"
+    return f"{page.question}\n-> {', '.join(answers) or '(no answer)'}"
 
 
 QUESTIONS = (1, 8)
+"""Minimum and maximum number of questions."""
 OPTIONS = (2, 9)
+"""Minimum and maximum number of options of a question."""
 QUESTIONS_FORM = 'must be a list of questions, or {"questions": [...]}'
 TEXT_LIMIT = 4_000
 """Maximum characters of a question or a description."""
@@ -119,7 +121,7 @@ def pages_from(text: str) -> tuple[Page, ...]:
         value = value.get("questions")
     if not isinstance(value, list):
         raise HandlerError(f"questions_json: {QUESTIONS_FORM}")
-    _count("questions_json", value, QUESTIONS, "questions")
+    _check_count("questions_json", value, QUESTIONS, "questions")
     return tuple(_page(f"questions[{index}]", each) for index, each in enumerate(value))
 
 
@@ -129,15 +131,15 @@ def _page(path: str, value: Any) -> Page:
     options = value.get("options")
     if not isinstance(options, list):
         raise HandlerError(f"{path}.options: must be a list of strings or {{label, description}} objects")
-    _count(f"{path}.options", options, OPTIONS, "options")
-    many = value.get("multiSelect", False)
-    if not isinstance(many, bool):
+    _check_count(f"{path}.options", options, OPTIONS, "options")
+    is_multi_select = value.get("multiSelect", False)
+    if not isinstance(is_multi_select, bool):
         raise HandlerError(f"{path}.multiSelect: must be true or false")
     return Page(
         _string(f"{path}.question", value.get("question"), TEXT_LIMIT),
         _string(f"{path}.header", value.get("header", ""), LABEL_LIMIT, required=False),
         _options(f"{path}.options", options),
-        many,
+        is_multi_select,
     )
 
 
@@ -169,7 +171,7 @@ def _string(path: str, value: Any, limit: int, *, required: bool = True) -> str:
     return value.strip()
 
 
-def _count(path: str, values: list[Any], allowed: tuple[int, int], what: str) -> None:
-    least, most = allowed
-    if not least <= len(values) <= most:
-        raise HandlerError(f"{path}: has {len(values)} {what}; {least} to {most} are allowed")
+def _check_count(path: str, values: list[Any], limits: tuple[int, int], noun: str) -> None:
+    minimum, maximum = limits
+    if not minimum <= len(values) <= maximum:
+        raise HandlerError(f"{path}: has {len(values)} {noun}; {minimum} to {maximum} are allowed")

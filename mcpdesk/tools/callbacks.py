@@ -89,15 +89,17 @@ async def set_callback(
             callbacks, text = await _list(ctx)
         case "cancel":
             callbacks, text = await _cancel(ctx, callback_id)
-    shown = tuple(_shown(each) for each in callbacks)
-    return ToolResult((content.text("\n".join([text, *map(_line, shown)])),), Callbacks(shown))
+    result_callbacks = tuple(_result_callback(each) for each in callbacks)
+    return ToolResult(
+        (content.text("\n".join([text, *map(_line, result_callbacks)])),), Callbacks(result_callbacks)
+    )
 
 
 @resource("callback://{id}", name="callback", title="Callback", mime_type="application/json")
 async def callback(id: int, ctx: Context) -> Callback | None:
     """Current state of a callback."""
     stored = await ctx.hosted.callbacks.get(id)
-    return None if stored is None else _shown(stored)
+    return None if stored is None else _result_callback(stored)
 
 
 async def _set(
@@ -120,17 +122,16 @@ async def _list(ctx: Context) -> tuple[list[StoredCallback], str]:
 async def _cancel(ctx: Context, number: int | None) -> tuple[list[StoredCallback], str]:
     if number is None:
         raise HandlerError("callback_id: is missing; `list` shows all")
-    before = await ctx.hosted.callbacks.get(number)
+    earlier = await ctx.hosted.callbacks.get(number)
     stored = await ctx.hosted.callbacks.cancel(number)
-    if stored is None or before is None:
+    if stored is None or earlier is None:
         raise HandlerError(f"callback_id: no callback {number}; `list` shows all")
-    was_over = before.due is None
-    return [
-        stored
-    ], f"Callback {number} had already ended:" if was_over else f"Callback {number} is cancelled:"
+    outcome = "had already ended" if earlier.due is None else "is cancelled"
+    return [stored], f"Callback {number} {outcome}:"
 
 
-def _shown(stored: StoredCallback) -> Callback:
+def _result_callback(stored: StoredCallback) -> Callback:
+    """Convert a stored callback to the form in which clients receive it."""
     from mcpdesk.server.state.callback_timers import uri_of
 
     due = (
@@ -149,6 +150,6 @@ def _shown(stored: StoredCallback) -> Callback:
 
 
 def _line(callback: Callback) -> str:
-    when = "over" if callback.due is None else f"due {callback.due}"
-    often = f"fired {callback.fired} of {callback.repeat_count}"
-    return f"{callback.callback_id}  {when}, {often}: {callback.message}"
+    state_text = "over" if callback.due is None else f"due {callback.due}"
+    count_text = f"fired {callback.fired} of {callback.repeat_count}"
+    return f"{callback.callback_id}  {state_text}, {count_text}: {callback.message}"

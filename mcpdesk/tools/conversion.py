@@ -42,7 +42,9 @@ MANUAL_STEPS: dict[Form, str] = {
 }
 """Advice that is shown if the library for a form is missing, by form."""
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs")
+"""Brands in the header of a HEIC file."""
 DETECTION_BYTES = 4_096
+"""Maximum number of bytes at the start of a file in which its form is searched."""
 _OUT_OF_MEMORY = re.compile(r"memory allocation|out of memory|bad_alloc|cannot allocate|MemoryError", re.I)
 
 
@@ -58,7 +60,8 @@ class FileLimits(Struct, frozen=True):
 
 
 LIMITS = FileLimits()
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_semaphores: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+"""Semaphore that limits the conversions of an event loop, by loop."""
 
 
 class ConvertedFile(Struct, frozen=True):
@@ -74,15 +77,15 @@ class ConvertedFile(Struct, frozen=True):
 class StdoutBytes(Output):
     """Output that keeps stdout as bytes, up to a limit. stderr is kept as in any output."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         super().__init__()
         self.data = bytearray()
-        self._most = most
+        self._max_bytes = max_bytes
 
     def add(self, stream: Stream, data: bytes) -> None:
         """Add data that was read from a stream."""
         if stream == "stdout":
-            self.data += data[: self._most - len(self.data)]
+            self.data += data[: self._max_bytes - len(self.data)]
         else:
             super().add(stream, data)
 
@@ -103,9 +106,9 @@ def form_of(data: bytes) -> Form | None:
 
 
 async def converted(
-    form: Form, data: bytes, environment: dict[str, str], what: str, limits: FileLimits = LIMITS
+    form: Form, data: bytes, environment: dict[str, str], label: str, limits: FileLimits = LIMITS
 ) -> ConvertedFile:
-    """Convert a file to text or an image, in a separate process. `what` names the file in errors.
+    """Convert a file to text or an image, in a separate process. `label` names the file in errors.
 
     At most `MAX_AT_ONCE` conversions run at once.
 
@@ -113,32 +116,34 @@ async def converted(
     """
     name = form.partition("-")[0].upper()
     if find_spec(LIBRARIES[form]) is None:
-        reason_text = f"needs {LIBRARIES[form]}: {INSTALL}; or {MANUAL_STEPS[form]}"
-        raise HandlerError(f"{what} is {'an' if form == 'svg' else 'a'} {name} file, which {reason_text}")
+        requirement = f"needs {LIBRARIES[form]}: {INSTALL}; or {MANUAL_STEPS[form]}"
+        raise HandlerError(f"{label} is {'an' if form == 'svg' else 'a'} {name} file, which {requirement}")
     output = StdoutBytes(MAX_BYTES + 1)
-    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_AT_ONCE)):
-        ended = await _run(form, data, environment, what, output, limits)
-    if ended.timed_out or ended.exit_code == _code("SIGXCPU"):
-        raise HandlerError(f"{what} took longer than {limits.seconds} s to read; {MANUAL_STEPS[form]}")
-    if ended.exit_code:
+    async with _semaphores.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_AT_ONCE)):
+        program_end = await _run(form, data, environment, label, output, limits)
+    if program_end.timed_out or program_end.exit_code == _signal_exit_code("SIGXCPU"):
+        raise HandlerError(f"{label} took longer than {limits.seconds} s to read; {MANUAL_STEPS[form]}")
+    if program_end.exit_code:
         reason_text = output.stream("stderr").strip()
-        if _is_out_of_memory(ended.exit_code, reason_text):
-            most = size_text(limits.memory_bytes)
+        if _is_out_of_memory(program_end.exit_code, reason_text):
+            limit_text = size_text(limits.memory_bytes)
             raise HandlerError(
-                f"{what} needs more memory to read than the {most} allowed; {MANUAL_STEPS[form]}"
+                f"{label} needs more memory to read than the {limit_text} allowed; {MANUAL_STEPS[form]}"
             )
         reason = (
-            reason_text.splitlines()[-1][:300] if reason_text else f"reading it ended with {ended.exit_code}"
+            reason_text.splitlines()[-1][:300]
+            if reason_text
+            else f"reading it ended with {program_end.exit_code}"
         )
-        raise HandlerError(f"{what} is a broken {name} file: {reason}")
+        raise HandlerError(f"{label} is a broken {name} file: {reason}")
     facts, _, converted_data = bytes(output.data).partition(b"\n")
     if len(output.data) > MAX_BYTES:
-        raise HandlerError(f"{what} becomes larger than {MAX_BYTES:,} bytes; {MANUAL_STEPS[form]}")
+        raise HandlerError(f"{label} becomes larger than {MAX_BYTES:,} bytes; {MANUAL_STEPS[form]}")
     return ConvertedFile(json.decode(facts), converted_data)
 
 
 async def _run(
-    form: Form, data: bytes, environment: dict[str, str], what: str, output: StdoutBytes, limits: FileLimits
+    form: Form, data: bytes, environment: dict[str, str], label: str, output: StdoutBytes, limits: FileLimits
 ) -> ProgramEnd:
     """Run the program that reads a file. Raises: HandlerError if it does not start."""
     from mcpdesk.jobs.process import run
@@ -154,15 +159,18 @@ async def _run(
                 argv, folder=Path(folder), environment=environment, output=output, timeout_s=limits.seconds
             )
         except OSError as error:
-            raise HandlerError(f"{what} cannot be read: no process for it: {error.strerror}") from error
+            raise HandlerError(f"{label} cannot be read: no process for it: {error.strerror}") from error
 
 
 def _is_out_of_memory(exit_code: int, stderr_text: str) -> bool:
     """Return True if a process reported missing memory or was killed, as systems do when memory runs out."""
-    return exit_code in (OUT_OF_MEMORY, _code("SIGKILL")) or _OUT_OF_MEMORY.search(stderr_text) is not None
+    return (
+        exit_code in (OUT_OF_MEMORY, _signal_exit_code("SIGKILL"))
+        or _OUT_OF_MEMORY.search(stderr_text) is not None
+    )
 
 
-def _code(name: str) -> int:
+def _signal_exit_code(name: str) -> int:
     """Return the exit code of a process that died of a signal. Return -1 if the system does not have this
     signal.
     """

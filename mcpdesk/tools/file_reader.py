@@ -2,9 +2,9 @@
 
 Usage: `python -m mcpdesk.tools.file_reader FORM FILE MEMORY_BYTES SECONDS`.
 
-Untrusted files are parsed by large libraries in C and Rust. A separate process may crash, hang or use too
-much memory without harm to the server. MEMORY_BYTES limits its address space, and SECONDS its processor time.
-The program writes a line of JSON to stdout, and then the text or the image.
+Large libraries in C and Rust parse untrusted files. A separate process may crash, hang or use too much memory
+without harm to the server. MEMORY_BYTES limits the address space of this program, and SECONDS its processor
+time. The program writes a line of JSON to stdout, and then the text or the image.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ MAX_SIDE_PIXELS = 2_000
 MAX_PIXELS = 100_000_000
 PAGE_SCALE = 150 / 72
 """Pixels per point of a page."""
-Read = tuple[dict[str, Any], bytes]
-"""Pair: facts about the file, and the content."""
+FileContent = tuple[dict[str, Any], bytes]
+"""Facts about a file, and its text or image as bytes."""
 
 _FILE_ADDRESS = re.compile(r"""([\w.:-]*href)\s*=\s*(?:"(?!#|data:)[^"]*"|'(?!#|data:)[^']*')""", re.I)
 """`href` attribute whose value is neither a fragment (`#...`) nor a `data:` URL."""
 _ENTITY = re.compile(r"""<!ENTITY(?:"[^"]*"|'[^']*'|[^"'>])*""")
 
 
-def pdf_text(path: Path) -> Read:
+def pdf_text(path: Path) -> FileContent:
     """Return the text of all pages. If there are several pages, the text of each page starts with the page
     number.
     """
@@ -61,7 +61,7 @@ def pdf_text(path: Path) -> Read:
         return facts, "\n\n".join(pages)[:MAX_CHARACTERS].encode("utf-8", "replace")
 
 
-def pdf_picture(path: Path) -> Read:
+def pdf_picture(path: Path) -> FileContent:
     """Render the first page as a PNG image."""
     import pypdfium2
 
@@ -71,7 +71,7 @@ def pdf_picture(path: Path) -> Read:
         return _png(page.render(scale=scale).to_pil(), len(document))
 
 
-def svg_picture(path: Path) -> Read:
+def svg_picture(path: Path) -> FileContent:
     """Render an SVG file as a PNG image."""
     import resvg_py
     from PIL import Image
@@ -91,7 +91,7 @@ def _without_files(svg: str) -> str:
     return _FILE_ADDRESS.sub(r"\1=''", svg)
 
 
-def heic_picture(path: Path) -> Read:
+def heic_picture(path: Path) -> FileContent:
     """Convert a HEIC file to a PNG image, rotated as its metadata says."""
     import pillow_heif
     from PIL import Image, ImageOps
@@ -101,18 +101,18 @@ def heic_picture(path: Path) -> Read:
     return _png(ImageOps.exif_transpose(image), getattr(image, "n_frames", 1))
 
 
-def _png(image: Any, frames: int) -> Read:
+def _png(image: Any, frames: int) -> FileContent:
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise ValueError(f"it decodes to {width} x {height} pixels; {MAX_PIXELS:,} are allowed")
     image = image if image.mode in ("L", "RGB", "RGBA") else image.convert("RGBA")
     image.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
-    target = io.BytesIO()
-    image.save(target, "PNG", compress_level=1)
-    return {"width": width, "height": height, "frames": frames}, target.getvalue()
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", compress_level=1)
+    return {"width": width, "height": height, "frames": frames}, buffer.getvalue()
 
 
-FORMS: dict[str, Callable[[Path], Read]] = {
+FORMS: dict[str, Callable[[Path], FileContent]] = {
     "pdf-text": pdf_text,
     "pdf": pdf_picture,
     "svg": svg_picture,
@@ -120,30 +120,31 @@ FORMS: dict[str, Callable[[Path], Read]] = {
 }
 
 
-def _limit(memory_bytes: int, seconds: int) -> None:
+def _limit_resources(memory_bytes: int, seconds: int) -> None:
+    """Limit the address space and the processor time of this process, if the system supports this."""
     if sys.platform == "win32":
         return
     import resource
 
-    # At the soft limit of processor time the process receives SIGXCPU, so that the reason is known.
-    for kind, soft, hard in (
+    # At the soft limit of processor time, SIGXCPU ends the process. The parent recognizes this signal.
+    for limit_kind, soft, hard in (
         (resource.RLIMIT_AS, memory_bytes, memory_bytes),
         (resource.RLIMIT_CPU, seconds, seconds + 1),
     ):
-        present = resource.getrlimit(kind)[1]  # only root may raise this limit
-        if present != resource.RLIM_INFINITY:
-            soft, hard = min(soft, present), min(hard, present)
+        current_hard = resource.getrlimit(limit_kind)[1]  # only root may raise this limit
+        if current_hard != resource.RLIM_INFINITY:
+            soft, hard = min(soft, current_hard), min(hard, current_hard)
         with suppress(ValueError, OSError):  # macOS has no limit of address space
-            resource.setrlimit(kind, (soft, hard))
+            resource.setrlimit(limit_kind, (soft, hard))
 
 
 def main(form: str, path: str, memory_bytes: str, seconds: str) -> int:
-    """Read one file. Return the exit code. If the file cannot be read, it is not 0, and the reason is printed
+    """Read one file. Return the exit code. It is not 0 if the file cannot be read. The reason is then printed
     on stderr.
     """
     from PIL import Image
 
-    _limit(int(memory_bytes), int(seconds))
+    _limit_resources(int(memory_bytes), int(seconds))
     Image.MAX_IMAGE_PIXELS = None  # the program itself checks the size
     try:
         facts, data = FORMS[form](Path(path))

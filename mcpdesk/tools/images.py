@@ -28,16 +28,16 @@ MAX_BYTES = 20_000_000
 MAX_SIDE_PIXELS = 2_000
 """Maximum width and height in pixels. A larger image is scaled down."""
 MAX_PIXELS = 100_000_000
-"""Maximum number of pixels of an image. Such an image takes up to 400 MB of memory."""
-READABLE = ("png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "ico")
+"""Maximum number of pixels of an image. An image of this size takes up to 400 MB of memory."""
+READABLE_FORMATS = ("png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "ico")
 """Formats whose decoders may be used on untrusted files."""
-FORMATS = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO"
-MORE_FORMATS = "with the extra `tools` also PDF, SVG and HEIC"
+FORMAT_NAMES = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO"
+MORE_FORMAT_NAMES = "with the extra `tools` also PDF, SVG and HEIC"
 MAX_RETURNED_BYTES = 3_750_000
 """Maximum bytes of the returned image: 5 MB in base64, the limit of model APIs."""
 SCALE_STEP = 0.75
 """Factor by which the sides are multiplied each time an image is still too large."""
-CONVERT = "a picture in another format may be converted with `magick FILE PICTURE.png`"
+CONVERT_HINT = "a picture in another format may be converted with `magick FILE PICTURE.png`"
 ACCEPTED_FORMATS = frozenset({"png", "jpeg", "gif", "webp"})
 """Formats that models accept directly. Other formats are converted to PNG."""
 
@@ -84,39 +84,41 @@ async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
         file_path: The absolute path to the image file
     """
     check_libraries("ReadImage")
-    data = await asyncio.to_thread(_bytes_of, file_path)
+    data = await asyncio.to_thread(_read_bytes, file_path)
     form = form_of(data)
     if form is None:
-        picture, data = await asyncio.to_thread(_read, file_path, data)
+        picture, data = await asyncio.to_thread(_read_picture, file_path, data)
     else:
         conversion = await converted(form, data, ctx.environment, f"file_path: {file_path}")
         picture, data = await asyncio.to_thread(_converted_picture, file_path, form, conversion, len(data))
-    return ToolResult((content.text(_words(picture)), content.image(data, picture.mime_type)), picture)
+    return ToolResult((content.text(_description(picture)), content.image(data, picture.mime_type)), picture)
 
 
 def _converted_picture(
     file_path: str, form: Form, conversion: ConvertedFile, size: int
 ) -> tuple[Picture, bytes]:
     """Return the image that was converted from a PDF, SVG or HEIC file."""
-    image, data, mime_type = _small_enough(_opened(file_path, conversion.data), "png")
+    image, data, mime_type = _encode_small(_open_image(file_path, conversion.data), "png")
     width, height, frames = (conversion.facts[name] for name in ("width", "height", "frames"))
     return Picture(file_path, form, size, width, height, frames, mime_type, *image.size, len(data)), data
 
 
-def _read(file_path: str, data: bytes) -> tuple[Picture, bytes]:
+def _read_picture(file_path: str, data: bytes) -> tuple[Picture, bytes]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about odd metadata
-        image = _opened(file_path, data)
-        kind = _kind(image)
+        image = _open_image(file_path, data)
+        image_format = _format_name(image)
         try:
-            return _decoded(file_path, kind, image, data)
+            return _decode(file_path, image_format, image, data)
         except HandlerError:
             raise
         except Exception as error:  # decoders raise any exception for untrusted data
-            raise HandlerError(f"file_path: {file_path} is a broken {kind.upper()} file: {error}") from error
+            raise HandlerError(
+                f"file_path: {file_path} is a broken {image_format.upper()} file: {error}"
+            ) from error
 
 
-def _bytes_of(file_path: str) -> bytes:
+def _read_bytes(file_path: str) -> bytes:
     if "\0" in file_path or not Path(file_path).is_absolute():
         raise HandlerError("file_path: must be an absolute path, like /home/ada/chart.png")
     path = Path(file_path)
@@ -137,7 +139,7 @@ def _bytes_of(file_path: str) -> bytes:
     return data
 
 
-def _opened(file_path: str, data: bytes) -> Image:
+def _open_image(file_path: str, data: bytes) -> Image:
     """Open an image and read its header, regardless of the file name.
 
     Raises: HandlerError for other files.
@@ -150,21 +152,23 @@ def _opened(file_path: str, data: bytes) -> Image:
     except ValueError as error:
         raise HandlerError(f"file_path: {file_path} has {error}") from None
     try:
-        return Image.open(io.BytesIO(data), formats=READABLE)
+        return Image.open(io.BytesIO(data), formats=READABLE_FORMATS)
     except Exception as error:  # decoders raise any exception for untrusted data
-        reason = f"is not a readable image, or is broken; {FORMATS} can, {MORE_FORMATS}; {CONVERT}"
+        reason = (
+            f"is not a readable image, or is broken; {FORMAT_NAMES} can, {MORE_FORMAT_NAMES}; {CONVERT_HINT}"
+        )
         raise HandlerError(f"file_path: {file_path} {reason}") from error
 
 
-def _kind(image: Image) -> str:
-    """Return the format in lower case. A file of some cameras contains several JPEG images and counts as
-    JPEG.
+def _format_name(image: Image) -> str:
+    """Return the name of the format in lower case. An MPO file, which contains several JPEG images of a
+    camera, counts as JPEG.
     """
     image_format = (image.format or "").lower()
     return "jpeg" if image_format == "mpo" else image_format
 
 
-def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Picture, bytes]:
+def _decode(file_path: str, image_format: str, image: Image, data: bytes) -> tuple[Picture, bytes]:
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise HandlerError(
@@ -178,11 +182,13 @@ def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Pict
     if is_scaled:
         image.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
         image = _rotate_upright(image)
-    image_data, mime_type = data, f"image/{kind}"
-    if is_scaled or kind not in ACCEPTED_FORMATS or len(data) > MAX_RETURNED_BYTES:
-        image, image_data, mime_type = _small_enough(image if is_scaled else _rotate_upright(image), kind)
+    image_data, mime_type = data, f"image/{image_format}"
+    if is_scaled or image_format not in ACCEPTED_FORMATS or len(data) > MAX_RETURNED_BYTES:
+        image, image_data, mime_type = _encode_small(
+            image if is_scaled else _rotate_upright(image), image_format
+        )
     picture = Picture(
-        file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(image_data)
+        file_path, image_format, len(data), width, height, frames, mime_type, *image.size, len(image_data)
     )
     return picture, image_data
 
@@ -197,31 +203,31 @@ def _rotate_upright(image: Image) -> Image:
         return image
 
 
-def _small_enough(image: Image, kind: str) -> tuple[Image, bytes, str]:
+def _encode_small(image: Image, image_format: str) -> tuple[Image, bytes, str]:
     """Encode an image in at most `MAX_RETURNED_BYTES`: in its format, as JPEG if it is opaque, or with
-    fewer pixels.
+    fewer pixels. Return the new image, the encoded bytes and their MIME type.
     """
-    encoded, mime_type = _encoded(image, kind)
+    encoded, mime_type = _encode(image, image_format)
     if len(encoded) > MAX_RETURNED_BYTES and not image.has_transparency_data:
         image = image if image.mode in ("L", "RGB") else image.convert("RGB")
-        encoded, mime_type = _encoded(image, "jpeg")
+        encoded, mime_type = _encode(image, "jpeg")
     while len(encoded) > MAX_RETURNED_BYTES and max(image.size) > 1:
         image = image.resize((max(1, int(image.width * SCALE_STEP)), max(1, int(image.height * SCALE_STEP))))
-        encoded, mime_type = _encoded(image, "jpeg" if mime_type == "image/jpeg" else kind)
+        encoded, mime_type = _encode(image, "jpeg" if mime_type == "image/jpeg" else image_format)
     return image, encoded, mime_type
 
 
-def _encoded(image: Image, kind: str) -> tuple[bytes, str]:
-    target = io.BytesIO()
-    if kind == "jpeg":
-        image.save(target, "JPEG", quality=90)
-        return target.getvalue(), "image/jpeg"
+def _encode(image: Image, image_format: str) -> tuple[bytes, str]:
+    buffer = io.BytesIO()
+    if image_format == "jpeg":
+        image.save(buffer, "JPEG", quality=90)
+        return buffer.getvalue(), "image/jpeg"
     picture = image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16") else image.convert("RGBA")
-    picture.save(target, "PNG")
-    return target.getvalue(), "image/png"
+    picture.save(buffer, "PNG")
+    return buffer.getvalue(), "image/png"
 
 
-def _words(picture: Picture) -> str:
+def _description(picture: Picture) -> str:
     parts = [f"{picture.file_path}: {picture.format.upper()}, {picture.width} x {picture.height} pixels"]
     parts.append(f"{picture.bytes:,} bytes")
     unit = "page" if picture.format == "pdf" else "frame"
@@ -229,10 +235,10 @@ def _words(picture: Picture) -> str:
         parts.append(f"{picture.frames} {unit}s")
     text = ", ".join(parts)
     if picture.format == "pdf" and picture.frames > 1:
-        return f"{text}. Given is the first page."
+        return f"{text}. The first page is returned."
     if (picture.given_width, picture.given_height) == (picture.width, picture.height):
         if picture.given_bytes == picture.bytes or picture.bytes <= MAX_RETURNED_BYTES:
             return text
-        return f"{text}. Given as {picture.mime_type} of {picture.given_bytes:,} bytes."
-    first = "; the first frame" if picture.frames > 1 else ""
-    return f"{text}. Scaled down to {picture.given_width} x {picture.given_height}{first}."
+        return f"{text}. Returned as {picture.mime_type} of {picture.given_bytes:,} bytes."
+    frame_text = "; the first frame" if picture.frames > 1 else ""
+    return f"{text}. Scaled down to {picture.given_width} x {picture.given_height}{frame_text}."

@@ -30,7 +30,9 @@ from mcpdesk.server.state.server_state import (
 from mcpdesk.tools import stripped_text
 
 GOAL_LIMIT = 2_000
+"""Maximum characters of a goal."""
 PATH_LIMIT = 1_000
+"""Maximum characters of the path of a plan's file."""
 TEXT_LIMIT = 100_000
 """Maximum characters that may be added to a plan at once."""
 MAX_BYTES = 2 << 20
@@ -99,7 +101,7 @@ async def plan_mode(
         case _:
             message = ""
     status = await _status(_plan(ctx), ctx)
-    text = codec.encode(asdict(status)).decode() if action == "json" else message or _words(status)
+    text = codec.encode(asdict(status)).decode() if action == "json" else message or _status_text(status)
     return ToolResult((content.text(text),), status)
 
 
@@ -110,21 +112,21 @@ def _plan(ctx: Context) -> Plan | None:
 async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
     plan = _plan(ctx)
     if plan is not None and plan.is_active:
-        return await _add(ctx, plan, goal, plan_file)
-    wanted = stripped_text("goal", goal, GOAL_LIMIT)
+        return await _add_text(ctx, plan, goal, plan_file)
+    goal_text = stripped_text("goal", goal, GOAL_LIMIT)
     now = datetime.now(UTC)
     if plan_file is None:
-        path = _new_path(ctx.hosted, wanted, now)
+        path = _new_path(ctx.hosted, goal_text, now)
     else:
-        path = await asyncio.to_thread(_inside, ctx.hosted.folder, plan_file)
+        path = await asyncio.to_thread(_plan_path, ctx.hosted.folder, plan_file)
     if not ctx.session:
         raise HandlerError(
             "plan mode belongs to a session, and this request has none. Connect over stdio, or in a revision "
             "with sessions (2025-11-25)"
         )
-    is_new = await asyncio.to_thread(_begin, path, wanted)
+    is_new = await asyncio.to_thread(_create_file, path, goal_text)
     since = now.isoformat(timespec="milliseconds")
-    plan = Plan(wanted, str(path), since, is_active=True, is_own=is_new, client=ctx.peer)
+    plan = Plan(goal_text, str(path), since, is_active=True, is_own=is_new, client=ctx.peer)
     await store_plan(ctx.hosted, plan, ctx.session)
     return (
         "Plan mode is on: tools that are not read-only are refused until exit. "
@@ -133,7 +135,7 @@ async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
     )
 
 
-async def _add(ctx: Context, plan: Plan, text: str | None, plan_file: str | None) -> str:
+async def _add_text(ctx: Context, plan: Plan, text: str | None, plan_file: str | None) -> str:
     """Add a text to the plan of a session in plan mode."""
     if text is None:
         raise HandlerError(
@@ -141,16 +143,16 @@ async def _add(ctx: Context, plan: Plan, text: str | None, plan_file: str | None
             "as goal, or use exit or reset first"
         )
     if plan_file is not None:
-        path = await asyncio.to_thread(_inside, ctx.hosted.folder, plan_file)
+        path = await asyncio.to_thread(_plan_path, ctx.hosted.folder, plan_file)
         if str(path) != plan.file:
             raise HandlerError(
                 f"plan_file: the plan is in {plan.file} until exit; leave plan_file out, or use exit first"
             )
-    wanted = stripped_text("goal", text.replace("\r\n", "\n"), TEXT_LIMIT)
-    is_anew = plan.is_own and wanted.startswith("# ")
-    await asyncio.to_thread(_write, Path(plan.file), wanted, is_anew)
-    there = await _text(plan, ctx) or ""
-    return f"{'Rewritten' if is_anew else 'Added'}. The plan in {plan.file}:\n\n{there}"
+    added_text = stripped_text("goal", text.replace("\r\n", "\n"), TEXT_LIMIT)
+    replaces_plan = plan.is_own and added_text.startswith("# ")
+    await asyncio.to_thread(_write_text, Path(plan.file), added_text, replaces_plan)
+    plan_text = await _plan_text(plan, ctx) or ""
+    return f"{'Rewritten' if replaces_plan else 'Added'}. The plan in {plan.file}:\n\n{plan_text}"
 
 
 async def _exit(ctx: Context) -> str:
@@ -158,7 +160,7 @@ async def _exit(ctx: Context) -> str:
     if plan is None or not plan.is_active:
         raise HandlerError("plan mode is off; enter begins it")
     await store_plan(ctx.hosted, replace(plan, is_active=False), ctx.session)
-    text = await _text(plan, ctx)
+    text = await _plan_text(plan, ctx)
     return f"Plan mode is off. The plan in {plan.file}:\n\n{text}" if text else "Plan mode is off."
 
 
@@ -171,25 +173,27 @@ async def _reset(ctx: Context) -> str:
 async def _status(plan: Plan | None, ctx: Context) -> PlanStatus:
     if plan is None:
         return PlanStatus(active=False)
-    return PlanStatus(plan.is_active, plan.goal, plan.since, plan.file, await _text(plan, ctx))
+    return PlanStatus(plan.is_active, plan.goal, plan.since, plan.file, await _plan_text(plan, ctx))
 
 
-def _words(status: PlanStatus) -> str:
+def _status_text(status: PlanStatus) -> str:
     if status.goal is None:
         return "Plan mode is off, and no plan exists."
-    how = f"on since {status.since}" if status.active else "off"
-    head = f"Plan mode is {how}. Goal: {status.goal}\nPlan file: {status.plan_file}"
-    return f"{head}\n\n{status.plan or ''}".rstrip()
+    state_text = f"on since {status.since}" if status.active else "off"
+    summary = f"Plan mode is {state_text}. Goal: {status.goal}\nPlan file: {status.plan_file}"
+    return f"{summary}\n\n{status.plan or ''}".rstrip()
 
 
-def _inside(folder: Path, wanted: str) -> Path:
-    """Return the file that a caller names. The file must be in the server folder when links are resolved."""
+def _plan_path(folder: Path, name: str) -> Path:
+    """Return the path of the plan's file that a caller names. Raises: HandlerError if the path is not in the
+    server folder after links are resolved, or is not the path of a Markdown file.
+    """
     # Path.resolve raises an exception for circular links.
-    path = Path(os.path.realpath(folder / stripped_text("plan_file", wanted, PATH_LIMIT)))
+    path = Path(os.path.realpath(folder / stripped_text("plan_file", name, PATH_LIMIT)))
     if not path.is_relative_to(folder.resolve()):
-        raise HandlerError(f"plan_file: {wanted!r} lies outside the server folder {folder}")
+        raise HandlerError(f"plan_file: {name!r} is outside the server folder {folder}")
     if path.suffix.lower() not in (".md", ".markdown"):
-        raise HandlerError(f"plan_file: {wanted!r} is not a Markdown file; its name must end with .md")
+        raise HandlerError(f"plan_file: {name!r} is not a Markdown file; its name must end with .md")
     return path
 
 
@@ -198,7 +202,7 @@ def _new_path(state: ServerState, goal: str, now: datetime) -> Path:
     return state.state / "plans" / f"{now:%Y%m%d-%H%M%S}-{slug}.md"
 
 
-def _begin(path: Path, goal: str) -> bool:
+def _create_file(path: Path, goal: str) -> bool:
     """Create the file unless it exists. Return True if it is new."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -213,7 +217,7 @@ def _begin(path: Path, goal: str) -> bool:
     return True
 
 
-def _write(path: Path, text: str, is_anew: bool) -> None:
+def _write_text(path: Path, text: str, replaces_plan: bool) -> None:
     """Append a text to a plan's file, or replace its content. Raises: HandlerError, StorageError."""
     flags = os.O_RDWR | os.O_CREAT | OPEN_FLAGS | NO_FOLLOW | NON_BLOCKING
     try:
@@ -223,12 +227,12 @@ def _write(path: Path, text: str, is_anew: bool) -> None:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise HandlerError(f"plan_file: {path} is no longer a file")
-            data, size = f"{text}\n".encode(), 0 if is_anew else status.st_size
+            data, size = f"{text}\n".encode(), 0 if replaces_plan else status.st_size
             if size + len(data) > MAX_BYTES:
                 raise HandlerError(
                     f"goal: the plan would have {size + len(data)} bytes; {MAX_BYTES} are allowed"
                 )
-            if is_anew:
+            if replaces_plan:
                 file.truncate(0)
             elif size:
                 file.seek(max(0, size - 2))
@@ -239,12 +243,12 @@ def _write(path: Path, text: str, is_anew: bool) -> None:
         raise StorageError(f"plan_file: {path} cannot be written: {error.strerror}") from error
 
 
-async def _text(plan: Plan, ctx: Context) -> str | None:
-    most = ctx.hosted.options.output_chars - NOTES_LENGTH - len(plan.goal)
-    written = await asyncio.to_thread(read_plan, plan, max(0, most))
-    if written is None:
+async def _plan_text(plan: Plan, ctx: Context) -> str | None:
+    max_bytes = ctx.hosted.options.output_chars - NOTES_LENGTH - len(plan.goal)
+    content = await asyncio.to_thread(read_plan, plan, max(0, max_bytes))
+    if content is None:
         return None
-    data, size = written
+    data, size = content
     text = data.decode(errors="replace")
     return (
         text

@@ -1,6 +1,6 @@
 """Bash runs one command to its end; BackgroundBash and its companions manage background tasks.
 
-The parameters of these tools must stay as they were published.
+The parameters of these tools must not change, because clients use them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from mcpdesk.server.state.server_state import ProgramRecord
 
 MAX_MS = 600_000
+"""Maximum time limit of a command in milliseconds."""
 MAX_READERS = 1_000
 """Maximum number of callers whose position in the output of a background task is stored."""
 MAX_COMMAND_BYTES = 100_000
 """Maximum bytes of a command. Operating systems limit the length of an argument to little more."""
 PROGRESS_EVERY_S = 0.2
+"""Minimum seconds between two progress messages."""
 MAX_PROGRESS_BYTES = 4_000
 """Maximum bytes of recent output in a progress message."""
 
@@ -80,20 +82,20 @@ async def bash(
         command: The bash command to execute
         timeout: Timeout in milliseconds (default: 30000)
     """
-    most, folder, budget = ctx.hosted.options.output_chars, ctx.hosted.outputs, ctx.hosted.output_budget
+    max_chars, folder, budget = ctx.hosted.options.output_chars, ctx.hosted.outputs, ctx.hosted.output_budget
     if ctx.feed is None:
-        output = Output(folder, reader_length=most, budget=budget)
+        output = Output(folder, reader_length=max_chars, budget=budget)
     else:
-        output = _fed(folder, ctx.feed, most, budget)
-    is_asked = ctx.wants_progress and ctx.feed is None
-    reporter = asyncio.create_task(_report(output, ctx)) if is_asked else None
+        output = _feeding_output(folder, ctx.feed, max_chars, budget)
+    sends_progress = ctx.wants_progress and ctx.feed is None
+    reporter = asyncio.create_task(_report_progress(output, ctx)) if sends_progress else None
     try:
-        ended = await _run(command, timeout, ctx, output)
+        program_end = await _run(command, timeout, ctx, output)
     finally:
         if reporter is not None:
             reporter.cancel()
             await asyncio.wait({reporter})
-    return _result(ended, output, timeout, most)
+    return _result(program_end, output, timeout, max_chars)
 
 
 async def bash_argv(command: str) -> list[str]:
@@ -121,9 +123,8 @@ def environment_of(ctx: Context) -> dict[str, str]:
 
 
 async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> ProgramEnd:
-    from mcpdesk.jobs.process import (
-        run,
-    )  # psutil is imported at the first call and not when the folder is loaded
+    # This import loads psutil, which is not needed before the first call.
+    from mcpdesk.jobs.process import run
 
     try:
         return await run(
@@ -137,40 +138,40 @@ async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> P
         raise HandlerError(f"bash could not be started in {ctx.hosted.folder}: {error.strerror}") from error
 
 
-def _fed(folder: Path, feed: CallFeed, most: int, budget: OutputBudget) -> Output:
-    """Return an `Output` that copies all text to the feed of a job as it arrives."""
+def _feeding_output(folder: Path, feed: CallFeed, max_chars: int, budget: OutputBudget) -> Output:
+    """Return an `Output` that copies all text to the feed of a job when the text arrives."""
     from mcpdesk.jobs.output import Reports
 
-    def written(stream: Stream, text: str) -> None:
+    def copy_to_feed(stream: Stream, text: str) -> None:
         (feed.stdout if stream == "stdout" else feed.stderr)(text)
 
-    return Reports(folder, "", written, lambda _: None, most, budget)
+    return Reports(folder, "", copy_to_feed, lambda _: None, max_chars, budget)
 
 
-async def _report(output: Output, context: Context) -> None:
+async def _report_progress(output: Output, context: Context) -> None:
     """Send recent output as progress whenever more output has arrived, at most once in `PROGRESS_EVERY_S`."""
-    loop, reported = asyncio.get_running_loop(), 0
+    loop, reported_bytes = asyncio.get_running_loop(), 0
     while True:
-        more = asyncio.Event()
-        output.notify(partial(call_soon_safely, loop, more.set))
-        if output.size > reported:
-            reported = output.size
-            await context.progress(reported, message=output.end(MAX_PROGRESS_BYTES))
+        output_arrived = asyncio.Event()
+        output.notify(partial(call_soon_safely, loop, output_arrived.set))
+        if output.size > reported_bytes:
+            reported_bytes = output.size
+            await context.progress(reported_bytes, message=output.end(MAX_PROGRESS_BYTES))
         else:
-            await more.wait()
+            await output_arrived.wait()
         await asyncio.sleep(PROGRESS_EVERY_S)
 
 
-def _result(ended: ProgramEnd, output: Output, timeout_ms: int, most: int) -> ToolResult[Run]:
+def _result(program_end: ProgramEnd, output: Output, timeout_ms: int, max_chars: int) -> ToolResult[Run]:
     from mcpdesk.jobs.process import end_remarks, report_end
 
-    report = report_end(ended, output, end_remarks(ended, output, timeout_ms), most)
+    report = report_end(program_end, output, end_remarks(program_end, output, timeout_ms), max_chars)
     file = str(output.file) if output.file else None
-    failed = ended.timed_out or ended.exit_code != 0
+    has_failed = program_end.timed_out or program_end.exit_code != 0
     return ToolResult(
         (content.text(report.text),),
         Run(output_file=file, **report.fields),
-        is_error=failed,
+        is_error=has_failed,
     )
 
 
@@ -272,24 +273,24 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
     async with program.reading:
         start = program.read_by.get(ctx.caller, 0)
         try:
-            piece = await asyncio.to_thread(
+            excerpt = await asyncio.to_thread(
                 program.unread, start, ctx.hosted.options.output_chars - NOTES_LENGTH
             )
         except OSError as error:
             raise HandlerError(f"the output of task {task_id} cannot be read: {error}") from error
         program.read_by.pop(ctx.caller, None)
-        program.read_by[ctx.caller] = piece.end
+        program.read_by[ctx.caller] = excerpt.end
         if len(program.read_by) > MAX_READERS:
             del program.read_by[next(iter(program.read_by))]
     task = _task(program)
-    is_cut = piece.omitted_bytes > 0
-    notes = [f"[{_words(task)}]"]
+    is_truncated = excerpt.omitted_bytes > 0
+    notes = [f"[{_status_text(task)}]"]
     if problem := program.output.problem:
         notes.append(f"[{problem}]")
-    elif is_cut:
+    elif is_truncated:
         notes.append(f"[the full output is in {task.output_file}]")
-    text = "\n".join([piece.text.removesuffix("\n") or "(no new output)", *notes])
-    return ToolResult((content.text(text),), NewOutput(task, piece.text, is_cut))
+    text = "\n".join([excerpt.text.removesuffix("\n") or "(no new output)", *notes])
+    return ToolResult((content.text(text),), NewOutput(task, excerpt.text, is_truncated))
 
 
 @tool(
@@ -302,16 +303,18 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
 )
 async def list_bg_tasks(ctx: Context) -> ToolResult[TaskList]:
     """List all background tasks with status and runtime."""
-    elsewhere: list[ProgramRecord] = []
-    unknown: list[str] = []
+    remote_records: list[ProgramRecord] = []
+    problem_lines: list[str] = []
     try:
-        elsewhere = await ctx.hosted.remote_programs()
+        remote_records = await ctx.hosted.remote_programs()
     except StorageError as error:
-        unknown = [f"[tasks of other machines are not available now: {error}]"]
+        problem_lines = [f"[tasks of other machines are not available now: {error}]"]
     started_tasks = [(program.started, _task(program)) for program in ctx.hosted.programs.all()]
-    started_tasks += [(record.started, _remote_task(record)) for record in elsewhere]
+    started_tasks += [(record.started, _remote_task(record)) for record in remote_records]
     tasks = tuple(task for _, task in sorted(started_tasks, key=itemgetter(0)))
-    lines = [f"{task.task_id}  {_words(task)}  {_one_line(task.command)}" for task in tasks] + unknown
+    lines = [
+        f"{task.task_id}  {_status_text(task)}  {_one_line(task.command)}" for task in tasks
+    ] + problem_lines
     return ToolResult((content.text("\n".join(lines) or "No background task."),), TaskList(tasks))
 
 
@@ -334,16 +337,16 @@ async def kill_bg_task(task_id: int, ctx: Context) -> ToolResult[Task]:
     had_ended = program.over.is_set()
     await ctx.hosted.programs.kill(program)
     task = _task(program)
-    how = " had ended before" if had_ended else ""
-    text = f"Task {task_id}{how}: {_words(task)}"
+    note = " had ended before" if had_ended else ""
+    text = f"Task {task_id}{note}: {_status_text(task)}"
     return ToolResult((content.text(text),), task)
 
 
 def _program(number: int, ctx: Context) -> Program:
     program = ctx.hosted.programs.get(number)
     if program is None:
-        known = ", ".join(str(each.id) for each in ctx.hosted.programs.all()) or "none"
-        raise HandlerError(f"task_id: no background task {number}. Known: {known}")
+        task_ids = ", ".join(str(each.id) for each in ctx.hosted.programs.all()) or "none"
+        raise HandlerError(f"task_id: no background task {number}. Known: {task_ids}")
     return program
 
 
@@ -372,7 +375,7 @@ def _remote_task(record: ProgramRecord) -> Task:
     )
 
 
-def _words(task: Task) -> str:
+def _status_text(task: Task) -> str:
     code = "" if task.exit_code is None else f", exit code {task.exit_code}"
     return f"{task.status}{code}, {task.runtime_s:.1f} s, {task.output_bytes:,} bytes"
 

@@ -24,6 +24,7 @@ SKILL = "SKILL.md"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 PLACEHOLDER = re.compile(r"\$(ARGUMENTS\b|[1-9]\d*)")
 SKILL_BYTES = 1 << 20
+"""Maximum size of SKILL.md in bytes."""
 ARGUMENTS_LIMIT = 100_000
 """Maximum characters of arguments."""
 MAX_FILES = 512
@@ -92,17 +93,17 @@ def filled(text: str, arguments: str) -> str:
         number = int(match[1][:6])
         return words[number - 1] if number <= len(words) else ""
 
-    result, places = PLACEHOLDER.subn(value, text)
-    return result if places or not arguments else f"{result.rstrip()}\n\nARGUMENTS: {arguments}"
+    result, replaced_count = PLACEHOLDER.subn(value, text)
+    return result if replaced_count or not arguments else f"{result.rstrip()}\n\nARGUMENTS: {arguments}"
 
 
 def files_of(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield SKILL.md, then the other files of a skill. Hidden files and links to the outside are skipped."""
-    yield from _existing([folder / SKILL])
-    yield from islice(_existing(_supporting(folder)), MAX_FILES)
+    yield from _existing_files([folder / SKILL])
+    yield from islice(_existing_files(_supporting_files(folder)), MAX_FILES)
 
 
-def _supporting(folder: Path) -> Iterator[Path]:
+def _supporting_files(folder: Path) -> Iterator[Path]:
     root = folder.resolve()
     for directory, folders, files in os.walk(folder):
         folders[:] = sorted(each for each in folders if each[0] != ".")
@@ -111,7 +112,7 @@ def _supporting(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _existing(paths: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
+def _existing_files(paths: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
     for path in paths:
         try:
             status = path.stat()
@@ -126,13 +127,13 @@ def _is_inside(path: Path, root: Path) -> bool:
 
 
 def _read(name: str, arguments: str, state: ServerState) -> Skill:
-    folder = _folder(name, state)
+    folder = _skill_folder(name, state)
     files = (
         SkillFile(uri_of(name, relative), relative, status.st_size)
         for path, status in files_of(folder)
         if (relative := path.relative_to(folder).as_posix()) != SKILL
     )
-    return Skill(name, filled(_body(folder), arguments), str(folder), tuple(files))
+    return Skill(name, filled(_instructions(folder), arguments), str(folder), tuple(files))
 
 
 def _words(arguments: str) -> list[str]:
@@ -145,14 +146,14 @@ def _words(arguments: str) -> list[str]:
         return arguments.split()
 
 
-def _folder(name: str, state: ServerState) -> Path:
-    if trouble := state.broken_skills.get(name):
-        raise HandlerError(f"skill_name: the skill {name} cannot be used until it is fixed: {trouble}")
-    known = {folder.name: folder for base in reversed(state.skills) for folder in skills_below(base)}
-    if NAME.fullmatch(name) and name in known:
-        return known[name]
-    listed = ", ".join(sorted(known)) or f"none; one is made with {state.folder}/skills/NAME/{SKILL}"
-    raise HandlerError(f"skill_name: no skill {name[:80]!r}. Available: {listed}")
+def _skill_folder(name: str, state: ServerState) -> Path:
+    if problem := state.broken_skills.get(name):
+        raise HandlerError(f"skill_name: the skill {name} cannot be used until it is fixed: {problem}")
+    folders = {folder.name: folder for base in reversed(state.skills) for folder in skills_below(base)}
+    if NAME.fullmatch(name) and name in folders:
+        return folders[name]
+    names = ", ".join(sorted(folders)) or f"none; create {state.folder}/skills/NAME/{SKILL}"
+    raise HandlerError(f"skill_name: no skill {name[:80]!r}. Available: {names}")
 
 
 def skills_below(base: Path) -> Iterator[Path]:
@@ -163,7 +164,7 @@ def skills_below(base: Path) -> Iterator[Path]:
             yield folder
 
 
-def _body(folder: Path) -> str:
+def _instructions(folder: Path) -> str:
     """Return the text of SKILL.md after its front matter."""
     path = folder / SKILL
     try:
@@ -174,8 +175,12 @@ def _body(folder: Path) -> str:
     if len(data) > SKILL_BYTES:
         raise HandlerError(f"{path} has more than {SKILL_BYTES} bytes, which is the limit")
     text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-    head, mark, body = text.removeprefix("---").partition("\n---")
-    return body.partition("\n")[2].lstrip("\n") if text.startswith("---\n") and mark and head else text
+    front_matter, end_marker, body = text.removeprefix("---").partition("\n---")
+    return (
+        body.partition("\n")[2].lstrip("\n")
+        if text.startswith("---\n") and end_marker and front_matter
+        else text
+    )
 
 
 def _text(skill: Skill) -> str:

@@ -27,7 +27,7 @@ MAX_TASKS = 10_000
 MAX_STEPS = 1_000
 MAX_LISTED_TASKS = 200
 """Maximum number of tasks that `list` and `pending` return. The newest tasks come first."""
-READING = frozenset(("list", "pending"))
+READ_ACTIONS = frozenset(("list", "pending"))
 """Actions that change nothing."""
 
 Action = Literal["create", "add", "complete", "list", "pending", "switch"]
@@ -99,60 +99,61 @@ async def task_manager(
         text: Task name or step text
     """
     request = _Request(query, task_id, step_id, text)
-    tasks_found, message, step = await ctx.hosted.data.run(
+    affected_tasks, message, step = await ctx.hosted.data.run(
         lambda connection: _ACTION_FUNCTIONS[action](connection, request)
     )
-    if action not in READING:
+    if action not in READ_ACTIONS:
         ctx.hosted.todo.mark_stale()
-    body = Tasks(tuple(_shown(task) for task in tasks_found), step)
+    body = Tasks(tuple(_result_task(task) for task in affected_tasks), step)
     return ToolResult((content.text("\n".join([message, *map(_lines, body.tasks)])),), body)
 
 
-_Done = tuple[list[tasks.Task], str, int | None]
+_ActionResult = tuple[list[tasks.Task], str, int | None]
+"""Affected tasks, a message, and the number of the step that was added or completed, or None."""
 
 
-def _create(connection: Connection, request: _Request) -> _Done:
+def _create(connection: Connection, request: _Request) -> _ActionResult:
     name = stripped_text("query", request.query or request.text, NAME_LIMIT)
     if tasks.count(connection) >= MAX_TASKS:
-        raise HandlerError(f"there are {MAX_TASKS} tasks already, which is the limit")
+        raise HandlerError(f"{MAX_TASKS} tasks exist already, which is the limit")
     number = tasks.create(connection, name)
     return [_task(connection, number)], f"Created task {number}, now the current one:", None
 
 
-def _add(connection: Connection, request: _Request) -> _Done:
+def _add(connection: Connection, request: _Request) -> _ActionResult:
     text = stripped_text("text", request.text or request.query, TEXT_LIMIT)
-    task = _chosen(connection, request)
+    task = _selected_task(connection, request)
     if tasks.count(connection, task.id) >= MAX_STEPS:
         raise HandlerError(f"task {task.id} has {MAX_STEPS} steps already, which is the limit")
     step = tasks.add(connection, task.id, text)
     return [_task(connection, task.id)], f"Added step {step} to task {task.id}:", step
 
 
-def _complete(connection: Connection, request: _Request) -> _Done:
-    task = _chosen(connection, request)
+def _complete(connection: Connection, request: _Request) -> _ActionResult:
+    task = _selected_task(connection, request)
     step = request.step_id
     if step is not None and step not in [each.id for each in task.steps]:
-        known = ", ".join(str(each.id) for each in task.steps) or "none"
-        raise HandlerError(f"step_id: task {task.id} has no step {step}; its steps: {known}")
+        step_ids = ", ".join(str(each.id) for each in task.steps) or "none"
+        raise HandlerError(f"step_id: task {task.id} has no step {step}; its steps: {step_ids}")
     tasks.complete(connection, task.id, step)
-    what = f"task {task.id}" if step is None else f"step {step} of task {task.id}"
-    return [_task(connection, task.id)], f"Completed {what}:", step
+    completed_item = f"task {task.id}" if step is None else f"step {step} of task {task.id}"
+    return [_task(connection, task.id)], f"Completed {completed_item}:", step
 
 
-def _list(connection: Connection, request: _Request, *, is_open: bool = False) -> _Done:
+def _list(connection: Connection, request: _Request, *, is_open: bool = False) -> _ActionResult:
     word = request.query.strip()
     matching = tasks.named(connection, word, MAX_LISTED_TASKS, is_open=is_open)
     total = tasks.count_named(connection, word, is_open=is_open)
-    return matching, _counted(len(matching), total, "pending task" if is_open else "task", word), None
+    return matching, _count_text(len(matching), total, "pending task" if is_open else "task", word), None
 
 
-def _switch(connection: Connection, request: _Request) -> _Done:
-    task = _chosen(connection, request, by_name=True)
+def _switch(connection: Connection, request: _Request) -> _ActionResult:
+    task = _selected_task(connection, request, by_name=True)
     tasks.switch(connection, task.id)
     return [_task(connection, task.id)], f"Task {task.id} is the current one:", None
 
 
-_ACTION_FUNCTIONS: dict[str, Callable[[Connection, _Request], _Done]] = {
+_ACTION_FUNCTIONS: dict[str, Callable[[Connection, _Request], _ActionResult]] = {
     "create": _create,
     "add": _add,
     "complete": _complete,
@@ -162,7 +163,7 @@ _ACTION_FUNCTIONS: dict[str, Callable[[Connection, _Request], _Done]] = {
 }
 
 
-def _chosen(connection: Connection, request: _Request, *, by_name: bool = False) -> tasks.Task:
+def _selected_task(connection: Connection, request: _Request, *, by_name: bool = False) -> tasks.Task:
     """Return the task with the number `task_id`. Without a number, return the task named by `query` if
     `by_name` is true, otherwise the current task.
     """
@@ -172,8 +173,10 @@ def _chosen(connection: Connection, request: _Request, *, by_name: bool = False)
         word = stripped_text("task_id or query", request.query, NAME_LIMIT)
         matching = tasks.named(connection, word, 1)
         if tasks.count_named(connection, word) != 1:
-            many = "more than one task" if matching else "no task"
-            raise HandlerError(f"query: {many} has a name with {request.query!r}; give its task_id")
+            quantity = "more than one task" if matching else "no task"
+            raise HandlerError(
+                f"query: {quantity} has a name that contains {request.query!r}; give its task_id"
+            )
         return matching[0]
     number = tasks.current(connection)
     if number is None:
@@ -188,15 +191,15 @@ def _task(connection: Connection, number: int) -> tasks.Task:
     return task
 
 
-def _counted(shown: int, total: int, what: str, word: str) -> str:
+def _count_text(returned: int, total: int, noun: str, word: str) -> str:
     matching = f" with {word[:80]!r}" if word else ""
-    if not shown:
-        return f"No {what}{matching}."
-    newest = f", the newest {shown} of them" if shown < total else ""
-    return f"{total} {what}{'s' if total > 1 else ''}{matching}{newest}:"
+    if not returned:
+        return f"No {noun}{matching}."
+    newest = f", the newest {returned} of them" if returned < total else ""
+    return f"{total} {noun}{'s' if total > 1 else ''}{matching}{newest}:"
 
 
-def _shown(task: tasks.Task) -> Task:
+def _result_task(task: tasks.Task) -> Task:
     steps = tuple(Step(step.id, step.text, step.completed is not None) for step in task.steps)
     return Task(task.id, task.name, task.completed is not None, task.is_current, steps)
 

@@ -7,7 +7,7 @@ from sqlite3 import Connection
 
 import pytest
 
-from mcpdesk.storage.callbacks import Callback, add, cancel, count, everything, fire, one
+from mcpdesk.storage.callbacks import Callback, add, all_callbacks, cancel, count, fire, one
 
 
 def fired(connection: Connection, callback: Callback, now: float) -> Callback:
@@ -26,12 +26,12 @@ def test_it_fires_on_the_grid_its_first_delay_began(connection: Connection) -> N
         dues.append(callback.due)
     assert dues == [1060.0, 1120.0, 1180.0]
     callback = fired(connection, callback, 1180.0)
-    assert (callback.due, callback.fired, callback.left) == (None, 3, 0)
+    assert (callback.due, callback.fired, callback.remaining_firings) == (None, 3, 0)
 
 
 def test_what_was_missed_is_not_made_up(connection: Connection) -> None:
     callback = fired(connection, add(connection, "tea", 60, 100, "client", 1000.0), 1000.0 + 3600)
-    assert (callback.due, callback.fired, callback.left) == (4660.0, 1, 99)
+    assert (callback.due, callback.fired, callback.remaining_firings) == (4660.0, 1, 99)
 
 
 def test_only_one_of_two_processes_fires(connection: Connection) -> None:
@@ -51,7 +51,7 @@ def test_what_is_over_is_forgotten_in_time(connection: Connection, monkeypatch: 
     for _ in range(4):
         cancel(connection, add(connection, "old", 1, 1, "client", 0.0).id)
     waiting = add(connection, "new", 1, 1, "client", 0.0)
-    assert [each.id for each in everything(connection)] == [3, 4, waiting.id]
+    assert [each.id for each in all_callbacks(connection)] == [3, 4, waiting.id]
     assert count(connection) == 1
 
 

@@ -7,7 +7,7 @@ from sqlite3 import Connection
 import pytest
 
 from mcpdesk.storage.tasks import (
-    STEP_COSTS,
+    STEP_OVERHEAD_CHARS,
     add,
     complete,
     count,
@@ -68,7 +68,7 @@ def test_names_match_in_either_case_of_any_script(connection: Connection) -> Non
 def test_no_more_is_read_than_a_reader_can_bear(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_two = 2 * (len("a") + 100 + STEP_COSTS)
+    of_two = 2 * (len("a") + 100 + STEP_OVERHEAD_CHARS)
     monkeypatch.setattr("mcpdesk.storage.tasks.MAX_CHARACTERS", of_two)
     for name in ("a", "b", "c"):
         add(connection, create(connection, name), "x" * 100)

@@ -103,18 +103,18 @@ class GuardedServer(LocalAuthorizationServer):
         body = instead if isinstance(instead, bytes) else orjson.dumps(document)
         return web.Response(status=status, body=body, content_type="application/json")
 
-    def registration(self, asked: Document) -> Document:
+    def registration(self, authorization: Document) -> Document:
         """Return only the members that a client needs."""
         return {"client_id": f"client-{len(self.registrations)}"}
 
-    def redirect(self, asked: Document, code: str) -> Document:
+    def redirect(self, authorization: Document, code: str) -> Document:
         """Return the parameters of the redirect."""
-        back = super().redirect(asked, code)
+        back = super().redirect(authorization, code)
         if "redirect" in self.changes:
             self.changes["redirect"](back)
         return back
 
-    def redirect_problem(self, asked: Document) -> str:
+    def redirect_problem(self, authorization: Document) -> str:
         """Accept every redirect URI: a test may use the registration of an earlier login."""
         return ""
 
@@ -129,10 +129,10 @@ class GuardedServer(LocalAuthorizationServer):
                 return super().scopes_of(given)
         return tuple(given.get("scope", "read").split())
 
-    def check_code(self, asked: Document, given: Document) -> None:
+    def check_code(self, authorization: Document, given: Document) -> None:
         """Check that the client sends what it must."""
-        assert is_verified(asked, given)
-        assert given["resource"] == asked["resource"] == self.url
+        assert is_verified(authorization, given)
+        assert given["resource"] == authorization["resource"] == self.url
 
     def issue(self, scopes: tuple[str, ...]) -> IssuedToken:
         """Return a token with a name that a test can predict."""

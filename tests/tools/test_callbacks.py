@@ -108,7 +108,7 @@ async def test_it_survives_the_server_and_catches_up_once(
     callbacks.subscribe(lambda callback, has_fired: heard.put_nowait((callback.fired, has_fired)))
     await callbacks.wake()
     assert await in_time(heard.get()) == (1, True)
-    assert heard.empty() and callbacks.snapshot[0].left == 9
+    assert heard.empty() and callbacks.snapshot[0].remaining_firings == 9
     await callbacks.close()
     await again.close()
 

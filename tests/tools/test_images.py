@@ -90,7 +90,9 @@ async def test_what_is_given_has_no_more_bytes_than_models_take(
     assert (tmp_path / "noise.png").stat().st_size > 3_750_000
     facts, text, _ = await read(tmp_path / "noise.png")
     assert facts["given_bytes"] <= 3_750_000 and facts["mime_type"] == mime_type
-    assert ("Given as image/jpeg" in text) == (mode == "RGB") and ("Scaled down" in text) == (mode == "RGBA")
+    assert ("Returned as image/jpeg" in text) == (mode == "RGB") and ("Scaled down" in text) == (
+        mode == "RGBA"
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ async def test_the_first_page_of_a_pdf_file_is_drawn(tmp_path: Path) -> None:
     (tmp_path / "tides").write_bytes(pdf_file("Spring tide", "Neap tide"))
     facts, text, picture = await read(tmp_path / "tides")
     assert (facts["format"], facts["frames"], picture.size) == ("pdf", 2, (625, 417))
-    assert "PDF, 625 x 417 pixels" in text and text.endswith("2 pages. Given is the first page.")
+    assert "PDF, 625 x 417 pixels" in text and text.endswith("2 pages. The first page is returned.")
     darkest, lightest = picture.convert("L").getextrema()
     assert darkest == 0 and lightest == 255
 
@@ -277,7 +279,7 @@ async def test_a_picture_with_wrong_bytes_is_read_or_broken(tmp_path: Path, form
         data[random.randrange(12, len(data))] = random.choice((0, 255, random.randrange(256)))
         path.write_bytes(data)
         try:
-            images._read(str(path), bytes(data))
+            images._read_picture(str(path), bytes(data))
         except HandlerError as error:
             assert any(told in str(error) for told in ("is a broken", UNREADABLE, "decodes to"))
 

@@ -116,13 +116,16 @@ async def test_json_is_the_status_as_data(context: ToolContext) -> None:
         ({"action": "enter"}, "goal: is missing"),
         ({"action": "enter", "goal": "g" * 2001}, "goal: has 2001 characters"),
         ({"action": "exit"}, "plan mode is off"),
-        ({"action": "enter", "goal": "g", "plan_file": "../plan.md"}, "lies outside the server folder"),
-        ({"action": "enter", "goal": "g", "plan_file": "/etc/plan.md"}, "lies outside the server folder"),
+        ({"action": "enter", "goal": "g", "plan_file": "../plan.md"}, "is outside the server folder"),
+        ({"action": "enter", "goal": "g", "plan_file": "/etc/plan.md"}, "is outside the server folder"),
         ({"action": "enter", "goal": "g", "plan_file": "run.sh"}, r"must end with \.md"),
-        ({"action": "enter", "goal": "g", "plan_file": "a\0.md"}, r"plan_file: holds the control character"),
+        (
+            {"action": "enter", "goal": "g", "plan_file": "a\0.md"},
+            r"plan_file: contains the control character",
+        ),
         ({"action": "enter", "goal": "g", "plan_file": "taken.md"}, "is not a file"),
         ({"action": "enter", "goal": "g", "plan_file": "circle.md"}, "is not a file"),
-        ({"action": "enter", "goal": "g", "plan_file": "link/plan.md"}, "lies outside the server folder"),
+        ({"action": "enter", "goal": "g", "plan_file": "link/plan.md"}, "is outside the server folder"),
     ],
 )
 async def test_what_cannot_be_done_says_why(

@@ -80,7 +80,7 @@ async def test_an_unknown_name_is_told_which_there_are(context: ToolContext, nam
 
 
 async def test_without_any_skill_it_says_how_one_is_made(context: ToolContext) -> None:
-    with pytest.raises(HandlerError, match=r"none; one is made with .*skills/NAME/SKILL\.md"):
+    with pytest.raises(HandlerError, match=r"none; create .*skills/NAME/SKILL\.md"):
         await invoke(context, "review")
 
 

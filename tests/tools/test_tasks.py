@@ -98,13 +98,16 @@ async def test_two_callers_at_once_lose_nothing(context: ToolContext) -> None:
     [
         ({"action": "create", "query": "  "}, "query: is missing"),
         ({"action": "create", "query": "x" * 501}, "query: has 501 characters; at most 500"),
-        ({"action": "create", "query": "a\x1b[31m"}, r"query: holds the control character U\+001B"),
+        ({"action": "create", "query": "a\x1b[31m"}, r"query: contains the control character U\+001B"),
         ({"action": "add", "query": "", "text": "x", "task_id": 7}, "task_id: no task 7"),
         ({"action": "add", "query": "", "text": "x"}, "task_id: is missing, and no task is current"),
         ({"action": "complete", "query": "", "task_id": -1}, "task_id: no task -1"),
         ({"action": "complete", "query": "", "task_id": 1 << 80}, "task_id: no task"),
         ({"action": "switch", "query": ""}, "task_id or query: is missing"),
-        ({"action": "switch", "query": "nothing"}, "no task has a name with 'nothing'; give its task_id"),
+        (
+            {"action": "switch", "query": "nothing"},
+            "no task has a name that contains 'nothing'; give its task_id",
+        ),
     ],
 )
 async def test_a_request_that_cannot_be_met_names_the_parameter(

@@ -190,20 +190,20 @@ class BenchServer(LocalAuthorizationServer):
                     )
                     observations.later_logins += 1
 
-    async def login_page(self, request: web.BaseRequest, asked: Document) -> web.Response | None:
+    async def login_page(self, request: web.BaseRequest, authorization: Document) -> web.Response | None:
         """Return a page with a button, if a person must confirm logins."""
         if not self._asks:
             return None
-        key = asked.get("bench_confirmation", "")
+        key = authorization.get("bench_confirmation", "")
         if key in self._confirmations:
             del self._confirmations[key]
-            del asked["bench_confirmation"]
+            del authorization["bench_confirmation"]
             return None
         key = secrets.token_urlsafe(16)
         self._confirmations[key] = request.query_string
         while len(self._confirmations) > MAX_MESSAGES:
             del self._confirmations[next(iter(self._confirmations))]
-        client = escape(short_text(asked.get("client_id")))
+        client = escape(short_text(authorization.get("client_id")))
         text = (
             "<!doctype html><title>mcpdesk oauth-bench</title>"
             f"<p>The client {client} wants to log in to the bench."
@@ -221,20 +221,20 @@ class BenchServer(LocalAuthorizationServer):
         query = f"{self._confirmations[key]}&{urlencode({'bench_confirmation': key})}"
         return web.Response(status=303, headers={"Location": f"/authorize?{query}"})
 
-    def redirect_problem(self, asked: Document) -> str:
+    def redirect_problem(self, authorization: Document) -> str:
         """Return the reason why the browser cannot be redirected to the client, or "".
 
         The document of a client ID is not read, so such a client can be redirected to this machine only.
         """
-        if problem := super().redirect_problem(asked):
+        if problem := super().redirect_problem(authorization):
             return problem
-        is_registered = asked.get("client_id") in self._clients
-        is_local = _is_local(asked["redirect_uri"])
+        is_registered = authorization.get("client_id") in self._clients
+        is_local = _is_local(authorization["redirect_uri"])
         return "" if is_registered or is_local else "the redirect_uri must be on this machine"
 
-    def redirect(self, asked: Document, code: str) -> Document:
+    def redirect(self, authorization: Document, code: str) -> Document:
         """Return the parameters of the redirect, with the error of the probe."""
-        parameters = super().redirect(asked, code)
+        parameters = super().redirect(authorization, code)
         match self.probe:
             case Probe.LOGIN:
                 return parameters
@@ -248,31 +248,31 @@ class BenchServer(LocalAuthorizationServer):
         self._bad_codes.add(code)
         return parameters
 
-    def check_code(self, asked: Document, given: Document) -> None:
+    def check_code(self, authorization: Document, token_request: Document) -> None:
         """Record the token request of a login, and accept it."""
-        _note(self.observations.codes, given)
-        _note(self.observations.verified, is_verified(asked, given))
+        _note(self.observations.codes, token_request)
+        _note(self.observations.verified, is_verified(authorization, token_request))
 
-    def scopes_of(self, given: Document) -> tuple[str, ...]:
+    def scopes_of(self, token_request: Document) -> tuple[str, ...]:
         """Return the scopes of a new token. Raises: TokenRefused."""
-        if given.get("code") in self._bad_codes:
+        if token_request.get("code") in self._bad_codes:
             self.observations.bad_codes_used += 1
-        if given.get("grant_type") == "refresh_token":
-            return self._renewed(given)
-        scopes = super().scopes_of(given)
+        if token_request.get("grant_type") == "refresh_token":
+            return self._renewed(token_request)
+        scopes = super().scopes_of(token_request)
         self.observations.logins += 1
         return scopes
 
-    def _renewed(self, given: Document) -> tuple[str, ...]:
+    def _renewed(self, token_request: Document) -> tuple[str, ...]:
         tokens = {each.refresh_token: each for each in self._tokens.values()}
-        token = tokens.get(given.get("refresh_token", ""))
+        token = tokens.get(token_request.get("refresh_token", ""))
         if token is None:
             raise TokenRefused("invalid_grant", "the refresh token is unknown")
         if token.is_renewed:
             self.observations.reused += 1
             self._newest_token = None
             return self.check_refresh(token.refresh_token).scopes  # refuses, and deletes all tokens
-        _note(self.observations.renewal_requests, given)
+        _note(self.observations.renewal_requests, token_request)
         _note(self.observations.renewals, self._reason(token))
         self.check_refresh(token.refresh_token)
         return token.scopes

@@ -107,7 +107,7 @@ class CallbackTimers:
                 raise HandlerError(
                     f"{MAX_CALLBACKS} callbacks are already waiting, which is the limit; cancel some"
                 )
-            if callback_id is not None and not callback_table.make_free(connection, callback_id):
+            if callback_id is not None and not callback_table.free_id(connection, callback_id):
                 problem = f"callback_id: {callback_id} is already waiting"
                 raise HandlerError(f"{problem}; cancel it first, use another id, or omit it")
             return callback_table.add(
@@ -189,7 +189,7 @@ class CallbackTimers:
 
     async def _refresh(self) -> None:
         """Load the callbacks and report changes, because another process may have fired them."""
-        snapshot = await self._data.run(callback_table.everything)
+        snapshot = await self._data.run(callback_table.all_callbacks)
         if snapshot == self.snapshot:
             self._has_loaded = True
             return
@@ -216,7 +216,7 @@ class CallbackTimers:
         log_to_setter = self._setters.get(callback.id)
         if log_to_setter is not None:
             if log_to_setter("notice", fired_data(callback)):
-                return [callback_table.SETTER]
+                return [callback_table.CREATOR_KEY]
         elif callback.core != self._core.mark and self._core.is_running(callback.core):
             if self._core.detection_delay_s:
                 asyncio.get_running_loop().call_later(
@@ -250,5 +250,5 @@ def fired_data(callback: Callback) -> dict[str, Any]:
         "callback_id": callback.id,
         "message": callback.message,
         "fired": callback.fired,
-        "left": callback.left,
+        "left": callback.remaining_firings,
     }
