@@ -12,7 +12,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, ServerView
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.traffic_index import Index, last_round
-from mcpdesk.tui.render.safe_text import one_line, shown_command
+from mcpdesk.tui.render.safe_text import command_lines, one_line
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -57,7 +57,7 @@ class ClientConfigs:
             return ["… loading from the core"]
         if (error := requested.answer.exception()) is not None:
             return [one_line(str(error))]
-        return shown_command(requested.answer.result(), view.api_key, width)
+        return command_lines(requested.answer.result(), view.api_key, width)
 
 
 async def answer_of(app: App[None], requested: Future[Result], subject: str) -> Result | None:

@@ -12,7 +12,7 @@ from textual.content import Content
 
 from mcpdesk.tui.actions import key_name
 from mcpdesk.tui.render.amounts import clock, rate, since, sparkline
-from mcpdesk.tui.render.safe_text import clean, ending, folded, one_line, shortened, whole_sentences
+from mcpdesk.tui.render.safe_text import clean, ending, fold_command, one_line, shortened, whole_sentences
 from mcpdesk.tui.widgets.line_list import column
 
 
@@ -105,7 +105,7 @@ def words(lines: list[str]) -> list[str]:
 
 
 def test_options_stay_with_their_values() -> None:
-    assert folded(CURL, 76) == [
+    assert fold_command(CURL, 76) == [
         "curl -sS -H 'Content-Type: application/json' -H 'X-Key: a b' \\",
         """  -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' \\""",
         "  http://127.0.0.1:3333/mcp/hello",
@@ -123,16 +123,16 @@ def test_options_stay_with_their_values() -> None:
     ],
 )
 def test_a_shell_reads_the_same_words(command: str, width: int) -> None:
-    assert words(folded(command, width)) == shlex.split(command)
+    assert words(fold_command(command, width)) == shlex.split(command)
 
 
 @pytest.mark.parametrize("width", [60, 72, 76, 90, 150])
 def test_no_line_is_too_long(width: int) -> None:
-    assert all(cell_len(line) <= width for line in folded(CURL, width))
+    assert all(cell_len(line) <= width for line in fold_command(CURL, width))
 
 
 def test_what_is_no_command_stays_as_it_is() -> None:
-    assert folded("it's  not closed " * 9, 40) == ["it's  not closed " * 9]
+    assert fold_command("it's  not closed " * 9, 40) == ["it's  not closed " * 9]
 
 
 def test_letters_with_combining_accents_are_cut_whole() -> None:

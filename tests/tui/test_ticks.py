@@ -11,7 +11,7 @@ from mcpdesk.inbox.question import Page, QuestionState
 from mcpdesk.link.values import JobState
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.activity.job_panel import JobPanel
-from mcpdesk.tui.activity.kept_panels import PLAN_READ_S, PLAN_REST_S
+from mcpdesk.tui.activity.kept_panels import INACTIVE_PLAN_READ_S, PLAN_READ_S
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import seconds_until_since_changes, since
 from mcpdesk.tui.screens.clients import ClientsPane
@@ -54,7 +54,7 @@ async def test_activity_refreshes_what_runs_or_waits_and_ages_in_minutes_once_a_
             tick_s = await ticks(name)
             assert tick_s is not None and 30 < tick_s <= 60, name
         assert await ticks("tasks") is None
-        assert await ticks("plan") == PLAN_REST_S
+        assert await ticks("plan") == INACTIVE_PLAN_READ_S
         await ticks("jobs")
         await until(lambda: pane.tick_s() is None, pilot)  # its output was read to the end
 

@@ -36,7 +36,7 @@ STATE_CELLS = 2 + max(len(state) for state in JobState if state is not JobState.
 NUMBER_CELLS, PEER_CELLS, CPU_CELLS, MEMORY_CELLS, TIME_CELLS = 4, 18, 6, 9, 10
 MIN_WIDTH_WITH_PEER = 100
 """Width in cells below which the peer column is hidden."""
-TINY = 64
+MIN_WIDTH_WITH_USAGE = 64
 """Width in cells below which only state, command and time are shown."""
 SAMPLE_S = 1.0
 """Seconds between two measurements of resource usage, which are made only while the section is shown."""
@@ -85,15 +85,16 @@ class JobPanel(Section[JobView]):
         """Last measured processor time and memory, by job id."""
         self._job = ""
         """Id of the job whose output is shown."""
-        self._read_to = -1
+        self._read_position = -1
+        """Position in the output up to which it was read, or -1 if it was not read yet."""
         self._is_complete = False
         """True if the output was read to its end."""
-        self._comes = True
+        self._has_new_output = True
         """False if the last read found no new output."""
         self._may_grow = False
         """True if the selected job has output that can grow."""
         self._number_cells = NUMBER_CELLS
-        self._left_out = 0
+        self._omitted_bytes = 0
         """Number of bytes of output that come before the shown part."""
 
     def parts(self) -> Iterable[Widget]:
@@ -112,26 +113,26 @@ class JobPanel(Section[JobView]):
         return sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
 
     def count_of(self, rows: Sequence[JobView]) -> str:
-        running = sum(not job.state.is_final for job in rows)
-        return f"▸{running}" if running else str(len(rows) or "")
+        running_count = sum(not job.state.is_final for job in rows)
+        return f"▸{running_count}" if running_count else str(len(rows) or "")
 
     def keys_of(self, row: JobView) -> tuple[str]:
         return (row.id,)
 
     def spans(self, row: JobView, width: int) -> Iterable[Span]:
         look = JOBS[row.state]
-        figures = self._figures(row) if width >= TINY else ""
-        by = f"{row.core} {row.peer}".lstrip()
-        peer = column(by, PEER_CELLS) + "  " if width >= MIN_WIDTH_WITH_PEER else ""
+        usage_text = self._figures(row) if width >= MIN_WIDTH_WITH_USAGE else ""
+        peer_text = f"{row.core} {row.peer}".lstrip()
+        peer = column(peer_text, PEER_CELLS) + "  " if width >= MIN_WIDTH_WITH_PEER else ""
         state_cells = max(STATE_CELLS, 2 + len(row.state))
-        room = width - state_cells - self._number_cells - TIME_CELLS - 7 - cell_len(figures + peer)
+        room = width - state_cells - self._number_cells - TIME_CELLS - 7 - cell_len(usage_text + peer)
         number = str(row.number) if row.number else row.kind.value
         text = f"{row.name}  {row.message}" if not row.number and row.message else row.name
         yield f" {look.text:<{STATE_CELLS}}  ", LINE_STYLES[look.tone]
         yield f"{number:>{self._number_cells}}  ", "lines--muted"
         yield column(text, max(room - 1, 1)) + " ", ""
         yield peer, "lines--key"
-        yield figures, "lines--number" if row.id in self._uses else "lines--muted"
+        yield usage_text, "lines--number" if row.id in self._uses else "lines--muted"
         yield f"{duration(row.runtime_s(self.now)):>{TIME_CELLS}}  ", "lines--muted"
 
     def _figures(self, job: JobView) -> str:
@@ -153,10 +154,12 @@ class JobPanel(Section[JobView]):
         facts = _facts(row, processes, self.detail_cells)
         if not row.has_output:
             return "task", facts
-        follows = "following" if self.output.following else "not following (f)"
+        follow_text = "following" if self.output.following else "not following (f)"
         storage = "in the file" if row.file else "not stored"
-        before = f" · {size_text(self._left_out)} before it, {storage}" if self._left_out else ""
-        return f"output · {'complete' if self._is_complete else follows}{before}", facts
+        omitted_note = (
+            f" · {size_text(self._omitted_bytes)} before it, {storage}" if self._omitted_bytes else ""
+        )
+        return f"output · {'complete' if self._is_complete else follow_text}{omitted_note}", facts
 
     def copy_choices(self, row: JobView) -> list[Choice]:
         choices = [Choice("command" if row.number else "tool", row.name, row.name, "c")]
@@ -175,7 +178,7 @@ class JobPanel(Section[JobView]):
         if self._uses or any(not job.state.is_final for job in self.rows):
             self.read("uses", SAMPLE_S, self.link.usage, self._show_uses)
         if self._job and not self._is_complete:
-            source = partial(self.link.output, self._job, self._read_to)
+            source = partial(self.link.output, self._job, self._read_position)
             self.read("output", READ_S, source, partial(self._add_output, self._job))
 
     def seconds_until_change(self, row: JobView) -> float | None:
@@ -185,7 +188,7 @@ class JobPanel(Section[JobView]):
         """Return a shorter interval while output arrives or an ended job is still being read."""
         job = self.listing.selected
         if job is not None and job.has_output and not self._is_complete:
-            return READ_S if self._comes or job.state.is_final else TICK_S
+            return READ_S if self._has_new_output or job.state.is_final else TICK_S
         return TICK_S if self._uses else super().tick_s()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -197,10 +200,10 @@ class JobPanel(Section[JobView]):
     def show_detail(self) -> None:
         """Show the selected job, and start to read its output if the selection changed."""
         job = self.listing.selected
-        shown = "" if job is None else job.id
-        if shown != self._job:
-            self._job, self._read_to, self._is_complete, self._left_out = shown, -1, False, 0
-            self._comes = True
+        job_id = "" if job is None else job.id
+        if job_id != self._job:
+            self._job, self._read_position, self._is_complete, self._omitted_bytes = job_id, -1, False, 0
+            self._has_new_output = True
             self.read_now("output")
             self.output.clear()
         super().show_detail()
@@ -228,11 +231,11 @@ class JobPanel(Section[JobView]):
         if job is None or job.state.is_final:
             self.notify("No running job is selected.", markup=False)
             return
-        end = Choice("cancel", True, "its caller is notified")
+        confirm = Choice("cancel", True, "its caller is notified")
         if job.kind is JobKind.PROGRAM:
-            end = Choice("kill", True, "and everything it started")
-        question = f"{end.label.capitalize()} {one_line(job.name, 40)}?"
-        if await is_confirmed(self.app, question, end, "let it run"):
+            confirm = Choice("kill", True, "and everything it started")
+        question = f"{confirm.label.capitalize()} {one_line(job.name, 40)}?"
+        if await is_confirmed(self.app, question, confirm, "let it run"):
             self.link.kill_job(job.id)
 
     @on(OutputView.FollowingChanged)
@@ -250,16 +253,16 @@ class JobPanel(Section[JobView]):
         if piece is None:
             self._is_complete = True
             return
-        is_fresh = piece.start != self._read_to
-        self._comes = piece.end != self._read_to
-        if is_fresh:
-            follows = self.output.following
+        is_restart = piece.start != self._read_position
+        self._has_new_output = piece.end != self._read_position
+        if is_restart:
+            was_following = self.output.following
             self.output.clear()
-            self.output.following = follows
-            self._left_out = piece.start
-        self._read_to = piece.end
-        self.output.add(piece.text.lstrip("\ufffd") if is_fresh and piece.start else piece.text)
-        if is_fresh or piece.is_last != self._is_complete:
+            self.output.following = was_following
+            self._omitted_bytes = piece.start
+        self._read_position = piece.end
+        self.output.add(piece.text.lstrip("\ufffd") if is_restart and piece.start else piece.text)
+        if is_restart or piece.is_last != self._is_complete:
             self._is_complete = piece.is_last
             self.show_detail()
 
@@ -267,22 +270,22 @@ class JobPanel(Section[JobView]):
 def _facts(job: JobView, processes: int, width: int) -> Content:
     """Return the full command and other data of a job. With a width of 0, no line is cut."""
     room = max(0, width - 4)
-    known = [
+    fact_texts = [
         f"{job.state}{': ' + job.message if job.message else ''}",
         f"{'job ' + str(job.number) if job.number else job.kind.value} of {job.server}{on_core(job.core)}",
         f"began {clock(job.started)[:8]} by {one_line(job.peer, 30)}",
     ]
     if job.ended is not None:
-        known.append(f"took {duration(job.ended - job.started)}")
+        fact_texts.append(f"took {duration(job.ended - job.started)}")
     if job.number:
-        known.append(f"pid {job.pid}")
+        fact_texts.append(f"pid {job.pid}")
         if processes > 1:
-            known.append(f"{processes} processes")
+            fact_texts.append(f"{processes} processes")
     if job.has_output:
-        known.append(size_text(job.size))
+        fact_texts.append(size_text(job.size))
     facts = [
         Content.styled(clean(job.name), "bold"),
-        Content.styled(one_line(" · ".join(known)), "$text-muted"),
+        Content.styled(one_line(" · ".join(fact_texts)), "$text-muted"),
     ]
     if job.produced_files:
         names = ", ".join(file.name for file in job.produced_files)

@@ -27,10 +27,10 @@ from mcpdesk.tui.widgets.section import Detail, Section
 
 MIN_WIDTH_WITH_PEER = 90
 """Width in cells below which the peer column is hidden."""
-STATE_CELLS, WHEN_CELLS, LEFT_CELLS, PEER_CELLS = 11, 10, 9, 18
+STATE_CELLS, TIME_CELLS, REPEATS_CELLS, PEER_CELLS = 11, 10, 9, 18
 PLAN_READ_S = 1.0
 """Seconds between two reads of the file of an active plan, while the section is shown."""
-PLAN_REST_S = 5.0
+INACTIVE_PLAN_READ_S = 5.0
 """Seconds between two reads of the file of a plan that is no longer active."""
 MARKDOWN_LIMIT = 16_000
 """Maximum length in characters of a plan that is shown as Markdown. Longer plans are shown as plain text."""
@@ -50,7 +50,7 @@ def on_core(core: str) -> str:
     return f" on {one_line(core, 30)}" if core else ""
 
 
-def repeats(callback: CallbackView) -> str:
+def repeat_text(callback: CallbackView) -> str:
     """Return the number of repeats that remain or have happened, such as `3 left` or `4 of 4`."""
     if callback.due is not None:
         return f"{callback.repeat_count - callback.fired} left"
@@ -78,12 +78,15 @@ class CallbackPanel(Section[CallbackView]):
         """Return the scheduled callbacks by due time. The ended callbacks follow, the newest first."""
         return sorted(
             self.link.callbacks(),
-            key=lambda each: (each.due is None, each.due or -(each.last_fired or each.created)),
+            key=lambda callback: (
+                callback.due is None,
+                callback.due or -(callback.last_fired or callback.created),
+            ),
         )
 
     def count_of(self, rows: Sequence[CallbackView]) -> str:
-        waiting = sum(each.due is not None for each in rows)
-        return f"◷{waiting}" if waiting else ""
+        waiting_count = sum(callback.due is not None for callback in rows)
+        return f"◷{waiting_count}" if waiting_count else ""
 
     def keys_of(self, row: CallbackView) -> tuple[Hashable]:
         return ((row.server, row.id),)
@@ -91,13 +94,13 @@ class CallbackPanel(Section[CallbackView]):
     def spans(self, row: CallbackView, width: int) -> Iterable[Span]:
         glyph, word, style = state_of(row)
         yield f" {glyph} {word:<{STATE_CELLS - 2}} ", style
-        when = f"{since(self.now - (row.last_fired or row.created))} ago"
+        time_text = f"{since(self.now - (row.last_fired or row.created))} ago"
         if row.due is not None:
-            left = countdown(row.due - self.now)
-            when = left if left == "now" else f"in {left}"
-        yield f"{when:>{WHEN_CELLS}}  ", "lines--number" if row.due else "lines--muted"
-        yield f"{repeats(row):<{LEFT_CELLS}}  ", "lines--muted"
-        room = width - STATE_CELLS - WHEN_CELLS - LEFT_CELLS - 8
+            time_left = countdown(row.due - self.now)
+            time_text = time_left if time_left == "now" else f"in {time_left}"
+        yield f"{time_text:>{TIME_CELLS}}  ", "lines--number" if row.due else "lines--muted"
+        yield f"{repeat_text(row):<{REPEATS_CELLS}}  ", "lines--muted"
+        room = width - STATE_CELLS - TIME_CELLS - REPEATS_CELLS - 8
         if width >= MIN_WIDTH_WITH_PEER:
             yield column(f"{row.core} {row.peer}".lstrip(), PEER_CELLS) + "  ", "lines--key"
             room -= PEER_CELLS + 2
@@ -129,18 +132,18 @@ class CallbackPanel(Section[CallbackView]):
 
     def action_fire(self) -> None:
         """Fire the selected callback now."""
-        if callback := self._waiting():
+        if callback := self._waiting_callback():
             self.link.fire_callback(callback.server, callback.id)
 
     @work
     async def action_cancel(self) -> None:
         """Cancel the selected callback after a confirmation."""
-        if callback := self._waiting():
-            cancel = Choice("cancel it", True, f"{repeats(callback)}; it does not fire again")
+        if callback := self._waiting_callback():
+            cancel = Choice("cancel it", True, f"{repeat_text(callback)}; it does not fire again")
             if await is_confirmed(self.app, f"Cancel callback {callback.own_id}?", cancel, "keep it"):
                 self.link.cancel_callback(callback.server, callback.id)
 
-    def _waiting(self) -> CallbackView | None:
+    def _waiting_callback(self) -> CallbackView | None:
         callback = self.listing.selected
         if callback is None or callback.due is None:
             self.notify("No waiting callback is selected.", markup=False)
@@ -150,14 +153,14 @@ class CallbackPanel(Section[CallbackView]):
 
 def _facts(callback: CallbackView) -> str:
     _, word, _ = state_of(callback)
-    due, last = "", ""
+    due_text, last_text = "", ""
     if callback.due is not None:
-        due = f", next at {clock(callback.due)[:8]} ({countdown(callback.due - time.time())})"
+        due_text = f", next at {clock(callback.due)[:8]} ({countdown(callback.due - time.time())})"
     if callback.last_fired is not None:
-        last = f", last at {clock(callback.last_fired)[:8]}"
+        last_text = f", last at {clock(callback.last_fired)[:8]}"
     lines = (
-        f"{word}{due}",
-        f"fired {callback.fired} of {callback.repeat_count} times{last}, every {callback.delay_s:g} s",
+        f"{word}{due_text}",
+        f"fired {callback.fired} of {callback.repeat_count} times{last_text}, every {callback.delay_s:g} s",
         f"set at {clock(callback.created)[:8]} by {one_line(callback.peer, 40)}",
         f"callback://{callback.own_id}",
     )
@@ -215,13 +218,13 @@ class TodoPanel(Section[TodoRow]):
         return rows
 
     def count_of(self, rows: Sequence[TodoRow]) -> str:
-        unfinished = sum(step is None and task.completed is None for task, step in rows)
-        return f"○{unfinished}" if unfinished else "✓" if rows else ""
+        unfinished_count = sum(step is None and task.completed is None for task, step in rows)
+        return f"○{unfinished_count}" if unfinished_count else "✓" if rows else ""
 
     def keys_of(self, row: TodoRow) -> tuple[Hashable, ...]:
         task, step = row
-        own = (task.server, task.id, 0)
-        return (own,) if step is None else ((task.server, task.id, step.id), own)
+        task_key = (task.server, task.id, 0)
+        return (task_key,) if step is None else ((task.server, task.id, step.id), task_key)
 
     def spans(self, row: TodoRow, width: int) -> Iterable[Span]:
         task, step = row
@@ -240,16 +243,16 @@ class TodoPanel(Section[TodoRow]):
         else:
             yield "○ open    ", ""
         steps = f"  {task.done}/{len(task.steps)}" if task.steps else "  no steps"
-        has_several = len({each.server for each, _ in self.rows}) > 1
-        where = f"  {one_line(task.server, 20)}" if has_several else ""
+        has_several = len({other_task.server for other_task, _ in self.rows}) > 1
+        server_note = f"  {one_line(task.server, 20)}" if has_several else ""
         # A completed task may also be the current one.
-        mark = "  current" if is_done and task.is_current else ""
-        room = width - 14 - cell_len(steps + where + mark) - 6
+        current_note = "  current" if is_done and task.is_current else ""
+        room = width - 14 - cell_len(steps + server_note + current_note) - 6
         yield f"{task.own_id:>3}  ", "lines--muted"
         yield one_line(task.name, max(room, 1)), "lines--muted" if is_done else "lines--head"
         yield steps, "lines--number"
-        yield mark, "lines--key"
-        yield where, "lines--muted"
+        yield current_note, "lines--key"
+        yield server_note, "lines--muted"
 
     def texts_of(self, row: TodoRow) -> Iterable[str]:
         task, _ = row
@@ -258,13 +261,13 @@ class TodoPanel(Section[TodoRow]):
     def detail_of(self, row: TodoRow) -> tuple[str, Content]:
         task, step = row
         title = f"task {task.own_id} of {one_line(task.server, 30)}{on_core(task.core)}"
-        text, is_done = task.name, task.completed
+        text, completed_at = task.name, task.completed
         if step is not None:
-            title, text, is_done = f"{title}, step {step.id}", step.text, step.completed
+            title, text, completed_at = f"{title}, step {step.id}", step.text, step.completed
         facts = [f"begun at {clock(task.created)[:8]}", f"{task.done} of {len(task.steps)} steps done"]
-        facts.append("open" if is_done is None else f"completed at {clock(is_done)[:8]}")
-        about = Content.styled(" · ".join(facts), "$text-muted")
-        return title, Content("\n\n").join([Content.styled(clean(text), "bold"), about])
+        facts.append("open" if completed_at is None else f"completed at {clock(completed_at)[:8]}")
+        facts_line = Content.styled(" · ".join(facts), "$text-muted")
+        return title, Content("\n\n").join([Content.styled(clean(text), "bold"), facts_line])
 
     def copy_choices(self, row: TodoRow) -> list[Choice]:
         task, step = row
@@ -292,7 +295,7 @@ def _markdown(task: TodoView) -> str:
 
 
 class PlanPanel(Section[PlanView]):
-    """Active plans of each server, or else its last plan. The details show the present plan file."""
+    """Active plans of each server, or else its last plan. The details show the current plan file."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("plan")
     DEFAULT_CSS = """
@@ -326,8 +329,8 @@ class PlanPanel(Section[PlanView]):
         return sorted(self._plans, key=lambda plan: (plan.server != self.app.server, not plan.is_active))
 
     def count_of(self, rows: Sequence[PlanView]) -> str:
-        active = sum(plan.is_active for plan in rows)
-        return f"on ({active})" if active > 1 else "on" if active else ""
+        active_count = sum(plan.is_active for plan in rows)
+        return f"on ({active_count})" if active_count > 1 else "on" if active_count else ""
 
     def keys_of(self, row: PlanView) -> tuple[Hashable]:
         return ((row.server, row.session),)
@@ -348,10 +351,10 @@ class PlanPanel(Section[PlanView]):
         return row.goal, row.server, row.file, row.client
 
     def detail_of(self, row: PlanView) -> tuple[str, Content]:
-        began = f"since {_moment(row.since)} · {ending(row.file, max(20, self.detail_cells - 36))}"
+        title = f"since {_moment(row.since)} · {ending(row.file, max(20, self.detail_cells - 36))}"
         if row.file != self._file:
-            return began, Content("")
-        return began, Content(clean(self._text or f"{row.file} cannot be read."))
+            return title, Content("")
+        return title, Content(clean(self._text or f"{row.file} cannot be read."))
 
     def copy_choices(self, row: PlanView) -> list[Choice]:
         choices = [Choice("file", row.file, row.file, "f"), Choice("goal", row.goal, row.goal, "g")]
@@ -368,7 +371,7 @@ class PlanPanel(Section[PlanView]):
     def tick_s(self) -> float | None:
         """Return the seconds until the plan file must be read again. An active plan is read more often."""
         plan = self.listing.selected
-        return None if plan is None else PLAN_READ_S if plan.is_active else PLAN_REST_S
+        return None if plan is None else PLAN_READ_S if plan.is_active else INACTIVE_PLAN_READ_S
 
     @work
     async def action_end(self) -> None:
@@ -378,8 +381,8 @@ class PlanPanel(Section[PlanView]):
             self.notify("No active plan is selected.", markup=False)
             return
         client = one_line(plan.client, 40) or "its client"
-        end = Choice("end it", True, f"{client} may call tools that change things; the plan is kept")
-        if await is_confirmed(self.app, f"End plan mode of {client}?", end, "keep it"):
+        confirm = Choice("end it", True, f"{client} may call tools that change things; the plan is kept")
+        if await is_confirmed(self.app, f"End plan mode of {client}?", confirm, "keep it"):
             self.link.end_plan(plan.server, plan.session)
 
     def show_detail(self) -> None:
@@ -412,9 +415,9 @@ class PlanPanel(Section[PlanView]):
         detail.query(Static).first().display = not text
 
 
-def _moment(written: str) -> str:
+def _moment(iso_time: str) -> str:
     """Return an ISO 8601 time as local time."""
     try:
-        return f"{datetime.fromisoformat(written).astimezone():%Y-%m-%d %H:%M}"
+        return f"{datetime.fromisoformat(iso_time).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:
-        return one_line(written, 25)
+        return one_line(iso_time, 25)

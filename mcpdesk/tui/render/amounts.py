@@ -61,8 +61,8 @@ def sparkline(values: Sequence[float], ceiling: float = 0.0) -> str:
     """Draw one bar per value, scaled to the largest value or to `ceiling`. Values above zero show at least
     `▁`.
     """
-    top = max(*values, ceiling, 1e-9) if values else 1.0
-    return "".join(BARS[0 if value <= 0 else max(1, round(value / top * 8))] for value in values)
+    largest_value = max(*values, ceiling, 1e-9) if values else 1.0
+    return "".join(BARS[0 if value <= 0 else max(1, round(value / largest_value * 8))] for value in values)
 
 
 def chart(values: Sequence[float], width: int, height: int) -> list[str]:
@@ -70,10 +70,10 @@ def chart(values: Sequence[float], width: int, height: int) -> list[str]:
 
     If there are more values than cells, a bar shows the largest of its values.
     """
-    edges = [(len(values) * at // width, len(values) * (at + 1) // width) for at in range(width)]
+    edges = [(len(values) * cell // width, len(values) * (cell + 1) // width) for cell in range(width)]
     bars = [max(values[start : max(stop, start + 1)], default=0.0) for start, stop in edges]
-    top = max(bars, default=0.0) or 1.0
-    eighths = [0 if bar <= 0 else max(1, round(bar / top * 8 * height)) for bar in bars]
+    largest_bar = max(bars, default=0.0) or 1.0
+    eighths = [0 if bar <= 0 else max(1, round(bar / largest_bar * 8 * height)) for bar in bars]
     return [
         "".join(BARS[max(0, min(8, bar - 8 * line))] for bar in eighths) for line in reversed(range(height))
     ]

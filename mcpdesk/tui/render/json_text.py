@@ -55,27 +55,27 @@ def at_path(value: Any, path: Iterable[str | int]) -> Any:
     Raises: LookupError if the path does not exist.
     """
     for part in path:
-        inside = isinstance(value, list) and isinstance(part, int)
-        if not inside and not isinstance(value, dict):
+        is_list_item = isinstance(value, list) and isinstance(part, int)
+        if not is_list_item and not isinstance(value, dict):
             raise LookupError(part)
         value = value[part]
     return value
 
 
-def same(one: Any, other: Any) -> bool:
+def same(value: Any, other: Any) -> bool:
     """Return True if two values are equal as JSON.
 
     `1` is not `true`, and the order of members does not matter.
     """
-    return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)
+    return json.dumps(value, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)
 
 
-def keeps(form_value: Any, value: Any) -> bool:
-    """Return True if `form_value` contains everything in `value`. `form_value` may have more members."""
+def contains_all(form_value: Any, value: Any) -> bool:
+    """Return True if `form_value` contains all members of `value`. `form_value` may have more members."""
     if isinstance(value, dict) and isinstance(form_value, dict):
-        return all(key in form_value and keeps(form_value[key], item) for key, item in value.items())
+        return all(key in form_value and contains_all(form_value[key], item) for key, item in value.items())
     if isinstance(value, list) and isinstance(form_value, list):
-        return len(value) == len(form_value) and all(map(keeps, form_value, value))
+        return len(value) == len(form_value) and all(map(contains_all, form_value, value))
     return same(form_value, value)
 
 
@@ -92,26 +92,26 @@ def json_problem(text: str) -> str:
 
 def preview(value: Any, room: int) -> str:
     """Return a value in at most `room` characters. Containers are read no further than needed."""
-    text = _hint(value, room)
+    text = _short_text(value, room)
     return text if len(text) <= room else text[: max(0, room - 1)] + "…"
 
 
-def _hint(value: Any, room: int) -> str:
+def _short_text(value: Any, room: int) -> str:
     if isinstance(value, str):
         return json.dumps(value[: room + 1], ensure_ascii=False)
     if isinstance(value, dict):
-        return "{" + _joined((f"{key}: ", item) for key, item in _within(value.items(), room)) + "}"
+        return "{" + _joined((f"{key}: ", item) for key, item in _fitting_members(value.items(), room)) + "}"
     if isinstance(value, list):
         return "[" + _joined(("", item) for item in value[:room]) + "]"
     return compact(value)
 
 
-def _within(items: Iterable[tuple[str, Any]], room: int) -> Iterable[tuple[str, Any]]:
-    used = 0
+def _fitting_members(items: Iterable[tuple[str, Any]], room: int) -> Iterable[tuple[str, Any]]:
+    used_width = 0
     for key, item in items:
-        if used > room:
+        if used_width > room:
             return
-        used += len(key) + 4
+        used_width += len(key) + 4
         yield key[: room + 1], item
 
 
@@ -124,4 +124,4 @@ def _leaf(value: Any) -> str:
         return "{…}" if value else "{}"
     if isinstance(value, list):
         return "[…]" if value else "[]"
-    return _hint(value, 24)
+    return _short_text(value, 24)

@@ -48,15 +48,15 @@ def whole_sentences(text: str, width: int) -> str:
     line = clean(text, newlines=False)
     if cell_len(line) <= width:
         return line
-    ends = [at + 1 for at in range(len(line)) if line.startswith(". ", at)]
-    fitting = [line[:end] for end in ends if cell_len(line[:end]) <= width]
-    if fitting:
-        return fitting[-1]
+    ends = [index + 1 for index in range(len(line)) if line.startswith(". ", index)]
+    fitting_texts = [line[:end] for end in ends if cell_len(line[:end]) <= width]
+    if fitting_texts:
+        return fitting_texts[-1]
     words = set_cell_size(line, max(width - 2, 1)).rpartition(" ")[0].rstrip(" ,:")
     return f"{words} …" if words else one_line(line, max(width, 1))
 
 
-def flowing(items: Iterable[str], width: int) -> str:
+def wrap_items(items: Iterable[str], width: int) -> str:
     """Join items on lines of at most `width` cells, separated by dots.
 
     An item is broken only if it is longer than a line.
@@ -71,28 +71,28 @@ def flowing(items: Iterable[str], width: int) -> str:
 
 
 def ending(text: str, width: int = 0) -> str:
-    """Return `text` cleaned, on one line, and cut to its last `width` cells (0: not cut), as suits paths."""
+    """Return `text` cleaned, on one line, and cut to its last `width` cells (0: not cut), for paths."""
     line = clean(text, newlines=False)
     if not width or cell_len(line) <= width:
         return line
-    at = max(0, len(line) - width + 1)
+    start = max(0, len(line) - width + 1)
     if not line.isascii():
-        at = max(0, len(line) - 4 * width)  # a letter may have several combining accents
-        while at < len(line) and (cell_len(line[at:]) >= width or combining(line[at])):
-            at += 1
-    return "…" + line[at:]
+        start = max(0, len(line) - 4 * width)  # a letter may have several combining accents
+        while start < len(line) and (cell_len(line[start:]) >= width or combining(line[start])):
+            start += 1
+    return "…" + line[start:]
 
 
 _INDENT = "  "
-_CONTINUED = " \\"
+_LINE_CONTINUATION = " \\"
 
 
-def shown_command(command: str, key: str, width: int) -> list[str]:
+def command_lines(command: str, key: str, width: int) -> list[str]:
     """Return a command as lines for the screen, without control characters and with `key` masked."""
-    return folded(clean(command.replace(key, MASK) if key else command), width)
+    return fold_command(clean(command.replace(key, MASK) if key else command), width)
 
 
-def folded(command: str, width: int) -> list[str]:
+def fold_command(command: str, width: int) -> list[str]:
     """Break a command into lines of at most `width` cells, unless a word is longer.
 
     The lines are still the same command for a shell. An option stays with its value.
@@ -102,12 +102,12 @@ def folded(command: str, width: int) -> list[str]:
     parts = list(_parts(command))
     lines = [parts[0]]
     for part in parts[1:]:
-        longer = f"{lines[-1]} {part}"
-        if cell_len(longer) + len(_CONTINUED) <= width:
-            lines[-1] = longer
+        longer_line = f"{lines[-1]} {part}"
+        if cell_len(longer_line) + len(_LINE_CONTINUATION) <= width:
+            lines[-1] = longer_line
         else:
             lines.append(_INDENT + part)
-    return [line + _CONTINUED for line in lines[:-1]] + lines[-1:]
+    return [line + _LINE_CONTINUATION for line in lines[:-1]] + lines[-1:]
 
 
 def _parts(command: str) -> Iterator[str]:

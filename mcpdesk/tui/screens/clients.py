@@ -33,13 +33,13 @@ from mcpdesk.tui.actions import bindings_for, key_or_menu
 from mcpdesk.tui.core_answers import ClientConfigs, answer_of
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import counted, duration, seconds_until_since_changes, since
-from mcpdesk.tui.render.safe_text import clean, one_line, shortened, shown_command
+from mcpdesk.tui.render.safe_text import clean, command_lines, one_line, shortened
 from mcpdesk.tui.render.tones import LINE_STYLES
 from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu, is_confirmed
 from mcpdesk.tui.widgets.pane import Pane
-from mcpdesk.tui.widgets.section import DIGITS, SectionLesson
+from mcpdesk.tui.widgets.section import DIGITS, EmptySectionText
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import ClientTransport
@@ -303,7 +303,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         self.update_data(view)
         self.update_clock(view, time.time())
         server = next((one for one in view.servers if one.name == self.app.server), None)
-        lesson = self.query_one(SectionLesson)
+        lesson = self.query_one(EmptySectionText)
         if lesson.display and server is not None:
             text = self._how_to_connect(view, server, lesson.content_size.width)
             if text != self._lesson:
@@ -447,7 +447,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         target = server.location if server.upstream is None else f"-- {server.shown_location}"
         lessons = [("Claude Code", self._configs.lines(view, server, "claude-code", width))]
         if server.is_started:
-            command = shown_command(f"mcpdesk stdio {target}", view.api_key, width)
+            command = command_lines(f"mcpdesk stdio {target}", view.api_key, width)
             lessons.append(("Any client that starts its servers itself", command))
         if server.url or not server.is_started:
             lessons.append(("By hand", self._configs.lines(view, server, "curl", width)))

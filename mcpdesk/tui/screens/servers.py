@@ -16,7 +16,7 @@ from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, with_feature_actions
 from mcpdesk.tui.render.amounts import clock, counted
-from mcpdesk.tui.render.name_cuts import cut_apart
+from mcpdesk.tui.render.name_cuts import distinct_cuts
 from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, one_line, shortened
 from mcpdesk.tui.render.tones import LINE_STYLES
 from mcpdesk.tui.screens.server_lines import (
@@ -206,7 +206,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         if column.name != "server":
             return super().fitted(column, cell, width)
         if self._names[0] != width:
-            self._names = width, cut_apart([row.name for row in self.rows], width)
+            self._names = width, distinct_cuts([row.name for row in self.rows], width)
         return self._names[1].get(cell) or shortened(cell, width)
 
     def spans(self, row: ServerLine, width: int) -> Iterable[Span]:

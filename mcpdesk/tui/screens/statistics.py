@@ -32,7 +32,7 @@ from mcpdesk.recorder.index.statistics_rows import (
 from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import chart, clock, counted, duration, rate
-from mcpdesk.tui.render.safe_text import flowing, one_line
+from mcpdesk.tui.render.safe_text import one_line, wrap_items
 from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
@@ -185,7 +185,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         tally = self._tally(row)
         room = self.query_one(".detail").content_size
         width = max(20, (room.width or self.size.width - 2) - 1)
-        lines = (flowing(fact.split(" · "), width) for fact in self._facts(row, tally))
+        lines = (wrap_items(fact.split(" · "), width) for fact in self._facts(row, tally))
         facts = [Content(line) for text in lines for line in text.split("\n")]
         height = room.height - sum(1 + fact.cell_length // width for fact in facts)
         charts = self._charts(tally, width, height)

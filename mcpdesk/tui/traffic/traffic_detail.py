@@ -31,7 +31,7 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.core_answers import frames_of
 from mcpdesk.tui.render.amounts import clock, duration
-from mcpdesk.tui.render.safe_text import ending, flowing, one_line
+from mcpdesk.tui.render.safe_text import ending, one_line, wrap_items
 from mcpdesk.tui.render.tones import TEXT_STYLES
 from mcpdesk.tui.results.after_call import LogBlock, failure_code, failure_line, log_blocks
 from mcpdesk.tui.results.client_limits import MIN_CHECKED_BYTES, exceeded_limits
@@ -557,7 +557,7 @@ class TrafficDetail(WithFirstResize, Vertical):
             facts.append([f"coloured by line {rule.number} of the rules: {one_line(rule.filter, 80)}"])
         if self.has_class("-short"):
             facts = [[fact.removeprefix("· ") for group in facts for fact in group]]
-        lines = (flowing(group, self.size.width - 2) for group in facts if group)
+        lines = (wrap_items(group, self.size.width - 2) for group in facts if group)
         self.query_one(".facts", Static).update(Content("\n".join(lines)))
         counts = {
             "steps": f" {len(exchange.parts) + 1}",

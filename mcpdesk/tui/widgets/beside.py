@@ -1,4 +1,4 @@
-"""Position of the details of a pane: beside the list, below it, or in its place on a small screen."""
+"""Position of the details of a pane: beside the list, below it, or instead of it on a small screen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def takes_turns(pane: Widget) -> bool:
 
 
 class ListWithDetails(WithFirstResize):
-    """Pane with a list and details. If it is small, they take turns: the focus decides which one is shown.
+    """Pane with a list and details. If it is small, they take turns: the part with the focus is shown.
 
     Widgets of the class `list-part` are hidden while the details are shown. The widget of the class
     `detail-part`, which contains the details, is hidden while the list is shown.
@@ -65,11 +65,11 @@ class ListWithDetails(WithFirstResize):
 
     @property
     def action_titles(self) -> Mapping[str, str]:
-        """Title of that action, while the list is hidden."""
+        """Title of `back_action`, while the list is hidden."""
         return {self.back_action: self.back_title} if self.hides_list else {}
 
     def update_turns(self) -> None:
-        """Let list and details take turns if the size requires it. The one with the focus stays visible."""
+        """Let list and details take turns if the size requires it. The part with the focus stays visible."""
         takes_turns = self.must_take_turns
         if takes_turns != self.has_class("-turns"):
             is_open = any(part.has_focus_within for part in self.query(".detail-part"))
@@ -80,14 +80,14 @@ class ListWithDetails(WithFirstResize):
     def open_details(self, is_open: bool) -> None:
         """Show the details in the place of the list, or the list again."""
         self.set_class(is_open, "-detail")
-        # Textual applies the style later. The next key would then still find the focused part hidden.
+        # Textual would apply the styles after the next key, while the focused part is still hidden.
         self.app.stylesheet.update_nodes(self.query(".list-part, .detail-part"))
         self.refresh_bindings()
 
     def reveal(self, widget: Widget) -> None:
         """Show the part that contains `widget`, because it receives the focus."""
         if self.has_class("-turns"):
-            is_detail = any(one.has_class("detail-part") for one in widget.ancestors_with_self)
+            is_detail = any(ancestor.has_class("detail-part") for ancestor in widget.ancestors_with_self)
             if is_detail != self.has_class("-detail"):
                 self.open_details(is_detail)
 

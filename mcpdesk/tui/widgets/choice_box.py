@@ -77,8 +77,8 @@ class ChoiceBox(Widget, can_focus=True):
             label = _UNSET_LABEL if selected is None else self._labels[selected]
             return Content.assemble((f"{label} ", "bold" if self.index is not None else "$text-muted"), "▾")
         parts = [
-            ("● ", label, "bold") if at == selected else ("○ ", label, "$text-muted")
-            for at, label in enumerate(self._labels)
+            ("● ", label, "bold") if position == selected else ("○ ", label, "$text-muted")
+            for position, label in enumerate(self._labels)
         ]
         return _clickable_labels(
             [Content.styled(f"{glyph}{label}  ", style) for glyph, label, style in parts]
@@ -93,7 +93,7 @@ class ChoiceBox(Widget, can_focus=True):
         if not self.is_folded:
             self.action_step(1)
             return
-        choices = [Choice(label, at) for at, label in enumerate(self._labels)]
+        choices = [Choice(label, position) for position, label in enumerate(self._labels)]
         menu = Menu(
             "Choose",
             choices,
@@ -118,10 +118,12 @@ class ChoiceBox(Widget, can_focus=True):
 
 
 def _clickable_labels(labels: Iterable[Content]) -> Content:
-    """Join labels side by side. For clicks, each label has its position as the meta value `at` of its
+    """Join labels side by side. For clicks, each label has its position as the meta value `position` of its
     style.
     """
-    labels_with_positions = (label.stylize(Style.from_meta({"at": at})) for at, label in enumerate(labels))
+    labels_with_positions = (
+        label.stylize(Style.from_meta({"at": position})) for position, label in enumerate(labels)
+    )
     return Content("").join(labels_with_positions)
 
 
@@ -157,8 +159,8 @@ class TabStrip(Widget):
     def render(self) -> Content:
         selected_style = "bold underline $text-primary"
         return _clickable_labels(
-            Content.assemble((title, selected_style if at == self.current else ""), " " * TAB_GAP)
-            for at, title in enumerate(self.titles)
+            Content.assemble((title, selected_style if index == self.current else ""), " " * TAB_GAP)
+            for index, title in enumerate(self.titles)
         )
 
     def title_regions(self) -> Iterator[Region]:

@@ -62,7 +62,7 @@ class ColumnSection(Section[Row]):
     """
     table: ClassVar[Sequence[Column[Any]]]
     hiding_order: ClassVar[Sequence[str]]
-    """Names of columns that are hidden if space is short, the first one first."""
+    """Names of columns that are hidden if space is short, in this order."""
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
@@ -102,41 +102,45 @@ class ColumnSection(Section[Row]):
     def load(self) -> None:
         super().load()
         self.widths = [
-            max([len(column.name) + 1, *(cell_len(row[at]) for row in self.cells.values())])
-            for at, column in enumerate(self.table)
+            max([len(column.name) + 1, *(cell_len(row[index]) for row in self.cells.values())])
+            for index, column in enumerate(self.table)
         ]
         self.show_heads()
 
     def columns(self, width: int) -> list[tuple[int, Column[Row]]]:
         """Return the columns that fit into `width` cells, with their indexes in `table`."""
-        remaining = [each for each in enumerate(self.table) if not self.is_empty_column(each[1])]
+        candidates = [
+            indexed_column
+            for indexed_column in enumerate(self.table)
+            if not self.is_empty_column(indexed_column[1])
+        ]
         for name in self.hiding_order:
-            if 1 + sum(self._min_width_of(at) + COLUMN_GAP for at, _ in remaining) <= width:
+            if 1 + sum(self._min_width_of(index) + COLUMN_GAP for index, _ in candidates) <= width:
                 break
-            remaining = [each for each in remaining if each[1].name != name]
-        return remaining
+            candidates = [indexed_column for indexed_column in candidates if indexed_column[1].name != name]
+        return candidates
 
     def _shown_columns(self, width: int) -> Iterator[tuple[int, Column[Row], int]]:
         """Yield each column that fits, with its width. Columns that may be cut share the remaining space."""
-        shown = self.columns(width)
-        remaining_width = width - 1 - sum(self._min_width_of(at) + COLUMN_GAP for at, _ in shown)
-        for at, column in shown:
-            min_width = self._min_width_of(at)
-            extra_width = max(0, min(remaining_width, self.widths[at] - min_width))
+        columns = self.columns(width)
+        remaining_width = width - 1 - sum(self._min_width_of(index) + COLUMN_GAP for index, _ in columns)
+        for index, column in columns:
+            min_width = self._min_width_of(index)
+            extra_width = max(0, min(remaining_width, self.widths[index] - min_width))
             remaining_width -= extra_width
-            yield at, column, min_width + extra_width
+            yield index, column, min_width + extra_width
 
-    def _min_width_of(self, at: int) -> int:
-        min_width = self.table[at].min_width
-        return min(self.widths[at], min_width) if min_width else self.widths[at]
+    def _min_width_of(self, index: int) -> int:
+        min_width = self.table[index].min_width
+        return min(self.widths[index], min_width) if min_width else self.widths[index]
 
     def spans(self, row: Row, width: int) -> Iterable[Span]:
         yield " ", ""
         cells = self.cells[self.keys_of(row)[0]]
-        for at, column, column_width in self._shown_columns(width):
+        for index, column, column_width in self._shown_columns(width):
             yield (
-                column.aligned(self.fitted(column, cells[at], column_width), column_width),
-                self.style_of(column, cells[at]),
+                column.aligned(self.fitted(column, cells[index], column_width), column_width),
+                self.style_of(column, cells[index]),
             )
 
     def texts_of(self, row: Row) -> Iterable[str]:
@@ -155,9 +159,9 @@ class ColumnSection(Section[Row]):
         self.show_heads()
 
     def _titles(self) -> Iterator[tuple[int, str]]:
-        for at, column, room in self._shown_columns(self._list_cells):
-            mark = column.mark(self.is_reversed) if at == self.order else ""
-            yield at, column.aligned(column.name + mark, room)
+        for index, column, column_width in self._shown_columns(self._list_cells):
+            mark = column.mark(self.is_reversed) if index == self.order else ""
+            yield index, column.aligned(column.name + mark, column_width)
 
     @property
     def _list_cells(self) -> int:
@@ -171,48 +175,55 @@ class ColumnSection(Section[Row]):
     @work
     async def action_sort(self) -> None:
         """Let the person choose the column to sort by."""
-        shown = self.columns(self._list_cells)
-        letters = _letters([column.name for _, column in shown])
+        columns = self.columns(self._list_cells)
+        letters = _letters([column.name for _, column in columns])
         choices = [
-            Choice(column.name, at, self._order_text(at), letter)
-            for (at, column), letter in zip(shown, letters, strict=True)
+            Choice(column.name, index, self._order_text(index), letter)
+            for (index, column), letter in zip(columns, letters, strict=True)
         ]
-        cursor = next((place for place, (at, _) in enumerate(shown) if at == self.order), 0)
-        chosen: int | None = await self.app.push_screen_wait(Menu("Sort by", choices, cursor=cursor))
-        if chosen is not None:
-            self._sort_by(chosen)
+        cursor = next((position for position, (index, _) in enumerate(columns) if index == self.order), 0)
+        choice: int | None = await self.app.push_screen_wait(Menu("Sort by", choices, cursor=cursor))
+        if choice is not None:
+            self._sort_by(choice)
 
-    def _order_text(self, at: int) -> str:
-        if at != self.order:
+    def _order_text(self, index: int) -> str:
+        if index != self.order:
             return ""
-        return f"{self.table[at].mark(self.is_reversed)} now; choose it again to reverse the order"
+        return f"{self.table[index].mark(self.is_reversed)} now; choose it again to reverse the order"
 
-    def _sort_by(self, at: int) -> None:
+    def _sort_by(self, index: int) -> None:
         """Sort by a column. If it is already the sort column, reverse the order."""
-        self.is_reversed = at == self.order and not self.is_reversed
-        self.order = at
+        self.is_reversed = index == self.order and not self.is_reversed
+        self.order = index
         self.show_order()
 
     @on(events.Click, ".heads")
     def _head_clicked(self, event: events.Click) -> None:
         """Sort by the column whose header is clicked."""
         end = 1
-        for at, title in self._titles():
+        for index, title in self._titles():
             end += cell_len(title)
             if event.x < end:
-                self._sort_by(at)
+                self._sort_by(index)
                 return
 
 
 def _letters(names: Sequence[str]) -> list[str]:
-    """Return for each name a letter of it that no earlier name has, or "" if no such letter is left.
+    """Return for each name one of its letters that no earlier name uses, or "" if it has no such letter.
 
-    Letters that move the cursor of a menu are left out.
+    Letters that move the cursor of a menu are not used.
     """
-    used = set("gjk")
+    used_letters = set("gjk")
     letters = []
     for name in names:
-        letter = next((each for each in name.lower() if each.isalnum() and each not in used), "")
-        used.add(letter)
+        letter = next(
+            (
+                character
+                for character in name.lower()
+                if character.isalnum() and character not in used_letters
+            ),
+            "",
+        )
+        used_letters.add(letter)
         letters.append(letter)
     return letters

@@ -83,7 +83,7 @@ class SearchField(LineField):
         super().__init__(text, max_length=MAX_SEARCH_LENGTH, **options)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Insert a text, and report how much of it was cut."""
+        """Insert a text, and report the number of characters that were cut."""
         cut_count = self._excess_length(text, start, end)
         super().replace(text, start, end)
         if cut_count:

@@ -129,7 +129,7 @@ class LineList(WithFirstResize, ScrollView, can_focus=True):
     def fixed_lines(self) -> int:
         """Number of lines, such as headers or a filter, that take space from the rows and do not scroll.
 
-        The list can scroll further by as many lines.
+        The list can scroll further by this number of lines.
         """
         return 0
 
@@ -151,10 +151,10 @@ class LineList(WithFirstResize, ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Draw one row, cut to the width."""
         width, index = self.size.width, y + self.scroll_offset.y
-        base = self.rich_style
+        base_style = self.rich_style
         if not 0 <= index < self.row_count:
-            return Strip.blank(width, base)
-        strip = Strip(self._segments(index, width, base)).adjust_cell_length(width, base)
+            return Strip.blank(width, base_style)
+        strip = Strip(self._segments(index, width, base_style)).adjust_cell_length(width, base_style)
         if index == self.cursor:
             strip = self._with_cursor(strip)
         return strip.apply_meta({"row": index})
@@ -262,7 +262,7 @@ class RowList(LineList, Generic[Row]):
         selected_keys = () if self.selected is None else self.keys_of(self.selected)
         self.rows = rows
         self.rows_changed()
-        positions = {self.keys_of(row)[0]: at for at, row in enumerate(rows)}
+        positions = {self.keys_of(row)[0]: index for index, row in enumerate(rows)}
         self.cursor = next((positions[key] for key in selected_keys if key in positions), self.cursor)
         self.post_message(self.Moved())
 

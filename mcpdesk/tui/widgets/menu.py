@@ -183,7 +183,7 @@ class ChoiceList(RowList[Choice]):
 
 def hint_column(choices: Iterable[Choice]) -> int:
     """Return the column at which the hints of lines begin."""
-    return max((min(cell_len(one.label), MAX_LABEL_WIDTH) for one in choices), default=0)
+    return max((min(cell_len(choice.label), MAX_LABEL_WIDTH) for choice in choices), default=0)
 
 
 class Menu(Dialog[Any]):
@@ -229,7 +229,7 @@ class Menu(Dialog[Any]):
         self.title_text = title
         self.choices = tuple(choices)
         self.filtered = filtered
-        self._start = cursor
+        self._initial_cursor = cursor
         self._preview = preview
         self._help_rows = help_rows
         self.set_class(not any(choice.help for choice in choices), "-bare")
@@ -252,16 +252,16 @@ class Menu(Dialog[Any]):
     def on_mount(self) -> None:
         """Put the cursor on the initial line."""
         self.query_one(Input if self.filtered else ChoiceList).focus()
-        self.listing.cursor = self._start
+        self.listing.cursor = self._initial_cursor
         self._key_pause.begin()
 
     def on_resize(self) -> None:
         """Leave room for the help below the lines. In a box with automatic height, long lists hide it."""
         box = self.query_one(".box")
         if box.styles.height is None or box.styles.height.is_auto:
-            others = 2 * self.filtered + (0 if self.has_class("-bare") else 1 + self._help_rows)
-            most = int(self.size.height * BOX_SHARE) - box.styles.margin.height - 2 - others
-            self.listing.styles.max_height = max(1, most)
+            other_rows = 2 * self.filtered + (0 if self.has_class("-bare") else 1 + self._help_rows)
+            max_rows = int(self.size.height * BOX_SHARE) - box.styles.margin.height - 2 - other_rows
+            self.listing.styles.max_height = max(1, max_rows)
 
     def ignores(self, event: events.Event) -> bool:
         """Return True if a key is probably part of a text typed for the screen below."""
@@ -322,13 +322,13 @@ class Menu(Dialog[Any]):
 
     @on(Input.Submitted)
     @on(ChoiceList.Opened)
-    def _chosen(self) -> None:
+    def _line_chosen(self) -> None:
         """Close with the value immediately, so that the menu does not handle the next key."""
         if (choice := self.listing.selected) is not None:
             self.dismiss(choice.value)
 
     @on(ChoiceList.Moved)
-    def _moved(self) -> None:
+    def _cursor_moved(self) -> None:
         """Show the help of the line and call the preview."""
         if (choice := self.listing.selected) is not None:
             self.query_one(".help", Static).update(Content(self._help_of(choice)))
@@ -360,26 +360,30 @@ def search(choices: Sequence[Choice], query: str) -> list[Choice]:
     and hidden words. Then follow choices whose label contains the typed letters in this order, and finally
     those with the typed words in label, hint or help.
     """
-    typed = re.findall(r"\w+", query.lower())
-    if not typed:
+    typed_words = re.findall(r"\w+", query.lower())
+    if not typed_words:
         return list(choices) if not query.strip() else []
     matcher = Matcher(query.strip())
-    scored = [(_score(one, typed, matcher), one) for one in choices]
-    return [choice for score, choice in sorted(scored, key=lambda pair: pair[0], reverse=True) if any(score)]
+    scored_choices = [(_score(candidate, typed_words, matcher), candidate) for candidate in choices]
+    return [
+        choice
+        for score, choice in sorted(scored_choices, key=lambda pair: pair[0], reverse=True)
+        if any(score)
+    ]
 
 
-def _score(choice: Choice, typed: Sequence[str], matcher: Matcher) -> tuple[int, float, bool]:
-    label_score = 2 * _has_word_beginnings(choice.label, typed) or int(
-        _has_word_beginnings(f"{choice.label} {choice.words}", typed)
+def _score(choice: Choice, typed_words: Sequence[str], matcher: Matcher) -> tuple[int, float, bool]:
+    label_score = 2 * _has_word_beginnings(choice.label, typed_words) or int(
+        _has_word_beginnings(f"{choice.label} {choice.words}", typed_words)
     )
     text = f"{choice.label} {choice.hint} {choice.help}".lower()
-    return label_score, matcher.match(choice.label), all(word in text for word in typed)
+    return label_score, matcher.match(choice.label), all(word in text for word in typed_words)
 
 
-def _has_word_beginnings(text: str, typed: Sequence[str]) -> bool:
+def _has_word_beginnings(text: str, typed_words: Sequence[str]) -> bool:
     """Return True if each typed word is the beginning of a word of the text."""
     words = re.findall(r"\w+", text.lower())
-    return all(any(word.startswith(each) for word in words) for each in typed)
+    return all(any(word.startswith(typed_word) for word in words) for typed_word in typed_words)
 
 
 async def ask_moment(app: App[Any]) -> float | None:

@@ -36,7 +36,7 @@ class Pane(Widget):
 
     @property
     def action_titles(self) -> Mapping[str, str]:
-        """Titles in the footer of actions that have another effect at present, by id."""
+        """Action id -> title in the footer, for actions that currently have another effect."""
         return {}
 
     def position(self) -> Any:

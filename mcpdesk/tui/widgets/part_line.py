@@ -53,9 +53,9 @@ def fit_rows(parts: Sequence[LinePart], width: int) -> list[list[LinePart]]:
     """
     right_parts = [part for part in parts if part.right]
     left_parts = [part for part in parts if not part.right]
-    first = fit(left_parts, width)
-    overflow = [part for part in left_parts if part not in first]
-    return [first, fit([*overflow, *right_parts], width)]
+    first_row = fit(left_parts, width)
+    overflow = [part for part in left_parts if part not in first_row]
+    return [first_row, fit([*overflow, *right_parts], width)]
 
 
 def _cells(parts: Sequence[LinePart]) -> int:
@@ -100,13 +100,13 @@ class PartLine(Widget):
         for part in parts:
             text = part.text.stylize("underline") if part == self._hovered_part else part.text
             sides[part.right].append(text.stylize(Style.from_meta({"part": self._drawn_parts.index(part)})))
-        left, right = sides
-        return Content("").join([*left, Content(" " * gap), *right])
+        left_texts, right_texts = sides
+        return Content("").join([*left_texts, Content(" " * gap), *right_texts])
 
     def _part_at(self, event: events.MouseEvent) -> LinePart | None:
         """Return the clickable part under the mouse, or None."""
-        at = event.style.meta.get("part", len(self._drawn_parts))
-        return next((part for part in self._drawn_parts[at : at + 1] if part.action), None)
+        part_index = event.style.meta.get("part", len(self._drawn_parts))
+        return next((part for part in self._drawn_parts[part_index : part_index + 1] if part.action), None)
 
     async def on_click(self, event: events.Click) -> None:
         """Run the action of the part under the mouse."""

@@ -36,38 +36,38 @@ class PathPrompt(Dialog[Path]):
     PathPrompt .problem { height: auto; color: $text-error; padding: 0 1; }
     """
 
-    def __init__(self, title: str, proposed: Path) -> None:
+    def __init__(self, title: str, proposed_path: Path) -> None:
         super().__init__()
         self._title = title
-        self._proposed = proposed
+        self._proposed_path = proposed_path
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = Content(one_line(self._title))
             box.border_subtitle = "enter writes the file · esc close"
             yield LineField(
-                str(self._proposed), max_length=MAX_PATH_LENGTH, compact=True, select_on_focus=False
+                str(self._proposed_path), max_length=MAX_PATH_LENGTH, compact=True, select_on_focus=False
             )
             yield Static("", classes="problem", markup=False)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        """Close with the path, or say why no file can be written there."""
+        """Close with the path, or show the reason why no file can be written there."""
         event.stop()
-        path = self._entered(from_field(event.value).strip())
+        path = self._entered_path(from_field(event.value).strip())
         if problem := _problem(path):
             self.query_one(".problem", Static).update(Content(problem))
         else:
             self.dismiss(path)
 
-    def _entered(self, text: str) -> Path:
+    def _entered_path(self, text: str) -> Path:
         """Return the entered path. In a folder, the file gets the proposed name."""
         try:
             path = Path(text).expanduser()
         except RuntimeError:  # the home folder of `~NAME` does not exist
             path = Path(text)
         path = in_working_folder(path)
-        return path / self._proposed.name if os.path.isdir(path) else path
+        return path / self._proposed_path.name if os.path.isdir(path) else path
 
 
 def in_working_folder(path: Path) -> Path:
@@ -79,7 +79,7 @@ def in_working_folder(path: Path) -> Path:
 
 
 def _problem(path: Path) -> str:
-    """Return why a new file cannot be written at a path, or an empty text."""
+    """Return the reason why a new file cannot be written at a path, or "" if it can be written."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

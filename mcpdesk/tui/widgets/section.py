@@ -108,7 +108,8 @@ class FilterPane(ListWithDetails, Vertical):
 class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
     """Rows that their section draws. The section binds Enter, because its effect differs between sections.
 
-    Where Enter leaves the section, the list binds it while the details are hidden: it then opens them.
+    In a section that Enter leaves, the list binds Enter while the details are hidden. Enter then opens the
+    details.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_BINDINGS, *bindings_for("section_list")]
@@ -126,7 +127,7 @@ class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
         return self._section.spans(self.rows[index], width)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the details while they are shown, or if Enter of the section opens them."""
+        """Disable `details` while the details are shown, or if Enter of the section opens them."""
         return action != "details" or self._section.offers_details
 
     def action_details(self) -> None:
@@ -149,7 +150,7 @@ class Detail(VerticalScroll):
         self.post_message(self.Resized())
 
 
-class SectionLesson(Static, can_focus=True):
+class EmptySectionText(Static, can_focus=True):
     """Text in an empty section. It can have the focus, so that the keys of the section work."""
 
 
@@ -254,9 +255,9 @@ class Section(FilterPane, Generic[Row]):
         with Vertical(classes="body"):
             yield from self.parts()
         title, text = self.empty_message
-        lesson = SectionLesson(text, classes="lesson", markup=False)
-        lesson.border_title = title
-        yield lesson
+        empty_text = EmptySectionText(text, classes="lesson", markup=False)
+        empty_text.border_title = title
+        yield empty_text
 
     @property
     def listing(self) -> SectionList[Row]:
@@ -265,7 +266,7 @@ class Section(FilterPane, Generic[Row]):
     @property
     def entry(self) -> Widget:
         """Widget that gets the focus first: the list, or the text of an empty section."""
-        return self.query_one(SectionLesson) if self.has_class("-empty") else self.listing
+        return self.query_one(EmptySectionText) if self.has_class("-empty") else self.listing
 
     @property
     def detail_cells(self) -> int:
@@ -283,7 +284,7 @@ class Section(FilterPane, Generic[Row]):
         return self.hides_details and not self.opens_details and self.listing.selected is not None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions on rows while there are none, and `open` in the details that it opens."""
+        """Disable the actions on rows without rows, and `open` in the focused details that it opens."""
         if action == "open" and self.opens_details and self.query_one(".detail").has_focus_within:
             return False
         return action in ROWLESS_ACTIONS or not self.has_class("-empty")
@@ -357,11 +358,11 @@ class Section(FilterPane, Generic[Row]):
         self, name: str, period_s: float, source: Callable[[], ReadResult], show: Callable[[ReadResult], None]
     ) -> None:
         try:
-            rows = await asyncio.to_thread(source)
+            result = await asyncio.to_thread(source)
         finally:
             self._next_reads[name] = time.monotonic() + period_s
         with suppress(NoMatches):  # the screen may be removed in the meantime
-            show(rows)
+            show(result)
 
     def read_now(self, name: str) -> None:
         """Let the next `read` with this name run at once."""

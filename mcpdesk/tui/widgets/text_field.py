@@ -33,7 +33,9 @@ class _DeskColours(TextAreaTheme):
         """Read the colours. Textual calls this before it draws."""
         super().apply_css(text_area)
         style_of = text_area.get_component_rich_style
-        self.syntax_styles = {name: style_of(each, partial=True) for name, each in _SYNTAX_STYLES.items()}
+        self.syntax_styles = {
+            name: style_of(component, partial=True) for name, component in _SYNTAX_STYLES.items()
+        }
 
 
 class TextField(TextArea):

@@ -20,7 +20,7 @@ from mcpdesk.recorder.readable_message import end_at_desk
 from mcpdesk.tui.editor import source_location
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind
-from mcpdesk.tui.render.json_text import keeps, pretty, same
+from mcpdesk.tui.render.json_text import contains_all, pretty, same
 from mcpdesk.tui.workbench.item_requests import completion_for, request_for, schema_of
 from mcpdesk.tui.workbench.past_calls import SAVED_CALLS_FILE, History, PastCall, SavedCalls
 
@@ -111,7 +111,7 @@ class Draft:
     def fill_form(self, arguments: Any) -> bool:
         """Put arguments into the form. Return False if the form cannot show all of them."""
         self.node.put(arguments)
-        return keeps(self.node.value(), arguments)
+        return contains_all(self.node.value(), arguments)
 
     def failures(self, arguments: Any) -> list[SchemaFailure]:
         """Validate arguments: with the server's validator for tools, otherwise only required names."""

@@ -16,7 +16,7 @@ from mcpdesk.features.doctor import checkup
 from mcpdesk.features.doctor.doctor_page import DoctorPage
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.widgets.section import SectionLesson
+from mcpdesk.tui.widgets.section import EmptySectionText
 from tests.features.doctor.conftest import Home, hostile, odd
 from tests.support.frame import quiet_link, running_frame, toasts
 from tests.support.patience import screen_text, until
@@ -105,7 +105,7 @@ async def test_the_check_up_is_available_on_a_desk_without_servers(home: Home) -
     link.traffic = link.recording.index
     async with running_frame(link) as (app, pilot):
         await pilot.press("g", "s")
-        await until(lambda: isinstance(app.focused, SectionLesson), pilot)
+        await until(lambda: isinstance(app.focused, EmptySectionText), pilot)
         await pilot.press("v", "h")
         await until(lambda: isinstance(app.screen, DoctorPage), pilot)
 
