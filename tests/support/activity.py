@@ -49,7 +49,7 @@ async def activity(
         await pilot.pause()
         pane = app.main.pane
         assert isinstance(pane, ActivityPane)
-        await until(lambda: pane._has_looked, pilot)
+        await until(lambda: pane._has_chosen_section, pilot)
         if show:
             await app.main.action_show_part(show)
         await pilot.pause()

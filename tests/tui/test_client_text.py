@@ -39,9 +39,9 @@ def test_a_client_that_said_little() -> None:
 
 def test_calls_of_other_connections_of_the_name_are_told_apart() -> None:
     used = [("echo", cast(CallTally, SimpleNamespace(calls=5, errors=0, at=lambda share: None)))]
-    told = client_text(client(calls=3), EMPTY, 120.0, used=used).plain
+    told = client_text(client(calls=3), EMPTY, 120.0, used_tools=used).plain
     assert "(by all connections of this name)" in told
-    assert "(with earlier" not in client_text(client(calls=5), EMPTY, 120.0, used=used).plain
+    assert "(with earlier" not in client_text(client(calls=5), EMPTY, 120.0, used_tools=used).plain
 
 
 def test_everything_a_session_can_have() -> None:

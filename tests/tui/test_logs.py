@@ -77,11 +77,11 @@ async def test_words_and_levels_narrow_the_log_and_escape_shows_all() -> None:
         pane = await shown(app, pilot)
         for _ in range(3):
             app.main.refresher.refresh()
-        assert pane.listing.shown == len(link.log_lines), "each line arrives once"
+        assert pane.listing.match_count == len(link.log_lines), "each line arrives once"
         assert status(pane) == "following · 6 lines · level debug+ · source all"
         await pilot.press("slash", *"orders.py", "enter")
         await pilot.pause()
-        assert pane.listing.shown == 2 and app.focused is pane.listing
+        assert pane.listing.match_count == 2 and app.focused is pane.listing
         assert "2 of 6 lines" in status(pane) and status(pane).endswith("with orders.py")
         await pilot.press("escape")
         await pilot.pause()
@@ -89,15 +89,15 @@ async def test_words_and_levels_narrow_the_log_and_escape_shows_all() -> None:
         counts = []
         for level in ("debug", "info", "notice", "warning", "error"):
             await choose_level(pilot, pane, level)
-            counts.append(pane.listing.shown)
+            counts.append(pane.listing.match_count)
         assert counts == [6, 5, 3, 3, 1]
         pane.query_one(LogList).lines = [line for line in link.log_lines if rank(line.level) < rank("notice")]
         await choose_level(pilot, pane, "notice")
-        assert "level notice+" in status(pane) and not pane.listing.shown
+        assert "level notice+" in status(pane) and not pane.listing.match_count
         assert "level notice and above.\nEsc shows all" in str(pane.query_one(".empty", Static).content)
         assert "v l level" in app.main.query_one(DeskFooter).render().plain
         await choose_level(pilot, pane, "debug")
-        assert "level debug+" in status(pane) and pane.listing.shown
+        assert "level debug+" in status(pane) and pane.listing.match_count
 
 
 @pytest.mark.slow
@@ -126,10 +126,10 @@ async def test_one_source_can_be_picked() -> None:
         ]  # fmt: skip
         await pilot.press("down", "enter")
         await pilot.pause()
-        assert pane.listing.shown == 2
+        assert pane.listing.match_count == 2
         await pilot.press("v", "s", "enter")
         await pilot.pause()
-        assert pane.listing.shown == 6
+        assert pane.listing.match_count == 6
 
 
 @pytest.mark.slow
@@ -156,10 +156,10 @@ async def test_details_are_empty_while_a_filter_hides_every_line() -> None:
         await pilot.press("enter", "slash", *"zzz", "enter")
         await pilot.pause()
         detail = pane.query_one("VerticalScroll Static", Static)
-        assert not pane.listing.shown and pane.has_class("-detail") and str(detail.content) == ""
+        assert not pane.listing.match_count and pane.has_class("-detail") and str(detail.content) == ""
         await pilot.press("slash", *["backspace"] * 3, "enter")
         await pilot.pause()
-        assert pane.listing.shown and "orders.py" in str(detail.content)
+        assert pane.listing.match_count and "orders.py" in str(detail.content)
 
 
 @pytest.mark.slow
@@ -288,14 +288,14 @@ async def test_lines_of_several_replicas_are_in_order_of_time_whenever_they_come
         rows.extend([said(n, n - 9.5, "b", "error") for n in range(10, 20)])
         assert [line.time for line in rows.lines] == sorted(line.time for line in rows.lines)
         assert [row.text for row in rows.entries[:4]] == ["b-0.5", "a-1", "b-1.5", "b-2.5"]
-        assert rows.shown == len(rows.entries) == 15 and rows.following
+        assert rows.match_count == len(rows.entries) == 15 and rows.following
         await pilot.press("k")
         chosen = rows.selected
         assert chosen is not None and chosen.text == "a-9"
         rows.extend([said(20, 3.2, "c", "error"), said(21, 30, "a", "warning")])
         assert rows.selected is chosen
         rows.narrow(LogFilter())
-        assert len(rows.entries) == rows.shown == 22 and rows.selected is chosen
+        assert len(rows.entries) == rows.match_count == 22 and rows.selected is chosen
         assert [row.text for row in rows.entries][-3:] == ["a-9", "b-9.5", "a-30"]
 
 
@@ -379,7 +379,7 @@ async def test_equal_tracebacks_are_one_folded_entry_with_their_number() -> None
         rows.extend([entry(3), entry(4, "error", text=stack), entry(5, "error", text=stack)])
         assert len(shown()) == 6 and shown()[-3].endswith("×3 HandlerError: no money")
         assert "other" in shown()[1] and shown()[1].endswith("(+2 lines)"), "the older one is folded"
-        assert rows.shown == 6 and len(rows.entries) == 6 and number_of(rows) == 5
+        assert rows.match_count == 6 and len(rows.entries) == 6 and number_of(rows) == 5
         rows.fold(True)
         assert len(shown()) == 4 and shown()[-1].endswith("(+2 lines)")
         rows.extend([entry(6, "error", text=stack)])
@@ -431,7 +431,7 @@ async def test_a_failure_that_is_logged_and_raised_has_one_entry() -> None:
         rows.extend(first)
         assert len(heads()) == 2 and heads()[-1].endswith("ValueError: no money")
         assert rows.reports[first[-1].number] == first[:2], "the details have the other reports"
-        assert rows.entry_of(first[0]) is first[-1] and rows.shown == 4
+        assert rows.entry_of(first[0]) is first[-1] and rows.match_count == 4
         second, third = failure(2), failure(3)
         rows.extend([*second[:3], *third[:3]])
         rows.extend([second[3], third[3]])
@@ -503,7 +503,7 @@ async def test_from_a_line_to_its_call_and_back() -> None:
             await pilot.press("g", "l")
             await pilot.pause()
             assert app.main.shown == "logs" and pane.listing.selected is link.log_lines[cursor]
-            assert pane.listing.shown == (1 if number else 3)
+            assert pane.listing.match_count == (1 if number else 3)
         pane.listing.cursor = 2
         await pilot.press("g", "t")
         await pilot.pause()
@@ -540,9 +540,9 @@ def test_the_bars_of_a_histogram_count_every_entry_and_know_the_worst() -> None:
     lines = [
         LogLine(at, 100.0 + at, level, "s", "t") for at, level in enumerate(["info", "error", "warning"])
     ]
-    assert bars_of(lines, LogHistogram.worst_of, 2) == [Bar(1, 0), Bar(2, 2)]
-    assert bars_of(lines[:1], LogHistogram.worst_of, 3) == [Bar(1, 0), Bar(), Bar()]
-    assert bars_of([], LogHistogram.worst_of, 3) == []
+    assert bars_of(lines, LogHistogram.severities, 2) == [Bar(1, 0), Bar(2, 2)]
+    assert bars_of(lines[:1], LogHistogram.severities, 3) == [Bar(1, 0), Bar(), Bar()]
+    assert bars_of([], LogHistogram.severities, 3) == []
 
 
 @pytest.mark.slow
@@ -563,7 +563,7 @@ async def test_errors_words_and_times_are_gone_to_without_hiding_the_others() ->
             "slash", *"profiles:", "enter", "escape", "home", "slash", *"tools", "enter", "escape"
         )
         await pilot.pause()
-        assert pane.listing.shown == 6
+        assert pane.listing.match_count == 6
         await pilot.press("home")
         visited = []
         for key in ("n", "n", "n", "n", "N"):

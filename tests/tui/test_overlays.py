@@ -107,12 +107,12 @@ async def test_tabs_have_letters_that_pick_them() -> None:
             screen = it.app.screen
             assert isinstance(screen, JumpScreen)
             tabs = {key: one for key, one in screen.targets.items() if isinstance(one, TabTarget)}
-            [letter] = [key for key, one in tabs.items() if one.strip.titles[one.at] == title]
+            [letter] = [key for key, one in tabs.items() if one.strip.titles[one.tab_index] == title]
             label = screen.query(".letter")[list(screen.targets).index(letter)]
             drawn = it.app.main._compositor.render_strips()[label.region.y].text
             assert drawn[label.region.x :].startswith(title)
             await it.pilot.press(letter)
-            await it.until(lambda tab=tabs[letter]: tab.strip.current == tab.at)  # type: ignore[misc]
+            await it.until(lambda tab=tabs[letter]: tab.strip.current == tab.tab_index)  # type: ignore[misc]
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ async def shown(
         pane = app.main.pane
         if isinstance(pane, ActivityPane):
             activity = pane
-            await until(lambda: activity._has_looked, pilot)
+            await until(lambda: activity._has_chosen_section, pilot)
             await app.main.action_show_part(section)
             await until(lambda: activity.shown == section, pilot)
             pane = activity.section

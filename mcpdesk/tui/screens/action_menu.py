@@ -21,7 +21,10 @@ class ActionList(ChoiceList):
     """Actions with the sentences about them that fit beside the title."""
 
     def hint_text(self, choice: Choice, width: int) -> str:
-        """Return whole sentences, or else whole words. The help below the list has the complete text."""
+        """Return the sentences that fit, or the words that fit of a long first sentence.
+
+        The help below the list has the complete text.
+        """
         return whole_sentences(choice.hint, width)
 
 
@@ -51,28 +54,28 @@ async def choose_action(main: MainScreen) -> None:
 
 
 def action_choices(main: MainScreen) -> Iterator[Choice]:
-    """Yield the actions of the focused widget and of the widgets around it, and then those of the desk.
+    """Yield the actions of the focused widget and its ancestors, and then the actions of the desk.
 
-    Within both parts, the most used actions are first: the likely actions of the pane, and then those that a
-    narrow footer shows.
+    In both parts, the most used actions are first: the likely actions of the pane, and then the actions that
+    a narrow footer shows.
     """
-    around = (main.focused or main).ancestors_with_self
+    ancestors = (main.focused or main).ancestors_with_self
     entries = [
         entry
         for entry in reachable(main, main.pane)
-        if (entry.owner in around or entry.owner is main.app) and entry.action.id not in OMITTED_ACTIONS
+        if (entry.owner in ancestors or entry.owner is main.app) and entry.action.id not in OMITTED_ACTIONS
     ]
-    for entry in sorted(entries, key=lambda each: _place(main, each)):
+    for entry in sorted(entries, key=lambda one: _sort_key(main, one)):
         action = entry.action
         key = key_name(action.keys.partition(",")[0])
         yield Choice(action.title, entry, action.help, key, action.help, action.group.lower())
 
 
-def _place(main: MainScreen, entry: Reachable) -> tuple[bool, int, int, int]:
-    """Return the sort key of an action. The position in the table decides between equal actions."""
+def _sort_key(main: MainScreen, entry: Reachable) -> tuple[bool, int, int, int]:
+    """Return the sort key of an action. Actions with equal keys stay in the order of the table."""
     action = entry.action
     is_of_desk = entry.owner is main or entry.owner is main.app
     likely = main.pane.likely_actions if isinstance(main.pane, Pane) else ()
-    place = likely.index(action.id) if action.id in likely else len(likely)
-    shown = 0 if action.footer else 1 if action.wide else 2
-    return is_of_desk, place, shown, -action.weight
+    position = likely.index(action.id) if action.id in likely else len(likely)
+    footer_rank = 0 if action.footer else 1 if action.wide else 2
+    return is_of_desk, position, footer_rank, -action.weight

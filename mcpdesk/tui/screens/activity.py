@@ -66,7 +66,7 @@ class InboxPanel(Section[Question]):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._absences: dict[int, str] = {}
-        """Question id -> reason why its client is absent, for questions whose client is absent."""
+        """Question id -> reason why the client that waits for the answer is absent."""
 
     def version_of(self, view: CoreView) -> int:
         return view.questions_version
@@ -90,10 +90,10 @@ class InboxPanel(Section[Question]):
             room -= PEER_CELLS + 2
         age = f"  {self._age(row)} "
         room -= cell_len(age)
-        if away := self._absences.get(row.id, ""):
-            away = one_line(f"({away}) ", max(0, room))
-            yield away, "lines--warn"
-            room -= cell_len(away)
+        if absence := self._absences.get(row.id, ""):
+            absence = one_line(f"({absence}) ", max(0, room))
+            yield absence, "lines--warn"
+            room -= cell_len(absence)
         yield column(_summary(row), room), ""
         yield age, "lines--muted"
 
@@ -110,8 +110,8 @@ class InboxPanel(Section[Question]):
 
     def update_clock(self, view: CoreView, now: float) -> None:
         super().update_clock(view, now)
-        absent = {one.id: absence_reason(one, view.clients, now) for one in self.rows}
-        absences = {number: why for number, why in absent.items() if why}
+        reasons = {one.id: absence_reason(one, view.clients, now) for one in self.rows}
+        absences = {number: reason for number, reason in reasons.items() if reason}
         if absences != self._absences:
             self._absences = absences
             self.update_ages()
@@ -187,7 +187,7 @@ class ActivityPane(Vertical, Pane):
         self.sections = {name: kind(link) for name, kind in SECTIONS.items()}
         for name, section in self.sections.items():
             section.id = f"part-{name}"
-        self._has_looked = False
+        self._has_chosen_section = False
 
     def compose(self) -> ComposeResult:
         yield TabStrip([section.title for section in self.sections.values()])
@@ -208,10 +208,10 @@ class ActivityPane(Vertical, Pane):
         """Update the data of all sections, and the clocks of the selected one."""
         for section in self.sections.values():
             section.update_data(view)
-        if not self._has_looked:
-            self._has_looked = True
-            busy = (name for name, section in self.sections.items() if section.count)
-            self.show_section(next(busy, "inbox"))
+        if not self._has_chosen_section:
+            self._has_chosen_section = True
+            nonempty_sections = (name for name, section in self.sections.items() if section.count)
+            self.show_section(next(nonempty_sections, "inbox"))
         self.section.update_clock(view, time.time())
         if self.screen.focused is None:
             self.section.entry.focus()

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
 
-_PLACES = {presence: place for place, presence in enumerate(PRESENCES)}
+_PRESENCE_ORDER = {presence: position for position, presence in enumerate(PRESENCES)}
 RUNNING = "▸"
 """Glyph of a client with a running request."""
 LABEL_CELLS = 15
@@ -60,30 +60,30 @@ def era(revision: str) -> str:
     return with_era(revision).removeprefix(revision).strip()
 
 
-Used = Sequence[tuple[str, CallTally]]
+UsedTools = Sequence[tuple[str, CallTally]]
 """Tools that a client called, with their call statistics."""
 
 
 def client_text(
-    client: ClientView, detail: ClientDetail, now: float, width: int = 0, used: Used = ()
+    client: ClientView, detail: ClientDetail, now: float, width: int = 0, used_tools: UsedTools = ()
 ) -> Content:
-    """Return everything about one client, labelled lines wrapped into `width` cells (0: not wrapped).
+    """Return all details of one client as lines with labels.
 
-    `now` is Unix time in seconds.
+    Lines are wrapped into `width` cells, or not wrapped if `width` is 0. `now` is Unix time in seconds.
     """
     lines: list[Content] = []
-    for label, texts in _client_facts(client, detail, used, now):
-        for at, text in enumerate(_wrapped(texts, width - LABEL_CELLS)):
-            head = label if at == 0 else ""
+    for label, texts in _client_facts(client, detail, used_tools, now):
+        for index, text in enumerate(_wrapped(texts, width - LABEL_CELLS)):
+            label_text = label if index == 0 else ""
             lines.append(
-                Content.assemble((f"{head:<{LABEL_CELLS}}", "$text-accent"), Content(one_line(text)))
+                Content.assemble((f"{label_text:<{LABEL_CELLS}}", "$text-accent"), Content(one_line(text)))
             )
     return Content("\n").join(lines)
 
 
 def title_of(client: ClientView) -> str:
     """Return the title of a client: `claude-code 2.1 · profiles over http · 2025-11-25 handshake`."""
-    if not client.transport:  # this row is the sum of clients that are not kept
+    if not client.transport:  # this row is the sum of clients that are no longer stored
         return one_line(f"{client.name} · {client.server}")
     revision = with_era(client.revision) or "no message yet"
     return one_line(f"{client.name} · {client.server} over {client.transport} · {revision}")
@@ -99,8 +99,8 @@ def seen_text(client: ClientView, now: float) -> str:
     presence = client.presence(now)
     look = PRESENCES[presence]
     word = "" if presence is Presence.CONNECTED else f"{look.word} "
-    when = "now" if client.seen is None else since(now - client.seen)
-    return f"{look.glyph} {word}{when}"
+    age_text = "now" if client.seen is None else since(now - client.seen)
+    return f"{look.glyph} {word}{age_text}"
 
 
 def capabilities_text(capabilities: dict[str, Any]) -> str:
@@ -118,7 +118,7 @@ def duration_or_dash(seconds: float | None) -> str:
 
 
 def _client_facts(
-    client: ClientView, detail: ClientDetail, used: Used, now: float
+    client: ClientView, detail: ClientDetail, used_tools: UsedTools, now: float
 ) -> Iterator[tuple[str, list[str]]]:
     if client.left is not None:
         yield "left", [f"{since(now - client.left)} ago"]
@@ -129,41 +129,43 @@ def _client_facts(
     if client.mode:
         yield "mode", [client.mode]
     yield "capabilities", [capabilities_text(detail.capabilities)]
-    figures = (
+    durations = (
         f" · p50 {duration_or_dash(client.p50_s)} · p95 {duration_or_dash(client.p95_s)}"
         if client.p50_s is not None
         else ""
     )
-    failed = f"{client.errors} error{'' if client.errors == 1 else 's'}"
-    over = f" · over {client.connections:,} connections" if client.connections > 1 else ""
-    yield "calls", [f"{client.calls} · {failed}{figures}{over}"]
+    errors_text = f"{client.errors} error{'' if client.errors == 1 else 's'}"
+    connections_text = f" · over {client.connections:,} connections" if client.connections > 1 else ""
+    yield "calls", [f"{client.calls} · {errors_text}{durations}{connections_text}"]
     yield (
         "tools",
         [f"last listed: {client.tools.value}" if client.tools != "never listed" else "never listed"],
     )
-    if used:
-        usage_text = " · ".join(_cut([_used(*each) for each in used]))
-        has_more = sum(tally.calls for _, tally in used) > client.calls
+    if used_tools:
+        usage_text = " · ".join(_limited([_usage_text(*one) for one in used_tools]))
+        has_more = sum(tally.calls for _, tally in used_tools) > client.calls
         yield "tools used", [f"{usage_text} (by all connections of this name)" if has_more else usage_text]
     if detail.session is not None:
-        yield "session", list(_session(detail.session, detail.session_ttl_s, now - client.opened))
+        yield "session", list(_session_lines(detail.session, detail.session_ttl_s, now - client.opened))
     else:
         yield "connected", [since((client.left or now) - client.opened)]
     subscriptions = ["changes of every list"] if detail.receives_list_changes else []
     if subscriptions or detail.subscribed:
-        yield "notified of", _cut([*subscriptions, *detail.subscribed])
+        yield "notified of", _limited([*subscriptions, *detail.subscribed])
     if detail.listens:
-        yield "listens to", _cut([", ".join(one) or "nothing" for one in detail.listens])
+        yield "listens to", _limited([", ".join(one) or "nothing" for one in detail.listens])
     if detail.running:
-        yield "running", _cut([_running(call) for call in detail.running])
+        yield "running", _limited([_running_text(call) for call in detail.running])
     if detail.parked:
         yield (
             "waited for",
-            _cut([f"{one.method} {one.name}: {', '.join(one.asks) or 'a retry'}" for one in detail.parked]),
+            _limited(
+                [f"{one.method} {one.name}: {', '.join(one.asks) or 'a retry'}" for one in detail.parked]
+            ),
         )
 
 
-def _is_of(client: ClientView, info: ConnectionInfo) -> bool:
+def _includes_calls_of(client: ClientView, info: ConnectionInfo) -> bool:
     """Return True if the row of a client includes the calls of a connection."""
     if info.number == client.connection:
         return True
@@ -171,40 +173,40 @@ def _is_of(client: ClientView, info: ConnectionInfo) -> bool:
     return client.connections > 1 and is_same and info.closed is not None
 
 
-def _used(tool: str, tally: CallTally) -> str:
+def _usage_text(tool: str, tally: CallTally) -> str:
     """Format a tool with its calls: `Bash 12 (2 failed, p95 1.2 s)`."""
-    failed = [f"{tally.errors:,} failed"] if tally.errors else []
+    failure_texts = [f"{tally.errors:,} failed"] if tally.errors else []
     p95_s = tally.at(0.95)
-    took = [f"p95 {duration(p95_s)}"] if p95_s is not None else []
-    about = ", ".join([*failed, *took])
-    return f"{one_line(tool, 40)} {tally.calls:,}{about and f' ({about})'}"
+    duration_texts = [f"p95 {duration(p95_s)}"] if p95_s is not None else []
+    details = ", ".join([*failure_texts, *duration_texts])
+    return f"{one_line(tool, 40)} {tally.calls:,}{details and f' ({details})'}"
 
 
 def _wrapped(texts: list[str], width: int) -> list[str]:
     if width <= 0:
         return texts
     rows = (Content(one_line(text)).wrap(width) for text in texts)
-    return [row.plain.rstrip() for each in rows for row in each]
+    return [row.plain.rstrip() for row_group in rows for row in row_group]
 
 
-def _session(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:
-    left = "kept open by a call or a stream"
+def _session_lines(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:
+    lifetime = "kept open by a call or a stream"
     if session.expires_in_s is not None:
-        idle = since(max(0.0, ttl_s - session.expires_in_s))
-        left = f"last used {idle} ago, ends in {since(session.expires_in_s)} unless used"
-    yield f"open for {since(age_s)} · {left} · session_ttl_s {ttl_s:g}"
-    standing = "GET stream open" if session.has_get_stream else "no GET stream"
+        idle_time = since(max(0.0, ttl_s - session.expires_in_s))
+        lifetime = f"last used {idle_time} ago, ends in {since(session.expires_in_s)} unless used"
+    yield f"open for {since(age_s)} · {lifetime} · session_ttl_s {ttl_s:g}"
+    stream_state = "GET stream open" if session.has_get_stream else "no GET stream"
     events_text = f"{session.kept_events} kept events, {size_text(session.kept_bytes)}"
-    yield f"{standing} · {counted(session.streams, 'stream')} in all · {events_text}"
+    yield f"{stream_state} · {counted(session.streams, 'stream')} in all · {events_text}"
 
 
-def _running(call: RunningCall) -> str:
-    asks = f" · waits for {call.asks} answer{'s' * (call.asks > 1)} of the client" if call.asks else ""
-    at = f" · at {call.where}" if call.where else ""
-    return f"{call.method} {call.name} {duration(call.elapsed_s)}{asks}{at}"
+def _running_text(call: RunningCall) -> str:
+    asks_text = f" · waits for {call.asks} answer{'s' * (call.asks > 1)} of the client" if call.asks else ""
+    location = f" · at {call.where}" if call.where else ""
+    return f"{call.method} {call.name} {duration(call.elapsed_s)}{asks_text}{location}"
 
 
-def _cut(lines: list[str]) -> list[str]:
+def _limited(lines: list[str]) -> list[str]:
     if len(lines) <= _MAX_LINES:
         return lines
     return [*lines[:_MAX_LINES], f"and {len(lines) - _MAX_LINES} more"]
@@ -240,7 +242,7 @@ COLUMNS: tuple[Column[ClientView], ...] = (
         "caller", lambda one, _: one_line(one.caller, 60) or "–", lambda one: one.caller, MUTED, min_width=24
     ),
 )
-AGES = ("last seen", "connected")
+AGE_COLUMNS = ("last seen", "connected")
 """Columns whose text changes with time alone."""
 HIDING_ORDER = (
     "era",
@@ -296,36 +298,38 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         self._has_servers = False
         """True if the desk has several servers."""
         self._configs = ClientConfigs(link)
-        self._lesson = Content("")
+        self._instructions = Content("")
 
     def show_view(self, view: CoreView) -> None:
         """Show the current clients."""
         self.update_data(view)
         self.update_clock(view, time.time())
         server = next((one for one in view.servers if one.name == self.app.server), None)
-        lesson = self.query_one(EmptySectionText)
-        if lesson.display and server is not None:
-            text = self._how_to_connect(view, server, lesson.content_size.width)
-            if text != self._lesson:
-                self._lesson = text
-                lesson.update(text)
+        instructions_widget = self.query_one(EmptySectionText)
+        if instructions_widget.display and server is not None:
+            text = self._connect_instructions(view, server, instructions_widget.content_size.width)
+            if text != self._instructions:
+                self._instructions = text
+                instructions_widget.update(text)
 
     def version_of(self, view: CoreView) -> object:
         self._has_servers = len(view.servers) > 1
         now = time.time()
-        self._clients = sorted(self.in_order(view.clients), key=lambda one: _PLACES[one.presence(now)])
+        self._clients = sorted(
+            self.in_order(view.clients), key=lambda one: _PRESENCE_ORDER[one.presence(now)]
+        )
         self.cells = {client.connection: cells_of(client, now) for client in self._clients}
         rows = [(one.connection, one.seen, self._ageless(one)) for one in self._clients]
         return self.order, self.is_reversed, rows
 
     def _ageless(self, client: ClientView) -> tuple[str, ...]:
-        """Return the cells of a client with every digit of an age replaced by zero.
+        """Return the cells of a client with each digit of an age replaced by zero.
 
-        Column widths depend on the number of digits only. They are then not computed again when only an age
-        changes.
+        Column widths depend only on the number of digits, so they need not be computed again when only the
+        digits of an age change.
         """
         cells = zip(COLUMNS, self.cells[client.connection], strict=True)
-        return tuple(DIGITS.sub("0", text) if column.name in AGES else text for column, text in cells)
+        return tuple(DIGITS.sub("0", text) if column.name in AGE_COLUMNS else text for column, text in cells)
 
     def fetch(self) -> Sequence[ClientView]:
         """Return the clients: connected clients first, disconnected clients last."""
@@ -364,7 +368,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         index, room = self.link.traffic, self.query_one(".detail").size
         lines = latest_lines(
             index,
-            lambda info, method, _: canonical(method) in CALLS and _is_of(client, info),
+            lambda info, method, _: canonical(method) in CALLS and _includes_calls_of(client, info),
             lambda call: call.name,
             self.detail_cells,
             room.height - text.plain.count("\n") - 2,
@@ -373,8 +377,9 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         return Content("\n").join([text, Content(""), *lines]) if lines else text
 
     def _text_of(self, client: ClientView, width: int = 0) -> Content:
-        """Return all details of a client. Empty if the client no longer exists. A width of 0 wraps no
-        line.
+        """Return all details of a client, or an empty text if the client no longer exists.
+
+        If `width` is 0, lines are not wrapped.
         """
         detail = self.link.client(client.connection)
         used = self.link.traffic.statistics.tools_of(client.server, client.name)
@@ -393,7 +398,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         if row.left is not None:
             return seconds_until_since_changes(self.now - row.left)
         if row.running or row.transport == "http":
-            return TICK_S  # duration of its calls, and last use of its session
+            return TICK_S  # the duration of a call or the last use of the session changes
         last_seen = self.now if row.seen is None else row.seen
         return min(
             seconds_until_since_changes(self.now - row.opened),
@@ -405,7 +410,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         self.show_detail()
 
     def show_detail(self) -> None:
-        """Show the details of the selected client, unless the lesson needs the space."""
+        """Show the details of the selected client, unless the instructions to connect need the space."""
         super().show_detail()
         if self.has_class("-alone"):
             self.query_one(".detail").add_class("-blank")
@@ -441,26 +446,26 @@ class ClientsPane(ColumnSection[ClientView], Pane):
             self.link.disconnect(client.connection)
             self.notify(f"{name} was disconnected.", markup=False)
 
-    def _how_to_connect(self, view: CoreView, server: ServerView, width: int) -> Content:
+    def _connect_instructions(self, view: CoreView, server: ServerView, width: int) -> Content:
         if not server.location:
             return Content("\n".join(map(clean, server.problems)))
         target = server.location if server.upstream is None else f"-- {server.shown_location}"
-        lessons = [("Claude Code", self._configs.lines(view, server, "claude-code", width))]
+        sections = [("Claude Code", self._configs.lines(view, server, "claude-code", width))]
         if server.is_started:
             command = command_lines(f"mcpdesk stdio {target}", view.api_key, width)
-            lessons.append(("Any client that starts its servers itself", command))
+            sections.append(("Any client that starts its servers itself", command))
         if server.url or not server.is_started:
-            lessons.append(("By hand", self._configs.lines(view, server, "curl", width)))
+            sections.append(("By hand", self._configs.lines(view, server, "curl", width)))
         lines = []
-        for title, shown in lessons:
-            lines += [Content.styled(title, "bold"), *map(Content, shown), Content("")]
-        keys = (key_or_menu("main.client_config"), "bold $footer-key-foreground")
-        lines.append(Content.assemble(keys, " copies what a client needs, with the key."))
+        for title, section_lines in sections:
+            lines += [Content.styled(title, "bold"), *map(Content, section_lines), Content("")]
+        key_text = (key_or_menu("main.client_config"), "bold $footer-key-foreground")
+        lines.append(Content.assemble(key_text, " copies what a client needs, with the key."))
         return Content("\n").join(lines)
 
 
 class ConfigTarget(NamedTuple):
-    """Client, and one way to configure it for a server."""
+    """Client, and a transport with which it can be configured for a server."""
 
     name: str
     """Name of the client in the link's API."""
@@ -481,13 +486,14 @@ CONFIG_TARGETS = (
     ConfigTarget("cursor", "stdio", "Cursor, starting it", ".cursor/mcp.json"),
     ConfigTarget("vscode", "stdio", "VS Code, starting it", ".vscode/mcp.json"),
 )
-"""Targets that connect to the running server by URL. Targets that use a command follow."""
+"""Targets for the menu. Targets that connect to the running server by URL come before targets that start the
+server with a command."""
 
 
 def targets_for(server: ServerView) -> list[ConfigTarget]:
     """Return the clients that can connect to a server.
 
-    A URL needs a listener, and only curl can use a Unix socket.
+    A client can use a URL only if the server listens on a port. Only curl can use a Unix socket.
     """
     is_served = server.url.startswith("http") or not server.is_started
     return [
@@ -505,23 +511,24 @@ async def choose_client(main: MainScreen) -> None:
     server = main.server_view
     if server is None:
         return
-    choices = [Choice(one.title, one, one.place, str(at)) for at, one in enumerate(targets_for(server), 1)]
+    targets = enumerate(targets_for(server), 1)
+    choices = [Choice(one.title, one, one.place, str(number)) for number, one in targets]
     chosen = await main.app.push_screen_wait(Menu(f"Connect a client to {server.name}", choices))
     mode = "" if chosen is None or server.mode or not server.modes else await _choose_mode(main, server)
     if chosen is None or mode is None:
         return
-    asked = main.link.client_config(server.name, chosen.name, mode=mode, over=chosen.over)
-    if (text := await answer_of(main.app, asked, "configuration")) is None:
+    requested_config = main.link.client_config(server.name, chosen.name, mode=mode, over=chosen.over)
+    if (text := await answer_of(main.app, requested_config, "configuration")) is None:
         return
-    what = f"{chosen.title} in the mode {mode}" if mode else chosen.title
-    main.desk.copy(text, f"the configuration for {what} · ! shows it")
+    name = f"{chosen.title} in the mode {mode}" if mode else chosen.title
+    main.desk.copy(text, f"the configuration for {name} · ! shows it")
 
 
 async def _choose_mode(main: MainScreen, server: ServerView) -> str | None:
-    """Ask for a mode. Return an empty string for all tools, None if the person cancels."""
+    """Ask for a mode. Return its name, "" for all tools, or None if the person cancels."""
     choices = [Choice("all tools", "", "without ?mode=", "0")]
-    for at, mode in enumerate(server.modes, 1):
+    for number, mode in enumerate(server.modes, 1):
         hint = mode.description or ", ".join(mode.tools)
-        choices.append(Choice(mode.name, mode.name, hint, str(at) if at < 10 else ""))
+        choices.append(Choice(mode.name, mode.name, hint, str(number) if number < 10 else ""))
     chosen: str | None = await main.app.push_screen_wait(Menu("With which tools?", choices))
     return chosen

@@ -26,8 +26,8 @@ _MAX_VALUE_LENGTH = 2_000
 """Maximum number of characters of a value that are shown."""
 MIN_WIDTH_SIDE_BY_SIDE = 110
 """Minimum width in cells for showing the two values side by side."""
-_BETWEEN = " │ "
-_CONTEXT = 2
+_SEPARATOR = " │ "
+_CONTEXT_LINES = 2
 """Number of unchanged lines of a text that are shown before and after changed lines."""
 
 
@@ -44,7 +44,7 @@ _Line = str | _Pair
 
 
 class DifferenceList(LineList):
-    """List of headings. Below each heading are the first and the second value at that position.
+    """List of positions with a difference. Below each position are the first and the second value.
 
     In a wide list both values are side by side, wrapped, with the different characters in colour. In a narrow
     list `-` marks the first value and `+` the second.
@@ -54,7 +54,7 @@ class DifferenceList(LineList):
 
     def __init__(self, pairs: Sequence[tuple[str, Difference]]) -> None:
         super().__init__()
-        self._lines = list(_lines(pairs))
+        self._lines = list(_comparison_lines(pairs))
         self._rows: list[list[Span]] = []
         self._width = 0
 
@@ -63,7 +63,7 @@ class DifferenceList(LineList):
         return len(self._rows)
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
-        """Return a row as laid out for the width of the list."""
+        """Yield the spans of a row, which was laid out for the width of the list."""
         yield from self._rows[index]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -84,9 +84,9 @@ class DifferenceList(LineList):
         if not self._lines:
             self._rows = [[("no difference", "lines--good")]]
         elif width >= MIN_WIDTH_SIDE_BY_SIDE:
-            self._rows = list(_side_by_side(self._lines, width))
+            self._rows = list(_side_by_side_rows(self._lines, width))
         else:
-            self._rows = list(_one_below_the_other(self._lines))
+            self._rows = list(_stacked_rows(self._lines))
 
 
 class CompareScreen(Dialog[None]):
@@ -106,9 +106,11 @@ class CompareScreen(Dialog[None]):
         super().__init__()
         self.titles = titles
         self.differences = [
-            (side, each)
+            (side, difference)
             for side in dict.fromkeys([*before, *after])
-            for each in differences(_compared(before.get(side, NOTHING)), _compared(after.get(side, NOTHING)))
+            for difference in differences(
+                *(_without_unique_members(messages.get(side, NOTHING)) for messages in (before, after))
+            )
         ]
 
     def compose(self) -> ComposeResult:
@@ -131,23 +133,23 @@ class CompareScreen(Dialog[None]):
         self.query_one(DifferenceList).focus()
 
 
-def _compared(message: Any) -> Any:
+def _without_unique_members(message: Any) -> Any:
     """Return a message without the members that always differ."""
     if not isinstance(message, dict):
         return message
-    compared = {key: value for key, value in message.items() if key not in _NEVER_COMPARED}
-    match compared.get("params"):
+    members = {key: value for key, value in message.items() if key not in _NEVER_COMPARED}
+    match members.get("params"):
         case {"_meta": {"progressToken": _, **meta}, **params}:  # each call has a new token
-            compared["params"] = {**params, "_meta": meta}
-    return compared
+            members["params"] = {**params, "_meta": meta}
+    return members
 
 
-def _lines(pairs: Sequence[tuple[str, Difference]]) -> Iterator[_Line]:
-    for side, each in pairs:
-        yield one_line(f"{side} {path_text(each.path)}")
-        lines = _changed_lines(each)
+def _comparison_lines(pairs: Sequence[tuple[str, Difference]]) -> Iterator[_Line]:
+    for side, difference in pairs:
+        yield one_line(f"{side} {path_text(difference.path)}")
+        lines = _changed_lines(difference)
         if lines is None:
-            yield _Pair(_value(each.before), _value(each.after))
+            yield _Pair(_value(difference.before), _value(difference.after))
         else:
             yield from lines
 
@@ -157,17 +159,17 @@ def _value(value: Any) -> str | None:
 
 
 def _changed_lines(difference: Difference) -> Iterator[_Line] | None:
-    """Yield the changed lines of two multi-line texts. Return None for other values and very long texts."""
+    """Return the changed lines of two multi-line texts, or None for other values and very long texts."""
     before, after = difference.before, difference.after
     if not (isinstance(before, str) and isinstance(after, str) and ("\n" in before or "\n" in after)):
         return None
     old, new = before.split("\n"), after.split("\n")
-    return None if max(len(old), len(new)) > _MAX_LINES else islice(_pairs(old, new), _MAX_LINES)
+    return None if max(len(old), len(new)) > _MAX_LINES else islice(_changed_pairs(old, new), _MAX_LINES)
 
 
-def _pairs(old: list[str], new: list[str]) -> Iterator[_Line]:
+def _changed_pairs(old: list[str], new: list[str]) -> Iterator[_Line]:
     """Yield the changed lines of two texts with their context, each group below its line number."""
-    for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT):
+    for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT_LINES):
         yield f"  line {group[0][3] + 1:,}"
         for _, start, stop, new_start, new_stop in group:
             for one, other in zip_longest(old[start:stop], new[new_start:new_stop]):
@@ -178,32 +180,37 @@ def _line(text: str | None) -> str | None:
     return None if text is None else one_line(text[:_MAX_VALUE_LENGTH])
 
 
-def _one_below_the_other(lines: Sequence[_Line]) -> Iterator[list[Span]]:
-    for is_changed, group in groupby(lines, lambda one: isinstance(one, _Pair) and one.before != one.after):
-        members = list(group)
+def _is_changed(line: _Line) -> bool:
+    return isinstance(line, _Pair) and line.before != line.after
+
+
+def _stacked_rows(lines: Sequence[_Line]) -> Iterator[list[Span]]:
+    for is_changed, group in groupby(lines, _is_changed):
+        group_lines = list(group)
         if is_changed:
-            changed = [each for each in members if isinstance(each, _Pair)]
-            for each in changed:
-                if each.before is not None:
-                    yield [("  - ", "lines--bad"), (each.before, "lines--bad")]
-            for each in changed:
-                if each.after is not None:
-                    yield [("  + ", "lines--good"), (each.after, "lines--good")]
+            pairs = [pair for pair in group_lines if isinstance(pair, _Pair)]
+            for pair in pairs:
+                if pair.before is not None:
+                    yield [("  - ", "lines--bad"), (pair.before, "lines--bad")]
+            for pair in pairs:
+                if pair.after is not None:
+                    yield [("  + ", "lines--good"), (pair.after, "lines--good")]
             continue
-        for one in members:
-            yield [(f"    {one.after}", "lines--muted")] if isinstance(one, _Pair) else [_heading(one)]
+        for line in group_lines:
+            yield [(f"    {line.after}", "lines--muted")] if isinstance(line, _Pair) else [_heading(line)]
 
 
-def _side_by_side(lines: Sequence[_Line], width: int) -> Iterator[list[Span]]:
-    half = (width - len(_BETWEEN)) // 2
-    for one in lines:
-        if isinstance(one, str):
-            yield [_heading(one)]
+def _side_by_side_rows(lines: Sequence[_Line], width: int) -> Iterator[list[Span]]:
+    half_width = (width - len(_SEPARATOR)) // 2
+    for line in lines:
+        if isinstance(line, str):
+            yield [_heading(line)]
             continue
-        left, right = _cells(one, half)
-        for at in range(max(len(left), len(right))):
-            row = _filled(left[at] if at < len(left) else [], half)
-            yield [*row, (_BETWEEN, "lines--muted"), *(right[at] if at < len(right) else [])]
+        left_rows, right_rows = _cells(line, half_width)
+        for index in range(max(len(left_rows), len(right_rows))):
+            left_row = _padded(left_rows[index] if index < len(left_rows) else [], half_width)
+            right_row = right_rows[index] if index < len(right_rows) else []
+            yield [*left_row, (_SEPARATOR, "lines--muted"), *right_row]
 
 
 def _heading(text: str) -> Span:
@@ -224,41 +231,41 @@ def _cells(pair: _Pair, width: int) -> tuple[list[list[Span]], list[list[Span]]]
         return _wrapped([(before or "", "lines--bad")], width), _wrapped(
             [(after or "", "lines--good")], width
         )
-    start = _same_letters(before, after)
-    end = _same_letters(before[start:][::-1], after[start:][::-1])
+    start = _common_prefix_length(before, after)
+    end = _common_prefix_length(before[start:][::-1], after[start:][::-1])
     return (
-        _wrapped(_middle(before, start, len(before) - end, "lines--bad"), width),
-        _wrapped(_middle(after, start, len(after) - end, "lines--good"), width),
+        _wrapped(_highlighted(before, start, len(before) - end, "lines--bad"), width),
+        _wrapped(_highlighted(after, start, len(after) - end, "lines--good"), width),
     )
 
 
-def _same_letters(one: str, other: str) -> int:
+def _common_prefix_length(one: str, other: str) -> int:
     """Return the length of the common prefix of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
-def _middle(text: str, start: int, stop: int, style: str) -> list[Span]:
+def _highlighted(text: str, start: int, stop: int, style: str) -> list[Span]:
     return [(text[:start], ""), (text[start:stop], style), (text[stop:], "")]
 
 
 def _wrapped(spans: Sequence[Span], width: int) -> list[list[Span]]:
     """Break spans into rows of at most `width` cells. If there is no text, return one empty row."""
     rows: list[list[Span]] = [[]]
-    left = width
+    remaining_width = width
     for text, style in spans:
         while text:
-            part = next(iter(chop_cells(text, left)), "") if left > 1 else ""
-            if cell_len(part) > left or not part:
+            part = next(iter(chop_cells(text, remaining_width)), "") if remaining_width > 1 else ""
+            if cell_len(part) > remaining_width or not part:
                 rows.append([])
-                left = width
+                remaining_width = width
                 continue
             rows[-1].append((part, style))
-            text, left = text[len(part) :], left - cell_len(part)
+            text, remaining_width = text[len(part) :], remaining_width - cell_len(part)
     return rows
 
 
-def _filled(row: Sequence[Span], width: int) -> list[Span]:
+def _padded(row: Sequence[Span], width: int) -> list[Span]:
     return [*row, (" " * (width - sum(cell_len(text) for text, _ in row)), "")]
 
 
@@ -288,30 +295,33 @@ class Difference:
 
 def differences(before: Any, after: Any) -> list[Difference]:
     """Return the first `MAX_DIFFERENCES` differences of two values, in the order of the first value."""
-    return list(islice(_differ((), before, after), MAX_DIFFERENCES))
+    return list(islice(_value_differences((), before, after), MAX_DIFFERENCES))
 
 
-def _differ(path: Path, before: Any, after: Any) -> Iterator[Difference]:
+def _value_differences(path: Path, before: Any, after: Any) -> Iterator[Difference]:
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
-            yield from _differ((*path, key), before.get(key, NOTHING), after.get(key, NOTHING))
+            yield from _value_differences((*path, key), before.get(key, NOTHING), after.get(key, NOTHING))
     elif isinstance(before, list) and isinstance(after, list):
-        yield from _differ_in_lists(path, before, after)
+        yield from _list_differences(path, before, after)
     elif type(before) is not type(after) or before != after:
         yield Difference(path, before, after)
 
 
-def _differ_in_lists(path: Path, before: list[Any], after: list[Any]) -> Iterator[Difference]:
+def _list_differences(path: Path, before: list[Any], after: list[Any]) -> Iterator[Difference]:
     if max(len(before), len(after)) > _MAX_ALIGNED_ITEMS:
-        yield from _item_by_item(path, 0, before, after)
+        yield from _item_differences(path, 0, before, after)
         return
     matcher = SequenceMatcher(None, [compact(one) for one in before], [compact(one) for one in after], False)
-    for what, start, stop, other_start, other_stop in matcher.get_opcodes():
-        if what != "equal":
-            at = start if what == "delete" else other_start
-            yield from _item_by_item(path, at, before[start:stop], after[other_start:other_stop])
+    for operation, start, stop, other_start, other_stop in matcher.get_opcodes():
+        if operation != "equal":
+            start_index = start if operation == "delete" else other_start
+            yield from _item_differences(path, start_index, before[start:stop], after[other_start:other_stop])
 
 
-def _item_by_item(path: Path, at: int, before: list[Any], after: list[Any]) -> Iterator[Difference]:
+def _item_differences(
+    path: Path, start_index: int, before: list[Any], after: list[Any]
+) -> Iterator[Difference]:
+    """Compare items with the same index. The indexes in the paths begin with `start_index`."""
     for offset, (one, other) in enumerate(zip_longest(before, after, fillvalue=NOTHING)):
-        yield from _differ((*path, at + offset), one, other)
+        yield from _value_differences((*path, start_index + offset), one, other)

@@ -74,9 +74,9 @@ def _exercises() -> Iterator[tuple[str, list[Content]]]:
 
 def _step(*parts: str) -> Content:
     """Return a line. Every second part is the id of an action, or a fixed key."""
-    shown = [Content("   ")]
-    for at, part in enumerate(parts):
-        is_key = at % 2 == 1
+    contents = [Content("   ")]
+    for index, part in enumerate(parts):
+        is_key = index % 2 == 1
         text = key_or_palette(part) if is_key and "." in part else part
-        shown.append(Content.styled(text, "bold $text-primary") if is_key else Content(text))
-    return Content("").join(shown)
+        contents.append(Content.styled(text, "bold $text-primary") if is_key else Content(text))
+    return Content("").join(contents)

@@ -51,16 +51,17 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
 """Protection -> text with glyph, style, and meaning."""
 TOKEN = ("token ●", "$text-success", "Callers need a bearer token.")
 TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the key and a bearer token.")}
-"""Protection -> texts for a server that also requires tokens. For other protections, `TOKEN` is used."""
-GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN, Protection.SOCKET)
-"""Protections with which clients can call a server. Only for these, a required token is shown."""
+"""Protection -> text, style and meaning for a server that also requires tokens. `TOKEN` is used for other
+protections."""
+REACHABLE_PROTECTIONS = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN, Protection.SOCKET)
+"""Protections of a core that clients can reach. A required token is shown only for these."""
 SPARK_SECONDS = 8
 _MAX_NAMED_SERVERS = 8
 """Maximum number of servers that the tooltip about servers that are down names."""
 
 
 class DeskHeader(PartLine):
-    """Shows a `CoreView`. All its parts can be clicked."""
+    """Line with the state of a `CoreView`. All its parts can be clicked."""
 
     DEFAULT_CSS = """
     DeskHeader { dock: top; background: $panel; color: $text; }
@@ -68,7 +69,7 @@ class DeskHeader(PartLine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: tuple[object, ...] = ()
+        self._last_state: tuple[object, ...] = ()
 
     def show_view(
         self,
@@ -76,22 +77,24 @@ class DeskHeader(PartLine):
         server: str,
         rates: Sequence[float],
         waiting: int,
-        of_features: Sequence[LinePart] = (),
+        feature_parts: Sequence[LinePart] = (),
         down: Sequence[str] = (),
     ) -> None:
-        """Show a new view. `rates` are messages per second, the newest last. `waiting` is the number of
-        questions. `down` are the names of servers that cannot be used.
+        """Show a new view.
+
+        `server` is the name of the selected server. `rates` are messages per second, the newest last.
+        `waiting` is the number of waiting questions. `down` has the names of the servers that cannot be used.
         """
-        now, due = time.time(), view.work.next_callback
-        left = "" if due is None else countdown(due - now)
+        now, next_callback = time.time(), view.work.next_callback
+        countdown_text = "" if next_callback is None else countdown(next_callback - now)
         peers = presences(view.clients, now)
-        shown_state = (view, server, tuple(rates), waiting, left, peers, of_features, tuple(down))
-        if shown_state != self._seen:
-            self._seen = shown_state
-            shown = next((one for one in view.servers if one.name == server), None)
-            state = [*_status_parts(view, shown), *_traffic(peers, rates), *of_features]
-            state += _work(view.work, left, waiting)
-            self.show([BRAND, *_server(shown, view), *_down(down, server), *state])
+        shown_state = (view, server, tuple(rates), waiting, countdown_text, peers, feature_parts, tuple(down))
+        if shown_state != self._last_state:
+            self._last_state = shown_state
+            server_view = next((one for one in view.servers if one.name == server), None)
+            state_parts = [*_status_parts(view, server_view), *_traffic_parts(peers, rates), *feature_parts]
+            state_parts += _work_parts(view.work, countdown_text, waiting)
+            self.show([BRAND, *_server_part(server_view, view), *_down_part(down, server), *state_parts])
 
 
 BRAND = LinePart(Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10)
@@ -102,36 +105,38 @@ ABOUT_SERVER = "screen.about_server"
 def _part(
     text: str, style: str, action: str, tip: str, short: str, rank: int, *, right: bool = False
 ) -> LinePart:
-    """Return a part in one style, separated from its neighbours."""
+    """Return a part in one style, with spaces around it. `short` is its text if the line is too narrow."""
     long = Content.styled(f"  {text} ", style)
     return LinePart(long, action, tip, Content.styled(f" {short} ", style), rank, right)
 
 
-def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
+def _server_part(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
     if server is not None:
-        several = len(view.servers) > 1
+        has_several = len(view.servers) > 1
         mode = f" · {one_line(server.mode, 16)}" if server.mode else ""
-        text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if several else ''} ", "bold")
+        text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if has_several else ''} ", "bold")
         short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
         tip = f"{server.title or server.name} {server.version}\n{one_line(server.shown_location, 200)}"
         yield LinePart(text, "screen.servers", tip, short, rank=90)
     elif view.protection is not Protection.STARTING:
-        add = f"Click, or {key_or_palette('main.add_server')}, to add one"
-        yield LinePart(Content.styled(" no server ", "$text-warning"), "screen.add_server", add, rank=90)
+        tip = f"Click, or {key_or_palette('main.add_server')}, to add one"
+        yield LinePart(Content.styled(" no server ", "$text-warning"), "screen.add_server", tip, rank=90)
 
 
-def _down(names: Sequence[str], current: str) -> Iterator[LinePart]:
-    """Yield the number of servers that are down. The state of the current one is shown anyway."""
+def _down_part(names: Sequence[str], current: str) -> Iterator[LinePart]:
+    """Yield the number of servers that are down. Yield nothing if only the current server is down, because
+    its state is shown anyway.
+    """
     if any(name != current for name in names):
-        shown = [one_line(name, 60) for name in names[:_MAX_NAMED_SERVERS]]
-        more = [f"and {len(names) - _MAX_NAMED_SERVERS} more"] if len(names) > _MAX_NAMED_SERVERS else []
+        shown_names = [one_line(name, 60) for name in names[:_MAX_NAMED_SERVERS]]
+        more_count = len(names) - _MAX_NAMED_SERVERS
         text = f"✕ {len(names)} down"
-        tip = "\n".join([*shown, *more])
+        tip = "\n".join([*shown_names, f"and {more_count} more"] if more_count > 0 else shown_names)
         yield _part(text, "bold $text-error", "screen.servers('down')", tip, text, 88)
 
 
 def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
-    """Yield the current failure. If there is none, yield the URL of the server and who may call it."""
+    """Yield the current failure. Without a failure, yield the URL of the server and its protection."""
     if view.gone:
         tip = "Its traffic is kept here; the desk tries to reconnect"
         yield _part(f"✕ {one_line(view.gone, 60)}", "bold $text-error", SHOW_LOGS, tip, "✕ ended", 100)
@@ -155,25 +160,26 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
         yield _part(start + one_line(location), "bold $text-error", SHOW_LOGS, tip, short, 100)
         return
     if server is not None and server.upstream is not None:
-        yield from _upstream(server.upstream)
+        yield from _upstream_parts(server.upstream)
     if server is not None and server.url:
-        near = server.url.partition("://")[2] or server.url
+        address = server.url.partition("://")[2] or server.url
         tip = f"Click to copy it. Client configuration: {key_or_palette('main.client_config')}"
         url = one_line(server.url)
-        yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(near, 34)}", 50)
+        yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(address, 34)}", 50)
     elif view.protection is not Protection.STARTING and (server is None or server.upstream is None):
         yield LinePart(Content.styled("  not reachable ", "$text-muted"), rank=50)
     if view.cores and not any(one.state in ALARMS for one in view.cores):
         yield cores_part(view.cores)
     word, style, tip = PROTECTIONS[view.protection]
-    if server is not None and server.wants_token and view.protection in GUARDED:
+    if server is not None and server.wants_token and view.protection in REACHABLE_PROTECTIONS:
         word, style, tip = TOKENS.get(view.protection, TOKEN)
     yield _part(word, style, "screen.client_config", tip, word, 70)
 
 
 def cores_part(cores: Sequence[ShownCore]) -> LinePart:
-    """Return the number of cores, and the names of lost or unreadable ones. Ended cores are not
-    counted.
+    """Return the number of cores, and the names of those in the most severe state of `ALARMS`.
+
+    Ended cores are not counted.
     """
     tip = "\n".join(one_line(f"{one.name}: {one.reason or one.address or 'lives'}", 200) for one in cores)
     count = sum(one.state is not ShownCoreState.ENDED for one in cores)
@@ -201,7 +207,7 @@ def upstream_state(upstream: UpstreamView) -> tuple[str, str]:
     return look.text, f"bold {style}" if look.tone is Tone.BAD else style
 
 
-def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
+def _upstream_parts(upstream: UpstreamView) -> Iterator[LinePart]:
     """Yield connection state and location of an upstream."""
     word, style = upstream_state(upstream)
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
@@ -210,14 +216,14 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     yield LinePart(location, ABOUT_SERVER, "Where it runs", Content(""), 30)
 
 
-def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePart]:
+def _traffic_parts(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePart]:
     """Yield clients and message rate. `peers` are the numbers of connected and of quiet clients."""
-    here, quiet = peers
-    status, short = _count(here, "client"), f"{here}⇄"
+    connected, quiet = peers
+    status, short = _count(connected, "client"), f"{connected}⇄"
     if quiet:
-        status = f"{status} + {quiet} quiet" if here else f"{_count(quiet, 'client')}, quiet"
-        short = f"{here}/{here + quiet}⇄"
-    action, tip = "screen.show_screen('clients')", f"Connected clients: {here}; quiet clients: {quiet}"
+        status = f"{status} + {quiet} quiet" if connected else f"{_count(quiet, 'client')}, quiet"
+        short = f"{connected}/{connected + quiet}⇄"
+    action, tip = "screen.show_screen('clients')", f"Connected clients: {connected}; quiet clients: {quiet}"
     yield _part(status, "", action, tip, short, 40, right=True)
     now = rates[-1] if rates else 0.0
     bars = sparkline(rates[-SPARK_SECONDS:])
@@ -226,7 +232,7 @@ def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePar
     yield LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
 
 
-def _work(work: WorkView, left: str, waiting: int) -> Iterator[LinePart]:
+def _work_parts(work: WorkView, countdown_text: str, waiting: int) -> Iterator[LinePart]:
     """Yield parts about work other than calls. `left` is the time to the next callback."""
     if work.is_planning:
         tip = "Plan mode: tools that are not read-only are refused"
@@ -235,9 +241,9 @@ def _work(work: WorkView, left: str, waiting: int) -> Iterator[LinePart]:
     if jobs := work.running_jobs:
         text, action = f"▸ {_count(jobs, 'job')}", "screen.show_part('jobs')"
         yield _part(text, "$text-primary", action, "Jobs in the background", f"▸{jobs}", 60, right=True)
-    if left:
-        action = "screen.show_part('callbacks')"
-        yield _part(f"◷ {left}", "", action, "Time until the next callback", f"◷{left}", 55, right=True)
+    if countdown_text:
+        action, tip = "screen.show_part('callbacks')", "Time until the next callback"
+        yield _part(f"◷ {countdown_text}", "", action, tip, f"◷{countdown_text}", 55, right=True)
     if waiting:
         text, style = f"? {_count(waiting, 'question')}", "bold $text-warning"
         yield _part(text, style, "screen.open_question", "Answer (a)", f"?{waiting}", 80, right=True)
@@ -247,8 +253,9 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-COLOUR = "bold $block-cursor-foreground on $block-cursor-background"
-NO_COLOUR = "bold reverse"
+CURRENT_TAB_STYLE = "bold $block-cursor-foreground on $block-cursor-background"
+"""Style of the current tab."""
+CURRENT_TAB_STYLE_WITHOUT_COLOUR = "bold reverse"
 """Style of the current tab on a screen without colours."""
 
 
@@ -269,7 +276,7 @@ class DeskTabs(PartLine):
 
         `badge` is a short text such as `?1` next to the title of the activity screen.
         """
-        style = NO_COLOUR if self.app.no_color else COLOUR
+        style = CURRENT_TAB_STYLE_WITHOUT_COLOUR if self.app.no_color else CURRENT_TAB_STYLE
         tabs = [
             _tab(action, badge if name == "activity" else "", style if name == current else "")
             for name, action in SCREENS.items()
@@ -293,7 +300,7 @@ def _tab(action: Action, badge: str, style: str) -> LinePart:
 
 
 class NewsRow(PartLine):
-    """Last news, above the footer, if the screen has spare rows."""
+    """Row with the last news item, above the footer, if the screen has spare rows."""
 
     DEFAULT_CSS = """
     NewsRow { color: $text-muted; }
@@ -303,11 +310,11 @@ class NewsRow(PartLine):
         super().__init__()
         self._news: tuple[float, str, str, str] | None = None
 
-    def show_news(self, when: float, severity: str, text: str, hint: str = "") -> None:
-        """Show news. `when` is Unix time in seconds. `hint` is the end of the line, which is never cut
+    def show_news(self, time_s: float, severity: str, text: str, hint: str = "") -> None:
+        """Show news. `time_s` is Unix time in seconds. `hint` is the end of the line, which is never cut
         off.
         """
-        self._news = (when, severity, text, hint)
+        self._news = (time_s, severity, text, hint)
         self._draw()
 
     def on_resize(self) -> None:
@@ -317,30 +324,32 @@ class NewsRow(PartLine):
     def _draw(self) -> None:
         if self._news is None:
             return
-        when, severity, text, hint = self._news
+        time_s, severity, text, hint = self._news
         sign, style = NEWS_SIGNS.get(severity, ("·", ""))
         more = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " messages ")
         room = self.size.width - more.cell_length - cell_len(hint) - len(" 12:03:40 ! ")
         news_text = shortened(text, max(20, room), REASON_TAIL) + hint
-        news = Content.assemble(f" {clock(when)[:8]} ", (f"{sign} ", style), news_text)
+        news = Content.assemble(f" {clock(time_s)[:8]} ", (f"{sign} ", style), news_text)
         action = "app.show_news"
         self.show([LinePart(news, action, rank=90), LinePart(more, action, rank=50, right=True)])
 
 
 NEWS_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}
-"""Severity -> sign before such news, and its style."""
-ANSWER = "main.open_question"
+"""Severity -> sign before news of this severity, and the style of the sign."""
+ANSWER_ACTION = "main.open_question"
+"""Id of the action whose key the footer shows while a question waits."""
 MAX_KEYS = 7
 """Maximum number of keys in the footer. The help and the action menu show all keys."""
-LIKELY = 50
+LIKELY_WEIGHT = 50
 """Weight of the likely actions of the focused pane, which are first."""
-EVERYWHERE = ("app.", "main.")
+DESK_SCOPES = ("app.", "main.")
 """Scopes whose keys are on the right."""
 
 
 class DeskFooter(PartLine):
-    """Keys of the focused widget, none while a dialog is open. While a question waits, also the key that
-    opens it.
+    """Line with the keys of the focused widget, and while a question waits, the key that opens it.
+
+    The line is empty while a dialog is open.
     """
 
     DEFAULT_CSS = """
@@ -349,71 +358,72 @@ class DeskFooter(PartLine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._is_asked = False
+        self._has_question = False
         self._is_covered = False
-        """True while a dialog is open. It shows its own keys."""
+        """True while a dialog, which shows its own keys, is open."""
 
     def cover(self, *, is_covered: bool) -> None:
         """Hide all keys, or show them again."""
         if is_covered != self._is_covered:
             self._is_covered = is_covered
             if self.is_attached:
-                self._follow(self.screen)
+                self._redraw(self.screen)
 
-    def announce(self, *, is_asked: bool) -> None:
+    def announce(self, *, has_question: bool) -> None:
         """Set whether a question waits."""
-        if is_asked != self._is_asked:
-            self._is_asked = is_asked
-            self._follow(self.screen)
+        if has_question != self._has_question:
+            self._has_question = has_question
+            self._redraw(self.screen)
 
     def on_mount(self) -> None:
         """Redraw whenever the active keys change."""
-        self.screen.bindings_updated_signal.subscribe(self, self._follow)
-        self._follow(self.screen)
+        self.screen.bindings_updated_signal.subscribe(self, self._redraw)
+        self._redraw(self.screen)
 
     def action_press(self, key: str) -> None:
         """Press the key, or the keys of a sequence."""
-        for one in key.split():
-            self.app.simulate_key(one)
+        for single_key in key.split():
+            self.app.simulate_key(single_key)
 
-    def _follow(self, screen: Screen[object]) -> None:
+    def _redraw(self, screen: Screen[object]) -> None:
         if self._is_covered:
             self.show([])
         elif self.is_attached and screen is self.screen:
-            parts = list(_parts(screen, {ANSWER} if self._is_asked else ()))
-            least = sorted((part.rank for part in parts), reverse=True)[:MAX_KEYS][-1:]
-            self.show([part for part in parts if part.rank >= least[0]] if least else [])
+            parts = list(_key_parts(screen, {ANSWER_ACTION} if self._has_question else ()))
+            lowest_ranks = sorted((part.rank for part in parts), reverse=True)[:MAX_KEYS][-1:]
+            self.show([part for part in parts if part.rank >= lowest_ranks[0]] if lowest_ranks else [])
 
 
-def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
-    """Yield the keys of the focused pane on the left and those of the desk on the right, each action once.
+def _key_parts(screen: Screen[object], additional_ids: Collection[str]) -> Iterator[LinePart]:
+    """Yield the keys of the focused pane on the left and the keys of the desk on the right, each action once.
 
-    Keys that only a wide footer shows are hidden first. `also` are ids of additional actions.
+    Keys that only a wide footer shows are hidden first. `additional_ids` are ids of additional actions.
     """
-    around = (screen.focused or screen).ancestors_with_self
-    pane = next((each for each in around if isinstance(each, Pane)), None)
+    ancestors = (screen.focused or screen).ancestors_with_self
+    pane = next((one for one in ancestors if isinstance(one, Pane)), None)
     likely, titles = ((), {}) if pane is None else (pane.likely_actions, pane.action_titles)
 
-    def is_shown(each: Binding) -> bool:
-        return each.show or each.id in also or each.id in likely
+    def is_shown(one: Binding) -> bool:
+        return one.show or one.id in additional_ids or one.id in likely
 
     active = screen.active_bindings.values()
-    enabled = [each.binding for each in active if each.enabled and _can_be_pressed(screen, each.binding.key)]
-    spare = [each for each in enabled if not is_shown(each) and each.id in BY_ID and BY_ID[each.id].wide]
-    places, spare_places = {True: 60, False: 40}, {True: 20, False: 0}
-    shown = set[tuple[str | None, str]]()
-    own = [each for each in enabled if is_shown(each) and _is_own(each)]
-    own.sort(key=lambda each: likely.index(each.id) if each.id in likely else len(likely))
-    for binding in (*own, *spare, *(each for each in enabled if is_shown(each) and not _is_own(each))):
+    enabled = [one.binding for one in active if one.enabled and _can_be_pressed(screen, one.binding.key)]
+    spare_bindings = [one for one in enabled if not is_shown(one) and one.id in BY_ID and BY_ID[one.id].wide]
+    ranks_of_shown, ranks_of_spare = {True: 60, False: 40}, {True: 20, False: 0}
+    seen = set[tuple[str | None, str]]()
+    own_bindings = [one for one in enabled if is_shown(one) and _is_own(one)]
+    own_bindings.sort(key=lambda one: likely.index(one.id) if one.id in likely else len(likely))
+    desk_bindings = (one for one in enabled if is_shown(one) and not _is_own(one))
+    for binding in (*own_bindings, *spare_bindings, *desk_bindings):
         name = (binding.id, binding.action)
-        if name not in shown:
-            shown.add(name)
+        if name not in seen:
+            seen.add(name)
             is_own = _is_own(binding)
-            ranks = places if is_shown(binding) else spare_places
+            ranks = ranks_of_shown if is_shown(binding) else ranks_of_spare
             key = binding.key_display or key_name(binding.key)
             title = titles.get(binding.id or "", binding.description)
             text = Content.assemble(" ", (key, "bold $footer-key-foreground"), " ", title, " ")
-            weight = LIKELY if binding.id in likely else _weight(binding)
+            weight = LIKELY_WEIGHT if binding.id in likely else _weight(binding)
             action, rank = f"press({binding.key!r})", ranks[is_own] + weight
             yield LinePart(text, action, binding.tooltip, rank=rank, right=not is_own)
             ranks[is_own] -= 1
@@ -427,7 +437,7 @@ def _can_be_pressed(screen: Screen[object], key: str) -> bool:
 
 def _is_own(binding: Binding) -> bool:
     """Return True if a key belongs to the focused pane."""
-    return not (binding.id or "").startswith(EVERYWHERE)
+    return not (binding.id or "").startswith(DESK_SCOPES)
 
 
 def _weight(binding: Binding) -> int:

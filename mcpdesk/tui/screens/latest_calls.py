@@ -21,29 +21,34 @@ MIN_LINES = 4
 _NAME_CELLS = 20
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 
-Wanted = Callable[[ConnectionInfo, str, str], bool]
-"""Function that returns True if a request is wanted. It takes the connection, the method and the requested
-name."""
+RequestFilter = Callable[[ConnectionInfo, str, str], bool]
+"""Function that returns True if a request is included. Its arguments are the connection, the method and the
+requested name."""
 
 
-def latest_calls(index: Index, is_wanted: Wanted, most: int) -> Iterator[Exchange]:
-    """Yield the newest wanted requests of peers, the last one first."""
+def latest_calls(index: Index, is_included: RequestFilter, max_calls: int) -> Iterator[Exchange]:
+    """Yield the newest requests of clients that the filter includes, the newest first."""
     table, end = index.table, len(index.table)
     for row in range(end - 1, max(table.base, end - MAX_SEARCHED_ROWS) - 1, -1):
         if table.kind[row] != _REQUEST or table.direction[row]:
             continue
         info = index.connections.get(table.connection[row])
-        if info is None or not is_wanted(info, *table.labels[table.label[row]]):
+        if info is None or not is_included(info, *table.labels[table.label[row]]):
             continue
         if (exchange := index.exchange(row)).part_of is None:
             yield exchange
-            most -= 1
-        if most <= 0:
+            max_calls -= 1
+        if max_calls <= 0:
             return
 
 
 def latest_lines(
-    index: Index, is_wanted: Wanted, title_of: Callable[[Exchange], str], width: int, height: int, now: float
+    index: Index,
+    is_included: RequestFilter,
+    title_of: Callable[[Exchange], str],
+    width: int,
+    height: int,
+    now: float,
 ) -> list[Content]:
     """Return a heading and one line per call, in at most `height` lines. Empty without space or calls.
 
@@ -51,7 +56,7 @@ def latest_lines(
     """
     if height < MIN_LINES:
         return []
-    calls = list(latest_calls(index, is_wanted, height - 1))
+    calls = list(latest_calls(index, is_included, height - 1))
     lines = [_line(index, call, title_of(call), width, now) for call in calls]
     return [Content.styled("latest calls", "$text-muted"), *lines] if lines else []
 
@@ -62,8 +67,8 @@ def _line(index: Index, call: Exchange, title: str, width: int, now: float) -> C
     sign, style = ("✗", "$text-error") if texts.has_failed else ("✓", "$text-success")
     if call.response is None:
         sign, style = ("…", "$text-warning") if call.ended is None else ("⊘", "$text-warning")
-    named = name + " " * (_NAME_CELLS - cell_len(name))
-    head = f"{clock(call.started)[:8]}  {named} {duration(call.elapsed(now)):>8} "
+    name_column = name + " " * (_NAME_CELLS - cell_len(name))
+    line_start = f"{clock(call.started)[:8]}  {name_column} {duration(call.elapsed(now)):>8} "
     summary_text = " → ".join(filter(None, (texts.arguments, texts.result)))
-    room = max(1, width - cell_len(head) - 2)
-    return Content.assemble((head, "$text-muted"), (sign, style), " ", one_line(summary_text, room))
+    room = max(1, width - cell_len(line_start) - 2)
+    return Content.assemble((line_start, "$text-muted"), (sign, style), " ", one_line(summary_text, room))

@@ -27,25 +27,25 @@ class Bar:
     """Entries of one time span."""
 
     count: int = 0
-    worst: int = 0
+    severity: int = 0
     """Highest severity of these entries: 0 for information, 1 for a warning, 2 for an error."""
 
 
-def bars_of(lines: Sequence[LogLine], worst_of: dict[str, int], cells: int) -> list[Bar]:
+def bars_of(lines: Sequence[LogLine], severities: dict[str, int], cells: int) -> list[Bar]:
     """Count entries, oldest first, in `cells` time spans.
 
-    `worst_of` maps a level to its severity, as in `Bar.worst`. A level that is not included has severity 0.
+    `severities` maps a level to its severity, as in `Bar.severity`. Other levels have severity 0.
     """
     if not lines or cells < 1:
         return []
     first, last = lines[0].time, lines[-1].time
     scale = cells / max(last - first, 1e-3)
-    counts, worst = [0] * cells, [0] * cells
+    counts, bar_severities = [0] * cells, [0] * cells
     for line in lines:
-        at = min(max(int((line.time - first) * scale), 0), cells - 1)
-        counts[at] += 1
-        worst[at] = max(worst[at], worst_of.get(line.level, 0))
-    return [Bar(*each) for each in zip(counts, worst, strict=True)]
+        index = min(max(int((line.time - first) * scale), 0), cells - 1)
+        counts[index] += 1
+        bar_severities[index] = max(bar_severities[index], severities.get(line.level, 0))
+    return [Bar(*values) for values in zip(counts, bar_severities, strict=True)]
 
 
 class LogHistogram(Widget):
@@ -56,7 +56,7 @@ class LogHistogram(Widget):
     LogHistogram { height: 1; color: $text-muted; }
     LogHistogram.-empty { display: none; }
     """
-    worst_of: ClassVar[dict[str, int]] = {
+    severities: ClassVar[dict[str, int]] = {
         "warning": 1, **dict.fromkeys(("error", "critical", "alert", "emergency"), 2)
     }  # fmt: skip
 
@@ -69,11 +69,11 @@ class LogHistogram(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._lines: Sequence[LogLine] = ()
-        self._here: float | None = None
+        self._selected_time: float | None = None
 
-    def show(self, lines: Sequence[LogLine], here: float | None) -> None:
-        """Show these entries, the oldest first. `here` is the time of the selected entry."""
-        self._lines, self._here = lines, here
+    def show(self, lines: Sequence[LogLine], selected_time: float | None) -> None:
+        """Show these entries, the oldest first. `selected_time` is the time of the selected entry."""
+        self._lines, self._selected_time = lines, selected_time
         self.set_class(len(lines) < 2, "-empty")
         self.refresh()
 
@@ -86,31 +86,31 @@ class LogHistogram(Widget):
         lines, cells = self._lines, self._cells
         if len(lines) < 2 or not cells:
             return Content("")
-        bars = bars_of(lines, self.worst_of, cells)
+        bars = bars_of(lines, self.severities, cells)
         top = max(bar.count for bar in bars)
-        here = None if self._here is None else self._at(self._here)
+        selected_bar = None if self._selected_time is None else self._bar_index(self._selected_time)
         parts: list[tuple[str, str]] = []
-        for at, bar in enumerate(bars):
+        for index, bar in enumerate(bars):
             glyph = BARS[0 if not bar.count else max(1, round(bar.count / top * 8))]
-            mark = " reverse" if at == here else ""
-            parts.append((glyph, f"{_COLOURS[bar.worst]}{mark}"))
+            mark = " reverse" if index == selected_bar else ""
+            parts.append((glyph, f"{_COLOURS[bar.severity]}{mark}"))
         span = (lines[-1].time - lines[0].time) / cells
         return Content.assemble(
             f" {clock(lines[0].time)[:8]} ", *parts, f" {clock(lines[-1].time)[:8]} · {duration(span)} a bar"
         )
 
-    def _at(self, moment: float) -> int:
-        """Return the bar of a time."""
+    def _bar_index(self, moment: float) -> int:
+        """Return the index of the bar that contains a time."""
         first, last = self._lines[0].time, self._lines[-1].time
         return min(max(int((moment - first) * self._cells / max(last - first, 1e-3)), 0), self._cells - 1)
 
     def on_click(self, event: events.Click) -> None:
-        """Go to the first entry of the bar."""
-        at, cells = event.x - CLOCK_CELLS, self._cells
-        if len(self._lines) > 1 and 0 <= at < cells:
+        """Post `Picked` with the first time of the clicked bar."""
+        index, cells = event.x - CLOCK_CELLS, self._cells
+        if len(self._lines) > 1 and 0 <= index < cells:
             event.stop()
             first, last = self._lines[0].time, self._lines[-1].time
-            self.post_message(self.Picked(first + (last - first) * at / cells))
+            self.post_message(self.Picked(first + (last - first) * index / cells))
 
 
 def row_at(rows: Sequence[LogLine], moment: float) -> int:

@@ -36,7 +36,7 @@ _LEVEL_STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Filter of lines: at or above `level`, of `source` (empty: any), with all of `words`."""
+    """Filter of lines: at or above `level`, of `source` if it is not empty, with all of `words`."""
 
     level: str = LEVELS[0]
     source: str = ""
@@ -60,23 +60,24 @@ def rank(level: str) -> int:
 
 
 CORE_WIDTH = 10
-"""Cells of the core column, which exists only with several cores."""
+"""Width in cells of the core column, which exists only if there are several cores."""
 MAX_SERVER_WIDTH = 16
-"""Maximum cells of the server column, which exists only with lines of several servers."""
+"""Maximum width in cells of the server column, which exists only if there are lines of several servers."""
 MAX_CALLER_WIDTH = 26
-"""Cells of the caller and the id of its call, in a line of at least `MIN_WIDTH_WITH_CALLER` cells."""
+"""Maximum width in cells of the caller and the id of its call. They are shown in a line of at least
+`MIN_WIDTH_WITH_CALLER` cells."""
 MIN_WIDTH_WITH_CALLER = 120
 MAX_UNFOLDED_ROWS = 30
-"""At most this many rows are shown below one entry. The last of them is the last line of the entry. Enter
-shows the lines that are left out."""
+"""Maximum number of rows below one entry. The last row has the last line of the entry. Enter shows the lines
+that are left out."""
 
 
 class LogList(RowList[LogLine]):
-    """Keeps the last `MAX_LINES` lines and shows those that match the filter.
+    """List that keeps the last `MAX_LINES` lines and shows the lines that match the filter.
 
-    The newest traceback is unfolded. A person who does not follow keeps the one that was unfolded before.
-    Equal tracebacks share one entry, which shows their number and is at the position of the newest. Errors
-    of one call that report the same exception also share one entry.
+    The newest traceback is unfolded. While the list does not follow new lines, a new traceback does not
+    change which one is unfolded. Equal tracebacks share one entry, which shows their number and is at the
+    position of the newest. Errors of one call that report the same exception also share one entry.
     """
 
     DEFAULT_CSS = """
@@ -86,45 +87,45 @@ class LogList(RowList[LogLine]):
     rows: list[LogLine]
 
     def __init__(self, peer_of: Callable[[int], str] = lambda _: "") -> None:
-        """`peer_of` returns the name of the client of a connection. Empty if it is unknown."""
+        """Create the list. `peer_of` returns the client's name by number of the connection, or ""."""
         super().__init__()
         self.lines: list[LogLine] = []
         self._peer_of = peer_of
         self.rows = []
-        """Entry that each row belongs to. An unfolded entry occurs again for each row below it."""
+        """Entry of each row. An unfolded entry occurs once more for each row below it."""
         self.entries: list[LogLine] = []
         """All lines that match the filter, including the lines that share an entry with a newer equal
         line."""
-        self._newest: dict[TracebackKey, LogLine] = {}
+        self._newest_lines: dict[TracebackKey, LogLine] = {}
         """Newest line with each traceback."""
         self._counts: dict[int, int] = {}
         """Number of the newest line of each traceback -> count of equal lines."""
         self._unfolded: LogLine | None = None
         """Entry that is unfolded although the person did not unfold it."""
         self._reports: dict[tuple[int, Id], list[LogLine]] = {}
-        """Shown errors of each call whose exception was not logged yet."""
+        """Shown errors of each call that were not merged into a later error of the call."""
         self._merged_into: dict[int, LogLine] = {}
-        """Number of a report -> line whose entry includes it."""
+        """Number of an error line -> later line of the same call whose entry includes it."""
         self.reports: dict[int, list[LogLine]] = {}
-        """Number of a line -> other reports of the same failure, which have no entry."""
+        """Number of a line -> earlier lines about the same failure, which have no entry."""
         self._servers: set[str] = set()
-        self._parts: list[int] = []
+        self._line_numbers: list[int] = []
         """Line number within the entry, for each row. 0 is the entry itself."""
-        self._has_cores = False
+        self._has_several_cores = False
         """True if lines come from several cores, whose names are shown in a column."""
-        self._widest = MIN_SOURCE_WIDTH
-        """Cells of the longest source so far, within the limits."""
+        self._source_width = MIN_SOURCE_WIDTH
+        """Width in cells of the source column: the longest source so far, within the limits."""
         self._folds: dict[int, bool] = {}
-        """Number of an entry -> True if the person unfolded it, False if folded."""
+        """Number of an entry -> True if the person unfolded the entry, False if the person folded it."""
         self.filter = LogFilter()
 
     @property
-    def shown(self) -> int:
+    def match_count(self) -> int:
         """Number of lines that match the filter."""
         return len(self.entries)
 
     def count_of(self, line: LogLine) -> int:
-        """Return the count of lines that the entry of this line shows."""
+        """Return the number of equal lines that share the entry of this line."""
         return self._counts.get(line.number, 1)
 
     def entry_of(self, line: LogLine) -> LogLine:
@@ -135,58 +136,59 @@ class LogList(RowList[LogLine]):
         """
         line = self._merged_into.get(line.number, line)
         key = _traceback_key(line)
-        return line if key is None else self._newest.get(key, line)
+        return line if key is None else self._newest_lines.get(key, line)
 
     def extend(self, lines: Sequence[LogLine]) -> None:
         """Add newer lines. Lines of several cores are sorted by time."""
-        chosen = self.selected
-        self._has_cores = self._has_cores or any(line.core for line in lines)
-        self._widest = max([self._widest, *(min(len(line.source), MAX_SOURCE_WIDTH) for line in lines)])
+        selected_line = self.selected
+        self._has_several_cores = self._has_several_cores or any(line.core for line in lines)
+        widths = (min(len(line.source), MAX_SOURCE_WIDTH) for line in lines)
+        self._source_width = max([self._source_width, *widths])
         self._servers.update(line.server for line in lines if line.server)
-        later: list[LogLine] = []
-        if self._has_cores:
-            later, lines = self._merged(lines)
+        removed_lines: list[LogLine] = []
+        if self._has_several_cores:
+            removed_lines, lines = self._merged(lines)
         self.lines.extend(lines)
         is_full = len(self.lines) > MAX_LINES
         if is_full:
             del self.lines[: len(self.lines) - MAX_LINES * 4 // 5]
-        if is_full or any(map(_traceback_key, later)):  # the assignment of lines to entries changes
-            self._rebuild(chosen)
+        if is_full or any(map(_traceback_key, removed_lines)):  # the assignment of lines to entries changes
+            self._rebuild(selected_line)
         else:
             self._add(lines)
-            self._restore_cursor(chosen)
+            self._restore_cursor(selected_line)
 
     def _merged(self, lines: Sequence[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
         """Remove the lines that are later than the earliest new line.
 
-        Return the removed lines. Also return the removed and the new lines together, sorted by time.
+        Return the removed lines, and the removed and new lines together, sorted by time.
         """
-        ordered = sorted(lines, key=_time)
-        start = bisect_right(self.lines, ordered[0].time, key=_time)
-        later, self.lines[start:] = self.lines[start:], []
-        numbers = {line.number for line in later}
+        new_lines = sorted(lines, key=_time)
+        start = bisect_right(self.lines, new_lines[0].time, key=_time)
+        removed_lines, self.lines[start:] = self.lines[start:], []
+        numbers = {line.number for line in removed_lines}
         while self.rows and self.rows[-1].number in numbers:
             self.rows.pop()
-            self._parts.pop()
+            self._line_numbers.pop()
         while self.entries and self.entries[-1].number in numbers:
             self.entries.pop()
-        return later, sorted([*later, *ordered], key=_time)
+        return removed_lines, sorted([*removed_lines, *new_lines], key=_time)
 
-    def narrow(self, wanted: LogFilter) -> None:
+    def narrow(self, log_filter: LogFilter) -> None:
         """Apply another filter. The selected line stays selected if it is still shown."""
-        chosen, self.filter = self.selected, wanted
-        self._rebuild(chosen)
+        selected_line, self.filter = self.selected, log_filter
+        self._rebuild(selected_line)
 
-    def _rebuild(self, chosen: LogLine | None) -> None:
-        self.rows, self._parts, self.entries = [], [], []
-        self._newest, self._counts, self._unfolded = {}, {}, None
+    def _rebuild(self, selected_line: LogLine | None) -> None:
+        self.rows, self._line_numbers, self.entries = [], [], []
+        self._newest_lines, self._counts, self._unfolded = {}, {}, None
         self._reports, self._merged_into, self.reports = {}, {}, {}
         self._add(self.lines)
-        self._restore_cursor(chosen)
+        self._restore_cursor(selected_line)
 
     def fold(self, folded: bool) -> None:
         """Hide the lines below the selected entry, or show them."""
-        if (line := self.selected) is not None and len(_below(shown_text(line.text))) > 0:
+        if (line := self.selected) is not None and len(_other_lines(shown_text(line.text))) > 0:
             self._folds[line.number] = not folded
             self.following = False
             self.narrow(self.filter)
@@ -197,92 +199,94 @@ class LogList(RowList[LogLine]):
             if line.call is not None and rank(line.level) >= rank("error"):
                 self._merge_reports(line.call, line)
             if (key := _traceback_key(line)) is not None:
-                self._join(key, line)
+                self._replace_equal(key, line)
                 self._unfold_newest(line)
-            below = self._rows_below(line)
-            self.rows.extend([line] * (1 + below))
-            self._parts.extend(range(1 + below))
+            row_count = self._rows_below(line)
+            self.rows.extend([line] * (1 + row_count))
+            self._line_numbers.extend(range(1 + row_count))
 
     def _rows_below(self, line: LogLine) -> int:
-        return min(len(_below(shown_text(line.text))), MAX_UNFOLDED_ROWS) if self._is_unfolded(line) else 0
+        if not self._is_unfolded(line):
+            return 0
+        return min(len(_other_lines(shown_text(line.text))), MAX_UNFOLDED_ROWS)
 
     def _merge_reports(self, call: tuple[int, Id], line: LogLine) -> None:
-        """Remove the entries of the call that report the exception of `line`.
+        """Remove the earlier entries of a call that report the exception of `line`.
 
         A tool often logs or prints an exception before it raises it.
         """
-        earlier = self._reports.setdefault(call, [])
+        earlier_errors = self._reports.setdefault(call, [])
         if (reason := _exception_text(line.text)) is not None:
-            same = [each for each in earlier if reason in each.text]
-            for each in same:
-                self._merged_into[each.number] = line
-                earlier.remove(each)
-                self._remove_report(each)
-            if same:
-                self.reports[line.number] = same
-        earlier.append(line)
+            reports = [report for report in earlier_errors if reason in report.text]
+            for report in reports:
+                self._merged_into[report.number] = line
+                earlier_errors.remove(report)
+                self._remove_report(report)
+            if reports:
+                self.reports[line.number] = reports
+        earlier_errors.append(line)
 
     def _remove_report(self, line: LogLine) -> None:
         """Remove the entry of a line, or reduce the count of the entry that shows it."""
         key = _traceback_key(line)
-        entry = line if key is None else self._newest[key]
+        entry = line if key is None else self._newest_lines[key]
         if key is not None:
             self._counts[entry.number] -= 1
             if self._counts[entry.number]:
                 return
-            del self._newest[key], self._counts[entry.number]
+            del self._newest_lines[key], self._counts[entry.number]
         self._remove_rows(entry)
 
     def _unfold_newest(self, line: LogLine) -> None:
-        """Unfold a new traceback instead of the one before it, unless a person is reading older lines."""
-        before = self._unfolded
-        if before is not None and before.number in self._merged_into:
-            before = None
-        key = None if before is None else _traceback_key(before)
-        if before is None or self.following or (key is not None and self._newest[key] is line):
+        """Unfold a new traceback instead of the previous one, unless the person is reading older lines."""
+        previous = self._unfolded
+        if previous is not None and previous.number in self._merged_into:
+            previous = None
+        key = None if previous is None else _traceback_key(previous)
+        if previous is None or self.following or (key is not None and self._newest_lines[key] is line):
             self._unfolded = line
-            if before is not None and before is not line and self._folds.get(before.number) is None:
-                start, stop = self._rows_of(before)
-                del self.rows[start + 1 : stop], self._parts[start + 1 : stop]
+            if previous is not None and previous is not line and self._folds.get(previous.number) is None:
+                start, stop = self._rows_of(previous)
+                del self.rows[start + 1 : stop], self._line_numbers[start + 1 : stop]
 
-    def _join(self, key: TracebackKey, line: LogLine) -> None:
-        """Remove the entry of an equal traceback, which `line` replaces."""
-        before = self._newest.get(key)
-        self._newest[key], self._counts[line.number] = line, 1
-        if before is None:
+    def _replace_equal(self, key: TracebackKey, line: LogLine) -> None:
+        """Replace the entry of an equal traceback by `line`, which gets its count and fold state."""
+        previous = self._newest_lines.get(key)
+        self._newest_lines[key], self._counts[line.number] = line, 1
+        if previous is None:
             return
-        self._counts[line.number] += self._counts.pop(before.number)
-        if before.number in self._folds:
-            self._folds[line.number] = self._folds.pop(before.number)
-        self._remove_rows(before)
+        self._counts[line.number] += self._counts.pop(previous.number)
+        if previous.number in self._folds:
+            self._folds[line.number] = self._folds.pop(previous.number)
+        self._remove_rows(previous)
 
-    def _rows_of(self, before: LogLine) -> tuple[int, int]:
-        """Return the first row of an entry, and the row behind it."""
-        order = _time if self._has_cores else _number
-        start = bisect_left(self.rows, order(before), key=order)
-        while start < len(self.rows) and self.rows[start] is not before:
+    def _rows_of(self, line: LogLine) -> tuple[int, int]:
+        """Return the index of the first row of an entry, and the index after its last row."""
+        order = _time if self._has_several_cores else _number
+        start = bisect_left(self.rows, order(line), key=order)
+        while start < len(self.rows) and self.rows[start] is not line:
             start += 1
         stop = start
-        while stop < len(self.rows) and self.rows[stop] is before:
+        while stop < len(self.rows) and self.rows[stop] is line:
             stop += 1
         return start, stop
 
     def _remove_rows(self, line: LogLine) -> None:
         start, stop = self._rows_of(line)
-        del self.rows[start:stop], self._parts[start:stop]
+        del self.rows[start:stop], self._line_numbers[start:stop]
 
     def _is_unfolded(self, line: LogLine) -> bool:
         return self._folds.get(line.number, line is self._unfolded)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
-        line, part = self.rows[index], self._parts[index]
-        if part:
-            below = _below(shown_text(line.text))
-            text = below[part - 1]
-            if len(below) > MAX_UNFOLDED_ROWS and part == MAX_UNFOLDED_ROWS - 1:
-                text = f"… {len(below) - part} more lines: enter"
-            elif len(below) > MAX_UNFOLDED_ROWS == part:
-                text = below[-1]
+        line, line_number = self.rows[index], self._line_numbers[index]
+        if line_number:
+            other_lines = _other_lines(shown_text(line.text))
+            text = other_lines[line_number - 1]
+            if len(other_lines) > MAX_UNFOLDED_ROWS and line_number == MAX_UNFOLDED_ROWS - 1:
+                text = f"… {len(other_lines) - line_number} more lines: enter"
+            elif len(other_lines) > MAX_UNFOLDED_ROWS == line_number:
+                text = other_lines[-1]
             yield " " * (24 if width >= 70 else 12), ""
             yield "│ ", "lines--muted"
             yield (
@@ -294,7 +298,7 @@ class LogList(RowList[LogLine]):
         is_wide = width >= 70
         yield f" {clock(line.time)[: 12 if is_wide else 8]} ", "lines--muted"
         yield f"{glyph} {column(line.level, 8)} ", style
-        if self._has_cores:
+        if self._has_several_cores:
             yield column(line.core, CORE_WIDTH) + " ", "lines--muted"
             width -= CORE_WIDTH + 1
         if len(self._servers) > 1:
@@ -303,21 +307,23 @@ class LogList(RowList[LogLine]):
             width -= cells + 1
         caller = self.caller_of(line) if is_wide and width >= MIN_WIDTH_WITH_CALLER else ""
         caller = f"  {shortened(caller, MAX_CALLER_WIDTH)}" if caller else ""
-        named = MIN_SOURCE_WIDTH if width < ROOMY_LINE_WIDTH else self._widest
-        yield column(line.source, named) + " ", "lines--key"
-        where = f"  {ending(line.where, 40)} " if line.where and width >= 90 else ""
-        repeated = f"×{count:,} " if (count := self.count_of(line)) > 1 else ""
-        if repeated:
-            yield repeated, style
-        room = max(
-            10, width - (26 if is_wide else 22) - named - cell_len(where) - len(repeated) - cell_len(caller)
-        )
-        others = len(_below(shown_text(line.text)))
-        more = f" (+{others} line{'s' * (others > 1)})" if others and not self._is_unfolded(line) else ""
-        text = shortened(_main_line(shown_text(line.text)), room - len(more), REASON_TAIL) + more
+        source_width = MIN_SOURCE_WIDTH if width < ROOMY_LINE_WIDTH else self._source_width
+        yield column(line.source, source_width) + " ", "lines--key"
+        location = f"  {ending(line.where, 40)} " if line.where and width >= 90 else ""
+        count_text = f"×{count:,} " if (count := self.count_of(line)) > 1 else ""
+        if count_text:
+            yield count_text, style
+        fixed_width = 26 if is_wide else 22
+        other_widths = source_width + cell_len(location) + len(count_text) + cell_len(caller)
+        room = max(10, width - fixed_width - other_widths)
+        other_count = len(_other_lines(shown_text(line.text)))
+        more_text = ""
+        if other_count and not self._is_unfolded(line):
+            more_text = f" (+{other_count} line{'s' * (other_count > 1)})"
+        text = shortened(_main_line(shown_text(line.text)), room - len(more_text), REASON_TAIL) + more_text
         yield text + " " * max(0, room - cell_len(text)), "lines--muted" if line.level == "debug" else ""
         yield caller, "lines--muted"
-        yield where, "lines--muted"
+        yield location, "lines--muted"
 
     def caller_of(self, line: LogLine) -> str:
         """Return the client and the id of the call that wrote a line: `claude-code #42`, or empty."""
@@ -327,26 +333,26 @@ class LogList(RowList[LogLine]):
         return f"{self._peer_of(connection)} #{identifier}".strip()
 
     def action_cursor(self, by: int) -> None:
-        """Move by entries. The lines below an entry are skipped."""
-        heads = [at for at, part in enumerate(self._parts) if part == 0]
-        chosen = bisect_right(heads, self.cursor) - 1
-        if heads and chosen + by < len(heads):
-            self.cursor = heads[max(0, chosen + by)]
+        """Move the cursor by `by` entries. The lines below an entry are skipped."""
+        entry_rows = [row for row, part in enumerate(self._line_numbers) if part == 0]
+        position = bisect_right(entry_rows, self.cursor) - 1
+        if entry_rows and position + by < len(entry_rows):
+            self.cursor = entry_rows[max(0, position + by)]
         self.handle_cursor_move()
 
     def select_next(self, by: int, is_wanted: Callable[[LogLine], bool], noun: str) -> None:
-        """Go to the next entry (`by` 1) or the previous one (-1) for which `is_wanted` returns True.
+        """Go to the next entry (`by` 1) or the previous entry (-1) for which `is_wanted` returns True.
 
-        At the end, continue at the other end. Notify the person of this, and if no entry is wanted. `noun`
-        names such an entry in notifications.
+        After the last row, continue with the first, and notify the person. Also notify the person if there is
+        no such entry. `noun` names an entry in notifications.
         """
         count = len(self.rows)
-        for at in range(self.cursor + by, self.cursor + by * count, by):
-            row = self.rows[at % count]
-            if self._parts[at % count] == 0 and is_wanted(row) and row is not self.selected:
-                self.cursor = at % count
+        for index in range(self.cursor + by, self.cursor + by * count, by):
+            row = self.rows[index % count]
+            if self._line_numbers[index % count] == 0 and is_wanted(row) and row is not self.selected:
+                self.cursor = index % count
                 self.handle_cursor_move()
-                if not 0 <= at < count:
+                if not 0 <= index < count:
                     end = "below: continued from the top" if by > 0 else "above: continued from the bottom"
                     self.notify(f"No {noun} {end}.", markup=False)
                 return
@@ -366,19 +372,19 @@ class LogList(RowList[LogLine]):
             self.cursor = len(self.rows) - 1
         self.post_message(self.Moved())
 
-    def _is_from(self, row: LogLine, chosen: LogLine) -> bool:
+    def _is_from(self, row: LogLine, line: LogLine) -> bool:
         """Return True if a row shows the chosen line or a later line."""
-        if self._has_cores:
-            return row is chosen or row.time > chosen.time
-        return row.number >= chosen.number
+        if self._has_several_cores:
+            return row is line or row.time > line.time
+        return row.number >= line.number
 
-    def _restore_cursor(self, chosen: LogLine | None) -> None:
+    def _restore_cursor(self, selected_line: LogLine | None) -> None:
         self.rows_changed()
-        if self.following or chosen is None:
+        if self.following or selected_line is None:
             self.cursor = len(self.rows) - 1
         else:
-            entry = self.entry_of(chosen)
-            self.cursor = next((n for n, row in enumerate(self.rows) if self._is_from(row, entry)), 0)
+            entry = self.entry_of(selected_line)
+            self.cursor = next((index for index, row in enumerate(self.rows) if self._is_from(row, entry)), 0)
         self.post_message(self.Moved())
 
 
@@ -401,7 +407,7 @@ def _exception_text(text: str) -> str | None:
     None for text that is not a traceback.
     """
     lines = text.rstrip().split("\n")
-    if len(lines) < 2 or not any(map(_is_stack, lines)):
+    if len(lines) < 2 or not any(map(_is_traceback_line, lines)):
         return None
     kind, _, reason = lines[-1].strip().partition(": ")
     return reason or kind
@@ -413,32 +419,32 @@ def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:
     If no line names the call, return the lines that its server wrote during the call.
     """
     call, ended = (exchange.connection, exchange.id), exchange.ended or time.time()
-    meanwhile = [
+    lines_during_call = [
         line
         for line in lines
         if line.call == call
         or (exchange.started <= line.time <= ended and line.server in (exchange.server, ""))
     ]
-    return [line for line in meanwhile if line.call == call] or meanwhile
+    return [line for line in lines_during_call if line.call == call] or lines_during_call
 
 
 @lru_cache(maxsize=2_000)
 def shown_text(text: str) -> str:
-    """Return the text of a line with secrets masked, because it may be copied or seen by others."""
+    """Return the text of a line with secrets masked, because it may be copied or seen by other people."""
     return mask_text(text)
 
 
 def _main_line(text: str) -> str:
     """Return the most informative line: the first, or the last of a traceback, which names the exception."""
-    first, *others = text.rstrip().split("\n")
-    return others[-1] if others and _is_stack(first) else first
+    first, *other_lines = text.rstrip().split("\n")
+    return other_lines[-1] if other_lines and _is_traceback_line(first) else first
 
 
-def _below(text: str) -> list[str]:
+def _other_lines(text: str) -> list[str]:
     """Return all lines except the one that `_main_line` returns, in order."""
-    first, *others = text.rstrip().split("\n")
-    return [first, *others[:-1]] if others and _is_stack(first) else others
+    first, *other_lines = text.rstrip().split("\n")
+    return [first, *other_lines[:-1]] if other_lines and _is_traceback_line(first) else other_lines
 
 
-def _is_stack(first: str) -> bool:
-    return first.lstrip(" ╭─┌").startswith(('File "', "Traceback (most recent"))
+def _is_traceback_line(line: str) -> bool:
+    return line.lstrip(" ╭─┌").startswith(('File "', "Traceback (most recent"))

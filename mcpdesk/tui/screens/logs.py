@@ -41,7 +41,7 @@ HISTOGRAM_S = 0.5
 
 
 class LogDetail(VerticalScroll, can_focus=False):
-    """All lines of one entry. It can have the focus only while it takes the place of the list."""
+    """All lines of one entry. It can have the focus only while it replaces the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
 
@@ -78,10 +78,10 @@ class LogsPane(FilterPane, Pane):
     def __init__(self, link: Link) -> None:
         super().__init__("filter: words in text, source or place")
         self.link = link
-        self._newest = -1
-        self._sought: tuple[str, ...] = ()
+        self._last_number = -1
+        self._last_words: tuple[str, ...] = ()
         """Words of the last filter."""
-        self._drawn = -math.inf
+        self._drawn_at = -math.inf
         """Time of the last histogram update, in monotonic seconds."""
         self._is_stale = False
         """True if the histogram lacks newer lines."""
@@ -108,9 +108,9 @@ class LogsPane(FilterPane, Pane):
 
     def show_view(self, view: CoreView) -> None:
         """Add the lines that arrived since the last call."""
-        if fresh := self.link.logs(self._newest):
-            self._newest = fresh[-1].number
-            self.listing.extend(fresh)
+        if new_lines := self.link.logs(self._last_number):
+            self._last_number = new_lines[-1].number
+            self.listing.extend(new_lines)
             self._draw_histogram(HISTOGRAM_S)
         elif self._is_stale:
             self._draw_histogram(HISTOGRAM_S)
@@ -121,14 +121,15 @@ class LogsPane(FilterPane, Pane):
         """Return the seconds until the histogram must be updated, or None if it is up to date."""
         return HISTOGRAM_S if self._is_stale else None
 
-    def _draw_histogram(self, rest_s: float = 0.0) -> None:
-        """Draw the histogram, unless it was drawn less than `rest_s` seconds ago."""
-        now, rows = time.monotonic(), self.listing
-        self._is_stale = now - self._drawn < rest_s
+    def _draw_histogram(self, min_period_s: float = 0.0) -> None:
+        """Draw the histogram, unless it was drawn less than `min_period_s` seconds ago."""
+        now, listing = time.monotonic(), self.listing
+        self._is_stale = now - self._drawn_at < min_period_s
         if not self._is_stale:
-            self._drawn = now
-            chosen = rows.selected
-            self.query_one(LogHistogram).show(rows.entries, None if chosen is None else chosen.time)
+            self._drawn_at = now
+            selected_line = listing.selected
+            selected_time = None if selected_line is None else selected_line.time
+            self.query_one(LogHistogram).show(listing.entries, selected_time)
 
     def _peer_of(self, connection: int) -> str:
         info = self.link.traffic.connections.get(connection)
@@ -141,22 +142,22 @@ class LogsPane(FilterPane, Pane):
 
     @property
     def action_titles(self) -> Mapping[str, str]:
-        """Titles of keys that do something else while the details hide the list."""
+        """Titles of actions that have another effect while the details hide the list."""
         hide = {"logs.details": "hide the text"} if self.hides_list else {}
         return {**hide, **super().action_titles}
 
     @on(LogHistogram.Picked)
     def moment_picked(self, event: LogHistogram.Picked) -> None:
         """Go to the clicked time."""
-        self._go(event.moment)
+        self._go_to_time(event.moment)
 
     @work
     async def action_go_to(self) -> None:
         """Ask for a time and go to its entry."""
         if (moment := await ask_moment(self.app)) is not None:
-            self._go(moment)
+            self._go_to_time(moment)
 
-    def _go(self, moment: float) -> None:
+    def _go_to_time(self, moment: float) -> None:
         if self.listing.rows:
             self.listing.cursor = row_at(self.listing.rows, moment)
             self.listing.handle_cursor_move()
@@ -167,21 +168,21 @@ class LogsPane(FilterPane, Pane):
 
     def action_next_hit(self, by: int) -> None:
         """Go to the next or previous line with the words of the last filter."""
-        if self._sought:
-            wanted = LogFilter(words=self._sought)
-            self.listing.select_next(by, wanted.admits, "line with these words")
+        if self._last_words:
+            log_filter = LogFilter(words=self._last_words)
+            self.listing.select_next(by, log_filter.admits, "line with these words")
         else:
             self.notify("Filter by some words first: / and esc, then n goes through them.", markup=False)
 
     @work
     async def action_level(self) -> None:
-        """Choose the lowest level of the lines that are shown."""
+        """Let the person choose the lowest level of the lines that are shown."""
         levels = LEVELS[: LEVELS.index("error") + 1]
-        by_rank = Counter(rank(line.level) for line in self.listing.lines)
-        counts = [sum(count for at, count in by_rank.items() if at >= rank(level)) for level in levels]
+        ranks = Counter(rank(line.level) for line in self.listing.lines)
+        counts = [sum(ranks[number] for number in ranks if number >= rank(level)) for level in levels]
         choices = [
-            Choice(f"{level} and above", level, counted(count, "line"), str(at))
-            for at, (level, count) in enumerate(zip(levels, counts, strict=True), 1)
+            Choice(f"{level} and above", level, counted(count, "line"), str(number))
+            for number, (level, count) in enumerate(zip(levels, counts, strict=True), 1)
         ]
         current = self.listing.filter.level
         cursor = levels.index(current) if current in levels else len(levels) - 1
@@ -191,7 +192,7 @@ class LogsPane(FilterPane, Pane):
 
     @work
     async def action_source(self) -> None:
-        """Show only one source."""
+        """Let the person choose a source, and show only its lines."""
         counts = Counter(line.source for line in self.listing.lines)
         choices = [Choice("all sources", "*", counted(len(self.listing.lines), "line"))]
         choices += [Choice(name, name, counted(count, "line")) for name, count in sorted(counts.items())]
@@ -212,7 +213,7 @@ class LogsPane(FilterPane, Pane):
         self.listing.fold(False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions on lines while none is shown, and all except follow if there are none."""
+        """Disable actions on lines if no line is shown. If there are no lines, also disable the filters."""
         if not self.has_class("-empty") or action in ("follow", "reset", "next_hit"):
             return True
         return action in ("filter", "level", "source") and bool(self.listing.lines)
@@ -228,8 +229,8 @@ class LogsPane(FilterPane, Pane):
         index.catch_up()
         number = call_of(index, *line.call) if line.call else call_at(index, line.server, line.time)
         if number is None:
-            why = "is no longer in the traffic" if line.call else "is not known: no client's call ran then"
-            self.notify(f"The call of this line {why}.", markup=False)
+            reason = "is no longer in the traffic" if line.call else "is not known: no client's call ran then"
+            self.notify(f"The call of this line {reason}.", markup=False)
             return
         await self.app.main.show_screen("traffic")
         pane = cast("TrafficPane", self.app.main.pane)
@@ -239,7 +240,7 @@ class LogsPane(FilterPane, Pane):
     def show_lines_of(self, exchange: Exchange) -> None:
         """Show only the lines of a call.
 
-        If no line names it, select the first line its server wrote during the call.
+        If no line names the call, select the first line that its server wrote during the call.
         """
         self.show_view(self.link.view())
         lines = lines_of(self.listing.lines, exchange)
@@ -265,7 +266,7 @@ class LogsPane(FilterPane, Pane):
         self._describe()
 
     def action_reset(self) -> None:
-        """Close details below the list. If there are none, clear the filter."""
+        """Close the details, unless they are beside the list. If no details are closed, clear the filter."""
         if self._details.is_open and not self._details.is_beside:
             self._details.close()
             self._describe()
@@ -287,22 +288,22 @@ class LogsPane(FilterPane, Pane):
         await self.app.copy_one_of(choices)
 
     def apply_filter(self) -> None:
-        self._sought = self.words or self._sought
+        self._last_words = self.words or self._last_words
         self._narrow(words=self.words)
 
     @on(LogList.Moved)
     def _describe(self) -> None:
-        chosen, rows = self.listing.selected, self.listing
-        self._draw_histogram(0.0 if not rows.following else HISTOGRAM_S)
-        self.query_one(".status", Static).update(_status(rows))
-        if (is_empty := not rows.rows) != self.has_class("-empty"):
+        selected_line, listing = self.listing.selected, self.listing
+        self._draw_histogram(0.0 if not listing.following else HISTOGRAM_S)
+        self.query_one(".status", Static).update(_status_text(listing))
+        if (is_empty := not listing.rows) != self.has_class("-empty"):
             self.set_class(is_empty, "-empty")
             self.refresh_bindings()
-        if not rows.rows:
-            self.query_one(".empty", Static).update(_empty(rows))
-        self.set_class(self._details.is_open and bool(rows.lines), "-detail")
+        if not listing.rows:
+            self.query_one(".empty", Static).update(_empty_text(listing))
+        self.set_class(self._details.is_open and bool(listing.lines), "-detail")
         if self.has_class("-detail"):
-            self.query_one("VerticalScroll Static", Static).update(_detail(chosen, rows))
+            self.query_one("VerticalScroll Static", Static).update(_detail_text(selected_line, listing))
         self._move_focus()
 
     def open_details(self, is_open: bool) -> None:
@@ -327,30 +328,30 @@ class LogsPane(FilterPane, Pane):
         self.listing.narrow(replace(self.listing.filter, **changes))
 
 
-def _status(rows: LogList) -> Content:
-    wanted = rows.filter
-    hidden = len(rows.lines) - rows.shown
-    count = counted(len(rows.lines), "line")
-    pieces = [
-        "following" if rows.following else "not following",
-        f"{rows.shown:,} of {count}" if hidden else count,
-        f"level {wanted.level}+",
-        f"source {one_line(wanted.source, 20) or 'all'}",
+def _status_text(listing: LogList) -> Content:
+    log_filter = listing.filter
+    hidden_count = len(listing.lines) - listing.match_count
+    count = counted(len(listing.lines), "line")
+    parts = [
+        "following" if listing.following else "not following",
+        f"{listing.match_count:,} of {count}" if hidden_count else count,
+        f"level {log_filter.level}+",
+        f"source {one_line(log_filter.source, 20) or 'all'}",
     ]
-    if wanted.call is not None:
-        pieces.append(f"of call #{one_line(str(wanted.call[1]), 20)}")
-    if wanted.words:
-        pieces.append("with " + one_line(" ".join(wanted.words), 40))
-    return Content(" · ".join(pieces))
+    if log_filter.call is not None:
+        parts.append(f"of call #{one_line(str(log_filter.call[1]), 20)}")
+    if log_filter.words:
+        parts.append("with " + one_line(" ".join(log_filter.words), 40))
+    return Content(" · ".join(parts))
 
 
-def _empty(rows: LogList) -> Content:
-    level = rows.filter.level
-    if rows.lines and level != LEVELS[0]:
+def _empty_text(listing: LogList) -> Content:
+    level = listing.filter.level
+    if listing.lines and level != LEVELS[0]:
         message = f"No line matches the filter, which shows level {level} and above."
         keys = key_or_menu("logs.level")
         return Content(f"{message}\nEsc shows all, {keys} changes the level.")
-    if rows.lines:
+    if listing.lines:
         return Content("No line matches the filter. Esc shows all.")
     return Content(
         "No log lines yet.\nprint(), logging and ctx.log() in a tool, and stderr of children, appear here.\n"
@@ -358,27 +359,27 @@ def _empty(rows: LogList) -> Content:
     )
 
 
-def _detail(line: LogLine | None, rows: LogList) -> Content:
+def _detail_text(line: LogLine | None, listing: LogList) -> Content:
     if line is None:
         return Content("")
-    whose = f"{rows.caller_of(line)} {line.tool}".strip()
+    call_text = f"{listing.caller_of(line)} {line.tool}".strip()
     location = "  ".join(
         part
         for part in (
             line.core,
             line.server,
             line.source,
-            whose,
+            call_text,
             line.where,
             line.trace and f"trace {line.trace}",
         )
         if part
     )
-    head = Content.styled(f"{clock(line.time)}  {line.level}  {one_line(location)}", "$text-muted")
-    texts = [head, Content(clean(shown_text(line.text)))]
-    for each in rows.reports.get(line.number, ()):
-        title = f"The same failure, logged by {one_line(each.source)}"
-        texts += [Content.styled(title, "$text-muted"), Content(clean(shown_text(each.text)))]
+    first_line = Content.styled(f"{clock(line.time)}  {line.level}  {one_line(location)}", "$text-muted")
+    texts = [first_line, Content(clean(shown_text(line.text)))]
+    for report in listing.reports.get(line.number, ()):
+        title = f"The same failure, logged by {one_line(report.source)}"
+        texts += [Content.styled(title, "$text-muted"), Content(clean(shown_text(report.text)))]
     return Content("\n").join(texts)
 
 

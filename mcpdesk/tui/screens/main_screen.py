@@ -418,7 +418,7 @@ class MainScreen(Screen[None]):
         down = down_servers(view, self.link)
         signs = signs_of(self.link).header
         self.header.show_view(view, self.server, rates, len(waiting), signs, down)
-        self._footer.announce(is_asked=bool(waiting))
+        self._footer.announce(has_question=bool(waiting))
         jobs = view.work.running_jobs
         marks = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
         self._badge = " ".join(marks)
@@ -566,7 +566,7 @@ class MainScreen(Screen[None]):
                 ]
         chosen = await self.app.push_screen_wait(JumpScreen([each for each in jump_targets if each[1]]))
         if isinstance(chosen, TabTarget):
-            chosen.strip.pick(chosen.at)
+            chosen.strip.pick(chosen.tab_index)
         elif isinstance(chosen, Widget):
             self.set_focus(chosen)
         elif chosen is not None and chosen in self.panes:

@@ -28,7 +28,7 @@ Row = tuple[str, str, str]
 """Keys, title, sentence."""
 
 MENU = "space"
-"""Shown in place of a key if only the action menu and the palette have the action."""
+"""Key of the action menu. Shown for an action that has no key of its own."""
 EVERYWHERE: tuple[Row, ...] = (
     ("↑ ↓", "move", "In every list and tree; also j k, g g and G for the ends, pgup pgdn."),
     ("⏎", "go in", ""),
@@ -39,7 +39,7 @@ EVERYWHERE: tuple[Row, ...] = (
 
 
 class HelpScreen(PageDialog):
-    """Help with the available actions of the screen `about`. The actions of the focused pane are first."""
+    """Help with the available actions of a screen. The actions of the focused pane are first."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("help_page")
     COMPONENT_CLASSES: ClassVar[set[str]] = {"help--head", "help--key", "help--muted"}
@@ -49,13 +49,13 @@ class HelpScreen(PageDialog):
     HelpScreen > .help--muted { color: $text-muted; }
     """
 
-    def __init__(self, about: Screen[Any], root: Widget | None = None) -> None:
+    def __init__(self, described_screen: Screen[Any], root: Widget | None = None) -> None:
         super().__init__("Keys")
         self.groups: dict[str, list[Row]] = {}
         """Title and rows of each group, in the order of their first action."""
-        entries = reachable(about, root)
-        if isinstance(about, ModalScreen):  # actions of the desk do nothing while a dialog is open
-            entries = [entry for entry in entries if entry.owner is not about.app]
+        entries = reachable(described_screen, root)
+        if isinstance(described_screen, ModalScreen):  # actions of the desk do nothing while a dialog is open
+            entries = [entry for entry in entries if entry.owner is not described_screen.app]
         for action in (entry.action for entry in entries):
             row = (key_names(action.keys) or MENU, action.title, action.help)
             self.groups.setdefault(action.group, []).append(row)
@@ -67,23 +67,23 @@ class HelpScreen(PageDialog):
             self.get_component_rich_style(f"help--{name}", partial=True) for name in ("head", "key", "muted")
         )
         table = Table.grid(Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2, 0, 0))
-        for title, rows in self.groups.items():
+        for heading, rows in self.groups.items():
             if table.row_count:
                 table.add_row()
-            table.add_row(Text(title, head))
-            for names, what, sentence in rows:
-                table.add_row(Text(names, key), Text(what), Text(sentence, muted))
+            table.add_row(Text(heading, head))
+            for names, title, sentence in rows:
+                table.add_row(Text(names, key), Text(title), Text(sentence, muted))
         return table
 
 
-LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase
+JUMP_LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase
 
 
 class TabTarget(NamedTuple):
     """Tab of a strip."""
 
     strip: TabStrip
-    at: int
+    tab_index: int
 
 
 class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
@@ -103,7 +103,9 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
     def __init__(self, jump_targets: Sequence[tuple[Widget | TabTarget, Region]]) -> None:
         """Create the dialog. `jump_targets` are widgets and tabs with their visible regions."""
         super().__init__()
-        self.targets = {letter: widget for letter, (widget, _) in zip(LETTERS, jump_targets, strict=False)}
+        self.targets = {
+            letter: widget for letter, (widget, _) in zip(JUMP_LETTERS, jump_targets, strict=False)
+        }
         self._offsets = [region.offset for _, region in jump_targets]
 
     def compose(self) -> ComposeResult:
@@ -144,10 +146,10 @@ class NewsScreen(PageDialog):
 
     def page(self) -> Content:
         lines = []
-        for when, severity, text in reversed(self._news):
+        for time_s, severity, text in reversed(self._news):
             sign, style = NEWS_SIGNS.get(severity, ("·", ""))
-            time = (f"{clock(when)[:8]} ", "$text-muted")
-            lines.append(Content.assemble(time, (f"{sign} {clean(text)}", style)))
+            time_text = (f"{clock(time_s)[:8]} ", "$text-muted")
+            lines.append(Content.assemble(time_text, (f"{sign} {clean(text)}", style)))
         if self._dropped:
             lines.append(
                 Content.styled(f"{self._dropped:,} older messages are no longer stored", "$text-muted")

@@ -16,7 +16,7 @@ from mcpdesk.recorder.record import ConnectionInfo
 RECORDED = Look("○", "recorded", Tone.MUTED)
 """Look of a server of a capture, whose present state is unknown."""
 _SCHEMES = {"ws": "websocket", "wss": "websocket", "https": "http"}
-"""Transport by scheme of the location, if they differ."""
+"""Scheme of the location -> transport, if their names differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Counts:
     calls: int = 0
     errors: int = 0
     peers: int = 0
+    """Number of clients that made calls."""
 
 
 NO_COUNTS = Counts()
@@ -68,7 +69,7 @@ def transport_of(server: ServerView) -> str:
 
 
 def reason_of(server: ServerView) -> str:
-    """Return the reason why a server is down or has problems, or advice. Empty without a problem."""
+    """Return the reason why a server is down or has problems, or advice, or "" if it has no problem."""
     if server.problems:
         return "\n".join(one.strip() for one in server.problems)
     upstream = server.upstream
@@ -79,32 +80,34 @@ def counts_of(statistics: CallStatistics) -> dict[str, Counts]:
     """Return the calls in the recorded traffic by server."""
     counts: dict[str, Counts] = {}
     for (server, _), tally in statistics.sums(Subject.CLIENT).items():
-        before = counts.get(server, NO_COUNTS)
-        counts[server] = Counts(before.calls + tally.calls, before.errors + tally.errors, before.peers + 1)
+        previous = counts.get(server, NO_COUNTS)
+        counts[server] = Counts(
+            previous.calls + tally.calls, previous.errors + tally.errors, previous.peers + 1
+        )
     return counts
 
 
 def server_lines(
-    link: Link, view: CoreView, current: str, counts: Mapping[str, Counts], last: Mapping[str, str]
+    link: Link, view: CoreView, current: str, counts: Mapping[str, Counts], last_stderr: Mapping[str, str]
 ) -> Iterator[ServerLine]:
-    """Yield the lines of the servers on the desk. `last` has the last stderr line by server."""
+    """Yield the lines of the servers on the desk. `last_stderr` has the last stderr line by server."""
     now = time.time()
     clients: dict[str, list[ClientView]] = {}
     for client in view.clients:
         clients.setdefault(client.server, []).append(client)
     for position, server in enumerate(view.servers):
-        name, own = server.name, clients.get(server.name, [])
+        name, server_clients = server.name, clients.get(server.name, [])
         look, items = look_of(server, link), link.catalogue(name).items
         yield ServerLine(
             name,
             look,
             transport_of(server),
-            _revision(server, own),
+            _revision(server, server_clients),
             sum(one.kind is ItemKind.TOOL and (not one.problem or one.stale) for one in items),
-            connected(own, now),
+            connected(server_clients, now),
             counts.get(name, NO_COUNTS),
             reason_of(server),
-            last.get(name, ""),
+            last_stderr.get(name, ""),
             name == current,
             position,
             server,
@@ -112,19 +115,19 @@ def server_lines(
 
 
 def recorded_lines(
-    connections: Iterable[ConnectionInfo], counts: Mapping[str, Counts], last: Mapping[str, str]
+    connections: Iterable[ConnectionInfo], counts: Mapping[str, Counts], last_stderr: Mapping[str, str]
 ) -> Iterator[ServerLine]:
     """Yield the lines of the servers of a capture, by name."""
     newest: dict[str, ConnectionInfo] = {}
     for info in connections:
-        before = newest.get(info.server)
-        if before is None or info.opened >= before.opened:
+        previous = newest.get(info.server)
+        if previous is None or info.opened >= previous.opened:
             newest[info.server] = info
     for position, name in enumerate(sorted(newest)):
-        info, each = newest[name], counts.get(name, NO_COUNTS)
+        info, server_counts = newest[name], counts.get(name, NO_COUNTS)
         yield ServerLine(
-            name, RECORDED, info.transport, info.revision, clients=each.peers, counts=each,
-            stderr=last.get(name, ""), position=position,
+            name, RECORDED, info.transport, info.revision, clients=server_counts.peers, counts=server_counts,
+            stderr=last_stderr.get(name, ""), position=position,
         )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from mcpdesk.tui.widgets.menu import Choice, Menu, PageDialog
 def server_text(server: ServerView) -> Content:
     """Return the page of a server."""
     title = f"{server.title} {server.version}".strip()
-    parts = [Content.styled(clean(title), "bold"), *_where(server)]
+    parts = [Content.styled(clean(title), "bold"), *_location_lines(server)]
     if server.log_level:
         parts.append(
             Content.styled(
@@ -35,7 +35,7 @@ def server_text(server: ServerView) -> Content:
     parts += [Content.styled(f"· {clean(helper)}", "$text-muted") for helper in server.helpers]
     if server.cores:
         parts += [Content(""), Content.styled("Replicas", "bold $text-primary")]
-        parts += [_core(each) for each in server.cores]
+        parts += [_core_line(core) for core in server.cores]
     upstream = server.upstream
     if upstream is None:
         return Content("\n").join(parts)
@@ -46,7 +46,7 @@ def server_text(server: ServerView) -> Content:
         parts += [Content(f"  {clean(step)}") for step in upstream.steps]
     if upstream.capabilities:
         parts += [Content(""), Content.styled("Capabilities", "bold $text-primary")]
-        parts += [Content(f"  {line}") for line in _capabilities(upstream.capabilities)]
+        parts += [Content(f"  {line}") for line in _capability_lines(upstream.capabilities)]
     if upstream.instructions:
         parts += [Content(""), Content.styled("Instructions for models", "bold $text-primary")]
         parts += [Content(clean(upstream.instructions.strip()))]
@@ -54,7 +54,7 @@ def server_text(server: ServerView) -> Content:
 
 
 def server_choice(server: ServerView) -> Choice:
-    """Return the line of a server in the palette: the location of a server, or the reason why it is down."""
+    """Return the line of a server in the palette: its location, or the reason why it is down."""
     upstream, reason = server.upstream, " ".join("; ".join(server.problems).split())
     if upstream is None:
         hint = f"✕ {reason}" if reason else server.url or server.shown_location
@@ -73,33 +73,33 @@ def server_choice(server: ServerView) -> Choice:
     )
 
 
-def _core(core: ShownCore) -> Content:
+def _core_line(core: ShownCore) -> Content:
     look = CORES[core.state]
     state = clean(f"{look.text}{': ' + core.reason if core.reason else ''}")
     style = TEXT_STYLES[look.tone]
     return Content.assemble(f"  {clean(core.name)}  ", (state, style), f"  {clean(core.address)}")
 
 
-def _where(server: ServerView) -> Iterator[Content]:
+def _location_lines(server: ServerView) -> Iterator[Content]:
     upstream = server.upstream
     if upstream is not None:
         word, style = upstream_state(upstream)
         state = Content.styled(word, style)
-        other = (f" · {key_or_menu('main.speak_revision')}", "$text-muted")
-        yield Content.assemble(state, f" · {upstream.revision}" if upstream.revision else "", other)
+        revision_hint = (f" · {key_or_menu('main.speak_revision')}", "$text-muted")
+        yield Content.assemble(state, f" · {upstream.revision}" if upstream.revision else "", revision_hint)
     for text in (server.shown_location, server.url, "" if upstream is None else upstream.login):
         if text:
             yield Content.styled(clean(text), "$text-secondary")
 
 
-def _capabilities(capabilities: dict[str, object]) -> Iterator[str]:
+def _capability_lines(capabilities: dict[str, object]) -> Iterator[str]:
     """Yield lines such as `tools: listChanged`, and a separate line per extension."""
     for name, options in capabilities.items():
-        more = options if isinstance(options, dict) else {}
+        members = options if isinstance(options, dict) else {}
         if name == "extensions":
-            yield from (f"extension {clean(str(each))}" for each in more)
+            yield from (f"extension {clean(str(key))}" for key in members)
         else:
-            details = ", ".join(clean(str(key)) for key, value in more.items() if value)
+            details = ", ".join(clean(str(key)) for key, value in members.items() if value)
             yield clean(f"{name}: {details}" if details else name)
 
 
@@ -121,7 +121,7 @@ class ServerScreen(PageDialog):
 
     @work
     async def action_action_menu(self) -> None:
-        """Show the actions of the page. The chosen one closes the page."""
+        """Show the actions of the page. The chosen action closes the page."""
         names = ("server_page.speak_revision", "server_page.log_level")
         choices = [Choice(each.title, each.name, help=each.help) for each in map(BY_ID.__getitem__, names)]
         chosen = await self.app.push_screen_wait(Menu(f"{self._server.name}: actions", choices))

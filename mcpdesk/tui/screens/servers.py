@@ -45,13 +45,13 @@ STDERR_LINES = 8
 """Number of stderr lines of a server that the details show."""
 _STDERR = ("stderr", "print")
 """Sources of log lines that are a server's own output."""
-NOTE = "reason · last stderr line"
-CURRENT = "▸"
+NOTE_COLUMN = "reason · last stderr line"
+CURRENT_MARK = "▸"
 """Mark of the current server."""
 
 
 def _note(line: ServerLine) -> str:
-    """Return the reason why a server is down, or its last stderr line."""
+    """Return the reason why a server is down, or else its last stderr line."""
     return one_line(line.reason or line.stderr)
 
 
@@ -70,7 +70,7 @@ COLUMNS: tuple[Column[ServerLine], ...] = (
     Column("clients", lambda one, _: f"{one.clients:,}", lambda one: -one.clients, "", True),
     Column("calls", lambda one, _: f"{one.counts.calls:,}", lambda one: -one.counts.calls, "", True),
     Column("errors", lambda one, _: f"{one.counts.errors:,}", lambda one: -one.counts.errors, "", True),
-    Column(NOTE, lambda one, _: _note(one), _note, MUTED, min_width=20),
+    Column(NOTE_COLUMN, lambda one, _: _note(one), _note, MUTED, min_width=20),
 )
 HIDING_ORDER = ("calls", "transport", "revision", "clients", "tools")
 """Columns that are hidden if space is short, the first one first."""
@@ -102,16 +102,16 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         self._counts_version: object = None
         self._updated_at = -math.inf
         """Monotonic time of the last update of the numbers of calls."""
-        self._more = False
+        self._has_uncounted_calls = False
         """True if some calls are not counted yet."""
         self._log_number = -1
         """Number of the last log line that was read."""
         self._stderr: dict[str, deque[LogLine]] = {}
         """Latest stderr lines by server."""
-        self._names: tuple[int, dict[str, str]] = (-1, {})
-        """Width of the first column, and the names cut to it."""
+        self._cut_names: tuple[int, dict[str, str]] = (-1, {})
+        """Width of the first column in cells, and the names cut to this width, by full name."""
         self._has_moved_cursor = False
-        """True if the cursor was moved to a server once. Later updates leave it to the person."""
+        """True if the cursor was put on a server. Only the person moves it afterwards."""
         self._action_conditions: tuple[bool, str] | None = None
         """True if the selected server is live, and its transport. Both decide which actions are enabled. None
         without a row.
@@ -125,7 +125,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     def show_view(self, view: CoreView) -> None:
         """Show the current states."""
         statistics = self.link.traffic.statistics
-        self._more = statistics.update(MAX_COUNT_S)
+        self._has_uncounted_calls = statistics.update(MAX_COUNT_S)
         if statistics.version != self._counts_version and time.monotonic() >= self._updated_at + UPDATE_S:
             self._updated_at, self._counts_version = time.monotonic(), statistics.version
             self._counts = counts_of(statistics)
@@ -146,22 +146,22 @@ class ServersPane(ColumnSection[ServerLine], Pane):
 
     def tick_s(self) -> float | None:
         """Return the seconds until the next refresh, or None if all calls are counted and shown."""
-        if self._more:
+        if self._has_uncounted_calls:
             return MAX_COUNT_S
         return UPDATE_S if self.link.traffic.statistics.version != self._counts_version else None
 
     def select(self, name: str) -> None:
         """Move the cursor to a server."""
-        at = next((at for at, row in enumerate(self.listing.rows) if row.name == name), None)
-        if at is not None:
-            self.listing.cursor = at
+        index = next((index for index, row in enumerate(self.listing.rows) if row.name == name), None)
+        if index is not None:
+            self.listing.cursor = index
 
     def show_section(self, name: str) -> None:
         """Select the first server that is down, if `name` is `down`."""
-        down = next((row for row in self.listing.rows if row.is_down), None)
-        if name == "down" and down is not None:
+        down_row = next((row for row in self.listing.rows if row.is_down), None)
+        if name == "down" and down_row is not None:
             self._has_moved_cursor = True
-            self.select(down.name)
+            self.select(down_row.name)
 
     def _read_log(self, view: CoreView) -> None:
         """Keep the latest stderr lines of each server on the desk."""
@@ -177,19 +177,19 @@ class ServersPane(ColumnSection[ServerLine], Pane):
                 del self._stderr[name]
 
     def version_of(self, view: CoreView) -> object:
-        last = {name: lines[-1].text for name, lines in self._stderr.items()}
+        last_stderr = {name: lines[-1].text for name, lines in self._stderr.items()}
         if view.servers or not view.capture_path:
-            self._lines = list(server_lines(self.link, view, self.app.server, self._counts, last))
+            self._lines = list(server_lines(self.link, view, self.app.server, self._counts, last_stderr))
         else:
             connections = list(dict(self.link.traffic.connections).values())
-            self._lines = list(recorded_lines(connections, self._counts, last))
+            self._lines = list(recorded_lines(connections, self._counts, last_stderr))
         return self.order, self.is_reversed, self._lines
 
     def fetch(self) -> Sequence[ServerLine]:
         """Return the lines in the chosen order."""
         lines = self.in_order(self._lines)
-        self.cells = {line.name: tuple(each.text(line, 0.0) for each in self.table) for line in lines}
-        self._names = (-1, {})
+        self.cells = {line.name: tuple(column.text(line, 0.0) for column in self.table) for line in lines}
+        self._cut_names = (-1, {})
         return lines
 
     def keys_of(self, row: ServerLine) -> tuple[str]:
@@ -198,23 +198,23 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     def is_empty_column(self, column: Column[ServerLine]) -> bool:
         if column.name == "tools":
             return all(row.tools is None for row in self.rows)
-        return column.name == NOTE and not any(self.cells[row.name][-1] for row in self.rows)
+        return column.name == NOTE_COLUMN and not any(self.cells[row.name][-1] for row in self.rows)
 
     def fitted(self, column: Column[ServerLine], cell: str, width: int) -> str:
-        if column.name == NOTE:
+        if column.name == NOTE_COLUMN:
             return shortened(cell, width, REASON_TAIL)
         if column.name != "server":
             return super().fitted(column, cell, width)
-        if self._names[0] != width:
-            self._names = width, distinct_cuts([row.name for row in self.rows], width)
-        return self._names[1].get(cell) or shortened(cell, width)
+        if self._cut_names[0] != width:
+            self._cut_names = width, distinct_cuts([row.name for row in self.rows], width)
+        return self._cut_names[1].get(cell) or shortened(cell, width)
 
     def spans(self, row: ServerLine, width: int) -> Iterable[Span]:
-        yield CURRENT if row.is_current else " ", "lines--key"
+        yield CURRENT_MARK if row.is_current else " ", "lines--key"
         cells = self.cells[row.name]
-        for at, column, room in self._shown_columns(width):
-            cell, style = cells[at], column.style
-            if column.name == "state" or (column.name == NOTE and row.reason):
+        for index, column, room in self._shown_columns(width):
+            cell, style = cells[index], column.style
+            if column.name == "state" or (column.name == NOTE_COLUMN and row.reason):
                 style = LINE_STYLES[row.look.tone]
             elif column.name == "errors" and row.counts.errors:
                 style = "lines--bad"

@@ -51,8 +51,10 @@ SUBJECTS = tuple(Subject)
 TITLES = {Subject.TOOL: "Tools", Subject.CLIENT: "Clients", Subject.METHOD: "Methods"}
 _FILTERS = {Subject.TOOL: "tool", Subject.CLIENT: "peer", Subject.METHOD: "method"}
 _USERS = {Subject.TOOL: ("called by", Subject.CLIENT), Subject.CLIENT: ("tools used", Subject.TOOL)}
+"""Subject -> label of the list of users in the details, and the subject of these users."""
 _MAX_USERS = 12
-_MIN_CHART_LINES, _MAX_LINES = 2, 16
+"""Maximum number of users in the details."""
+_MIN_CHART_LINES, _MAX_CHART_LINES = 2, 16
 """Minimum and maximum height of a chart in lines, without its heading and axis."""
 _MIN_CHART_S = 60
 """Minimum time span of a chart in seconds."""
@@ -60,11 +62,11 @@ _MIN_WIDTH_SIDE_BY_SIDE = 70
 """Minimum width in cells for showing the two charts side by side."""
 
 
-def _took(seconds: float | None) -> str:
+def _duration_text(seconds: float | None) -> str:
     return "–" if seconds is None else duration(seconds)
 
 
-def _tokens(count: int | None) -> str:
+def _token_text(count: int | None) -> str:
     return "–" if count is None else f"{count:,}"
 
 
@@ -80,15 +82,21 @@ COLUMNS: tuple[Column[StatisticsRow], ...] = (
     Column("calls", lambda one, _: f"{one.calls:,}", lambda one: -one.calls, "", True),
     Column("requests", lambda one, _: f"{one.calls:,}", lambda one: -one.calls, "", True),
     Column("errors", lambda one, _: f"{one.errors:,}", lambda one: -one.errors, "", True),
-    Column("p50", lambda one, _: _took(one.p50_s), lambda one: -(one.p50_s or 0), "", True),
-    Column("p95", lambda one, _: _took(one.p95_s), lambda one: -(one.p95_s or 0), "", True),
-    Column("p99", lambda one, _: _took(one.p99_s), lambda one: -(one.p99_s or 0), "", True),
+    Column("p50", lambda one, _: _duration_text(one.p50_s), lambda one: -(one.p50_s or 0), "", True),
+    Column("p95", lambda one, _: _duration_text(one.p95_s), lambda one: -(one.p95_s or 0), "", True),
+    Column("p99", lambda one, _: _duration_text(one.p99_s), lambda one: -(one.p99_s or 0), "", True),
     Column("in", lambda one, _: size_text(one.bytes_in), lambda one: -one.bytes_in, "", True),
     Column("out", lambda one, _: size_text(one.bytes_out), lambda one: -one.bytes_out, "", True),
-    Column("result tok", lambda one, _: _tokens(one.result_tokens), lambda one: -one.result_tokens, "", True),
+    Column(
+        "result tok",
+        lambda one, _: _token_text(one.result_tokens),
+        lambda one: -one.result_tokens,
+        "",
+        True,
+    ),
     Column(
         "def tok",
-        lambda one, _: _tokens(one.definition_tokens),
+        lambda one, _: _token_text(one.definition_tokens),
         lambda one: -(one.definition_tokens or 0),
         "",
         True,
@@ -126,10 +134,10 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         self.order = CALLS
         self._statistics = link.traffic.statistics
         self._updated_at = -math.inf
-        self._more = False
+        self._has_uncounted = False
         """True if some exchanges are not counted yet."""
         self._is_stale = False
-        """True if a new count is not shown yet."""
+        """True if the shown rows lack counted exchanges."""
         self._costs = DefinitionCosts(link)
 
     @property
@@ -143,7 +151,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
 
     def show_view(self, view: CoreView) -> None:
         """Count new exchanges, and show them once a second."""
-        self._more = self._statistics.update(MAX_COUNT_S)
+        self._has_uncounted = self._statistics.update(MAX_COUNT_S)
         if (now := time.monotonic()) >= self._updated_at + UPDATE_S:
             self._updated_at = now
             self.update_data(view)
@@ -153,18 +161,20 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
 
     def tick_s(self) -> float | None:
         """Return the seconds until the next refresh, or None if all calls are counted and shown."""
-        return MAX_COUNT_S if self._more else UPDATE_S if self._is_stale else None
+        return MAX_COUNT_S if self._has_uncounted else UPDATE_S if self._is_stale else None
 
     def version_of(self, view: CoreView) -> object:
-        shown = (self.subject, self.order, self.is_reversed)
-        return self._statistics.version, self._more, self._costs.version, shown
+        view_state = (self.subject, self.order, self.is_reversed)
+        return self._statistics.version, self._has_uncounted, self._costs.version, view_state
 
     def fetch(self) -> Sequence[StatisticsRow]:
         """Return the rows, the total first."""
-        counted = rows_of(self._statistics, self.subject, self._costs.now())
-        first, *others = counted
-        rows = [first, *self.in_order(others)] if others else []
-        self.cells = {self.keys_of(row)[0]: tuple(each.text(row, 0.0) for each in self.table) for row in rows}
+        table_rows = rows_of(self._statistics, self.subject, self._costs.now())
+        total, *others = table_rows
+        rows = [total, *self.in_order(others)] if others else []
+        self.cells = {
+            self.keys_of(row)[0]: tuple(column.text(row, 0.0) for column in self.table) for row in rows
+        }
         self._show_titles(len(others))
         return rows
 
@@ -185,18 +195,18 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         tally = self._tally(row)
         room = self.query_one(".detail").content_size
         width = max(20, (room.width or self.size.width - 2) - 1)
-        lines = (wrap_items(fact.split(" · "), width) for fact in self._facts(row, tally))
+        lines = (wrap_items(fact.split(" · "), width) for fact in self._fact_lines(row, tally))
         facts = [Content(line) for text in lines for line in text.split("\n")]
         height = room.height - sum(1 + fact.cell_length // width for fact in facts)
         charts = self._charts(tally, width, height)
-        calls = self._latest(row, width, height - len(charts) - 1)
+        calls = self._latest_calls(row, width, height - len(charts) - 1)
         return one_line(title), Content("\n").join([*facts, *charts, *calls])
 
-    def _latest(self, row: StatisticsRow, width: int, height: int) -> list[Content]:
+    def _latest_calls(self, row: StatisticsRow, width: int, height: int) -> list[Content]:
         """Return the latest calls of a row, if the charts leave space."""
         subject, is_all = self.subject, not row.server and row.name in (ALL_CALLS, ALL_REQUESTS)
 
-        def is_wanted(info: ConnectionInfo, method: str, name: str) -> bool:
+        def is_included(info: ConnectionInfo, method: str, name: str) -> bool:
             if subject is Subject.METHOD:
                 return is_all or (info.server, methods.canonical(method)) == (row.server, row.name)
             if subject is Subject.CLIENT:
@@ -204,15 +214,16 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
                     is_all or (info.server, info.peer) == (row.server, row.name)
                 )
             if is_all or row.name in methods.CALLS:
-                known = methods.canonical(method)
-                return (is_all and known in methods.CALLS) or (info.server, known) == (row.server, row.name)
+                called_method = methods.canonical(method)
+                is_of_row = (info.server, called_method) == (row.server, row.name)
+                return is_of_row or (is_all and called_method in methods.CALLS)
             return method in methods.TOOL_CALLS and (info.server, name) == (row.server, row.name)
 
         def title(call: Exchange) -> str:
-            named = subject is Subject.TOOL and not is_all and row.name not in methods.CALLS
-            return call.peer if named else call.name or call.method
+            is_single_tool = subject is Subject.TOOL and not is_all and row.name not in methods.CALLS
+            return call.peer if is_single_tool else call.name or call.method
 
-        lines = latest_lines(self.link.traffic, is_wanted, title, width, height, time.time())
+        lines = latest_lines(self.link.traffic, is_included, title, width, height, time.time())
         return [Content(""), *lines] if lines else []
 
     def copy_choices(self, row: StatisticsRow) -> list[Choice]:
@@ -257,26 +268,28 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         chosen = await self.app.push_screen_wait(Menu(f"Export {TITLES[self.subject].lower()}", choices))
         if chosen is None:
             return
-        ending, written = chosen
-        name = f"mcpdesk-{self.subject.value}s-{time.strftime('%Y%m%d-%H%M%S')}.{ending}"
+        extension, format_rows = chosen
+        name = f"mcpdesk-{self.subject.value}s-{time.strftime('%Y%m%d-%H%M%S')}.{extension}"
         title = f"Write {counted(len(self.rows), 'row')} to a new file"
         prompt = PathPrompt(title, in_working_folder(Path(name)))
         if (path := await self.app.push_screen_wait(prompt)) is None:
             return
         try:
             with path.open("x", encoding="utf-8") as file:
-                file.write(written(self.rows))
+                file.write(format_rows(self.rows))
         except OSError as error:
             self.notify(f"Not exported: {error.strerror} ({error.filename})", severity="error", markup=False)
         else:
             self.notify(f"{counted(len(self.rows), 'row')} written to {path}", markup=False)
 
     def _show_titles(self, rows: int) -> None:
-        titles = [title if each is not self.subject else f"{title} {rows}" for each, title in TITLES.items()]
-        if self._more:
+        titles = [
+            f"{title} {rows}" if subject is self.subject else title for subject, title in TITLES.items()
+        ]
+        if self._has_uncounted:
             titles.append(f"counted {self._statistics.done:.0%}")
-        if gone := self.link.traffic.missing_frames:
-            titles.append(f"{counted(gone, 'frame')} deleted uncounted")
+        if missing_count := self.link.traffic.missing_frames:
+            titles.append(f"{counted(missing_count, 'frame')} deleted uncounted")
         self.query_one(TabStrip).show(titles)
 
     def _tally(self, row: StatisticsRow) -> CallTally | None:
@@ -284,18 +297,18 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             return self._statistics.total(self.subject)
         return self._statistics.sums(self.subject).get((row.server, row.name))
 
-    def _facts(self, row: StatisticsRow, tally: CallTally | None) -> list[str]:
+    def _fact_lines(self, row: StatisticsRow, tally: CallTally | None) -> list[str]:
         if tally is None or not row.calls:
-            tokens = (
+            token_text = (
                 ""
                 if row.definition_tokens is None
                 else f" · definition about {row.definition_tokens:,} tokens"
             )
-            return [f"no calls{tokens}" if row.by is Subject.CLIENT else f"never called{tokens}"]
+            return [f"no calls{token_text}" if row.by is Subject.CLIENT else f"never called{token_text}"]
         share = f" ({row.errors / row.calls:.1%})" if row.errors else ""
-        took = (
-            f" · p50 {_took(row.p50_s)} · p95 {_took(row.p95_s)} · p99 {_took(row.p99_s)}"
-            f" · slowest {duration(tally.slowest_s)}"
+        durations = (
+            f" · p50 {_duration_text(row.p50_s)} · p95 {_duration_text(row.p95_s)}"
+            f" · p99 {_duration_text(row.p99_s)} · slowest {duration(tally.slowest_s)}"
             + (
                 f" · without {duration(tally.waited_s)} of waiting for people and clients"
                 * (tally.waited_s > 0.001)
@@ -304,7 +317,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             else ""
         )
         lines = [
-            f"{counted(row.calls, self._counted[:-1])} · {counted(row.errors, 'error')}{share}{took}",
+            f"{counted(row.calls, self._unit[:-1])} · {counted(row.errors, 'error')}{share}{durations}",
             f"in {size_text(row.bytes_in)} · out {size_text(row.bytes_out)}"
             f" · results about {row.result_tokens:,} tokens"
             + (
@@ -314,19 +327,19 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             ),
         ]
         if row.server and self.subject in _USERS:
-            word, _ = _USERS[self.subject]
-            used = (
+            label, _ = _USERS[self.subject]
+            users = (
                 self._statistics.clients_of(row.server, row.name)
                 if self.subject is Subject.TOOL
                 else self._statistics.tools_of(row.server, row.name)
             )
-            named = [f"{one_line(name, 40)} {each.calls:,}" for name, each in used[:_MAX_USERS]]
-            more = [f"and {len(used) - _MAX_USERS} more"] if len(used) > _MAX_USERS else []
-            lines.append(f"{word}: {' · '.join([*named, *more]) or 'none'}")
+            user_texts = [f"{one_line(name, 40)} {one.calls:,}" for name, one in users[:_MAX_USERS]]
+            more_texts = [f"and {len(users) - _MAX_USERS} more"] if len(users) > _MAX_USERS else []
+            lines.append(f"{label}: {' · '.join([*user_texts, *more_texts]) or 'none'}")
         return [*lines, ""]
 
     @property
-    def _counted(self) -> str:
+    def _unit(self) -> str:
         return "requests" if self.subject is Subject.METHOD else "calls"
 
     def _charts(self, tally: CallTally | None, width: int, height: int) -> list[Content]:
@@ -337,26 +350,26 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         length_s = times.length_s
         slots = max(len(self._statistics.total().rates), _MIN_CHART_S // length_s)
         is_wide = width >= _MIN_WIDTH_SIDE_BY_SIDE
-        high = max(_MIN_CHART_LINES, min(_MAX_LINES, (height if is_wide else height // 2) - 2))
+        chart_height = max(_MIN_CHART_LINES, min(_MAX_CHART_LINES, (height if is_wide else height // 2) - 2))
         cells = (width - 3) // 2 if is_wide else width
         rates = [count / length_s for count in tally.rates]
         slowest = list(tally.longest)
-        ends = clock(times.began)[:8], clock(times.began + slots * length_s)[:8]
-        axis = f"{ends[0]}{ends[1]:>{max(9, cells - 8)}}"
+        end_times = clock(times.began)[:8], clock(times.began + slots * length_s)[:8]
+        axis = f"{end_times[0]}{end_times[1]:>{max(9, cells - 8)}}"
         blocks = []
-        for head, values, style in (
-            (f"{self._counted} a second, at most {rate(max(rates, default=0))}", rates, "$text-primary"),
+        for heading, values, style in (
+            (f"{self._unit} a second, at most {rate(max(rates, default=0))}", rates, "$text-primary"),
             (
-                f"slowest {self._counted[:-1]}, at most {duration(max(slowest, default=0))}",
+                f"slowest {self._unit[:-1]}, at most {duration(max(slowest, default=0))}",
                 slowest,
                 "$text-warning",
             ),
         ):
             values += [0.0] * (slots - len(values))
-            lines = chart(values, cells, high)
+            lines = chart(values, cells, chart_height)
             blocks.append(
                 [
-                    Content.styled(f"{one_line(head, cells):<{cells}}", "$text-muted"),
+                    Content.styled(f"{one_line(heading, cells):<{cells}}", "$text-muted"),
                     *(Content.styled(f"{line:<{cells}}", style) for line in lines),
                     Content.styled(f"{axis:<{cells}}", "$text-muted"),
                 ]

@@ -36,6 +36,6 @@ class ThemeMenu(Menu):
 
     @on(ChoiceList.Moved)
     def _show_sample(self) -> None:
-        words = [Content.styled(text, style) for text, style in SAMPLE]
+        samples = [Content.styled(text, style) for text, style in SAMPLE]
         for sample in self.query(".sample").results(Static):
-            sample.update(Content("  ").join(words))
+            sample.update(Content("  ").join(samples))
