@@ -146,13 +146,16 @@ def _open_image(file_path: str, data: bytes) -> Image:
     """
     from PIL import Image
 
-    Image.MAX_IMAGE_PIXELS = None  # the size is checked here, with an error that names the file
     try:
         check_icon(data, MAX_PIXELS)
     except ValueError as error:
         raise HandlerError(f"file_path: {file_path} has {error}") from None
     try:
         return Image.open(io.BytesIO(data), formats=READABLE_FORMATS)
+    except Image.DecompressionBombError:  # Pillow has a limit of its own, which hosted code may change
+        raise HandlerError(
+            f"file_path: {file_path} decodes to too many pixels; {MAX_PIXELS:,} are allowed"
+        ) from None
     except Exception as error:  # decoders raise any exception for untrusted data
         reason = (
             f"is not a readable image, or is broken; {FORMAT_NAMES} can, {MORE_FORMAT_NAMES}; {CONVERT_HINT}"

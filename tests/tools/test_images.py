@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -333,3 +334,17 @@ async def test_a_bomb_is_not_unfolded(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(images, "MAX_PIXELS", 10_000)
     with pytest.raises(HandlerError, match="decodes to 200 x 100 pixels; 10,000 are allowed"):
         await read(save(tmp_path / "bomb.png", size=(200, 100)))
+
+
+async def test_limit_of_pillow_for_hosted_code_is_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(tmp_path / "picture.png", size=(200, 100))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 15_000)  # Pillow warns, and refuses twice as many pixels
+    with warnings.catch_warnings(action="ignore"):
+        assert (await read(path))[0]["width"] == 200
+    assert Image.MAX_IMAGE_PIXELS == 15_000
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 5_000)
+    with pytest.raises(HandlerError, match="decodes to too many pixels; 100,000,000 are allowed"):
+        await read(path)
+    assert Image.MAX_IMAGE_PIXELS == 5_000
