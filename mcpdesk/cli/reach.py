@@ -387,10 +387,15 @@ def find_server(
 
     Raises: DeskUserError. For an unknown target, its hint names similar servers.
     """
+    from mcpdesk.client.configs.variables import UnsetVariable
     from mcpdesk.client.targets import UnknownTarget, find_target
 
     try:
         return find_target(text, os.environ, ask or ask_input, agree or agreement(reach), reach.packages)
+    except UnsetVariable as error:
+        command = f"mcpdesk doctor {shlex.quote(text)}"
+        hint = f"{error.hint} `{command}` lists the unset variables."
+        raise DeskUserError(error.message, hint, next_command=command) from None
     except UnknownTarget as error:
         raise UnknownTarget(str(error), similar_servers(text) or error.hint) from None
 

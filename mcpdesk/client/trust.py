@@ -56,9 +56,11 @@ class UntrustedFileError(DeskUserError):
     """A file has servers that the person has not agreed to."""
 
     def __init__(self, file: UntrustedFile) -> None:
+        command = f"mcpdesk trust {shlex.quote(file.path)}"
         super().__init__(
             f"{file.path} names servers to start or connect to, and you have not trusted this content.",
-            f"Read it and trust it: mcpdesk trust {shlex.quote(file.path)}. Or trust it once with --trust.",
+            f"Read it and trust it: {command}. Or trust it once with --trust.",
+            next_command=command,
         )
         self.file = file
 

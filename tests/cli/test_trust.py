@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import socket
 import stat
 import sys
@@ -102,6 +103,30 @@ def test_without_a_terminal_every_command_refuses_and_says_how_to_agree(
     assert told in shown.out + shown.err
     assert SECRET not in shown.out + shown.err
     assert stranger.is_untouched
+
+
+def test_next_command_of_an_untrusted_file_trusts_it(
+    stranger: Stranger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["list", f"{stranger.path}:innocent", "--json"]) == 2
+    command = json.loads(capfd.readouterr().out)["error"]["next"]
+    assert command == f"mcpdesk trust {stranger.path}"
+    assert run([*shlex.split(command)[1:], "--yes"]) == 0
+    assert "is trusted" in capfd.readouterr().out and stranger.is_untouched
+
+
+@needs_feature("doctor")
+def test_next_command_of_an_unset_variable_lists_the_unset_variables(
+    stranger: Stranger, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SECRET_TOKEN")
+    target = f"{stranger.path}:innocent"
+    assert run(["list", target, "--json", "--trust"]) == 2
+    error = json.loads(capfd.readouterr().out)["error"]
+    assert "Set SECRET_TOKEN in the environment" in error["hint"]
+    assert error["next"] == f"mcpdesk doctor {target}" and f"`{error['next']}`" in error["hint"]
+    assert run([*shlex.split(error["next"])[1:], "--trust"]) == 1
+    assert "${SECRET_TOKEN} has no value" in capfd.readouterr().out and stranger.is_untouched
 
 
 def test_a_test_of_pytest_is_refused_as_well(stranger: Stranger) -> None:

@@ -26,6 +26,18 @@ EDITOR_VARIABLES = frozenset(
 """Variables that editors define. Their values are paths, not secrets."""
 
 
+class UnsetVariable(DeskUserError):
+    """An entry has an environment variable that is not set. `variable` is its name."""
+
+    def __init__(self, server: str, variable: str) -> None:
+        super().__init__(
+            f"{server}: {f'${{{variable}}}'[:80]} has no value: the environment variable is not set.",
+            f"Set {variable[:80]} in the environment, or write a default into the file: "
+            f"${{{variable[:80]}:-VALUE}}.",
+        )
+        self.variable = variable
+
+
 class _Lookup(msgspec.Struct):
     """Values of variables for one server."""
 
@@ -53,7 +65,7 @@ class _Lookup(msgspec.Struct):
                     variable, self.environ.get(variable, self._path(variable))
                 )
                 if variable_value is None and not has_default:
-                    raise self._unknown(match[0], "the environment variable is not set")
+                    raise UnsetVariable(self.server.name, variable)
                 return default if variable_value is None else variable_value
             case ("workspaceFolder" | "workspaceFolderBasename" as variable, ":", self.folder.name):
                 return self._path(variable) or ""

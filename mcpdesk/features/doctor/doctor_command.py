@@ -142,13 +142,14 @@ def doctor_command(
     if is_terminal() and discovery.servers:
         print_message(f"Checking {len(discovery.servers)} servers, at most {timeout_s:g} s each ...")
     report = check_up(discovery, plan)
+    code = OK if report.ok else TOOL_ERROR
+    if report.ok and targets and _is_refused(report):
+        code, report = USAGE, msgspec.structs.replace(report, ok=False)
     if as_json:
         print_json(msgspec.to_builtins(report))
     else:
         print_text("\n".join(report_lines(report)))
-    if not report.ok:
-        return TOOL_ERROR
-    return USAGE if targets and _is_refused(report) else OK
+    return code
 
 
 def _opened(name: str) -> tuple[UrlTarget | CommandTarget, Reach] | None:

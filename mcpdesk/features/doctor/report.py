@@ -202,7 +202,9 @@ class Report(Struct, frozen=True):
 
     version: int
     ok: bool
-    """True if no error was found. Servers that were not started because of trust are not errors."""
+    """True if no error was found. Servers that were not started because of trust are errors only if the
+    command names a target.
+    """
     servers: list[ServerReport]
     problems: list[BrokenFile]
     duplicates: list[Duplicate]

@@ -68,8 +68,8 @@ def test_untrusted_servers_are_listed_and_not_started(home: Home, capfd: Capture
         and f"mcpdesk trust {path}" in out
         and str(home.path) + ".test" not in out
     )
-    report(capfd, "cursor:one", code=2)  # like other commands that name a server of such a file
-    assert not marker.exists()
+    refused = report(capfd, "cursor:one", code=2)  # like other commands that name a server of such a file
+    assert not refused["ok"] and not marker.exists()
 
 
 def test_one_command_trusts_all_files_that_are_not_trusted(home: Home, capfd: Capture) -> None:
