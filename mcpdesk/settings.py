@@ -170,8 +170,9 @@ SETTINGS: tuple[Setting, ...] = (
             folder=FolderUse.SET),
     Setting("max_body_bytes", SettingKind.BYTES, 16 << 20,
             ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
-            "Maximum size of a request body. A larger request gets 413. For upstream programs, the maximum "
-            "is at least 64M. Upstream URLs have no maximum.", least=1024, folder=FolderUse.SET),
+            "Maximum size of a request body. A larger request gets 413. For requests that are forwarded to "
+            "an upstream program, the maximum is at least 64M. Those for an upstream URL have no maximum.",
+            least=1024, folder=FolderUse.SET),
     Setting("max_bodies_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
             "Maximum total size of the large requests that are in progress. Further large requests are "
             "refused.", least=1024, folder=FolderUse.SET),

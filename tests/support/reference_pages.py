@@ -387,7 +387,8 @@ Files of a *project* are looked for in the current folder and in all its parents
 | `{{codex}}` | `CODEX_HOME`, otherwise `~/.codex` |
 | `{{copilot}}` | `COPILOT_HOME`, otherwise `~/.copilot` |
 
-A path that ends with `*` means all YAML and JSON files in that folder.
+A path that ends with `*` means all YAML and JSON files in that folder. The column `source` has a link to
+the page that describes the path, and the date on which it was checked.
 """
 
 
