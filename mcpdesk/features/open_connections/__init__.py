@@ -44,10 +44,10 @@ class OpenConnections(Feature):
     def open_connection_names(self) -> Sequence[str]:
         """Return the names of the open connections."""
         from mcpdesk.errors import DeskUserError
-        from mcpdesk.features.open_connections.sockets import described
+        from mcpdesk.features.open_connections.sockets import open_connections
 
         try:
-            return [each.report.name for each in described()]
+            return [each.report.name for each in open_connections()]
         except DeskUserError:  # other users can write to the sockets' folder, so it cannot be trusted
             return []
 

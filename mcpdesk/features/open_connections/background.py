@@ -24,7 +24,7 @@ from mcpdesk.features.open_connections.activity import Activity
 from mcpdesk.features.open_connections.door import Door
 from mcpdesk.features.open_connections.plan import ConnectionPlan, Outcome, decoded_plan, encoded
 from mcpdesk.features.open_connections.relay import Relay
-from mcpdesk.features.open_connections.report import ConnectionReport, ConnectionState, Described
+from mcpdesk.features.open_connections.report import ConnectionDescription, ConnectionReport, ConnectionState
 from mcpdesk.features.open_connections.sockets import occupy
 from mcpdesk.upstream.upstream import UpstreamPlan, UpstreamState
 
@@ -152,7 +152,7 @@ class _Connection:
 
         with StopRequests(stop, grace_s=GRACE_S):
             try:
-                with Door(listening, self._described, relay, encoded(self._plan)), AttachPoint(host, "up"):
+                with Door(listening, self._description, relay, encoded(self._plan)), AttachPoint(host, "up"):
                     await host.start()
                     if self._relay is not None:
                         await self._connected(self._relay, ended)
@@ -200,8 +200,8 @@ class _Connection:
         else:
             await self._relay.serve(reader, writer)
 
-    def _described(self) -> Described:
-        return Described(self._report(), self._plan.key)
+    def _description(self) -> ConnectionDescription:
+        return ConnectionDescription(self._report(), self._plan.key)
 
     def _report(self) -> ConnectionReport:
         """Describe the connection. May be called on any thread."""

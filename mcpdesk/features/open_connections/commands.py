@@ -21,8 +21,13 @@ from mcpdesk.client.targets import COMMAND, FolderTarget, Target
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.open_connections.lookup import same_server, target_key
 from mcpdesk.features.open_connections.plan import plan_of
-from mcpdesk.features.open_connections.report import VERSION, ConnectionList, ConnectionReport, Described
-from mcpdesk.features.open_connections.sockets import described, description_of
+from mcpdesk.features.open_connections.report import (
+    VERSION,
+    ConnectionDescription,
+    ConnectionList,
+    ConnectionReport,
+)
+from mcpdesk.features.open_connections.sockets import description_of, open_connections
 from mcpdesk.features.open_connections.start import end, start
 from mcpdesk.plain_text import clean
 from mcpdesk.recorder.masking import mask_text
@@ -60,7 +65,7 @@ Examples:
 def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of an open connection."""
     try:
-        reports = [each.report for each in described()]
+        reports = [each.report for each in open_connections()]
     except DeskUserError:  # other users can write to the sockets' folder, so it cannot be trusted
         return []
     return [
@@ -129,7 +134,7 @@ def up_command(target: str, name: str, keep_open_s: int | None, as_json: bool, r
     return OK
 
 
-def _end_if_down(existing: Described, target: str) -> None:
+def _end_if_down(existing: ConnectionDescription, target: str) -> None:
     """End the connection that already has the name or the server, if its server has failed.
 
     Raises: DeskUserError if it is in use by another server, or is connected.
@@ -213,7 +218,7 @@ def ps_command(as_json: bool) -> int:
     """
     require_unix("`mcpdesk ps`", NEEDS)
     silent = list[int]()
-    connections = [each.report for each in described(silent)]
+    connections = [each.report for each in open_connections(silent)]
     if as_json:
         listed = ConnectionList(VERSION, connections, silent)
         print_json(msgspec.to_builtins(listed))
@@ -254,7 +259,7 @@ def down_command(connections: tuple[str, ...], is_all: bool, as_json: bool) -> i
     require_unix("`mcpdesk down`", NEEDS)
     if is_all == bool(connections):
         raise click.UsageError("Name the connections, or use --all.")
-    open_names = [each.report.name for each in described()]
+    open_names = [each.report.name for each in open_connections()]
     chosen_names = open_names if is_all else list(dict.fromkeys(connections))
     for name in chosen_names:
         if name not in open_names and description_of(name) is None:

@@ -23,7 +23,7 @@ from mcpdesk.features.open_connections.sockets import ANSWER_S, MAX_REQUEST_BYTE
 from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
-    from mcpdesk.features.open_connections.report import Described
+    from mcpdesk.features.open_connections.report import ConnectionDescription
 
 MAX_VISITORS = 200
 """Maximum number of visitors whose request is being read. Further visitors are disconnected."""
@@ -40,7 +40,7 @@ class Door:
     def __init__(
         self,
         listening: rendezvous.ListeningSocket,
-        describe: Callable[[], Described],
+        describe: Callable[[], ConnectionDescription],
         relay: Callable[[socket], None],
         plan: bytes,
     ) -> None:

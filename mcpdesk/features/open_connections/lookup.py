@@ -14,12 +14,12 @@ from mcpdesk.client.discovery import find_configured_server
 from mcpdesk.client.targets import COMMAND, split_target
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import OpenConnection
-from mcpdesk.features.open_connections.report import Described
+from mcpdesk.features.open_connections.report import ConnectionDescription
 from mcpdesk.features.open_connections.sockets import (
     Request,
-    described,
     description_of,
-    exists,
+    may_have_connections,
+    open_connections,
     plan_of_connection,
     visit,
 )
@@ -42,7 +42,7 @@ def connection_for(target: str, *, has_options: bool, is_name: bool = False) -> 
     DeskUserError for a name with such options, and if several connections have the same server.
     """
     try:
-        if not exists():
+        if not may_have_connections():
             return None
     except DeskUserError:  # other users can write to the sockets' folder, so it cannot be trusted
         return None
@@ -62,11 +62,11 @@ def connection_for(target: str, *, has_options: bool, is_name: bool = False) -> 
     return OpenConnection(name, folder, partial(_transport, name), partial(_opened, name))
 
 
-def same_server(target: str) -> Described | None:
+def same_server(target: str) -> ConnectionDescription | None:
     """Return the open connection to the same server, or None. Raises: DeskUserError if there are several."""
     if not (key := target_key(target)):
         return None
-    connections = [each for each in described() if each.key == key]
+    connections = [each for each in open_connections() if each.key == key]
     if len(connections) > 1:
         names = ", ".join(each.report.name for each in connections)
         raise DeskUserError(

@@ -69,8 +69,8 @@ class ConnectionReport(Struct, frozen=True):
     """Path of the folder. Empty for other servers."""
 
 
-class Described(Struct, frozen=True):
-    """Answer of the process of an open connection."""
+class ConnectionDescription(Struct, frozen=True):
+    """Description of an open connection, which its process sends to commands."""
 
     report: ConnectionReport
     key: str

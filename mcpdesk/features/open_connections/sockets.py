@@ -1,8 +1,9 @@
 """Sockets on which the processes of open connections are found.
 
 The socket of a connection is in the runtime folder of the user, and its name is a digest of the connection's
-name. A visitor sends one line with a `Request`. The process answers with one line, which describes the
-connection. After `RELAY`, lines in both directions are MCP messages. After `PLAN`, a second line is the plan.
+name. A command that connects (a visitor) sends one line with a `Request`. The process answers with one line,
+a `ConnectionDescription`. After `RELAY`, lines in both directions are MCP messages. After `PLAN`, a second
+line is the plan (an encoded `ConnectionPlan`: the server, and how to connect to it).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 
 from mcpdesk.cli.printing import CANNOT_CONNECT
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.open_connections.report import Described
+from mcpdesk.features.open_connections.report import ConnectionDescription
 from mcpdesk.transports import rendezvous
 
 SOCKET_SUFFIX = ".open"
@@ -30,14 +31,14 @@ MAX_PLAN_BYTES = 8 << 20
 
 
 class Request(StrEnum):
-    """First line of a visitor."""
+    """First line that a visitor sends."""
 
     DESCRIBE = "describe"
     """Asks for a description of the connection."""
     RELAY = "relay"
     """Asks for a description of the connection. MCP messages follow it."""
     PLAN = "plan"
-    """Asks for a description of the connection, and for its plan, which has secrets."""
+    """Asks for a description of the connection, and for its plan, which contains secrets."""
     END = "end"
     """Asks the process to end. The socket closes when it has ended."""
 
@@ -45,7 +46,7 @@ class Request(StrEnum):
 def socket_path(name: str) -> str:
     """Return the path of the socket of a connection."""
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    return f"{rendezvous.runtime_folder()}/{digest}{_state_mark()}{SOCKET_SUFFIX}"
+    return f"{rendezvous.runtime_folder()}/{digest}{_state_suffix()}{SOCKET_SUFFIX}"
 
 
 def occupy(name: str) -> rendezvous.ListeningSocket | None:
@@ -57,13 +58,13 @@ def occupy(name: str) -> rendezvous.ListeningSocket | None:
     return rendezvous.listen(socket_path(name))
 
 
-def described(silent: list[int] | None = None) -> list[Described]:
+def open_connections(silent: list[int] | None = None) -> list[ConnectionDescription]:
     """Return the open connections of this user, oldest first.
 
     The ids of processes that do not answer are added to `silent`. Sockets of killed processes are deleted.
     Raises: DeskUserError if other users can access the folder of the sockets.
     """
-    descriptions, has_stale = list[Described](), False
+    descriptions, has_stale = list[ConnectionDescription](), False
     for path in _paths():
         connection = None
         try:
@@ -85,7 +86,7 @@ def described(silent: list[int] | None = None) -> list[Described]:
     return sorted(descriptions, key=lambda each: each.report.since)
 
 
-def description_of(name: str) -> Described | None:
+def description_of(name: str) -> ConnectionDescription | None:
     """Return the open connection with this name, or None. Raises: DeskUserError if its process does not
     answer.
     """
@@ -96,13 +97,13 @@ def description_of(name: str) -> Described | None:
     return connection[1]
 
 
-def visit(name: str, request: Request) -> tuple[socket.socket, Described] | None:
+def visit(name: str, request: Request) -> tuple[socket.socket, ConnectionDescription] | None:
     """Send a request to the process of a connection. Return the socket and the answer, or None if no process
     has a connection of this name.
 
     Raises: DeskUserError if the process does not answer.
     """
-    if not exists():
+    if not may_have_connections():
         return None
     try:
         connection = rendezvous.connect(socket_path(name))
@@ -137,7 +138,7 @@ def plan_of_connection(name: str) -> bytes | None:
         return read_line(connection, MAX_PLAN_BYTES)
     except (OSError, EOFError):
         raise DeskUserError(
-            f"The open connection {name!r} does not say which server it uses.",
+            f"The open connection {name!r} sent no plan, so its server is unknown.",
             f"Open it again: mcpdesk down {name}",
             CANNOT_CONNECT,
         ) from None
@@ -145,21 +146,21 @@ def plan_of_connection(name: str) -> bytes | None:
         connection.close()
 
 
-def exists() -> bool:
-    """Return True if this user may have an open connection. This only lists the runtime folder.
+def may_have_connections() -> bool:
+    """Return False if this user has no open connection. True may be wrong: no socket is tried.
 
     Raises: DeskUserError if other users can access the folder.
     """
     return next(_paths(), None) is not None
 
 
-def ask(connection: socket.socket, request: Request) -> Described:
+def ask(connection: socket.socket, request: Request) -> ConnectionDescription:
     """Send a request and return the answer. Raises: OSError, EOFError, MsgspecError."""
     connection.settimeout(ANSWER_S)
     connection.sendall(f"{request}\n".encode())
     line = read_line(connection, MAX_ANSWER_BYTES)
     connection.settimeout(None)
-    return msgspec.json.decode(line, type=Described)
+    return msgspec.json.decode(line, type=ConnectionDescription)
 
 
 def read_line(connection: socket.socket, max_bytes: int) -> bytes:
@@ -187,12 +188,13 @@ def _paths() -> Iterator[str]:
         return
     except rendezvous.UntrustedFolder as error:
         raise DeskUserError(f"Open connections cannot be found: {error}.") from None
-    suffix = f"{_state_mark()}{SOCKET_SUFFIX}"
+    suffix = f"{_state_suffix()}{SOCKET_SUFFIX}"
     with suppress(OSError):
         for name in os.listdir(folder):
             if name.endswith(suffix) and len(name) == 16 + len(suffix):
                 yield f"{folder}/{name}"
 
 
-def _state_mark() -> str:
+def _state_suffix() -> str:
+    """Return the part of socket names that differs between state folders."""
     return rendezvous.state_mark(os.environ.get(rendezvous.STATE_VARIABLE, ""))

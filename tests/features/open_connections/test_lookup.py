@@ -16,7 +16,7 @@ from mcpdesk.features.open_connections import FEATURE, commands, lookup, sockets
 from mcpdesk.features.open_connections.commands import duration
 from mcpdesk.features.open_connections.lookup import target_key
 from mcpdesk.features.open_connections.plan import decoded_plan, encoded, plan_of
-from mcpdesk.features.open_connections.report import ConnectionReport, ConnectionState, Described
+from mcpdesk.features.open_connections.report import ConnectionDescription, ConnectionReport, ConnectionState
 from mcpdesk.transports import rendezvous
 from mcpdesk.upstream.target_transport import Reach
 
@@ -50,18 +50,18 @@ def test_targets_of_the_same_server_have_the_same_key(home: Path) -> None:
     assert target_key("nowhere") == target_key("cursor:coffee") == ""
 
 
-def described(name: str, key: str, folder: str = "") -> Described:
+def described(name: str, key: str, folder: str = "") -> ConnectionDescription:
     state = ConnectionState.READY
     report = ConnectionReport(
         name, "t", "stdio", state, "", "", "", "", "", None, 1, 0.0, 0, 0, 0.0, 60, folder
     )
-    return Described(report, key)
+    return ConnectionDescription(report, key)
 
 
 def test_options_for_a_new_connection_use_no_open_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [described("tea", target_key("server.py"))]
-    monkeypatch.setattr(lookup, "exists", lambda: True)
-    monkeypatch.setattr(lookup, "described", lambda: kept)
+    monkeypatch.setattr(lookup, "may_have_connections", lambda: True)
+    monkeypatch.setattr(lookup, "open_connections", lambda: kept)
     monkeypatch.setattr(
         lookup, "description_of", lambda name: next((k for k in kept if k.report.name == name), None)
     )
@@ -83,15 +83,15 @@ def test_a_folder_of_sockets_that_others_can_open_is_not_used(
     tmp_path.chmod(0o755)
     assert open_connection("tea", Reach()) is None
     with pytest.raises(DeskUserError, match="open to other users"):
-        sockets.described()
+        sockets.open_connections()
 
 
 def test_names_are_not_completed_from_a_folder_that_others_can_open(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise DeskUserError("Open connections cannot be found: others can write to the folder.")
 
-    monkeypatch.setattr(sockets, "described", refuse)
-    monkeypatch.setattr(commands, "described", refuse)
+    monkeypatch.setattr(sockets, "open_connections", refuse)
+    monkeypatch.setattr(commands, "open_connections", refuse)
     context = click.Context(commands.down_command)
     assert commands.names(context, context.command.params[0], "") == []
     assert list(FEATURE.open_connection_names()) == []
