@@ -88,7 +88,7 @@ def login_command(target: str, account: str, trust: bool, timeout_s: float, **fl
                 show_address,
                 options=options,
                 timeout_s=timeout_s,
-                remark=lambda text: print_message(f"warning: {text}"),
+                report_deviation=lambda text: print_message(f"warning: {text}"),
             )
         )
     except AuthorizationError as error:

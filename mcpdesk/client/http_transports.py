@@ -305,8 +305,8 @@ class HttpRequests:
         """
         await self._addresses.check_page(subject, url)
 
-    def remark(self, text: str) -> None:
-        """Add a remark about the authorization server to the next reply."""
+    def report_deviation(self, text: str) -> None:
+        """Add a remark to the next reply: the authorization server deviates from the specification."""
         self._remarks = (*self._remarks, Remark(RemarkKind.OAUTH, excerpt(text)))[:MAX_REMARKS]
 
     async def _fetch_with(self, session: aiohttp.ClientSession, step: Fetch) -> FetchResult:

@@ -272,7 +272,7 @@ class Upstream:
                 show,
                 options=login_options(target, self.plan.reach),
                 watch=self._transport.record_fetch,
-                remark=self._transport.remark_on_fetch,
+                report_deviation=self._transport.remark_on_fetch,
             )
             site.notify(f"Logged in to {self.name}; the token is stored in {store.location}.", False)
         except DeskError as error:

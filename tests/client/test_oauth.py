@@ -387,12 +387,12 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
         "registration", _instead(400, error="invalid_redirect_uri"), "refused: HTTP 400 invalid_redirect_uri",
     ),
     "registration without an id": ("registration", _set(client_id=None), r"no client_id; its .*RFC 7591"),
-    "another state": ("redirect", _set(state="x"), "another state"),
-    "no issuer, though announced": ("redirect", _without("iss"), r"without iss.*RFC 9207, 2\.4"),
-    "an issuer with a slash more in the address": ("redirect", _iss_slash, r"from .*/, not from.*RFC 9207"),
-    "another issuer": ("redirect", _set(iss="https://evil.test"), r"from https://evil\.test.*RFC 9207"),
+    "another state": ("redirect", _set(state="x"), "the state of the redirect"),
+    "no issuer, though announced": ("redirect", _without("iss"), r"has no iss.*RFC 9207, 2\.4"),
+    "an issuer with a slash more in the address": ("redirect", _iss_slash, r"is .*/, not .*RFC 9207"),
+    "another issuer": ("redirect", _set(iss="https://evil.test"), r"is https://evil\.test.*RFC 9207"),
     "the person says no": ("redirect", _set(error="access_denied"), "login was refused: access_denied"),
-    "no code": ("redirect", _without("code"), "without a code"),
+    "no code": ("redirect", _without("code"), "has no code"),
     "the code is refused": ("token", _instead(400, error="invalid_grant"), "HTTP 400 invalid_grant"),
     "an error in a success": (
         "token", lambda document: web.json_response({"error": "bad_verification_code"}), "HTTP 200 bad_verif",
@@ -443,7 +443,7 @@ class _RemarkedRequests(HttpRequests):
         super().__init__(url, {})
         self._kept = remarks
 
-    def remark(self, text: str) -> None:
+    def report_deviation(self, text: str) -> None:
         self._kept.append(text)
 
 

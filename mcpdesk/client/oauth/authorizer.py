@@ -50,7 +50,7 @@ class Requester(Protocol):
         Raises: AuthorizationError if its address is not allowed.
         """
 
-    def remark(self, text: str) -> None:
+    def report_deviation(self, text: str) -> None:
         """Report a fault of the server that did not stop the login."""
 
 
@@ -321,7 +321,7 @@ async def run_flow(flow: Flow[T], requests: Requester, visit: Visitor | None = N
                     raise AuthorizationError("a login is required, but no person can log in here")
                 outcome = await visit(step.url)
             elif isinstance(step, Deviation):
-                requests.remark(step.text)
+                requests.report_deviation(step.text)
                 outcome = None
             else:
                 outcome = await _fetch(requests, step)

@@ -78,7 +78,7 @@ class BrowserLogin:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            text = f"the browser cannot be sent back to {LOOPBACK}:{self._port}: {error.strerror}"
+            text = f"cannot listen for the redirect on {LOOPBACK}:{self._port}: {error.strerror}"
             raise AuthorizationError(text) from None
         assert site.port is not None
         self._port = site.port
@@ -149,14 +149,16 @@ def _single_value(values: Sequence[str]) -> str:
 class WatchedRequests:
     """Sends the requests of a login. Calls `watch` with each request and answer.
 
-    `remark` receives the faults of the server.
+    `report_deviation` receives the text of each `Deviation` of the server.
     """
 
-    def __init__(self, requests: HttpRequests, watch: Watcher, remark: Callable[[str], None]) -> None:
+    def __init__(
+        self, requests: HttpRequests, watch: Watcher, report_deviation: Callable[[str], None]
+    ) -> None:
         self._requests = requests
         self._watch = watch
         self.check_page = requests.check_page
-        self.remark = remark
+        self.report_deviation = report_deviation
 
     async def fetch(self, step: Fetch) -> FetchResult:
         """Send one request. Raises: AuthorizationError, HttpError."""
@@ -173,14 +175,14 @@ async def log_in(
     options: LoginOptions | None = None,
     timeout_s: float = LOGIN_TIMEOUT_S,
     watch: Watcher = lambda request, answer: None,
-    remark: Callable[[str], None] = lambda text: None,
+    report_deviation: Callable[[str], None] = lambda text: None,
 ) -> OAuthGrant:
     """Log in to the server at a URL and store the token.
 
     A person logs in, unless `options` has the credentials of a machine.
 
     `show` receives the URL that the person must visit. `watch` receives each request with its answer.
-    `remark` receives each fault of the server that did not stop the login.
+    `report_deviation` receives the text of each `Deviation` of the server. Deviations do not stop the login.
 
     Raises: CallError; AuthorizationError if the server violates a rule of the specifications.
     """
@@ -192,7 +194,7 @@ async def log_in(
     options = options or NO_OPTIONS
     await asyncio.to_thread(store.check)
     requests = HttpRequests(url, {})
-    watched = WatchedRequests(requests, watch, remark)
+    watched = WatchedRequests(requests, watch, report_deviation)
     try:
         if options.is_machine:
             authorizer = Authorizer(url, options, store)

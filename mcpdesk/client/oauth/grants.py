@@ -348,14 +348,14 @@ def _authorization_code(redirect_url: str, state: str, server: AuthorizationServ
     """
     parameters = {name: values[0] for name, values in parse_qs(urlsplit(redirect_url).query).items()}
     if not secrets.compare_digest(parameters.get("state", "").encode(), state.encode()):
-        raise AuthorizationError("the browser came back with another state", "OAuth 2.1, 7.12")
+        raise AuthorizationError("the state of the redirect is not that of the login", "OAuth 2.1, 7.12")
     issuer = parameters.get("iss")
     if issuer is None and server.sends_issuer:
         raise AuthorizationError(
-            "the browser came back without iss, which the metadata announced", "RFC 9207, 2.4"
+            "the redirect has no iss, although the metadata announced it", "RFC 9207, 2.4"
         )
     if issuer is not None and issuer not in (server.issuer, server.issuer_as_named or server.issuer):
-        text = f"the browser came back from {excerpt(issuer)}, not from {server.issuer}"
+        text = f"the iss of the redirect is {excerpt(issuer)}, not {server.issuer}"
         raise AuthorizationError(text, "RFC 9207, 2.4")
     if "error" in parameters:
         description = parameters.get("error_description", "")
@@ -363,7 +363,7 @@ def _authorization_code(redirect_url: str, state: str, server: AuthorizationServ
             f"the login was refused: {excerpt(parameters['error'])} {excerpt(description)}".rstrip()
         )
     if "code" not in parameters:
-        raise AuthorizationError("the browser came back without a code", "OAuth 2.1, 4.1.2")
+        raise AuthorizationError("the redirect has no code", "OAuth 2.1, 4.1.2")
     return parameters["code"]
 
 

@@ -530,7 +530,7 @@ class _Check:
                 options=plan.options,
                 timeout_s=plan.timeout_s,
                 watch=self._note,
-                remark=self._remark,
+                report_deviation=self._remark,
             )
         except CallError as error:
             self._login_failed(server, resource, error)
