@@ -72,7 +72,7 @@ FAULTS: list[tuple[str, Odd, str, str]] = [
     ("header", lambda good, seen: raw(good, b"no colon\r\n"), "is not HTTP", hints.BROKEN_HTTP),
     ("bare", lambda good, seen: good, "the answer is not HTTP", hints.OTHER_PROTOCOL),
     ("ssh", lambda good, seen: b"SSH-2.0-OpenSSH_9.6\r\n", "SSH-2.0", hints.OTHER_PROTOCOL),
-    ("tls", lambda good, seen: b"\x15\x03\x01\x00\x02\x02\x46", "it speaks TLS", hints.OTHER_PROTOCOL),
+    ("tls", lambda good, seen: b"\x15\x03\x01\x00\x02\x02\x46", "it is TLS", hints.OTHER_PROTOCOL),
     ("array", lambda good, seen: json([]), "but application/json: []", hints.BAD_BYTES),
     ("echo", lambda good, seen: http(200, seen.body), '"method":"tools/call"', hints.BAD_BYTES),
     (

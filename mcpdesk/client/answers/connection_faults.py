@@ -13,7 +13,7 @@ from mcpdesk.errors import HttpError
 WRONG_ENCODING = "the answer does not match its Content-Encoding, or the encoding is not supported"
 CONNECTION_BROKE = "the connection broke before the answer was complete"
 NOT_HTTP = "the answer is not HTTP"
-SPEAKS_TLS = "it speaks TLS"
+IS_TLS = "it is TLS"
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def _http_violation(message: str) -> str:
     """Describe the part of an answer that violates HTTP, from aiohttp's message."""
     text = " ".join(message.removesuffix("^").split())
     if "\\x15\\x03" in text or "\\x16\\x03" in text:
-        return SPEAKS_TLS
+        return IS_TLS
     return excerpt(text)
 
 
