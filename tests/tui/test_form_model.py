@@ -121,7 +121,7 @@ def test_defaults_are_prefilled_at_every_depth_and_come_back() -> None:
     assert node.value() == defaults
     node.put({"a": 5})
     assert node.value() == {"a": 5}
-    node.clear()
+    node.reset()
     assert node.value() == defaults
 
 

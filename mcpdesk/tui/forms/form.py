@@ -216,7 +216,7 @@ class UnionPart(NestedPart):
 
     def controls(self) -> Iterator[Widget]:
         titles = [field.title for field in self.node.alternatives]
-        yield ChoiceBox(titles, self.node.at, optional=not self.node.field.required)
+        yield ChoiceBox(titles, self.node.selected_index, optional=not self.node.field.required)
 
     def compose_body(self) -> Iterator[Widget]:
         if self.node.chosen is not None and not self.node.is_null:

@@ -29,20 +29,20 @@ class Node(ABC):
 
     def __init__(self, field: FormField) -> None:
         self.field = field
-        self.clear()
+        self.reset()
 
-    def clear(self) -> None:
-        """Reset to the default, or to no value.
+    def reset(self) -> None:
+        """Return to the default, or to no value if there is none.
 
         An optional field whose default is null starts with no value: it is shown as empty and is not sent.
         """
-        self.empty()
+        self.unset()
         default = self.field.default
         if default is not UNSET and (default is not None or self.field.required):
             self.put(default)
 
-    def empty(self) -> None:
-        """Reset to no value."""
+    def unset(self) -> None:
+        """Remove the value, also a default."""
         self.is_null = False
         self._empty()
 
@@ -338,7 +338,7 @@ class ObjectNode(Node):
         self.set_present(True)
         values = value if isinstance(value, dict) else {}
         for key, node in self.members.items():
-            node.empty()
+            node.unset()
             if key in values:
                 node.put(values[key])
         for key, item in values.items():
@@ -349,7 +349,8 @@ class ObjectNode(Node):
 class UnionNode(Node):
     """One of several alternatives, or none."""
 
-    at: int | None
+    selected_index: int | None
+    """Index of the selected alternative, or None."""
     parts: dict[int, Node]
     """Nodes of the alternatives that were selected so far, with their entered values."""
 
@@ -361,28 +362,28 @@ class UnionNode(Node):
     @property
     def chosen(self) -> Node | None:
         """Node of the selected alternative. It has the same path as the union."""
-        if self.at is None:
+        if self.selected_index is None:
             return None
-        if self.at not in self.parts:
-            self.parts[self.at] = node_for(self.alternatives[self.at])
-        return self.parts[self.at]
+        if self.selected_index not in self.parts:
+            self.parts[self.selected_index] = node_for(self.alternatives[self.selected_index])
+        return self.parts[self.selected_index]
 
-    def pick(self, at: int | None) -> None:
+    def pick(self, index: int | None) -> None:
         """Select an alternative."""
-        self.at, self.is_null = at, False
+        self.selected_index, self.is_null = index, False
 
     def _empty(self) -> None:
-        self.parts, self.at = {}, 0 if self.field.required else None
+        self.parts, self.selected_index = {}, 0 if self.field.required else None
 
     def _value(self) -> Any:
         return self.chosen.value() if self.chosen else UNSET
 
     def _put(self, value: Any) -> None:
-        for at, field in enumerate(self.alternatives):
+        for index, field in enumerate(self.alternatives):
             node = node_for(field)
             node.put(value)
             if same(node.value(), value):
-                self.parts[at], self.at = node, at
+                self.parts[index], self.selected_index = node, index
                 return
 
 
@@ -425,4 +426,4 @@ def clear_secrets(node: Node) -> None:
     """Empty all secret fields, so that the value may be written to disk."""
     for _, inner in list(walk(node)):
         if inner.field.kind is FieldKind.SECRET:
-            inner.empty()
+            inner.unset()

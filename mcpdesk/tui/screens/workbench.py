@@ -104,7 +104,8 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         self._item_pane: ItemPane | None = None
         self._is_completed = False
         """True if all parts exist or are being added."""
-        self._shown_versions: tuple[int, tuple[ModeView, ...]] | None = None
+        self._loaded_version: tuple[int, tuple[ModeView, ...]] | None = None
+        """Catalogue version and modes of the server when the catalogue was filled, or None before."""
         self._load_timer: Timer | None = None
         self._opening: _Opening | None = None
         """Item that is about to be shown, with the actions that follow, or None."""
@@ -135,7 +136,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
 
         pane = ItemPane().add_class("detail-part")
         await self.query_one("#upper").mount(pane)
-        self._item_pane, self._shown_versions = pane, None
+        self._item_pane, self._loaded_version = pane, None
         self.traffic_box.add_list()
         self.refresh_bindings()
         self.show_view(self.link.view())
@@ -179,7 +180,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
     def must_take_turns(self) -> bool:
         """True if the pane is too small for the catalogue beside an item.
 
-        Instructions that are shown instead of an item are beside the empty catalogue.
+        If the server has no items, its instructions are shown beside the empty catalogue at any width.
         """
         is_narrow = self.outer_size.width < _MIN_NORMAL_WIDTH
         has_item = self._item_pane is None or not self._item_pane.has_class("-empty")
@@ -194,7 +195,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         """Update the catalogue and the running calls of the selected server."""
         self._update_server(view)
         if self._item_pane is None:
-            if self._shown_versions is not None:
+            if self._loaded_version is not None:
                 self.call_after_refresh(self._complete)
             return
         for draft in self._drafts.finish_calls():
@@ -283,8 +284,8 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
 
     @work(group="open")
     async def _load(self) -> None:
-        """Show the requested item. Only one item is loaded at a time, because a partial form would not
-        react.
+        """Show the requested item. Only one item is loaded at a time, because an incomplete form does not
+        react to keys.
         """
         async with self._loading:
             opening = self._opening
@@ -472,7 +473,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
     async def action_clear_form(self) -> None:
         """Reset the arguments to the defaults."""
         if self.draft is not None:
-            self.draft.node.clear()
+            self.draft.node.reset()
             self.draft.text = None
             await self.arguments.load(self.draft)
 
@@ -577,7 +578,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
 
     def _update_server(self, view: CoreView) -> None:
         if self.app.server != self.server:
-            self.server, self._shown_versions = self.app.server, None
+            self.server, self._loaded_version = self.app.server, None
             self._opening = None
             if self.hides_list and self.has_focus_within:
                 self.catalogue.rows.focus()
@@ -588,9 +589,9 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         server_view = next((one for one in view.servers if one.name == self.server), None)
         if (
             server_view is not None
-            and (server_view.catalogue_version, server_view.modes) != self._shown_versions
+            and (server_view.catalogue_version, server_view.modes) != self._loaded_version
         ):
-            self._shown_versions = server_view.catalogue_version, server_view.modes
+            self._loaded_version = server_view.catalogue_version, server_view.modes
             self._load_catalogue(server_view)
 
     def _empty_item(self) -> None:
