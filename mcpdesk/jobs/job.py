@@ -43,8 +43,8 @@ MAX_KEPT_BYTES = 64 << 20
 SHUTDOWN_WAIT_S = 3.0
 """Seconds within which calls must end their programs when the core stops."""
 TAKEN_OVER = "another machine continues it"
-OWNER_SHARE = 2
-"""An owner may have 1/OWNER_SHARE of the jobs that a server may have."""
+OWNER_DIVISOR = 2
+"""An owner may have 1/OWNER_DIVISOR of the jobs that a server may have."""
 
 
 class JobEnding(NamedTuple):
@@ -504,7 +504,7 @@ class JobStore:
 
     def _has_room(self, server: str, owner: str, max_jobs: int) -> bool:
         owner_count = self._counts[(server, owner)]
-        return self._counts[(server,)] < max_jobs and owner_count < max(1, -(-max_jobs // OWNER_SHARE))
+        return self._counts[(server,)] < max_jobs and owner_count < max(1, -(-max_jobs // OWNER_DIVISOR))
 
     def _make_room(self, server: str, size: int) -> bool:
         """Delete finished calls until `size` bytes fit. Return False if they still do not."""

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from mcpdesk import private_files
 
-_FREED_SHARE: Final = 16
-"""At least 1/_FREED_SHARE of the space is freed at a time, because a scan of the folders is slow."""
+_FREED_DIVISOR: Final = 16
+"""At least 1/_FREED_DIVISOR of the space is freed at a time, because a scan of the folders is slow."""
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +64,7 @@ class OutputBudget:
             if (
                 self._must_scan
                 or self._used + size > self.max_bytes
-                or self._reserved > self.max_bytes // _FREED_SHARE
+                or self._reserved > self.max_bytes // _FREED_DIVISOR
             ):
                 self._make_room(size)
             granted = max(0, min(size, self.max_bytes - self._used))
@@ -77,7 +77,7 @@ class OutputBudget:
         files = sorted(self._files())
         used_bytes = sum(file.size for file in files)
         target_size = (
-            self.max_bytes - max(size, self.max_bytes // _FREED_SHARE)
+            self.max_bytes - max(size, self.max_bytes // _FREED_DIVISOR)
             if used_bytes + size > self.max_bytes
             else self.max_bytes
         )

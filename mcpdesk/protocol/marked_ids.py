@@ -24,7 +24,7 @@ def marked(token: str, mark: str) -> str:
     return f"{token[:half]}{mark}{token[half:]}"
 
 
-def mark_of(identifier: str) -> str:
+def process_mark(identifier: str) -> str:
     """Return the mark in an id. For an id without a mark, return a text that no process has as its mark."""
     start = (len(identifier) - MARK_LENGTH) // 2
     return identifier[start : start + MARK_LENGTH] if start > 0 else ""

@@ -17,9 +17,10 @@ WRITE_LIMIT = 256 << 20
 """If a connection has more bytes of unread answers than this, the connection is closed."""
 WAIT_S = 15.0
 """Seconds that a large answer waits for memory before it is refused."""
-WAITING_SHARE = 4
-"""Divisor of the memory limit: answers that wait for memory may have one fourth of the limit in total. They
-are limited because their results are already in memory.
+WAITING_DIVISOR = 4
+"""Answers that wait for memory may have 1/WAITING_DIVISOR of the memory limit in total.
+
+They are limited because their results are already in memory.
 """
 PRESSURE_S = 10.0
 """Seconds after a refusal in which clients that read nothing are disconnected sooner."""
@@ -99,7 +100,7 @@ class UnreadAnswers:
         if not self._waiting and self.has_room(size):
             add_reserved(size)
             return
-        if size > self.limit or self.waiting_bytes + size > self.limit // WAITING_SHARE:
+        if size > self.limit or self.waiting_bytes + size > self.limit // WAITING_DIVISOR:
             raise self._refusal(size)
         memory_future = asyncio.get_running_loop().create_future()
         self._waiting[memory_future] = (size, add_reserved)

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
-from mcpdesk.protocol.marked_ids import mark_of
+from mcpdesk.protocol.marked_ids import process_mark
 from tests.support.engine import EngineServer
 from tests.support.patience import WITHIN_S
 
@@ -112,7 +112,7 @@ class ReplicaCluster:
     def of_job(self, identifier: str, engine: EngineServer) -> ServedReplica:
         """Replica whose mark is in the id of a job."""
         key = f"{{{self._environment['MCPDESK_SHARED_NAME']}}}:replicas"
-        location = engine.ask("HGET", key, mark_of(identifier))
+        location = engine.ask("HGET", key, process_mark(identifier))
         match = re.search(r'"url":"([^"]+)"', location)
         assert match is not None, location
         return next(each for each in self.replicas if each.url == match[1])

@@ -125,7 +125,7 @@ async def test_a_stream_that_began_ends_with_the_refusal() -> None:
 
 async def test_a_large_answer_waits_until_another_client_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unread_answers, "WAIT_S", WITHIN_S)
-    monkeypatch.setattr(unread_answers, "WAITING_SHARE", 1)
+    monkeypatch.setattr(unread_answers, "WAITING_DIVISOR", 1)
     async with bounded() as served, unread(served, 3, posted(CALL)) as readers:
         waiting = asyncio.create_task(served.post(CALL))
         async with within():

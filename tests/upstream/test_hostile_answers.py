@@ -45,7 +45,7 @@ HOSTILE = {
     "X-Frame-Options": "ALLOWALL",
     "X-Anything": "else",
 }
-CONFINED = {
+SANDBOX_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
 }
@@ -103,7 +103,7 @@ async def test_a_page_is_no_answer_but_quoted_in_an_error(kind: str) -> None:
             assert (got.status, got.headers["Content-Type"]) == (502, "application/json")
             assert "answered HTTP 200 OK with" in error["message"]
             assert error["data"]["body"] == HTML
-            assert CONFINED.items() <= got.headers.items()
+            assert SANDBOX_HEADERS.items() <= got.headers.items()
             assert not [name for name in HOSTILE if got.headers.get(name) == HOSTILE[name]]
 
 
@@ -117,7 +117,7 @@ async def test_an_upstream_chooses_no_header_that_a_browser_obeys(kind: str) -> 
 
     async with desk_before(answer) as there, there.client.post(there.url, data=CALL, headers=JSON) as got:
         assert (got.status, await got.read(), got.headers["Content-Type"]) == (200, body, kind)
-        assert CONFINED.items() <= got.headers.items() and useful.items() <= got.headers.items()
+        assert SANDBOX_HEADERS.items() <= got.headers.items() and useful.items() <= got.headers.items()
         assert not [name for name in HOSTILE if got.headers.get(name) == HOSTILE[name]]
 
 
@@ -179,7 +179,7 @@ async def test_where_no_message_is_due_the_status_passes_alone() -> None:
         for method, body, status in (("POST", NOTIFICATION, 202), ("DELETE", None, 200)):
             async with there.client.request(method, there.url, data=body, headers=JSON) as got:
                 assert (got.status, await got.read()) == (status, b"")
-                assert CONFINED.items() <= got.headers.items()
+                assert SANDBOX_HEADERS.items() <= got.headers.items()
 
 
 async def test_an_oauth_challenge_reaches_the_client_and_a_password_prompt_does_not() -> None:

@@ -25,8 +25,8 @@ MAX_QUEUED_RECORDS = 16_384
 MAX_BATCH_RECORDS = 256
 SEND_PERIOD_S = 1.0
 """Seconds between batches."""
-PROCESSOR_SHARE = 4
-"""Sending uses at most 1/PROCESSOR_SHARE of one processor, because calls have priority."""
+PROCESSOR_DIVISOR = 4
+"""Sending uses at most 1/PROCESSOR_DIVISOR of one processor, because calls have priority."""
 FLUSH_TIMEOUT_S = 2.0
 """Maximum number of seconds for sending the remaining records at the end."""
 SOURCE = "otel"
@@ -120,7 +120,7 @@ class OtlpSender:
             if "traces" in self._failing and self._is_closing:
                 return
             if not self._is_closing:
-                self._wake_up.wait((PROCESSOR_SHARE - 1) * (thread_time() - cpu_start_s))
+                self._wake_up.wait((PROCESSOR_DIVISOR - 1) * (thread_time() - cpu_start_s))
         figures, self._figures = self._figures, None
         if figures is not None:
             self._on_delivery(collector.send_figures(figures))

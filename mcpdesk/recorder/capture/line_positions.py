@@ -13,26 +13,33 @@ from threading import Lock
 from mcpdesk.portable_files import OPEN_FLAGS, read_at
 from mcpdesk.recorder.capture.capture_lines import run_lines
 
-_PART_BITS = 40
-"""Number of bits of a position that contain the offset in the part. The next bits contain the part."""
-_OFFSET_MASK = (1 << _PART_BITS) - 1
+_OFFSET_BITS = 40
+"""Number of low bits of a position that contain the offset in the part. Higher bits have the part's index."""
+_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 _RUN = 1 << 63
-"""Bit of a position that is set if the line announces a run of frames."""
+"""Bit of a position that is set if the line at the position is the header of a run.
+
+A run is a group of frames that were recorded together. One header line comes before their lines.
+"""
 _FIRST_READ_BYTES = 4 << 10
 """Number of bytes that are read first for one line. Each further read is four times as large."""
 _MAX_READ_BYTES = 16 << 20
 """Maximum number of bytes of one read."""
-_READ_BYTES = 1 << 20
-"""Maximum distance in bytes between frames that are read together."""
+_MAX_SPAN_BYTES = 1 << 20
+"""Maximum distance in bytes between the first and the last of the frames that are read together."""
 
 
-_DROP_FRACTION = 4
-"""Positions are dropped when the limit is exceeded by this fraction (1/4), and not at once, because dropping
-copies the remaining positions."""
+_DROP_DIVISOR = 4
+"""Positions are dropped when their number exceeds the limit by 1/_DROP_DIVISOR.
+
+They are not dropped earlier, because dropping copies the remaining positions.
+"""
 
 
 class LinePositions:
-    """Positions of lines with frames and HTTP metadata. Each frame needs 8 bytes.
+    """Positions of lines with frames and HTTP metadata (notes). Each frame needs 8 bytes.
+
+    Successive frames with the same position are a *group*: the position is that of the group's first line.
 
     One thread adds and drops positions; any thread may read.
     """
@@ -67,11 +74,11 @@ class LinePositions:
 
     def add(self, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
         """Set the position of the lines of the next `count` frames. `part` counts from 0."""
-        position = part << _PART_BITS | offset | is_run * _RUN
+        position = part << _OFFSET_BITS | offset | is_run * _RUN
         self._frames.values.extend(array("Q", (position,)) * count)
         if (
             self._max_frames is not None
-            and len(self._frames.values) > self._max_frames + self._max_frames // _DROP_FRACTION
+            and len(self._frames.values) > self._max_frames + self._max_frames // _DROP_DIVISOR
         ):
             self.drop(len(self._frames) - self._max_frames)
 
@@ -90,19 +97,19 @@ class LinePositions:
             self._notes = self._notes.since(first)
 
     def set_note(self, frame: int, part: int, offset: int) -> None:
-        """Set the position of a frame's HTTP metadata. Ignored if the frame is not known."""
+        """Set the position of a frame's note. Ignored if the frame is not known."""
         if self._frames.base <= frame < len(self._frames):
             self._notes.fill(frame + 1)
-            self._notes.put(frame, part << _PART_BITS | offset)
+            self._notes.put(frame, part << _OFFSET_BITS | offset)
 
     def share_note(self, note_frame: int, frames: Sequence[int], part: int | None = None) -> bool:
-        """Use the metadata of frame `note_frame` for other frames.
+        """Use the note of frame `note_frame` for other frames.
 
-        Return False if this metadata is not in the file, or not in part `part`.
+        Return False if this note is not in the file, or not in part `part`.
         """
         notes, count = self._notes, len(self._frames)
         position = notes.at(note_frame)
-        if not position or (part is not None and position >> _PART_BITS != part):
+        if not position or (part is not None and position >> _OFFSET_BITS != part):
             return False
         notes.fill(count)
         for frame in frames:
@@ -132,14 +139,14 @@ class LinePositions:
         numbers = range(start, min(stop, len(frames)))
         positions = frames.values[max(0, start - frames.base) : max(0, numbers.stop - frames.base)]
         are_close = len(positions) > 2 and (
-            0 < positions[0] < positions[-1] < min(positions[0] + _READ_BYTES, _RUN)
+            0 < positions[0] < positions[-1] < min(positions[0] + _MAX_SPAN_BYTES, _RUN)
         )
         if start < frames.base or not are_close:
             return [self.frame_line(number) for number in numbers]
         begin, lines = positions[0], list[bytes | None]()
         with self._lock:
             try:
-                handle = self._handle(begin >> _PART_BITS)
+                handle = self._handle(begin >> _OFFSET_BITS)
                 data = read_at(handle, positions[-1] - begin, begin & _OFFSET_MASK)
                 for position, next_position in pairwise(positions):
                     if not begin <= position < next_position:
@@ -158,23 +165,23 @@ class LinePositions:
         """
         frames = self._frames
         begin, end = frames.at(start), frames.at(stop)
-        if start >= stop or not 0 < begin < end < min(begin + _READ_BYTES, _RUN):
+        if start >= stop or not 0 < begin < end < min(begin + _MAX_SPAN_BYTES, _RUN):
             return None
         with self._lock:
             try:
-                handle = self._handle(begin >> _PART_BITS)
+                handle = self._handle(begin >> _OFFSET_BITS)
                 return read_at(handle, end - begin, begin & _OFFSET_MASK)
             except OSError:
                 return None
 
     def note_line(self, number: int) -> bytes | None:
-        """Read the line with the HTTP metadata of a frame. None if the frame has no metadata."""
+        """Read the line with the note of a frame. None if the frame has no note."""
         position = self._notes.at(number)
         if not position:
             return None
         with self._lock:
             try:
-                return self._read(position >> _PART_BITS, position & _OFFSET_MASK, 1)
+                return self._read(position >> _OFFSET_BITS, position & _OFFSET_MASK, 1)
             except (OSError, ValueError):
                 return None
 
@@ -205,7 +212,7 @@ class LinePositions:
         while frames.at(stop) == position:
             stop += 1
         is_run, position = bool(position & _RUN), position & ~_RUN
-        data = self._read(position >> _PART_BITS, position & _OFFSET_MASK, stop - start + is_run)
+        data = self._read(position >> _OFFSET_BITS, position & _OFFSET_MASK, stop - start + is_run)
         if stop - start == 1 and not is_run:
             return start, [data]
         lines = data.split(b"\n")[:-1]
@@ -216,7 +223,9 @@ class LinePositions:
         position = self._frames.at(number) & ~_RUN
         with self._lock:
             try:
-                return read_at(self._handle(position >> _PART_BITS), count, (position & _OFFSET_MASK) + start)
+                return read_at(
+                    self._handle(position >> _OFFSET_BITS), count, (position & _OFFSET_MASK) + start
+                )
             except OSError:
                 return b""
 

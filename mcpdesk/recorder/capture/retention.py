@@ -18,8 +18,8 @@ from msgspec import Struct
 from mcpdesk import private_files
 from mcpdesk.recorder.capture.capture_parts import PartFile, StoredCapture, stored_captures
 
-_PART_SHARE = 8
-"""A part has at most this fraction (1/8) of the size limit, because captures are removed part by part."""
+_PART_DIVISOR = 8
+"""A part has at most 1/_PART_DIVISOR of the size limit, because captures are removed part by part."""
 _MIN_PART_BYTES = 64 << 10
 
 
@@ -33,7 +33,7 @@ class Retention(Struct, frozen=True):
 
     def part_bytes(self, max_file_bytes: int) -> int:
         """Return the maximum size of one part. `max_file_bytes` is another limit. 0 means no limit."""
-        share = max(_MIN_PART_BYTES, self.max_bytes // _PART_SHARE) if self.max_bytes else 0
+        share = max(_MIN_PART_BYTES, self.max_bytes // _PART_DIVISOR) if self.max_bytes else 0
         return min(filter(None, (share, max_file_bytes)), default=0)
 
     @property

@@ -15,8 +15,8 @@ _STEPS_PER_DOUBLING: Final = 4
 _MIN_STEP_S: Final = 1e-6
 _MIN_SLOW_S: Final = 0.01
 """Minimum duration in seconds of a slow call."""
-_RENEWAL_SHARE: Final = 16
-"""The limit is computed again when the number of calls has grown by this fraction (1/16)."""
+_RENEWAL_DIVISOR: Final = 16
+"""The limit is computed again when the number of calls has grown by 1/_RENEWAL_DIVISOR."""
 
 
 class SlowCallDetector:
@@ -55,7 +55,7 @@ class SlowCallDetector:
         if total < _MIN_CALLS:
             return False
         count, limit = self._limits.get(label, (0, inf))
-        if not count or total - count > count // _RENEWAL_SHARE:
+        if not count or total - count > count // _RENEWAL_DIVISOR:
             old_limit, limit = limit, self._limit(label, total)
             self._limits[label] = total, limit
             self.version += limit != old_limit

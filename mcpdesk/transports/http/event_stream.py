@@ -20,14 +20,14 @@ from mcpdesk.protocol.outlet import LARGE_ANSWER_BYTES
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import CONFINED, JSON_HEADERS, write_pieces
+from mcpdesk.transports.http.responses import JSON_HEADERS, SANDBOX_HEADERS, write_pieces
 from mcpdesk.transports.unread_answers import UNREAD
 
 STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-cache, no-transform",
     "X-Accel-Buffering": "no",
-    **CONFINED,
+    **SANDBOX_HEADERS,
 }
 KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0

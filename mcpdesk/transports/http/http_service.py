@@ -39,7 +39,7 @@ from mcpdesk.transports.http.request_guard import (
 )
 from mcpdesk.transports.http.request_head import DIALECT, RequestHead, head_of
 from mcpdesk.transports.http.responses import (
-    CONFINED,
+    SANDBOX_HEADERS,
     RequestRefused,
     method_error,
     mode_error,
@@ -258,7 +258,7 @@ class HttpService:
         else:
             answer = await self._handle(request, head)
         if not answer.prepared and POLICY_HEADER not in answer.headers:
-            answer.headers.update(CONFINED)
+            answer.headers.update(SANDBOX_HEADERS)
         return answer
 
     async def _respond_to_page(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:

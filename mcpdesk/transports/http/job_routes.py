@@ -27,9 +27,9 @@ from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import (
-    CONFINED,
     JSON_HEADERS,
     RETRY_AFTER,
+    SANDBOX_HEADERS,
     json_answer,
     large_answer,
     method_error,
@@ -341,7 +341,7 @@ async def _send_range(
         "Accept-Ranges": "bytes",
         "ETag": tag,
         "Cache-Control": "private, no-cache",
-        **CONFINED,
+        **SANDBOX_HEADERS,
         **extra_headers,
     }
     known_tags = request.headers.get("If-None-Match", "").split(",")

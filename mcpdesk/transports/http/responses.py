@@ -22,13 +22,13 @@ REASON_KEY = web.ResponseKey("why", str)
 """Reason for a refusal, for the log only."""
 IS_RECORDED = web.ResponseKey("recorded", bool)
 """Marks a response that is in the recorded traffic and therefore not logged."""
-CONFINED = {
+SANDBOX_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 """Headers of all responses except the dashboard's page. Browsers neither run nor embed these responses."""
-JSON_HEADERS = {"Content-Type": JSON, **CONFINED}
+JSON_HEADERS = {"Content-Type": JSON, **SANDBOX_HEADERS}
 RETRY_AFTER = {"Retry-After": "1"}
 """Headers that ask a client to try again after some seconds."""
 

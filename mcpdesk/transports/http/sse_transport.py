@@ -18,7 +18,7 @@ from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import classify
-from mcpdesk.protocol.marked_ids import mark_of, marked
+from mcpdesk.protocol.marked_ids import marked, process_mark
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.http.callers import CallerCheck, has_token_field, pop_token
 from mcpdesk.transports.http.connections import connection_of
@@ -88,7 +88,7 @@ class SseRoutes:
         sse = self._open.get(identifier)
         if sse is None and self._other_processes is not None:
             max_bytes = self._site.rules.max_body_bytes
-            forwarded = await self._other_processes.post(request, mark_of(identifier), max_bytes)
+            forwarded = await self._other_processes.post(request, process_mark(identifier), max_bytes)
             if forwarded is not None:
                 return forwarded
         if sse is None or sse.endpoint is not endpoint:

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 from mcpdesk.auth.principal import Principal
 from mcpdesk.features.replicas.group.forwarding import MOVED_HEADER, SocketRejected
 from mcpdesk.features.replicas.http.other_replicas import OtherReplicas
-from mcpdesk.features.replicas.http.sending_on import forward_request
+from mcpdesk.features.replicas.http.request_forwarding import forward_request
 from mcpdesk.protocol.marked_ids import MARK_LENGTH
 from mcpdesk.transports.http.connections import CONNECTION
 

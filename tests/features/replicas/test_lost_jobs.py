@@ -14,7 +14,7 @@ from typing import TypeVar
 import aiohttp
 import pytest
 
-from mcpdesk.protocol.marked_ids import mark_of
+from mcpdesk.protocol.marked_ids import process_mark
 from mcpdesk.protocol.request_state import round_of
 from tests.features.replicas.test_shared_jobs import SLEEP, Caller, make_folder
 from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
@@ -148,7 +148,7 @@ async def test_a_replica_that_wakes_up_late_cannot_end_its_job_a_second_time(
 
 async def test_a_round_of_a_killed_replica_runs_again_once(caller: Caller, cluster: ReplicaCluster) -> None:
     asked = (await caller.plainly("ask-twice"))["result"]
-    mark = mark_of(round_of(asked["requestState"]))
+    mark = process_mark(round_of(asked["requestState"]))
     for victim in list(cluster.replicas):
         async with caller.http.get(f"{victim.url}/status") as answer:
             if (await answer.json())["replicas"][0]["id"] == mark:

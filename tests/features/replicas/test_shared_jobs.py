@@ -12,7 +12,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from mcpdesk.protocol.marked_ids import mark_of
+from mcpdesk.protocol.marked_ids import process_mark
 from tests.support.engine import EngineServer, needs_engine, shared_engine
 from tests.support.features import needs_feature
 from tests.support.patience import WITHIN_S, within
@@ -364,7 +364,7 @@ async def test_a_listener_is_told_of_tasks_of_every_replica(caller: Caller) -> N
         (await caller.stateless("tools/call", name="ask-name", arguments={}))["result"]["taskId"]
         for _ in range(3)
     ]
-    assert len({mark_of(each) for each in tasks}) == 3
+    assert len({process_mark(each) for each in tasks}) == 3
     told: dict[str, list[str]] = {task: [] for task in tasks}
     params = {"notifications": {"taskIds": tasks}, "_meta": META}
     message = {"jsonrpc": "2.0", "id": "ear", "method": "subscriptions/listen", "params": params}

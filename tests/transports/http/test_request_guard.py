@@ -254,7 +254,7 @@ PROTOCOL_PATHS = [
     "/v1/mcp/progress/x", "/mcp/progress/x", "/jobs", "/jobs/x", "/jobs/x/manifest",
     "/ws/jobs/x",
 ]  # fmt: skip
-CONFINED = {
+SANDBOX_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
 }
@@ -268,7 +268,7 @@ async def test_a_browser_neither_opens_nor_embeds_what_is_for_clients(path: str)
             async with served.client.get(served.url + path, headers=headers) as answer:
                 assert answer.status == 403, headers
                 assert "cannot open or embed it" in (await answer.json())["error"]
-                assert CONFINED.items() <= answer.headers.items()
+                assert SANDBOX_HEADERS.items() <= answer.headers.items()
 
 
 async def test_scripts_may_fetch_and_people_may_open_the_facts() -> None:
@@ -280,7 +280,7 @@ async def test_scripts_may_fetch_and_people_may_open_the_facts() -> None:
         for path in ("/", "/health", "/status", "/metrics"):
             async with served.client.get(served.url + path, headers=NAVIGATIONS[0]) as answer:
                 assert answer.status == 200
-                assert CONFINED.items() <= answer.headers.items()
+                assert SANDBOX_HEADERS.items() <= answer.headers.items()
         # A link to a job's files is followed, as they are saved; they are not embedded.
         for headers, status in ((NAVIGATIONS[0], 404), (NAVIGATIONS[1], 403)):
             async with served.client.get(f"{served.url}/jobs/x/download", headers=headers) as answer:
@@ -293,6 +293,6 @@ async def test_every_answer_confines_a_browser() -> None:
             for path in (*PROTOCOL_PATHS, "/jobs/x/download", "/nothing", "/.well-known/mcp/catalog.json"):
                 # The stream of 2024-11-05 stays open: its headers are enough.
                 async with served.client.request(method, served.url + path) as answer:
-                    assert CONFINED.items() <= answer.headers.items(), (method, path)
+                    assert SANDBOX_HEADERS.items() <= answer.headers.items(), (method, path)
         async with await served.modern("tools/call", {"name": "echo", "arguments": {"text": "x"}}) as answer:
-            assert answer.status == 200 and CONFINED.items() <= answer.headers.items()
+            assert answer.status == 200 and SANDBOX_HEADERS.items() <= answer.headers.items()

@@ -13,7 +13,7 @@ from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ProtocolError, StorageError, TransportError
 from mcpdesk.features.replicas.group.forwarding import ReplicaSilent, SocketRejected
 from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
-from mcpdesk.features.replicas.http.sending_on import (
+from mcpdesk.features.replicas.http.request_forwarding import (
     RESPONSE_TIMEOUT_S,
     forward_request,
     forwarded_headers,

@@ -1,4 +1,4 @@
-"""Forwarding of requests to the replica that has their session, job or round."""
+"""Forwarding of requests to the replica that has their session, their job or their suspended call."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from multidict import CIMultiDict
 from mcpdesk.errors import TransportError
 from mcpdesk.features.replicas.group.forwarding import FORWARDED_HEADER, MOVED_HEADER
 from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
-from mcpdesk.protocol.marked_ids import mark_of
+from mcpdesk.protocol.marked_ids import process_mark
 from mcpdesk.protocol.request_state import round_of
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.mcp_routes import LISTEN
 from mcpdesk.transports.http.passing.relay_policy import HOP_BY_HOP_HEADERS
-from mcpdesk.transports.http.responses import CONFINED, plain_error
+from mcpdesk.transports.http.responses import SANDBOX_HEADERS, plain_error
 
 OMITTED_HEADERS = HOP_BY_HOP_HEADERS | {"content-length", "expect"}
 RESPONSE_TIMEOUT_S = 2.0
@@ -79,7 +79,7 @@ async def _forward_once(
             response_headers = CIMultiDict(
                 (name, value) for name, value in answer.headers if name.lower() not in OMITTED_HEADERS
             )
-            response_headers.update(CONFINED)
+            response_headers.update(SANDBOX_HEADERS)
             response = web.StreamResponse(status=answer.status, headers=response_headers)
             await response.prepare(request)
             async for piece in answer.chunks():
@@ -97,12 +97,14 @@ async def _forward_once(
 async def holder_of_job(
     request: web.BaseRequest, replicas: ReplicaGroup, identifier: str
 ) -> tuple[str, web.Response | None]:
-    """Return the id of the other replica that has a job, and None. The id is "" if no other replica has it.
+    """Find the other replica that has a job. Return its id, or "", and the response to send, or None.
 
-    If another replica forwarded the request, return "" and a response that names the replica with the job.
+    A request of a client has no response here: forward it to the returned replica. If another replica
+    forwarded the request, the id is "" and the response names the replica with the job.
+
     Raises: StorageError.
     """
-    creator = mark_of(identifier)
+    creator = process_mark(identifier)
     is_first_hop = may_be_forwarded(request)
     if is_first_hop and creator != replicas.id and replicas.is_alive(creator):
         return creator, None
@@ -113,17 +115,19 @@ async def holder_of_job(
 
 
 async def holder_of_call(message: dict[str, Any], replicas: ReplicaGroup) -> str:
-    """Return the id of the replica that has the program or round of a request, or "".
+    """Return the id of the replica that must answer a request, or "".
+
+    It is the replica that runs the named background program, or on which the call is suspended.
 
     Raises: StorageError.
     """
     if program := _program_of(message):
         return replicas.holder_of(program)
     state = request_state(message)
-    suspending = mark_of(round_of(state)) if state else ""
-    if not suspending or replicas.is_alive(suspending):
-        return suspending
-    # That replica has ended. If another replica ran the round again, a repeated request gets its result.
+    suspending_replica = process_mark(round_of(state)) if state else ""
+    if not suspending_replica or replicas.is_alive(suspending_replica):
+        return suspending_replica
+    # That replica has ended. If another replica ran this request again, a repeated request gets its result.
     return await replicas.round_holder(state)
 
 

@@ -42,9 +42,9 @@ from mcpdesk.transports.http.passing.relay_policy import (
 from mcpdesk.transports.http.request_body import begin_body, body_pieces, read_body
 from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
 from mcpdesk.transports.http.responses import (
-    CONFINED,
     JSON,
     RETRY_AFTER,
+    SANDBOX_HEADERS,
     STREAM,
     RequestRefused,
     content_type_error,
@@ -316,7 +316,7 @@ class PassThroughRoutes:
                 self._track_session(head, client, answer)
                 kind = body_kind(answer.headers)
                 kept_headers = relayed_headers(answer.headers, kind)
-                kept_headers.update(CONFINED | head.page_headers)
+                kept_headers.update(SANDBOX_HEADERS | head.page_headers)
                 if kind not in FIXED_HEADERS or not 200 <= answer.status < 600 or 300 <= answer.status < 400:
                     return await self._quoting_error(answer, kind, kept_headers, relay, head.method)
                 size = kept_headers.get("Content-Length", "")
