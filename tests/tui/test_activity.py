@@ -123,7 +123,7 @@ class Sections(Pane):
 @pytest.mark.slow
 async def test_another_screen_on_the_way_does_not_use_up_the_part_of_a_notice() -> None:
     async with running_frame(panes={**STUBS, "traffic": Sections, "activity": Sections}) as (app, _):
-        app.main.lead_to("jobs")
+        app.main.show_section_later("jobs")
         for name, sections in (("traffic", []), ("activity", ["jobs"])):
             await app.main.show_screen(name)
             assert isinstance(app.main.pane, Sections) and app.main.pane.sections == sections

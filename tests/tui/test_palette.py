@@ -292,6 +292,6 @@ async def test_a_search_that_ends_while_the_palette_closes_shows_nothing() -> No
         assert isinstance(palette, Palette)
         await until(lambda: not is_adding(palette), pilot)
         await palette.query(".box").remove()
-        palette._show_all_again()
+        palette._search_again()
         await until(lambda: not is_adding(palette), pilot)
         assert app.is_running and not app.return_code

@@ -49,16 +49,17 @@ Panes = Mapping[str, Callable[["Link"], Widget]]
 """Functions that create the panes, by name of the screen."""
 
 
-def _pane(module: str, name: str) -> Callable[[Link], Widget]:
-    """Return a function that imports and creates a pane at the first visit. The first paint is then
-    faster.
+def _pane(module: str, class_name: str) -> Callable[[Link], Widget]:
+    """Return a function that imports and creates a pane.
+
+    The function is called at the first visit, so that the first paint is faster.
     """
 
-    def make(link: Link) -> Widget:
-        pane: Widget = getattr(import_module(module), name)(link)
+    def create_pane(link: Link) -> Widget:
+        pane: Widget = getattr(import_module(module), class_name)(link)
         return pane
 
-    return make
+    return create_pane
 
 
 PANES: Panes = {
@@ -128,10 +129,10 @@ class MainScreen(Screen[None]):
         self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
         self._banner, self.news, self._footer = QuestionBanner(), NewsRow(), DeskFooter()
         self.panes = panes
-        self._first = self._position.screen if self._position.screen in panes else next(iter(panes))
+        self._first_name = self._position.screen if self._position.screen in panes else next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
         self._key_pause = KeyPause(KEY_PAUSE_S)
-        self._has_shown_keys = False
+        self._has_explained_pause = False
         self._is_core_loading = False
         """True while the first pane is not shown because the core has not loaded its folders."""
         self.awaits_pane = True
@@ -140,18 +141,18 @@ class MainScreen(Screen[None]):
         self.has_clock = False
         """True if the header or the banner shows a text that changes with time."""
         self._steps = GuardedSteps(lambda text: self.notify(text, severity="error", markup=False))
-        self._notice = -1
+        self._last_notice = -1
         self._jobs_version: int | None = None
-        self._failed: Collection[str] | None = None
+        self._failed_job_ids: Collection[str] | None = None
         """Ids of the failed jobs at the last read, or None before the first read."""
         self._badge = ""
         """Counts shown on the tab of the activity screen."""
-        self._lead = ("", 0.0)
-        """Pair: the section of the activity screen that the last notice was about, and the monotonic time
-        until which a visit of that screen shows this section."""
-        self._before_servers = ""
+        self._next_section = ("", 0.0)
+        """Section of the activity screen that the last notice was about, and the monotonic time until which a
+        visit of that screen shows this section."""
+        self._screen_before_servers = ""
         """Screen that was shown before the list of servers."""
-        self._mounting = asyncio.Lock()
+        self._mount_lock = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
         """Compose the frame. Panes are created at their first visit."""
@@ -161,7 +162,7 @@ class MainScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Paint the frame. Then show the first pane and start to refresh."""
-        self.tabs.mark(self._first)
+        self.tabs.mark(self._first_name)
         self.refresher.refresh()
         self.call_after_refresh(self._begin)
 
@@ -181,7 +182,7 @@ class MainScreen(Screen[None]):
         self._is_core_loading = False
         if not self.shown:
             with suppress(MountError):  # the screen closed before it had a pane
-                await self.show_screen(self._first)
+                await self.show_screen(self._first_name)
                 self.refresh_pane(self.pane)
         self.awaits_pane = False
 
@@ -200,7 +201,7 @@ class MainScreen(Screen[None]):
         self.settle_focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """In a terminal that is too small, show only a message. When the pane returns, so does the focus."""
+        """In a terminal that is too small, show only a message. Otherwise restore the focus of the pane."""
         is_too_small = event.size.width < MIN_SIZE[0] or event.size.height < MIN_SIZE[1]
         if is_too_small and self.shown and self.focused is not None:
             self._last_focus[self.shown] = self.focused
@@ -276,15 +277,15 @@ class MainScreen(Screen[None]):
 
     @property
     def takes_keys(self) -> bool:
-        """True if typed keys take effect. Just after a question has closed, they do not."""
+        """True if typed keys take effect. They are ignored just after a question has closed."""
         return self._key_pause.is_over
 
     def ignores(self, event: events.Event) -> bool:
         """Return True if the person probably typed a key for a dialog that has closed."""
         if not is_typed(event) or not self._key_pause.ignores_key():
             return False
-        if not self._has_shown_keys:
-            self._has_shown_keys = True
+        if not self._has_explained_pause:
+            self._has_explained_pause = True
             self.notify("Keys typed while the question closed were ignored.", markup=False)
         return True
 
@@ -294,7 +295,7 @@ class MainScreen(Screen[None]):
         Do not call this if the person closed the question with escape.
         """
         self._key_pause.begin()
-        self._has_shown_keys = False
+        self._has_explained_pause = False
 
     def may_open(self, question: Question) -> bool:
         """Return True if a question may open automatically: no dialog is open, and the person is not typing.
@@ -303,9 +304,9 @@ class MainScreen(Screen[None]):
         person has typed after the call.
         """
         is_own = question.peer == DESK
-        is_hands_off = self.is_keyboard_idle or (is_own and self.last_key <= self.last_call)
+        is_not_typing = self.is_keyboard_idle or (is_own and self.last_key <= self.last_call)
         is_in_field = self.focused is not None and _takes_letters(self.focused)
-        return self.app.screen is self and is_hands_off and (is_own or not is_in_field)
+        return self.app.screen is self and is_not_typing and (is_own or not is_in_field)
 
     def _tick_s(self) -> float | None:
         """Return the seconds until a clock must be refreshed, or None if no clock is shown."""
@@ -361,10 +362,10 @@ class MainScreen(Screen[None]):
             self.announce(question)
 
     def _show_notices(self) -> None:
-        notices = self.link.notices(self._notice)
+        notices = self.link.notices(self._last_notice)
         if not notices:
             return
-        self._notice = notices[-1].number
+        self._last_notice = notices[-1].number
         self.desk.show_all_news([self._news_of(notice) for notice in notices])
 
     def _report_failed_jobs(self, view: CoreView) -> None:
@@ -375,15 +376,17 @@ class MainScreen(Screen[None]):
         if view.work.jobs_version == self._jobs_version:
             return
         self._jobs_version = view.work.jobs_version
-        failed = {job.id: job for job in self.link.jobs() if job.state is JobState.FAILED}
-        known, self._failed = self._failed, failed.keys()
-        new = [] if known is None else [job for job in failed.values() if job.id not in known]
+        failed_jobs = {job.id: job for job in self.link.jobs() if job.state is JobState.FAILED}
+        known_ids, self._failed_job_ids = self._failed_job_ids, failed_jobs.keys()
+        new_failures = [
+            job for job in failed_jobs.values() if known_ids is not None and job.id not in known_ids
+        ]
         news = []
-        for job in new:
-            which = f"Job {job.number}" if job.number else job.kind.value.capitalize()
-            because = job.message.removeprefix(f"{job.name} failed with ")
-            because = f" ({because})" if because else ""
-            text = f"{which} of {job.server} failed{because}: {job.name}"
+        for job in new_failures:
+            job_name = f"Job {job.number}" if job.number else job.kind.value.capitalize()
+            reason = job.message.removeprefix(f"{job.name} failed with ")
+            reason = f" ({reason})" if reason else ""
+            text = f"{job_name} of {job.server} failed{reason}: {job.name}"
             news.append(self._news_of(Notice(0, text, Severity.WARNING, "activity/jobs")))
         if news:
             self.desk.show_all_news(news)
@@ -399,11 +402,11 @@ class MainScreen(Screen[None]):
         else:
             hint = _screen_hint(screen) if screen != self.shown else ""
         if screen == "activity":
-            self.lead_to(part)
+            self.show_section_later(part)
         return notice.text, notice.severity.value, hint
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
-        """Update header and tabs. If the selected server no longer exists, select another."""
+        """Update header and tabs. If the selected server no longer exists, select another server."""
         names = [server.name for server in view.servers]
         if self.server not in names:
             self.server = names[0] if names else ""
@@ -412,20 +415,19 @@ class MainScreen(Screen[None]):
             self.set_timer(MIN_REFRESH_PERIOD_S, self.desk.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
         may_fall_quiet = any(client.will_be_quiet(time.time()) for client in view.clients)
-        next_callback = view.work.next_callback
-        ages = (waiting, view.stuck, view.silent_s, next_callback is not None, may_fall_quiet, any(rates))
-        self.has_clock = any(ages)
-        down = down_servers(view, self.link)
+        has_callback = view.work.next_callback is not None
+        self.has_clock = any((waiting, view.stuck, view.silent_s, has_callback, may_fall_quiet, any(rates)))
+        unusable_servers = down_servers(view, self.link)
         signs = signs_of(self.link).header
-        self.header.show_view(view, self.server, rates, len(waiting), signs, down)
+        self.header.show_view(view, self.server, rates, len(waiting), signs, unusable_servers)
         self._footer.announce(has_question=bool(waiting))
         jobs = view.work.running_jobs
-        marks = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
-        self._badge = " ".join(marks)
-        self.tabs.mark(self.shown or self._first, self._badge)
+        badges = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
+        self._badge = " ".join(badges)
+        self.tabs.mark(self.shown or self._first_name, self._badge)
 
     def _has_catalogue(self, view: CoreView) -> bool:
-        """Return True if the catalogue of the selected server is known, or will not come."""
+        """Return True if the selected server is not about to report its catalogue."""
         server = next((one for one in view.servers if one.name == self.server), None)
         return server is not None and (server.upstream is None or server.upstream.state != "connecting")
 
@@ -433,20 +435,20 @@ class MainScreen(Screen[None]):
         """Show a pane, and restore its focus."""
         if name != self.shown:
             if not self.shown:
-                self._first = name  # so that the first pane does not replace the one of a clicked tab
+                self._first_name = name  # so that the first pane does not replace the pane of a clicked tab
             if self.maximized:
                 self.minimize()
             if self.shown and self.focused is not None:
                 self._last_focus[self.shown] = self.focused
             if name == "servers":
-                self._before_servers = self.shown
+                self._screen_before_servers = self.shown
             await self._mount_pane(name)
             self.switcher.current = name
             self.tabs.mark(name, self._badge)
             self._focus_pane(name)
-        part, until = self._lead
+        part, until = self._next_section
         if name == "activity" and time.monotonic() < until and isinstance(self.pane, Pane):
-            self._lead = ("", 0.0)
+            self._next_section = ("", 0.0)
             self.pane.show_section(part)
 
     def position(self) -> ScreenPosition:
@@ -461,20 +463,21 @@ class MainScreen(Screen[None]):
                     if (position := pane.position()) is not None:
                         panes[pane.id] = position
                 except Exception:
-                    _log.exception("where the %s pane was is not known", pane.id)
+                    _log.exception("the position of the %s pane could not be saved", pane.id)
         return ScreenPosition(self.server, self.shown, panes, frozenset(self.questions.opened))
 
-    def lead_to(self, part: str) -> None:
-        """Show a section of the activity screen if the person visits that screen soon. Ignore an empty
-        name.
+    def show_section_later(self, part: str) -> None:
+        """Show a section of the activity screen at the next visit, if that is within `LEAD_TIME_S` seconds.
+
+        An empty name is ignored.
         """
         if part:
-            self._lead = (part, time.monotonic() + LEAD_TIME_S)
+            self._next_section = (part, time.monotonic() + LEAD_TIME_S)
 
     async def _mount_pane(self, name: str) -> None:
         # A click and a key may request the same pane at the same time. The second request finds the pane that
         # the first one has added.
-        async with self._mounting:
+        async with self._mount_lock:
             if self.switcher.query_children(f"#{name}"):
                 return
             pane = self.panes[name](self.link)
@@ -488,12 +491,12 @@ class MainScreen(Screen[None]):
         pane = self.switcher.get_child_by_id(name)
         target = self._last_focus.get(name)
         if target is None or not self._is_shown(target) or not target.focusable:
-            inside = (
+            focusable_widgets = (
                 one
                 for one in pane.walk_children(Widget)
                 if one.focusable and self._is_shown(one) and not _takes_letters(one)
             )
-            target = next(inside, pane)
+            target = next(focusable_widgets, pane)
             pane.can_focus = pane.can_focus or target is pane
         self.set_focus(target)
 
@@ -523,7 +526,7 @@ class MainScreen(Screen[None]):
 
     async def action_show_part(self, part: str) -> None:
         """Show a section of the activity screen. Keys, and clicks on the header use this."""
-        self.lead_to(part)
+        self.show_section_later(part)
         await self.show_screen("activity")
 
     def action_show_save(self) -> None:
@@ -542,8 +545,8 @@ class MainScreen(Screen[None]):
         if self.maximized:
             self.minimize()
         elif self.focused is not None:
-            around = (one for one in self.focused.ancestors_with_self if isinstance(one, Widget))
-            part = next((one for one in around if one.allow_maximize), None)
+            ancestors = (one for one in self.focused.ancestors_with_self if isinstance(one, Widget))
+            part = next((one for one in ancestors if one.allow_maximize), None)
             if part is None:
                 self.notify("This pane has no larger view.", markup=False)
             elif self.maximize(part):
@@ -551,20 +554,20 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_jump(self) -> None:
-        """Show a letter on everything that can have the focus, and jump to the chosen one."""
+        """Show a letter on each widget that can have the focus, and on each tab. Jump to the chosen one."""
         from mcpdesk.tui.screens.overlays import JumpScreen, TabTarget
         from mcpdesk.tui.widgets.choice_box import TabStrip
 
-        targets = [widget for widget in self.focus_chain if widget.is_on_screen]
+        widgets = [widget for widget in self.focus_chain if widget.is_on_screen]
         jump_targets: list[tuple[Widget | TabTarget, Region]] = [
-            (widget, self.find_widget(widget).visible_region) for widget in targets
+            (widget, self.find_widget(widget).visible_region) for widget in widgets
         ]
         for strip in (self.pane or self).query(TabStrip):
             if strip.is_on_screen and not strip.can_focus:
                 jump_targets += [
-                    (TabTarget(strip, at), region) for at, region in enumerate(strip.title_regions())
+                    (TabTarget(strip, index), region) for index, region in enumerate(strip.title_regions())
                 ]
-        chosen = await self.app.push_screen_wait(JumpScreen([each for each in jump_targets if each[1]]))
+        chosen = await self.app.push_screen_wait(JumpScreen([target for target in jump_targets if target[1]]))
         if isinstance(chosen, TabTarget):
             chosen.strip.pick(chosen.tab_index)
         elif isinstance(chosen, Widget):
@@ -588,7 +591,7 @@ class MainScreen(Screen[None]):
 
     async def leave_servers(self) -> None:
         """Return from the list of servers to the screen before."""
-        await self.show_screen(self._before_servers or next(iter(self.panes)))
+        await self.show_screen(self._screen_before_servers or next(iter(self.panes)))
 
     @work
     async def action_add_server(self) -> None:
@@ -632,8 +635,8 @@ class MainScreen(Screen[None]):
             return self.shown != "servers"
         if action == "show_save":
             return bool(self.target)
-        of_feature = FEATURE_ACTIONS.get(f"main.{action}")
-        return of_feature is None or of_feature.is_available(self.link.view())
+        feature_action = FEATURE_ACTIONS.get(f"main.{action}")
+        return feature_action is None or feature_action.is_available(self.link.view())
 
     def action_about_server(self) -> None:
         """Show details of the server, without its items."""

@@ -268,22 +268,22 @@ ITEM_GROUPS = {
 
 def name_of(action: Action) -> str:
     """Return the name of an action in the palette."""
-    if (of_feature := FEATURE_ACTIONS.get(action.id)) is not None:
-        return of_feature.name
+    if (feature_action := FEATURE_ACTIONS.get(action.id)) is not None:
+        return feature_action.name
     return ACTION_NAMES.get(action.id, f"{action.group}: {action.title}")
 
 
-def _words_of(action: Action) -> str:
+def _search_words(action: Action) -> str:
     """Return additional search words for an action."""
-    of_feature = FEATURE_ACTIONS.get(action.id)
-    return SEARCH_WORDS.get(action.id, "") if of_feature is None else of_feature.words
+    feature_action = FEATURE_ACTIONS.get(action.id)
+    return SEARCH_WORDS.get(action.id, "") if feature_action is None else feature_action.words
 
 
-def _offered_elsewhere(screen: str) -> Iterator[Action]:
+def _actions_for_other_screens(screen: str) -> Iterator[Action]:
     """Yield the actions of a screen that are also offered on other screens."""
-    for each in FEATURE_ACTIONS.values():
-        if each.is_offered_everywhere and each.action.scope == screen:
-            yield each.action
+    for feature_action in FEATURE_ACTIONS.values():
+        if feature_action.is_offered_everywhere and feature_action.action.scope == screen:
+            yield feature_action.action
     yield from (BY_ID[name] for name in ACTIONS_OF_OTHER_SCREENS[screen])
 
 
@@ -317,7 +317,7 @@ def other_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     for screen in (
         name for name in ACTIONS_OF_OTHER_SCREENS if name in app.main.panes and name != app.main.shown
     ):
-        for action in _offered_elsewhere(screen):
+        for action in _actions_for_other_screens(screen):
             keys = f"{SCREENS[screen].keys} {key_name(action.keys)}" if action.keys else ""
             yield _entry_of(action, keys, partial(_run_on, app, screen, action))
 
@@ -330,7 +330,7 @@ def _entry_of(action: Action, keys: str, run: Command) -> PaletteEntry:
         action.help or action.group,
         keys,
         f"{action.group} · {description}",
-        _words_of(action),
+        _search_words(action),
         action.group,
         action.title,
     )
@@ -339,12 +339,12 @@ def _entry_of(action: Action, keys: str, run: Command) -> PaletteEntry:
 def item_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     """Yield one entry per working item. Items of other servers come last, with the name of their server."""
     if app.server:
-        others = [one.name for one in app.link.view().servers if one.name != app.server]
-        for server in (app.server, *others):
+        other_servers = [one.name for one in app.link.view().servers if one.name != app.server]
+        for server in (app.server, *other_servers):
             yield from _items_of(app, server, "" if server == app.server else server)
 
 
-def _items_of(app: DeskApp, server: str, where: str) -> Iterator[PaletteEntry]:
+def _items_of(app: DeskApp, server: str, server_label: str) -> Iterator[PaletteEntry]:
     for item in app.link.catalogue(server).items:
         if not item.problem or item.stale:
             group, words = ITEM_GROUPS[item.kind]
@@ -354,7 +354,7 @@ def _items_of(app: DeskApp, server: str, where: str) -> Iterator[PaletteEntry]:
                 item.name,
                 partial(_open, app, server, item.kind, item.name),
                 description,
-                where,
+                server_label,
                 f"{item.name} · {description}",
                 words,
                 group,
@@ -363,7 +363,7 @@ def _items_of(app: DeskApp, server: str, where: str) -> Iterator[PaletteEntry]:
 
 
 def server_choices(app: DeskApp) -> Iterator[PaletteEntry]:
-    """Yield one entry per server, with its location or the reason why it is down."""
+    """Yield one entry per server, with its location, or the reason why it is down."""
     for server in app.link.view().servers:
         line = server_choice(server)
         is_shown = server.name == app.server
@@ -396,7 +396,9 @@ def theme_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     """Yield one entry per theme."""
     for name in sorted(app.available_themes):
         run = partial(_use_theme, app, name)
-        yield PaletteEntry(f"Theme {name}", run, "Draw the screen in this theme", group="Themes", also=name)
+        yield PaletteEntry(
+            f"Theme {name}", run, "Draw the screen in this theme", group="Themes", second_name=name
+        )
 
 
 async def _run(app: DeskApp, entry: Reachable) -> None:

@@ -24,7 +24,7 @@ from mcpdesk.tui.widgets.menu import Choice, ChoiceList, Menu, PageDialog, hint_
 FIRST_STEP_TIME_S = 0.02
 """Seconds for adding entries before the palette opens."""
 STEP_TIME_S = 0.004
-"""Seconds for adding entries at a time after the palette has opened, and between these times."""
+"""Seconds of one step that adds entries after the palette has opened, and seconds between two steps."""
 SETTINGS_TIMEOUT_S = 5.0
 """Seconds to wait for the settings of a core in another process."""
 MAX_KEY_CELLS = 24
@@ -50,7 +50,7 @@ class SettingScreen(PageDialog):
             Content.assemble(("allowed  ", "$text-muted"), setting.allowed),
             Content(""),
             Content.styled("To change it, use one of these and start mcpdesk again:", "$text-muted"),
-            *(Content(f"  {way}") for way in setting.changed_by),
+            *(Content(f"  {method}") for method in setting.changed_by),
             Content(""),
             Content.styled("mcpdesk settings --explain describes all settings.", "$text-muted"),
         ]
@@ -71,17 +71,17 @@ class PaletteList(ChoiceList):
         start = min(self.hint_start + 2, room)
         label = shortened(choice.label, start - 2 if choice.hint else room - 2)
         hint = shortened(choice.hint, room - start - 2, REASON_TAIL) if room - start > 4 else ""
-        named = column(f"  {label}", start + 2) if hint else f"  {label}"
-        yield f" {named}", ""
-        yield column(hint, room - cell_len(named)), "lines--muted"
+        label_column = column(f"  {label}", start + 2) if hint else f"  {label}"
+        yield f" {label_column}", ""
+        yield column(hint, room - cell_len(label_column)), "lines--muted"
         yield key, "lines--key"
 
     def show_lines(self, lines: Sequence[Choice], selected: Choice | None = None) -> None:
         """Replace the lines. Select `selected`, or the first entry if it is not among them."""
         self.hint_start = hint_column(entries_of(lines))
         self.rows = lines
-        at = next((at for at, line in enumerate(lines) if line is selected), 0)
-        self.cursor = at
+        index = next((index for index, line in enumerate(lines) if line is selected), 0)
+        self.cursor = index
         self.rows_changed()
         self.post_message(self.Moved())
 
@@ -96,13 +96,14 @@ class PaletteList(ChoiceList):
 
     def validate_cursor(self, cursor: int) -> int:
         """Move the cursor away from a heading: in the same direction, or back if no entry follows."""
-        at = super().validate_cursor(cursor)
+        position = super().validate_cursor(cursor)
         if not self.rows:
-            return at
-        below, above = range(at, self.row_count), range(at, -1, -1)
-        ways = (above, below) if at < self.cursor else (below, above)
-        places = (each for way in ways for each in way if not isinstance(self.rows[each], Heading))
-        return next(places, at)
+            return position
+        below, above = range(position, self.row_count), range(position, -1, -1)
+        directions = (above, below) if position < self.cursor else (below, above)
+        candidates = (candidate for direction in directions for candidate in direction)
+        entry_positions = (one for one in candidates if not isinstance(self.rows[one], Heading))
+        return next(entry_positions, position)
 
     def watch_cursor(self) -> None:
         """Scroll the cursor into view, with the heading above the first entry."""
@@ -139,12 +140,12 @@ class Palette(Menu):
         """
         self._index = PaletteIndex()
         self._entries, self._settings, self._entry_of = entries, settings, entry_of
-        self._is_complete = self._add_some(FIRST_STEP_TIME_S) and settings.done()
+        self._is_complete = self._add_entries(FIRST_STEP_TIME_S) and settings.done()
         if self._is_complete:
             self._add_settings()
         super().__init__("Palette", self._index.lines(""), filtered=True)
         self.remove_class("-bare")
-        self._typed = ""
+        self._typed_text = ""
 
     def new_listing(self) -> ChoiceList:
         return PaletteList(self.choices)
@@ -157,24 +158,24 @@ class Palette(Menu):
         if not self._is_complete:
             self._complete()
 
-    def show_matches(self, typed: str) -> None:
-        """Show the lines for a typed text. A long search continues in steps, and then shows all lines."""
-        self._typed = typed
-        search = self._index.search(typed)
+    def show_matches(self, typed_text: str) -> None:
+        """Show the lines for a text. A long search continues in steps, and shows all lines at its end."""
+        self._typed_text = typed_text
+        search = self._index.search(typed_text)
         if search.advance(FIRST_STEP_TIME_S):
             self.workers.cancel_group(self, _SEARCH)
         else:
             self._complete_search(search)
-        self.show_lines(search.lines(), typed)
+        self.show_lines(search.lines(), typed_text)
 
     @work(group=_SEARCH, exclusive=True)
     async def _complete_search(self, search: PaletteSearch) -> None:
-        await _in_steps(search.advance)
-        self._show_again(search)
+        await _repeat_in_steps(search.advance)
+        self._show_completed(search)
 
-    def _add_some(self, most_s: float) -> bool:
-        """Add entries for about `most_s` seconds. Return True if none are left."""
-        end = time.perf_counter() + most_s
+    def _add_entries(self, time_limit_s: float) -> bool:
+        """Add entries for about `time_limit_s` seconds. Return True if none are left."""
+        end = time.perf_counter() + time_limit_s
         for entry in self._entries:
             self._index.add(entry)
             if time.perf_counter() > end:
@@ -189,31 +190,31 @@ class Palette(Menu):
     @work
     async def _complete(self) -> None:
         """Add the remaining entries, and then the settings."""
-        await _in_steps(self._add_some)
-        self._show_all_again()
+        await _repeat_in_steps(self._add_entries)
+        self._search_again()
         with suppress(TimeoutError, ValueError, DeskUserError):
             await asyncio.wait_for(asyncio.wrap_future(self._settings), SETTINGS_TIMEOUT_S)
             self._add_settings()
-            self._show_all_again()
+            self._search_again()
 
-    def _show_all_again(self) -> None:
-        """Search for the typed text again. The selected line stays selected if the person chose it."""
-        self._complete_search(self._index.search(self._typed))
+    def _search_again(self) -> None:
+        """Search for the typed text again. A line that the person moved to stays selected."""
+        self._complete_search(self._index.search(self._typed_text))
 
-    def _show_again(self, search: PaletteSearch) -> None:
+    def _show_completed(self, search: PaletteSearch) -> None:
         """Show all lines of a search. A line that the person moved to stays selected."""
         listing = next(iter(self.query(PaletteList)), None)
         if listing is None:  # the palette is closing, and some widgets are removed
             return
         selected = listing.selected if listing.cursor > 1 else None
-        self.show_lines(search.lines(), self._typed)
+        self.show_lines(search.lines(), self._typed_text)
         if selected is not None:
             listing.show_lines(listing.rows, selected)
 
 
-async def _in_steps(advance: Callable[[float], bool]) -> None:
+async def _repeat_in_steps(advance: Callable[[float], bool]) -> None:
     """Call `advance` until it returns True, without delaying keys."""
-    is_over = False
-    while not is_over:
+    is_done = False
+    while not is_done:
         await asyncio.sleep(STEP_TIME_S)
-        is_over = advance(STEP_TIME_S)
+        is_done = advance(STEP_TIME_S)

@@ -1,4 +1,4 @@
-"""Search of the palette: entries in groups, the best group first. It does not match letters out of order."""
+"""Search of the palette: entries in groups, the best group first. Typed words must occur without gaps."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MAX_DESCRIPTION_LENGTH = 300
 MIN_INNER_MATCH_LENGTH = 3
 """Minimum length of a typed word that is also found inside of words."""
 BATCH_ENTRIES = 64
-"""Number of entries that are searched without looking at the clock."""
+"""Number of entries that are searched between two checks of the time limit."""
 MIN_PREFIX_MATCH_LENGTH = 5
 """Minimum length of a typed word that is found at the beginning of a word of a description. A shorter word
 must be equal to a word."""
-_BREAK = re.compile(r"[\W_]+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD_SEPARATORS = re.compile(r"[\W_]+")
+_CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class PaletteEntry(Choice, frozen=True):
@@ -35,12 +35,15 @@ class PaletteEntry(Choice, frozen=True):
 
     group: str = ""
     """Heading above the line."""
-    also: str = ""
-    """Second text that counts as the complete name, such as the title of a tool."""
+    second_name: str = ""
+    """Second name of the entry, such as the title of a tool, or ""."""
 
 
 class Heading(Choice, frozen=True):
-    """Line above the entries of a group, or below them if some are left out. It cannot be chosen."""
+    """Title above the entries of a group, or note below them about entries that are left out.
+
+    A heading cannot be chosen.
+    """
 
 
 class Match(IntEnum):
@@ -65,26 +68,26 @@ class _Text(NamedTuple):
     """Texts of an entry in lower case. Each word has a space before and after it."""
 
     names: tuple[str, ...]
-    named: str
+    name_words: str
     synonyms: str
-    described: str
+    description_words: str
 
 
 def _spaced(text: str) -> str:
-    return f" {_BREAK.sub(' ', text.lower()).strip()} "
+    return f" {_WORD_SEPARATORS.sub(' ', text.lower()).strip()} "
 
 
 def _spaced_name(text: str) -> str:
     """Return the words of a name. A name such as `AskUser` is one word, and also two."""
-    whole, parts = _spaced(text), _spaced(_HUMP.sub(" ", text))
-    return whole if whole == parts else whole + parts.lstrip()
+    joined_words, split_words = _spaced(text), _spaced(_CAMEL_CASE_BOUNDARY.sub(" ", text))
+    return joined_words if joined_words == split_words else joined_words + split_words.lstrip()
 
 
 def _text_of(entry: PaletteEntry) -> _Text:
-    names = tuple(_spaced(each) for each in (entry.label, entry.also) if each)
+    names = tuple(_spaced(name) for name in (entry.label, entry.second_name) if name)
     return _Text(
         names,
-        "".join(_spaced_name(each) for each in (entry.label, entry.also, entry.key) if each),
+        "".join(_spaced_name(name) for name in (entry.label, entry.second_name, entry.key) if name),
         _spaced(entry.words),
         _spaced(f"{entry.hint} {entry.help}"[:MAX_DESCRIPTION_LENGTH]),
     )
@@ -110,8 +113,8 @@ class PaletteIndex:
         """Add an entry. Groups of actions keep the order of their first entries."""
         if entry.group not in self._groups:
             is_last = entry.group in LAST_GROUPS
-            at = 1_000 + LAST_GROUPS.index(entry.group) if is_last else len(self._groups)
-            self._groups[entry.group] = at
+            position = 1_000 + LAST_GROUPS.index(entry.group) if is_last else len(self._groups)
+            self._groups[entry.group] = position
         self._entries.append((entry, _text_of(entry)))
 
     def search(self, query: str) -> PaletteSearch:
@@ -132,20 +135,20 @@ class PaletteSearch:
         """Create a search. `order` has the positions of the groups."""
         self._typed = _spaced(query)
         self._words = self._typed.split()
-        self._is_all = not query.strip()
-        self._rest = iter(entries)
+        self._is_query_empty = not query.strip()
+        self._remaining_entries = iter(entries)
         self._order = order
-        self._found: dict[str, list[tuple[Match, PaletteEntry]]] = {}
-        self._best = Match.NONE
+        self._matches: dict[str, list[tuple[Match, PaletteEntry]]] = {}
+        self._best_match = Match.NONE
 
-    def advance(self, most_s: float) -> bool:
-        """Search for about `most_s` seconds. Return True if the search is complete."""
-        end = time.perf_counter() + most_s
-        for number, (entry, text) in enumerate(self._rest):
-            match = Match.WORDS if self._is_all else self._match(text)
+    def advance(self, time_limit_s: float) -> bool:
+        """Search for about `time_limit_s` seconds. Return True if the search is complete."""
+        end = time.perf_counter() + time_limit_s
+        for number, (entry, text) in enumerate(self._remaining_entries):
+            match = Match.WORDS if self._is_query_empty else self._match(text)
             if match:
-                self._best = max(self._best, match)
-                self._found.setdefault(entry.group, []).append((match, entry))
+                self._best_match = max(self._best_match, match)
+                self._matches.setdefault(entry.group, []).append((match, entry))
             if number % BATCH_ENTRIES == 0 and time.perf_counter() > end:
                 return False
         return True
@@ -156,58 +159,59 @@ class PaletteSearch:
         An empty query finds all actions, and the first entries of the other groups. Equally good entries keep
         their order.
         """
-        least = Match.INSIDE if self._best is Match.INSIDE else Match.DESCRIBED
+        lowest_match = Match.INSIDE if self._best_match is Match.INSIDE else Match.DESCRIBED
         groups = {}
-        for name, matches in self._found.items():
-            if good := sorted((each for each in matches if each[0] >= least), key=lambda pair: -pair[0]):
-                groups[name] = good
+        for name, matches in self._matches.items():
+            good_matches = [pair for pair in matches if pair[0] >= lowest_match]
+            if good_matches:
+                groups[name] = sorted(good_matches, key=lambda pair: -pair[0])
         lines: list[Choice] = []
         for name in sorted(groups, key=lambda name: (-groups[name][0][0], self._order[name])):
-            most = MAX_FOUND_ENTRIES
-            if self._is_all:
-                most = MAX_INITIAL_ENTRIES if name in LAST_GROUPS else len(groups[name])
-            lines += _section(name, [entry for _, entry in groups[name]], most)
+            max_entries = MAX_FOUND_ENTRIES
+            if self._is_query_empty:
+                max_entries = MAX_INITIAL_ENTRIES if name in LAST_GROUPS else len(groups[name])
+            lines += _section(name, [entry for _, entry in groups[name]], max_entries)
         return lines
 
     def _match(self, text: _Text) -> Match:
         typed, words = self._typed, self._words
         if not words or not all(_contains(text, word) for word in words):
             return Match.NONE
-        return _match(text, typed, words)
+        return _match_of(text, typed, words)
 
 
-def _section(name: str, entries: Sequence[PaletteEntry], most: int) -> list[Choice]:
-    lines: list[Choice] = [Heading(name, None), *entries[:most]]
-    if (left_out := len(entries) - most) > 0:
-        lines.append(Heading(f"… {left_out:,} more: type a part of the name", None))
+def _section(name: str, entries: Sequence[PaletteEntry], max_entries: int) -> list[Choice]:
+    lines: list[Choice] = [Heading(name, None), *entries[:max_entries]]
+    if (omitted_count := len(entries) - max_entries) > 0:
+        lines.append(Heading(f"… {omitted_count:,} more: type a part of the name", None))
     return lines
 
 
 def _contains(text: _Text, word: str) -> bool:
-    return word in text.named or word in text.synonyms or word in text.described
+    return word in text.name_words or word in text.synonyms or word in text.description_words
 
 
-def _match(text: _Text, typed: str, words: Sequence[str]) -> Match:
+def _match_of(text: _Text, typed: str, words: Sequence[str]) -> Match:
     """Return the best match of a text. `typed` are the typed words with spaces around them."""
     if typed in text.names:
         return Match.EXACT
-    earlier_words = typed[:-1]
-    if any(each.startswith(earlier_words) for each in text.names):
+    typed_start = typed[:-1]
+    if any(name.startswith(typed_start) for name in text.names):
         return Match.START
-    if all(f" {word}" in text.named for word in words):
+    if all(f" {word}" in text.name_words for word in words):
         return Match.WORDS
-    if all(f" {word}" in text.named or f" {word}" in text.synonyms for word in words):
+    if all(f" {word}" in text.name_words or f" {word}" in text.synonyms for word in words):
         return Match.SYNONYM
     if all(_is_described(text, word) for word in words):
         return Match.DESCRIBED
-    if all(len(word) >= MIN_INNER_MATCH_LENGTH and word in text.named for word in words):
+    if all(len(word) >= MIN_INNER_MATCH_LENGTH and word in text.name_words for word in words):
         return Match.INSIDE
     return Match.NONE
 
 
 def _is_described(text: _Text, word: str) -> bool:
-    wanted = f" {word}" if len(word) >= MIN_PREFIX_MATCH_LENGTH else f" {word} "
-    return f" {word}" in text.named or f" {word}" in text.synonyms or wanted in text.described
+    needle = f" {word}" if len(word) >= MIN_PREFIX_MATCH_LENGTH else f" {word} "
+    return f" {word}" in text.name_words or f" {word}" in text.synonyms or needle in text.description_words
 
 
 def entries_of(lines: Iterable[Choice]) -> list[Choice]:

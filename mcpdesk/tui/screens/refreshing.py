@@ -46,8 +46,8 @@ BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
 person types."""
 BUSY_S = 1.0
 """Under load, refreshes are at most this many seconds apart."""
-ELSEWHERE_S = 0.35
-"""Used instead of `BUSY_S` if the clients are in another process."""
+BUSY_REMOTE_S = 0.35
+"""Seconds between refreshes under load if the core, with its clients, is in another process."""
 CATCH_UP_S, PAUSE_S = 0.008, 0.002
 """Seconds of one step that pairs the frames of a busy period, and seconds of the pause before the next
 step."""
@@ -76,7 +76,7 @@ class WaitingQuestions:
         return ranked[0] if ranked else None
 
     def after(self, number: int) -> Question | None:
-        """Return the next waiting question, beginning again after the last, or None if no other waits."""
+        """Return the waiting question after this number, or else the first one. None if no other waits."""
         others = [one for one in self.waiting if one.id != number]
         return next((one for one in others if one.id > number), others[0] if others else None)
 
@@ -99,7 +99,7 @@ class ScreenRefresher:
         is_keyboard_idle: Callable[[], bool],
         tick_s: Callable[[], float | None],
     ) -> None:
-        """`refresh` updates everything that is visible.
+        """Create the object. `refresh` updates everything that is visible.
 
         `is_keyboard_idle` returns True if no key was pressed in the last seconds. `tick_s` returns the
         seconds until a clock on the screen must be refreshed, or None.
@@ -107,25 +107,25 @@ class ScreenRefresher:
         self._screen = screen
         self._link = link
         self.refresh = refresh
-        self._is_calm = is_keyboard_idle
+        self._is_keyboard_idle = is_keyboard_idle
         self._tick_s = tick_s
         self._frames = -1
         self._quiet_beats = 0
-        self._looked = (-math.inf, 0.0)
+        self._last_refresh = (-math.inf, 0.0)
         """Monotonic time of the last refresh, and processor time that the thread had used by then."""
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context = copy_context()
         """Context that identifies the application to Textual in calls from other threads."""
         self._stop_listening: Callable[[], None] = lambda: None
-        self._has_news = False
+        self._has_reported_change = False
         """True if a change was reported after the last beat."""
-        self._beaten = -math.inf
+        self._last_beat = -math.inf
         """Monotonic time of the last beat."""
-        self._trailing = 0
+        self._trailing_updates = 0
         """Number of updates that remain after the last change."""
         self._is_late = False
-        """True if the last beat had to leave a refresh, or the pairing of frames, to the next one."""
+        """True if the last beat postponed a refresh, or the pairing of frames, to the next beat."""
         self._is_catching_up = False
         self._is_slow = False
         """True if the next beat is later than usual."""
@@ -144,8 +144,8 @@ class ScreenRefresher:
         """Start to refresh: after reported changes, and while a clock is shown."""
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
         self._stop_listening = self._link.on_change(self._changed)
-        self._trailing = TRAILING_TICKS
-        self._plan()
+        self._trailing_updates = TRAILING_TICKS
+        self._schedule_beat()
 
     def stop(self) -> None:
         """Stop listening to the core."""
@@ -158,53 +158,53 @@ class ScreenRefresher:
 
         Called often, and on any thread. Only the first call after a beat has an effect.
         """
-        if not self._has_news and self._loop is not None:
-            self._has_news = True
+        if not self._has_reported_change and self._loop is not None:
+            self._has_reported_change = True
             with suppress(RuntimeError):  # the loop is closed: the screen has ended
-                self._loop.call_soon_threadsafe(self._come, context=self._context)
+                self._loop.call_soon_threadsafe(self._refresh_soon, context=self._context)
 
-    def _come(self) -> None:
+    def _refresh_soon(self) -> None:
         """Refresh now, or one period after the last refresh."""
         if self._is_slow and self._screen.is_attached:
             period_s = MIN_REFRESH_PERIOD_S if self._screen.is_active else COVERED_S
-            rest_s = self._beaten + period_s - time.monotonic()
-            if rest_s > 0:
-                self._beat_in(rest_s)
+            delay_s = self._last_beat + period_s - time.monotonic()
+            if delay_s > 0:
+                self._beat_in(delay_s)
             else:
                 self._tick()
 
-    def _plan(self) -> None:
-        """Set the timer for the next beat. Without a timer, the screen waits for a change.
+    def _schedule_beat(self) -> None:
+        """Set the timer for the next beat, or set no timer if only a change causes a refresh.
 
         A screen that is covered by a dialog is refreshed slowly. Whenever one of its timers fires, Textual
         draws this screen and everything above it completely.
         """
-        rest_s = self._rest_s()
-        if rest_s is None:
+        delay_s = self._seconds_to_beat()
+        if delay_s is None:
             self._is_slow, self._timer = True, None
         else:
-            self._beat_in(rest_s)
+            self._beat_in(delay_s)
 
-    def _beat_in(self, rest_s: float) -> None:
+    def _beat_in(self, delay_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._is_slow = rest_s > MIN_REFRESH_PERIOD_S
-        self._timer = self._later(rest_s, self._tick)
+        self._is_slow = delay_s > MIN_REFRESH_PERIOD_S
+        self._timer = self._call_later(delay_s, self._tick)
 
-    def _later(self, rest_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+    def _call_later(self, delay_s: float, function: Callable[[], None]) -> asyncio.TimerHandle:
         """Call a function after a delay. A one-shot timer of Textual would not fire if it is due at once."""
         loop = self._loop or asyncio.get_running_loop()
-        return loop.call_later(rest_s, call, context=self._context)
+        return loop.call_later(delay_s, function, context=self._context)
 
-    def _rest_s(self) -> float | None:
-        """Return the seconds until the next beat. None to wait for a change."""
+    def _seconds_to_beat(self) -> float | None:
+        """Return the seconds until the next beat, or None if only a change causes a refresh."""
         is_active = self._screen.is_active
         if not self._link.reports_changes:
             return COVERED_S if not is_active else REST_BEAT_S if self.is_resting else MIN_REFRESH_PERIOD_S
-        if self._has_news or self._is_late or not self._is_calm():
+        if self._has_reported_change or self._is_late or not self._is_keyboard_idle():
             return MIN_REFRESH_PERIOD_S if is_active else COVERED_S
         tick_s = self._tick_s()
-        if not self._trailing:
+        if not self._trailing_updates:
             return tick_s
         return TICK_S if tick_s is None else min(TICK_S, tick_s)
 
@@ -216,7 +216,7 @@ class ScreenRefresher:
             try:
                 self.beat()
             finally:
-                self._plan()
+                self._schedule_beat()
 
     def wake(self) -> None:
         """Refresh often again, and refresh soon, because the person pressed a key."""
@@ -225,24 +225,25 @@ class ScreenRefresher:
             self._beat_in(MIN_REFRESH_PERIOD_S)
 
     def beat(self) -> None:
-        """Refresh, unless this must wait. While the screen rests, and under load, only some beats refresh."""
-        has_news, self._has_news = self._has_news, False
-        self._beaten = time.monotonic()
+        """Refresh the screen. While it rests, and under load, only some beats refresh it."""
+        has_reported_change, self._has_reported_change = self._has_reported_change, False
+        self._last_beat = time.monotonic()
         traffic = self._link.traffic
-        came = traffic.frame_count - self._frames
-        self._frames += came
-        is_keyboard_idle, is_behind = self._is_calm(), traffic.paired < self._frames
+        new_frames = traffic.frame_count - self._frames
+        self._frames += new_frames
+        is_keyboard_idle, is_behind = self._is_keyboard_idle(), traffic.paired < self._frames
         share = BUSY_SHARE if is_keyboard_idle and not self._link.is_remote else TYPING_SHARE
-        is_busy = came >= (BUSY_FRAMES if is_keyboard_idle else TYPING_FRAMES)
-        self._quiet_beats = 0 if came or is_behind or not is_keyboard_idle else self._quiet_beats + 1
-        if came < BUSY_FRAMES and is_behind and not self._is_catching_up:
+        is_busy = new_frames >= (BUSY_FRAMES if is_keyboard_idle else TYPING_FRAMES)
+        self._quiet_beats = 0 if new_frames or is_behind or not is_keyboard_idle else self._quiet_beats + 1
+        if new_frames < BUSY_FRAMES and is_behind and not self._is_catching_up:
             self._catch_up()
-        self._trailing = TRAILING_TICKS if came or has_news else max(0, self._trailing - 1)
+        remaining_updates = max(0, self._trailing_updates - 1)
+        self._trailing_updates = TRAILING_TICKS if new_frames or has_reported_change else remaining_updates
         resting_beats = 0 if self._link.reports_changes else max(0, self._quiet_beats - AWAKE_BEATS)
-        must_wait = is_busy and self._has_had(share)
+        must_wait = is_busy and self._has_used_share(share)
         self._is_late = is_behind or must_wait
         if resting_beats % RESTING_BEATS == 0 and not must_wait:
-            self._looked = (time.monotonic(), time.thread_time())
+            self._last_refresh = (time.monotonic(), time.thread_time())
             self.refresh()
 
     def _catch_up(self) -> None:
@@ -253,45 +254,45 @@ class ScreenRefresher:
         # Whenever a timer of a covered screen fires, Textual draws this screen completely.
         self._is_catching_up = is_behind and is_quiet and self._screen.is_active
         if self._is_catching_up:
-            self._later(PAUSE_S, self._catch_up)
+            self._call_later(PAUSE_S, self._catch_up)
 
-    def _has_had(self, share: float) -> bool:
+    def _has_used_share(self, share: float) -> bool:
         """Return True if the last refresh used so much processor time that the next one must wait."""
-        at, used = self._looked
-        since = time.monotonic() - at
-        least_s = ELSEWHERE_S if self._link.is_remote else BUSY_S
-        return since < least_s and time.thread_time() - used > share * since
+        refreshed_at, used_s = self._last_refresh
+        elapsed_s = time.monotonic() - refreshed_at
+        min_period_s = BUSY_REMOTE_S if self._link.is_remote else BUSY_S
+        return elapsed_s < min_period_s and time.thread_time() - used_s > share * elapsed_s
 
 
 class GuardedSteps:
     """Steps of a refresh. If one fails, the others still run."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
-        """`show` shows an error to the person."""
+        """Create the object. `show` shows an error to the person."""
         self._show = show
         self._problems: dict[str, str] = {}
-        """Error of each part that could not be shown at the last attempt."""
+        """Error of each part that could not be shown at the last refresh."""
         self._incomplete: set[str] = set()
         """Parts whose widgets were missing at the last refresh."""
 
-    def run(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:
+    def run(self, part: str, step: Callable[[], CoreView | None]) -> CoreView | None:
         """Run one step. If it fails, log and show the exception once, until the step succeeds again."""
         try:
             view = step()
         except (ScreenStackError, NoScreen):
             return None  # the screen, or a part of it, is already closed
         except Exception as error:
-            if isinstance(error, NoMatches) and what not in self._incomplete:
+            if isinstance(error, NoMatches) and part not in self._incomplete:
                 # At exit, widgets close from the bottom up. In other cases the next refresh reports this.
-                self._incomplete.add(what)
+                self._incomplete.add(part)
                 return None
             problem = f"{type(error).__name__}: {error}"
-            if self._problems.get(what) != problem:
-                self._problems[what] = problem
-                _log.exception("the %s could not be shown", what)
-                text = one_line(f"The {what} could not be shown: {problem}")
+            if self._problems.get(part) != problem:
+                self._problems[part] = problem
+                _log.exception("the %s could not be shown", part)
+                text = one_line(f"The {part} could not be shown: {problem}")
                 self._show(text)
             return None
-        self._problems.pop(what, None)
-        self._incomplete.discard(what)
+        self._problems.pop(part, None)
+        self._incomplete.discard(part)
         return view

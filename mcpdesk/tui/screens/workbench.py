@@ -67,11 +67,11 @@ class _Opening(Struct, frozen=True):
     """Item that is about to be shown, and the actions that follow."""
 
     item: CatalogueItem
-    enter: bool = False
+    must_focus: bool = False
     """True if the focus moves to the arguments of the item."""
     arguments: Any = UNSET
     """Arguments to put into the item's form."""
-    call: bool = False
+    must_call: bool = False
     """True if the item is called."""
 
 
@@ -102,7 +102,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         self.link = link
         self._drafts = Drafts(link)
         self._item_pane: ItemPane | None = None
-        self._is_completed = False
+        self._has_all_parts = False
         """True if all parts exist or are being added."""
         self._loaded_version: tuple[int, tuple[ModeView, ...]] | None = None
         """Catalogue version and modes of the server when the catalogue was filled, or None before."""
@@ -111,7 +111,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         """Item that is about to be shown, with the actions that follow, or None."""
         self._moved_at = 0.0
         """Monotonic time in seconds of the last cursor move to another item."""
-        self._loading = asyncio.Lock()
+        self._load_lock = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
         """Compose the part that is drawn first."""
@@ -125,8 +125,8 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
 
     def _complete(self) -> None:
         """Add the parts beside the catalogue, once."""
-        if not self._is_completed:
-            self._is_completed = True
+        if not self._has_all_parts:
+            self._has_all_parts = True
             self._add_item_pane()
 
     @work(group="open")
@@ -163,7 +163,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         """Open an item of the selected server and focus its arguments."""
         self._update_server(self.link.view())
         if any((one.kind, one.name) == (kind, name) for one in self.link.catalogue(self.server).items):
-            self._open(self._selected_item(kind, name), enter=True)
+            self._open(self._selected_item(kind, name), must_focus=True)
 
     def edit_call(self, kind: ItemKind, name: str, arguments: Any) -> None:
         """Open an item with the arguments of a recorded call, which can be edited and sent."""
@@ -229,7 +229,9 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         opening = self._opening
         if self._item_pane is None:
             return True
-        return opening is not None and (opening.enter or opening.call or opening.arguments is not UNSET)
+        return opening is not None and (
+            opening.must_focus or opening.must_call or opening.arguments is not UNSET
+        )
 
     @property
     def item(self) -> CatalogueItem | None:
@@ -254,23 +256,24 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
     def _item_chosen(self, event: CatalogueList.Chosen) -> None:
         """Open the item and focus its arguments. A resource without arguments is read immediately."""
         event.stop()
-        self._open(event.item, enter=True)
+        self._open(event.item, must_focus=True)
 
     def _open(
         self,
         item: CatalogueItem,
         *,
-        enter: bool = False,
+        must_focus: bool = False,
         arguments: Any = UNSET,
-        call: bool = False,
+        must_call: bool = False,
         is_delayed: bool = False,
     ) -> None:
-        """Show an item. Options of repeated requests for the same item are combined until it is shown."""
-        earlier = self._opening
-        if earlier is not None and is_same_item(earlier.item, item):
-            enter, call = enter or earlier.enter, call or earlier.call
-            arguments = earlier.arguments if arguments is UNSET else arguments
-        self._opening = _Opening(item, enter, arguments, call)
+        """Show an item. If it is already about to be shown, the options of both requests are combined."""
+        previous = self._opening
+        if previous is not None and is_same_item(previous.item, item):
+            must_focus = must_focus or previous.must_focus
+            must_call = must_call or previous.must_call
+            arguments = previous.arguments if arguments is UNSET else arguments
+        self._opening = _Opening(item, must_focus, arguments, must_call)
         if self._item_pane is None:
             return
         self.item_pane.expect(item)
@@ -287,7 +290,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         """Show the requested item. Only one item is loaded at a time, because an incomplete form does not
         react to keys.
         """
-        async with self._loading:
+        async with self._load_lock:
             opening = self._opening
             if opening is None:
                 return
@@ -302,14 +305,14 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
                 return  # another item was requested in the meantime, or more options for this one
             self._opening = None
             self.refresh_bindings()
-            self._carry_out(opening)
+            self._finish_opening(opening)
 
-    def _carry_out(self, opening: _Opening) -> None:
+    def _finish_opening(self, opening: _Opening) -> None:
         """Move the focus and make the call, as requested."""
-        must_call = opening.call
-        must_focus_arguments = opening.enter or (opening.arguments is not UNSET and not must_call)
+        has_arguments, must_call = opening.arguments is not UNSET, opening.must_call
+        must_focus_arguments = opening.must_focus or (has_arguments and not must_call)
         has_no_arguments = must_focus_arguments and not self.arguments.focus_first()
-        if has_no_arguments and opening.enter:
+        if has_no_arguments and opening.must_focus:
             must_call = must_call or opening.item.kind in _READ_AT_ONCE
             self.item_pane.result.focus_contents()
         if must_call:
@@ -318,7 +321,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
     def on_result_view_followed(self, event: ResultView.Followed) -> None:
         """Read the resource that a link points to, and select it in the catalogue if it is listed."""
         event.stop()
-        self._open(self._selected_item(ItemKind.RESOURCE, event.uri), enter=True)
+        self._open(self._selected_item(ItemKind.RESOURCE, event.uri), must_focus=True)
 
     def action_call(self) -> None:
         """Call with the entered arguments. If they are invalid, only the second attempt sends them.
@@ -327,7 +330,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         visible.
         """
         if self._opening is not None:
-            self._open(self._opening.item, call=True)
+            self._open(self._opening.item, must_call=True)
             return
         draft = self.draft
         if draft is None or not self._may_call(draft):
@@ -354,13 +357,13 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         draft = self.draft
         if draft is None or not self._may_call(draft):
             return
-        past = self._drafts.history.of(*draft.key)
-        if draft.arguments is None and not past:
+        past_calls = self._drafts.history.of(*draft.key)
+        if draft.arguments is None and not past_calls:
             self.app.notify("no calls yet", markup=False)
             return
-        arguments = draft.arguments if draft.arguments is not None else past[0].arguments
+        arguments = draft.arguments if draft.arguments is not None else past_calls[0].arguments
         draft.warned_arguments = compact(arguments)
-        self._open(draft.item, arguments=arguments, call=True)
+        self._open(draft.item, arguments=arguments, must_call=True)
 
     def action_edit_source(self) -> None:
         """Open the user's editor where the last call failed, or else at the item.
@@ -483,13 +486,13 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         from mcpdesk.tui.workbench.call_menus import history_menu
 
         draft = self.draft
-        past = self._drafts.history.of(*draft.key) if draft else []
-        if draft is None or not past:
+        past_calls = self._drafts.history.of(*draft.key) if draft else []
+        if draft is None or not past_calls:
             self.app.notify("no calls yet", markup=False)
             return
-        chosen = await self.app.push_screen_wait(history_menu(draft.item.title, past))
+        chosen = await self.app.push_screen_wait(history_menu(draft.item.title, past_calls))
         if chosen is not None:
-            await self._use(draft, past[chosen].arguments)
+            await self._use(draft, past_calls[chosen].arguments)
 
     @work(exclusive=True, group="menu")
     async def action_saved(self) -> None:
