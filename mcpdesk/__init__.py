@@ -64,7 +64,7 @@ __all__ = [
     "tool",
 ]
 
-_HOMES = {
+_NAMES_BY_MODULE = {
     "msgspec": ("Meta",),
     "mcpdesk.errors": ("ClientError",),
     "mcpdesk.inbox.question": ("Answer", "Option", "Page", "Question", "QuestionState"),
@@ -83,15 +83,15 @@ _HOMES = {
     "mcpdesk.server.offer.tool": ("ToolResult",),
     "mcpdesk.version": ("__version__",),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name not in _MODULE_BY_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(_HOME_OF[name]), name)
+    value = getattr(import_module(_MODULE_BY_NAME[name]), name)
     globals()[name] = value
     return value
 

@@ -7,6 +7,7 @@ import sys
 
 INTERRUPTED = 130
 LEFTOVERS_S = 1.0
+"""Time limit in seconds for threads that still run when the process exits."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpdesk.transports.pump import MovedToDesk
@@ -23,14 +24,14 @@ def main() -> None:
         clean_terminal.guard()
     if sys.argv[1:3] == ["stdio", "--"]:
         code = relay_program(sys.argv[3:])
-    elif sys.argv[1:2] == ["stdio"] and (asked := simple_arguments(sys.argv[2:])) is not None:
-        code = serve_client(*asked)
+    elif sys.argv[1:2] == ["stdio"] and (folder_and_mode := simple_arguments(sys.argv[2:])) is not None:
+        code = serve_client(*folder_and_mode)
     if code is None:
         from mcpdesk.cli.main import run
 
         code = run()
-    if (guarded := sys.modules.get("mcpdesk.transports.clean_terminal")) is not None:
-        guarded.settle()
+    if (terminal_guard := sys.modules.get("mcpdesk.transports.clean_terminal")) is not None:
+        terminal_guard.settle()
     _limit_exit_time(code)
     sys.exit(code)
 
@@ -44,11 +45,11 @@ def _limit_exit_time(code: int) -> None:
         return
     import time
 
-    def leave() -> None:
+    def exit_after_limit() -> None:
         time.sleep(LEFTOVERS_S)
         os._exit(code)
 
-    threading.Thread(target=leave, name="end", daemon=True).start()
+    threading.Thread(target=exit_after_limit, name="end", daemon=True).start()
 
 
 def simple_arguments(arguments: list[str]) -> tuple[str, str] | None:
@@ -57,10 +58,10 @@ def simple_arguments(arguments: list[str]) -> tuple[str, str] | None:
     """
     folders: list[str] = []
     mode: str | None = ""
-    rest = iter(arguments)
-    for argument in rest:
+    words = iter(arguments)
+    for argument in words:
         if argument == "--mode":
-            mode = next(rest, None)
+            mode = next(words, None)
         elif argument.startswith("--mode="):
             mode = argument.removeprefix("--mode=")
         elif argument.startswith("-"):

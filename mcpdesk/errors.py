@@ -20,7 +20,7 @@ class ProtocolError(DeskError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our side attempted an operation that the protocol does not allow."""
+    """This process attempted an operation that the protocol does not allow."""
 
 
 class RemoteProtocolError(ProtocolError):
@@ -50,7 +50,7 @@ class TransportError(DeskError):
 
 
 class OtherEnvironmentError(TransportError):
-    """This process cannot serve a client. Tools read environment variables whose values differ in the
+    """This process cannot serve a client, because tools read environment variables whose values differ in the
     client's environment.
     """
 
@@ -72,7 +72,7 @@ class SessionLost(DeskError):
 
 
 class AnswerCut(DeskError):
-    """The connection must be closed in the middle of `answer`, the bytes of an answer."""
+    """The connection must be closed in the middle of an answer. `answer` has all bytes of this answer."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__("the connection broke in the middle of the answer, by a fault rule")
@@ -289,11 +289,11 @@ class DeskUserError(DeskError):
 class UnknownMode(DeskUserError):
     """A server was requested in a mode that it does not have. `known` are the modes of the server."""
 
-    def __init__(self, server: str, mode: str, known: tuple[str, ...], only: str = "") -> None:
-        which = f"Its modes: {', '.join(known)}." if known else "It has no modes: omit the mode."
-        if only:
-            which = f"It is only served in the mode {only!r}."
-        super().__init__(f"The server {server!r} has no mode {mode[:80]!r}. {which}")
+    def __init__(self, server: str, mode: str, known: tuple[str, ...], only_mode: str = "") -> None:
+        modes_text = f"Its modes: {', '.join(known)}." if known else "It has no modes: omit the mode."
+        if only_mode:
+            modes_text = f"It is only served in the mode {only_mode!r}."
+        super().__init__(f"The server {server!r} has no mode {mode[:80]!r}. {modes_text}")
         self.server = server
         self.mode = mode
         self.known = known

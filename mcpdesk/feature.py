@@ -78,7 +78,7 @@ class BuiltinTool(Struct, frozen=True):
 
 
 class FolderSource(Struct, frozen=True):
-    """Kind of input that `mcpdesk new` converts to a server folder, with its own command line options."""
+    """Kind of input from which `mcpdesk new` makes a server folder, with its own command line options."""
 
     options: tuple[Callable[[click.decorators.FC], click.decorators.FC], ...]
     example: str
@@ -198,6 +198,7 @@ class ExchangeCopy(Struct, frozen=True):
 
     menu: MenuLine
     make: Callable[[Index, int, ExchangeFacts], str]
+    """Function that returns the text of the exchange with a number."""
     is_command: bool = False
     """True if the text is a shell command that repeats the request."""
 
@@ -264,6 +265,7 @@ class ScreenSigns(Struct, frozen=True):
     """State of a feature, as the screen shows it in several places."""
 
     header: tuple[LinePart, ...] = ()
+    """Parts of the header line."""
     modes: tuple[str, ...] = ()
     """Active modes for the status line of Traffic."""
     stopped: Collection[tuple[int, Id | None]] = frozenset()
@@ -271,7 +273,7 @@ class ScreenSigns(Struct, frozen=True):
 
 
 class Feature:
-    """An optional capability. A subclass overrides only the members for the things that it offers.
+    """An optional capability. A subclass overrides only the members that it needs.
 
     The methods import further modules when they are called, so that a feature costs nothing until it is used.
     """
@@ -306,8 +308,8 @@ class Feature:
     def result_limits(self, message: bytes, definition: Mapping[str, Any], peer: str) -> Sequence[str]:
         """Return sentences about the clients whose limits the result of a tool exceeds.
 
-        `message` is the response, `definition` that of the tool, and `peer` the client that called it. Called
-        on a worker thread, for large responses.
+        `message` is the response, `definition` is the definition of the tool, and `peer` is the client that
+        called the tool. Called on a worker thread, for large responses.
         """
         return ()
 
@@ -316,15 +318,15 @@ class Feature:
         return ()
 
     def exporters(self) -> Sequence[Exporter]:
-        """Formats for exchanges of the traffic, in the order of the menu."""
+        """Return the file formats for exchanges of the traffic, in the order of the menu."""
         return ()
 
     def case_recorder(self) -> CaseRecorder | None:
-        """Recorder of calls as test cases."""
+        """Return the recorder that writes calls as test cases, or None."""
         return None
 
     def exchange_copies(self) -> Sequence[ExchangeCopy]:
-        """Texts of one exchange, in the order of the menu."""
+        """Return the texts of one exchange that a person can copy, in the order of the menu."""
         return ()
 
     def record_relay(self, argv: Sequence[str], traffic: RelayTraffic) -> None:
@@ -387,8 +389,9 @@ class Feature:
     ) -> OpenConnection | None:
         """Return the open connection that a command uses for a target, or None.
 
-        `target` is its name or the same server; with `is_name`, only its name. `has_options` is True if the
-        command has options for a new connection. Raises: DeskUserError if the connection cannot be used.
+        `target` is the name of a connection, or a server. With `is_name`, it is always a name. `has_options`
+        is True if the command has options for a new connection. Raises: DeskUserError if the connection
+        cannot be used.
         """
         return None
 
@@ -397,7 +400,7 @@ class Feature:
         return ()
 
     def core_options(self) -> Sequence[CoreOption]:
-        """Options of the commands that start a core for clients."""
+        """Return the options that the feature adds to the commands that start a core for clients."""
         return ()
 
     def interceptor(self, core: InterceptedCore) -> Interceptor | None:
@@ -405,11 +408,11 @@ class Feature:
         return None
 
     def link_parts(self) -> Sequence[type[FeaturePart]]:
-        """Kinds of state that the feature adds to a link."""
+        """Return the kinds of state that the feature adds to a link."""
         return ()
 
     def screen_actions(self) -> Sequence[ScreenAction]:
-        """Keys of the screen with their actions."""
+        """Return keys of the screen with their actions."""
         return ()
 
     def item_mark(self, item: CatalogueItem) -> ItemMark | None:
@@ -417,15 +420,15 @@ class Feature:
         return None
 
     def screen_signs(self, link: Link) -> ScreenSigns:
-        """Signs of the feature's state on the screen. Called at every refresh."""
+        """Return the state of the feature for the screen. Called at every refresh."""
         return ScreenSigns()
 
     def dialect_paths(self, mcp: McpRoutes, sockets: SocketRoutes) -> Sequence[DialectPath]:
-        """Paths of an HTTP listener where clients use a dialect. The arguments are the listener's own
-        endpoints.
+        """Return the paths of an HTTP listener at which clients use a dialect of MCP. The arguments are the
+        listener's own endpoints.
         """
         return ()
 
     def http_routes(self, site: Site) -> Sequence[ExtraRoutes]:
-        """Routes of an HTTP listener, for paths that the listener itself does not serve."""
+        """Return routes of an HTTP listener, for paths that the listener itself does not serve."""
         return ()

@@ -32,8 +32,8 @@ def sample_servers() -> Path:
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Folder of captures, the API key and histories. May not exist yet."""
-    if chosen := environ.get("MCPDESK_STATE_DIR"):
-        return Path(chosen).expanduser().absolute()
+    if path_text := environ.get("MCPDESK_STATE_DIR"):
+        return Path(path_text).expanduser().absolute()
     import platformdirs
 
     return Path(platformdirs.user_state_path("mcpdesk", appauthor=False))
@@ -46,8 +46,8 @@ def captures_folder(state: Path) -> Path:
 
 def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Folder of the user's own themes and preferences. May not exist yet."""
-    if chosen := environ.get("MCPDESK_CONFIG_DIR"):
-        return Path(chosen).expanduser().absolute()
+    if path_text := environ.get("MCPDESK_CONFIG_DIR"):
+        return Path(path_text).expanduser().absolute()
     import platformdirs
 
     return Path(platformdirs.user_config_path("mcpdesk", appauthor=False))
@@ -55,9 +55,9 @@ def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Folder of the user's sockets: in `XDG_RUNTIME_DIR` if writable, else a private folder under /tmp."""
-    session = environ.get("XDG_RUNTIME_DIR", "")
-    if session and os.path.isdir(session) and os.access(session, os.W_OK):
-        return private_folder(Path(session) / "mcpdesk")
+    user_runtime_folder = environ.get("XDG_RUNTIME_DIR", "")
+    if user_runtime_folder and os.path.isdir(user_runtime_folder) and os.access(user_runtime_folder, os.W_OK):
+        return private_folder(Path(user_runtime_folder) / "mcpdesk")
     return private_folder(Path(tmp_runtime_folder()))
 
 
@@ -82,5 +82,5 @@ def private_folder(path: Path) -> Path:
 
 
 def _bundled(name: str) -> Path:
-    inside = BUNDLED / name
-    return inside if inside.is_dir() else PACKAGE.parent / name
+    bundled_path = BUNDLED / name
+    return bundled_path if bundled_path.is_dir() else PACKAGE.parent / name

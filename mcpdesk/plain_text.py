@@ -15,65 +15,67 @@ import re
 
 from mcpdesk.late_pattern import LatePattern
 
-_ALWAYS = (
+_ALWAYS_UNSAFE = (
     "\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 """DEL, C1 controls, characters that change text direction or have no width, fillers without a glyph, tags and
 variation selectors (which can encode hidden text), and surrogates."""
 _JOINERS = "\u200c\u200d"
-"""Joiners. They are kept between two letters or emoji, and unsafe at other positions."""
-_PRESENTATION = "\ufe0e\ufe0f"
+"""Zero-width joiners. They are kept between two letters or emoji, and unsafe at other positions."""
+_STYLE_SELECTORS = "\ufe0e\ufe0f"
 """Selectors of the style of an emoji. They are kept after an emoji, and unsafe at other positions."""
-_NO_JOINER = f"[^\x00-\x7f{_JOINERS}{_PRESENTATION}]"
-_HIDDEN = (
-    f"(?<!{_NO_JOINER})(?<![{_PRESENTATION}])[{_JOINERS}]|[{_JOINERS}](?!{_NO_JOINER})"
-    f"|(?<!{_NO_JOINER})(?<![0-9#*])[{_PRESENTATION}]"
+_JOINABLE = f"[^\x00-\x7f{_JOINERS}{_STYLE_SELECTORS}]"
+_UNSAFE_BY_POSITION = (
+    f"(?<!{_JOINABLE})(?<![{_STYLE_SELECTORS}])[{_JOINERS}]|[{_JOINERS}](?!{_JOINABLE})"
+    f"|(?<!{_JOINABLE})(?<![0-9#*])[{_STYLE_SELECTORS}]"
 )
-_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS}]|{_HIDDEN}")
-"""Unsafe characters except newline and tab, which a caller may want to keep."""
-_UNSAFE_IN_LINE = LatePattern(f"[\x00-\x1f{_ALWAYS}]|{_HIDDEN}")
+_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS_UNSAFE}]|{_UNSAFE_BY_POSITION}")
+"""Unsafe characters except newline and tab, which are safe in text of several lines."""
+_UNSAFE_IN_LINE = LatePattern(f"[\x00-\x1f{_ALWAYS_UNSAFE}]|{_UNSAFE_BY_POSITION}")
 _FIRST_PLACEHOLDER = 0x10_0000
 """Code of the first placeholder. A placeholder is a private-use character, one cell wide, that represents an
 unsafe character. Its code is this number plus the folded code of the unsafe character.
 """
-_FOLDED = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, -0x2000))
+_FOLDED_RANGES = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, -0x2000))
 """Ranges of codes above 16 bits: first code, last code, and the folded code of the first.
 
 All placeholders are private-use characters. U+10EEEE is not among them, because kitty's protocol draws images
 with it.
 """
-_QUOTE = "\U0010f8ff"
-"""Precedes a character that was part of the original text and only looks like a placeholder."""
+_QUOTE_MARK = "\U0010f8ff"
+"""Mark before a character of the original text that has the code of a placeholder or of this mark."""
 
 
 def _placeholders_of(pattern: str) -> str:
     """Return the character class `pattern` with each character replaced by its placeholder."""
-    return "".join(each if each == "-" else chr(_folded(ord(each))) for each in pattern)
+    return "".join(
+        character if character == "-" else chr(_placeholder_code(ord(character))) for character in pattern
+    )
 
 
-def _folded(code: int) -> int:
+def _placeholder_code(code: int) -> int:
     """Return the code of a character's placeholder."""
-    for first, last, start in _FOLDED:
+    for first, last, start in _FOLDED_RANGES:
         if first <= code <= last:
             return _FIRST_PLACEHOLDER + start + code - first
     return _FIRST_PLACEHOLDER + code
 
 
-def _unfolded(code: int) -> int:
+def _original_code(code: int) -> int:
     """Return the code of the character that a placeholder represents."""
     code -= _FIRST_PLACEHOLDER
-    for first, last, start in _FOLDED:
+    for first, last, start in _FOLDED_RANGES:
         if start <= code <= start + last - first:
             return first + code - start
     return code
 
 
-_PLACEHOLDER_CLASS = _placeholders_of(f"\x00-\x1f{_ALWAYS}{_JOINERS}{_PRESENTATION}")
+_PLACEHOLDER_CLASS = _placeholders_of(f"\x00-\x1f{_ALWAYS_UNSAFE}{_JOINERS}{_STYLE_SELECTORS}")
 _PLACEHOLDER = re.compile(f"[{_PLACEHOLDER_CLASS}]")
-_QUOTED_OR_PLACEHOLDER = re.compile(f"{_QUOTE}(.)|[{_PLACEHOLDER_CLASS}]", re.DOTALL)
+_QUOTED_OR_PLACEHOLDER = re.compile(f"{_QUOTE_MARK}(.)|[{_PLACEHOLDER_CLASS}]", re.DOTALL)
 _UNDRAWABLE = LatePattern(f"{_UNSAFE_IN_LINE.pattern}|[{_PLACEHOLDER_CLASS}]")
-_LOOKS_LIKE_PLACEHOLDER = re.compile(f"[{_QUOTE}{_PLACEHOLDER_CLASS}]")
+_LOOKS_LIKE_PLACEHOLDER = re.compile(f"[{_QUOTE_MARK}{_PLACEHOLDER_CLASS}]")
 
 
 def clean(text: str, *, newlines: bool = True) -> str:
@@ -96,7 +98,7 @@ def json_escaped(text: str) -> str:
 
 
 def hidden_characters(text: str) -> list[str]:
-    """Return the kinds of hidden characters in a text for a person. Newlines and tabs are ignored."""
+    """Return descriptions of the kinds of hidden characters in a text. Newlines and tabs are ignored."""
     kinds = {_kind(ord(match.group())) for match in _UNSAFE.finditer(text)}
     return [name for name, _ in _KINDS if name in kinds]
 
@@ -135,7 +137,7 @@ def to_field(text: str, *, lines: bool = False) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return with_placeholders(_LOOKS_LIKE_PLACEHOLDER.sub(rf"{_QUOTE}\g<0>", text), lines=lines)
+    return with_placeholders(_LOOKS_LIKE_PLACEHOLDER.sub(rf"{_QUOTE_MARK}\g<0>", text), lines=lines)
 
 
 def with_placeholders(text: str, *, lines: bool = False) -> str:
@@ -152,17 +154,17 @@ def one_cell_each(text: str) -> str:
     """Return `text` with the width of each character unchanged, for screen cells that are already laid out.
 
     Each placeholder is drawn as one visible character. Unsafe characters have no width and are removed.
-    Texts must be cleaned before layout; this function is only the last line of defence.
+    Texts must be cleaned before layout. This function is only an additional safeguard.
     """
     if (text.isascii() and text.isprintable()) or _UNDRAWABLE.regex.search(text) is None:
         return text
-    return _UNSAFE_IN_LINE.regex.sub(_narrow, _PLACEHOLDER.sub(_drawn, text))
+    return _UNSAFE_IN_LINE.regex.sub(_replacement_of_same_width, _PLACEHOLDER.sub(_visible_placeholder, text))
 
 
 def _escape(match: re.Match[str]) -> str:
     """Return the JSON escape of a character. Return two escapes if the character needs a surrogate pair."""
     units = match.group().encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))
 
 
 def _visible(match: re.Match[str]) -> str:
@@ -176,18 +178,18 @@ def _picture(code: int) -> str:
 
 
 def _placeholder(match: re.Match[str]) -> str:
-    return chr(_folded(ord(match.group())))
+    return chr(_placeholder_code(ord(match.group())))
 
 
 def _original(match: re.Match[str]) -> str:
-    return match.group(1) or chr(_unfolded(ord(match.group())))
+    return match.group(1) or chr(_original_code(ord(match.group())))
 
 
-def _drawn(match: re.Match[str]) -> str:
-    return _picture(_unfolded(ord(match.group()))) or "\ufffd"
+def _visible_placeholder(match: re.Match[str]) -> str:
+    return _picture(_original_code(ord(match.group()))) or "\ufffd"
 
 
-def _narrow(match: re.Match[str]) -> str:
+def _replacement_of_same_width(match: re.Match[str]) -> str:
     """Replace a surrogate, because the toolkit counts it as one cell. Remove any other unsafe character,
     because the toolkit counts it as zero cells.
     """

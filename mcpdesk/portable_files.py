@@ -1,6 +1,4 @@
-"""Flags and functions for files. On Windows, which lacks some of them, they have the closest possible
-meaning.
-"""
+"""Flags and functions for files. On Windows, which lacks some of them, the closest replacement is used."""
 
 from __future__ import annotations
 
@@ -24,6 +22,7 @@ LOCKED_BYTE = 1 << 60
 processes can still read the content.
 """
 _POSITION = threading.Lock()
+"""Lock that a thread holds while it moves the position of a file on Windows."""
 
 
 def read_at(descriptor: int, count: int, offset: int) -> bytes:
@@ -58,14 +57,14 @@ def try_lock(descriptor: int) -> bool:
     import msvcrt
 
     with _POSITION:
-        before = os.lseek(descriptor, 0, os.SEEK_CUR)
+        position = os.lseek(descriptor, 0, os.SEEK_CUR)
         os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except PermissionError:
             return False
         finally:
-            os.lseek(descriptor, before, os.SEEK_SET)
+            os.lseek(descriptor, position, os.SEEK_SET)
     return True
 
 

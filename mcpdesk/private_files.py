@@ -33,15 +33,15 @@ def write(path: Path, data: bytes, *, replaces: bool = True, mode: int = 0o600) 
 
     Raises: FileExistsError if the file exists and `replaces` is false; OSError if it cannot be written.
     """
-    draft = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
+    temporary_path = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
     try:
-        with os.fdopen(create(draft), "wb") as file:
+        with os.fdopen(create(temporary_path), "wb") as file:
             file.write(data)
             if mode != 0o600:
-                draft.chmod(mode)
-        (os.replace if replaces else os.link)(draft, path)
+                temporary_path.chmod(mode)
+        (os.replace if replaces else os.link)(temporary_path, path)
     finally:
-        draft.unlink(missing_ok=True)
+        temporary_path.unlink(missing_ok=True)
 
 
 def hold(descriptor: int) -> None:
@@ -60,9 +60,9 @@ def locked(path: Path, timeout_s: float = 10.0) -> Iterator[None]:
     Raises: TimeoutError if another process keeps the lock; OSError if the lock file cannot be created.
     """
     with os.fdopen(create(path, flags=0), "ab") as file:
-        last = time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s
         while not try_lock(file.fileno()):
-            if time.monotonic() > last:
+            if time.monotonic() > deadline:
                 raise TimeoutError(errno.ETIMEDOUT, f"another process keeps {path} locked")
             time.sleep(RETRY_S)
         yield

@@ -41,7 +41,7 @@ class FolderUse(StrEnum):
 
 
 class Setting(Struct, frozen=True):
-    """One row of the table."""
+    """Definition of a setting. `settings.SETTINGS` has one for each setting."""
 
     name: str
     kind: SettingKind
@@ -50,7 +50,9 @@ class Setting(Struct, frozen=True):
     """Names of the environment variables. If several are set, the first one is used."""
     help: str
     least: int = 0
+    """Minimum of a number."""
     most: int = MAX_NUMBER
+    """Maximum of a number."""
     pattern: str = ""
     """Regular expression that a text, or each item of a list, must match in full."""
     allowed: str = ""
@@ -165,8 +167,8 @@ def seconds_of(text: str) -> int:
 
 def duration_text(seconds: int) -> str:
     """Format a duration in the largest unit that needs no fraction."""
-    days_and_less = (unit for unit in "dhm" if seconds and not seconds % DURATION_UNITS[unit])
-    unit = next(days_and_less, "s")
+    larger_units = (unit for unit in "dhm" if seconds and not seconds % DURATION_UNITS[unit])
+    unit = next(larger_units, "s")
     return f"{seconds // DURATION_UNITS[unit]}{unit}" if seconds else "0"
 
 
@@ -188,6 +190,7 @@ def _path(setting: Setting, value: Any) -> Path:
 
 
 SWITCH_WORDS = ("true", "false", "1", "0", "yes", "no", "on", "off")
+"""Words for True and False in turn."""
 DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(rf"(?P<count>\d{{1,9}})(?P<unit>[{''.join(DURATION_UNITS)}])?")
 UNIT_BITS = {"": 0, "k": 10, "m": 20, "g": 30}

@@ -23,8 +23,9 @@ ENV_FILE = "mcpdesk-env.txt"
 ENV_FILES = (ENV_FILE, "scorpiox-env.txt")
 """Env files of a server folder. If both files have the same variable or setting, the first file is used."""
 OWN_PREFIX = "MCPDESK_"
+"""Beginning of the names of all environment variables that only mcpdesk uses."""
 MIN_SIMILARITY = 0.75
-"""Minimum similarity to a setting's variable for an unknown variable to be reported as misspelt."""
+"""Minimum similarity (0 to 1) of an unknown variable to a known one at which it is reported as misspelt."""
 SEARCH_ENGINES = (
     "brave", "duckduckgo", "grokipedia", "mojeek", "startpage", "wikipedia", "yahoo", "stackexchange",
     "hackernews", "github", "arxiv", "searxng",
@@ -351,7 +352,8 @@ def resolve(
     folder: Path | None = None,
     manifest: Mapping[str, object] | None = None,
 ) -> Resolved:
-    """Resolve the value of every setting. A flag of None was not given. `folder` may contain env files.
+    """Resolve the value of every setting. Flags whose value is None are ignored. `folder` may contain env
+    files.
 
     Settings that a folder may not set are ignored in env files and `manifest`. `folder_rights` reports them.
 
@@ -359,7 +361,7 @@ def resolve(
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for setting_value in _given(flags, environ, folder, manifest or {}):
+    for setting_value in _given_values(flags, environ, folder, manifest or {}):
         name = setting_value.setting.name
         value = converted(setting_value)
         if name not in values:
@@ -399,14 +401,14 @@ def read_env_files(folder: Path) -> Iterator[tuple[str, str, str]]:
 
     Raises: DeskUserError as `read_env_file`.
     """
-    hidden: set[str] = set()
+    earlier_keys: set[str] = set()
     for name in ENV_FILES:
         lines = list(read_env_file(folder / name))
-        yield from ((key, value, f"{name}:{line}") for key, value, line in lines if key not in hidden)
-        hidden |= {key for key, _, _ in lines}
+        yield from ((key, value, f"{name}:{line}") for key, value, line in lines if key not in earlier_keys)
+        earlier_keys |= {key for key, _, _ in lines}
 
 
-def _given(
+def _given_values(
     flags: Mapping[str, object],
     environ: Mapping[str, str],
     folder: Path | None,
@@ -464,7 +466,8 @@ def env_file_settings(folder: Path) -> Iterator[GivenValue]:
 
 
 def within_rights(setting_value: GivenValue) -> Iterator[GivenValue]:
-    """Yield the part of a folder's value that a folder may set, if any.
+    """Yield the value from a server folder, without the parts that a folder may not set. Yield nothing if no
+    part remains.
 
     Raises: DeskUserError for an invalid value, even if the folder may not set it.
     """
@@ -472,9 +475,9 @@ def within_rights(setting_value: GivenValue) -> Iterator[GivenValue]:
     if setting_value.setting.folder is FolderUse.SET:
         yield setting_value
     elif setting_value.setting.folder is FolderUse.TIGHTEN:
-        strict = tuple(item for item in value if not is_allow_policy(item))
-        if strict:
-            yield GivenValue(setting_value.setting, strict, setting_value.origin)
+        strict_policies = tuple(item for item in value if not is_allow_policy(item))
+        if strict_policies:
+            yield GivenValue(setting_value.setting, strict_policies, setting_value.origin)
 
 
 def is_allow_policy(policy: str) -> bool:
@@ -482,12 +485,12 @@ def is_allow_policy(policy: str) -> bool:
     return policy.endswith("=allow")
 
 
-def _unknown(key: str, value: object, origin: str, known: list[str]) -> DeskUserError:
+def _unknown(key: str, value: object, origin: str, allowed_names: list[str]) -> DeskUserError:
     import difflib
 
-    near = difflib.get_close_matches(key, known, n=1)
+    similar_names = difflib.get_close_matches(key, allowed_names, n=1)
     value = HIDDEN if re.search("key|secret|token|password", key, re.IGNORECASE) else value
-    hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."
+    hint = f"Did you mean {similar_names[0]}?" if similar_names else f"Known: {', '.join(allowed_names)}."
     return DeskUserError(f"{key}: unknown setting (value {value!r}, {origin}).", hint)
 
 
