@@ -145,8 +145,8 @@ async def test_escape_frees_the_letters_and_comes_back_with_a_digit() -> None:
 async def test_a_digit_that_is_pressed_again_keeps_the_choice_and_space_undoes_it() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("1", "1")
-        assert desk.dialog.query_one(QuestionPage).draft.chosen == {0}
+        assert desk.dialog.query_one(QuestionPage).draft.selected_indexes == {0}
         await desk.press("space")
-        assert desk.dialog.query_one(QuestionPage).draft.chosen == set()
+        assert desk.dialog.query_one(QuestionPage).draft.selected_indexes == set()
         await desk.press("2", "2", "enter")
         assert desk.link.answers[0][1][0].selected == (DATABASE.options[1].label,)

@@ -22,10 +22,10 @@ from mcpdesk.link.values import QUIET_S, ClientView
 from mcpdesk.tui.forms.question_text import (
     QuestionBanner,
     absence_reason,
-    announced,
-    ended_line,
+    announcement_line,
     link_text,
-    plain,
+    outcome_line,
+    plain_text,
 )
 from tests.support.driven import driven
 from tests.support.fake_link import sample_questions
@@ -39,7 +39,7 @@ ASKED = Question(1, "shop", "client", "AskUserQuestion", PAGES, NOON, NOON + 600
 
 
 def test_a_waiting_question_says_until_when() -> None:
-    assert ended_line(ASKED) == "waiting until 12:10:00"
+    assert outcome_line(ASKED) == "waiting until 12:10:00"
 
 
 def test_an_answer_is_marked_in_its_page() -> None:
@@ -47,7 +47,7 @@ def test_an_answer_is_marked_in_its_page() -> None:
     answered = replace(
         ASKED, state=QuestionState.ANSWERED, answers=answers, answered_by="desk", ended=NOON + 61
     )
-    assert plain(answered).splitlines() == [
+    assert plain_text(answered).splitlines() == [
         "Which?  [Storage]",
         "  (•) a  the [red]first[/red]",
         "  ( ) b␛[31m",
@@ -65,7 +65,7 @@ def test_a_form_has_its_question_once() -> None:
     pages = (Page("Book a table", "Name"), Page("Book a table", "Guests", detail="1 to 8"))
     answers = (Answer(other="Ada"), Answer(other="2"))
     form = replace(ASKED, pages=pages, is_form=True, answers=answers, state=QuestionState.ANSWERED)
-    assert plain(form).splitlines()[:7] == [
+    assert plain_text(form).splitlines()[:7] == [
         "Book a table",
         "",
         "Name",
@@ -78,7 +78,7 @@ def test_a_form_has_its_question_once() -> None:
 
 def test_what_was_read_and_the_link_are_told() -> None:
     pages = (Page("Sign in", detail="once a day", link="https://example.org/\x1b"),)
-    assert plain(replace(ASKED, pages=pages)).splitlines()[:3] == [
+    assert plain_text(replace(ASKED, pages=pages)).splitlines()[:3] == [
         "Sign in",
         "once a day",
         "https://example.org/␛",
@@ -87,7 +87,7 @@ def test_what_was_read_and_the_link_are_told() -> None:
 
 def test_a_reason_is_told() -> None:
     ended = replace(ASKED, state=QuestionState.WITHDRAWN, reason="client gone", ended=NOON + 5)
-    assert ended_line(ended) == "withdrawn after 5 s, at 12:00:05: client gone"
+    assert outcome_line(ended) == "withdrawn after 5 s, at 12:00:05: client gone"
 
 
 APPROVAL = Page(
@@ -102,21 +102,21 @@ def test_an_approval_is_allowed_or_denied() -> None:
     allowed = replace(APPROVED, state=QuestionState.ANSWERED, answers=(Answer((Approval.ALWAYS,)),))
     denied = replace(APPROVED, state=QuestionState.DECLINED, reason="no")
     refused = replace(APPROVED, state=QuestionState.ANSWERED, answers=(Answer((Approval.DENY,)),))
-    assert ended_line(allowed) == "allowed by desk after 5 s, at 12:00:05"
-    assert ended_line(denied) == "denied by desk after 5 s, at 12:00:05: no"
-    assert ended_line(refused).startswith("denied by desk")
-    assert "(•) always for this peer" in plain(allowed) and "command: ls" in plain(allowed)
+    assert outcome_line(allowed) == "allowed by desk after 5 s, at 12:00:05"
+    assert outcome_line(denied) == "denied by desk after 5 s, at 12:00:05: no"
+    assert outcome_line(refused).startswith("denied by desk")
+    assert "(•) always for this peer" in plain_text(allowed) and "command: ls" in plain_text(allowed)
 
 
 def test_a_copied_approval_has_its_secrets_masked() -> None:
     page = replace(APPROVAL, detail="command: TOKEN=planted ls")
-    assert "command: TOKEN=•••• ls" in plain(replace(ASKED, pages=(page,), kind=QuestionKind.APPROVAL))
+    assert "command: TOKEN=•••• ls" in plain_text(replace(ASKED, pages=(page,), kind=QuestionKind.APPROVAL))
 
 
 def test_what_is_announced_is_one_line() -> None:
-    assert announced(ASKED) == "client asks: Which?"
-    assert announced(replace(ASKED, core="web-2")) == "client on web-2 asks: Which?"
-    assert announced(APPROVED) == "May client call Bash? command: ls⏎-la"
+    assert announcement_line(ASKED) == "client asks: Which?"
+    assert announcement_line(replace(ASKED, core="web-2")) == "client on web-2 asks: Which?"
+    assert announcement_line(APPROVED) == "May client call Bash? command: ls⏎-la"
 
 
 def test_of_two_clients_of_one_name_the_one_that_asks_counts() -> None:
@@ -214,8 +214,8 @@ async def test_banner_says_who_asks_what_and_how_to_answer() -> None:
 
 def test_the_tool_that_asks_is_named_whoever_calls_it() -> None:
     asked = replace(QUESTION, server="shop", tool="refund", peer="curl 7.88.1")
-    assert announced(asked).startswith("refund for curl 7.88.1 asks: Which database")
-    assert announced(replace(asked, peer="desk")).startswith("refund of shop asks: Which database")
+    assert announcement_line(asked).startswith("refund for curl 7.88.1 asks: Which database")
+    assert announcement_line(replace(asked, peer="desk")).startswith("refund of shop asks: Which database")
 
 
 async def test_an_approval_is_announced_with_its_arguments_as_far_as_there_is_room() -> None:

@@ -1,4 +1,4 @@
-"""Access: the prompt for the desk's token for a server, and standing approvals."""
+"""Access to servers: the prompt for the desk's token for a server, and standing approvals."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TokenInput(LineField):
 
 
 class TokenPrompt(Dialog[None]):
-    """Asks for a token, which is never shown. If the field is empty, the current token is removed.
+    """Prompt for a token, which is never shown. If the field is empty, the current token is removed.
 
     The dialog also checks whether the token has the scopes that the open `item` needs.
     """
@@ -114,9 +114,9 @@ class TokenPrompt(Dialog[None]):
         elif token.ended:
             yield f"The token of {_subject(token)} is no longer accepted: {token.ended}."
         else:
-            allowed = " ".join(one_line(each, 60) for each in sorted(token.scopes))
+            scope_text = " ".join(one_line(scope, 60) for scope in sorted(token.scopes))
             yield f"The desk calls {server.name} as {_subject_and_time(token, time.time())}."
-            yield f"Scopes: {allowed or 'none'}. Enter without a token removes it."
+            yield f"Scopes: {scope_text or 'none'}. Enter without a token removes it."
         if self._item is not None and self._needed_scopes is not None:
             yield f"{one_line(self._item.title, 60)} needs one{scope_words(self._needed_scopes, ' with ')}."
 
@@ -163,7 +163,7 @@ class TokenPrompt(Dialog[None]):
             self.app.notify(f"Connecting to {name} with the token.", markup=False)
             self.dismiss()
             return
-        token = next((one.token for one in self._link.view().servers if one.name == name), None)
+        token = next((server.token for server in self._link.view().servers if server.name == name), None)
         self.app.notify(f"{name} is called as {_subject(token) if token else 'before'}", markup=False)
         self.dismiss()
 
@@ -188,29 +188,37 @@ def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str
 
     Both are empty if no line is needed. `now` is Unix time.
     """
-    needed, token = scopes_for(item, server), server.token
-    if needed is None:
+    needed_scopes, token = scopes_for(item, server), server.token
+    if needed_scopes is None:
         if token is None or token.ended:
             return "", ""
         return f"called as {_subject_and_time(token, now)}", "$text-muted"
     if not server.checks_tokens:
         return f"✕ needs a token, and {NO_JWT}", "$text-error"
     if token is None or token.ended:
-        ended = f" · the token of {_subject(token)} ended: {token.ended}" if token is not None else ""
-        return f"● needs a token{scope_words(needed, ' with ')}{ended} · F6 sets one", "$text-warning"
-    missing_scopes = scope_words((scope for scope in needed if scope not in token.scopes), ", without ")
+        ended_note = f" · the token of {_subject(token)} ended: {token.ended}" if token is not None else ""
+        return (
+            f"● needs a token{scope_words(needed_scopes, ' with ')}{ended_note} · F6 sets one",
+            "$text-warning",
+        )
+    missing_scopes = scope_words(
+        (scope for scope in needed_scopes if scope not in token.scopes), ", without "
+    )
     if missing_scopes:
         return (
             f"✕ called as {_subject_and_time(token, now)}{missing_scopes} · F6 sets another token",
             "$text-warning",
         )
-    return f"✓ called as {_subject_and_time(token, now)}{scope_words(needed, ', with ')}", "$text-success"
+    return (
+        f"✓ called as {_subject_and_time(token, now)}{scope_words(needed_scopes, ', with ')}",
+        "$text-success",
+    )
 
 
-def scope_words(scopes: Iterable[str], before: str = "") -> str:
-    """Return `scope wallet:send` or `scopes a, b`, preceded by `before`, or "" if there are no scopes."""
+def scope_words(scopes: Iterable[str], prefix: str = "") -> str:
+    """Return `scope wallet:send` or `scopes a, b`, preceded by `prefix`, or "" if there are no scopes."""
     names = [one_line(scope, 60) for scope in scopes]
-    return f"{before}scope{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
+    return f"{prefix}scope{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
 
 
 def _subject_and_time(token: TokenView, now: float) -> str:

@@ -42,13 +42,13 @@ GRAMMAR_DISTRIBUTIONS = ("tree-sitter", "tree-sitter-json")
 @cache
 def installed_grammar() -> str:
     """Return the installed distributions of the extra `syntax`, with versions, or "" if none is installed."""
-    installed: list[str] = []
+    distributions: list[str] = []
     for name in GRAMMAR_DISTRIBUTIONS:
         try:
-            installed.append(f"{name} {version(name)}")
+            distributions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return ", ".join(installed)
+    return ", ".join(distributions)
 
 
 def _form_rows(rows: int | None) -> int | None:
@@ -67,7 +67,7 @@ class JsonEditor(Vertical):
     JsonEditor > .problem.-shown { display: block; }
     """
     area = query_one(TextField)
-    _is_broken = False
+    _is_grammar_broken = False
     """True if the grammar is installed but unusable, and the person was notified."""
 
     def compose(self) -> ComposeResult:
@@ -86,7 +86,9 @@ class JsonEditor(Vertical):
         """Replace the edited text. Control characters become equivalent JSON escapes."""
         text = json_escaped(text)
         self._highlight(
-            bool(installed_grammar()) and not self._is_broken and len(text) <= MAX_HIGHLIGHTED_CHARACTERS
+            bool(installed_grammar())
+            and not self._is_grammar_broken
+            and len(text) <= MAX_HIGHLIGHTED_CHARACTERS
         )
         self.area.load_text(text)
         self.complain("")
@@ -100,7 +102,7 @@ class JsonEditor(Vertical):
             reason = str(error).partition("\n")[0] or reason
         if not is_enabled or self.area.is_syntax_aware:
             return
-        self._is_broken, self.area.language = True, None
+        self._is_grammar_broken, self.area.language = True, None
         message = f"JSON is not highlighted: the extra `syntax` ({installed_grammar()}) is broken: {reason}"
         hint = "Install it again: pip install --force-reinstall 'mcpdesk[syntax]'"
         self.app.notify(one_line(f"{message}. {hint}"), severity="warning", markup=False)
@@ -122,7 +124,7 @@ class JsonEditor(Vertical):
         label.set_class(bool(message), "-shown")
 
     def recheck(self) -> None:
-        """If an error is shown, replace it by the present syntax error, or hide it."""
+        """If an error is shown, replace it by the current syntax error, or hide it."""
         if self.query_one(".problem", Label).has_class("-shown"):
             self.complain(self.problem)
 
@@ -134,7 +136,7 @@ class JsonEditor(Vertical):
 
 
 class Arguments(Vertical):
-    """Edits the arguments of a draft, and validates them after each change.
+    """Editor of the arguments of a draft, which validates them after each change.
 
     Hidden for items without arguments.
     """
@@ -273,7 +275,7 @@ class Arguments(Vertical):
         self.post_message(self.Submitted())
 
     @on(Form.HintChanged)
-    def _hinted(self, event: Form.HintChanged) -> None:
+    def _hint_changed(self, event: Form.HintChanged) -> None:
         """Show the hint of the focused field, unless every field shows its own hint."""
         self._show_hint("" if self.form.has_class("-roomy") else event.text)
 

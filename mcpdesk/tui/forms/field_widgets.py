@@ -80,7 +80,7 @@ class FormPart(Vertical):
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="row"):
-            yield self._head()
+            yield self._name_label()
             yield from self.controls()
             if self.node.field.nullable and not isinstance(self.node, ChoiceNode):  # a ChoiceNode offers null
                 yield Chip("null", "null -on" if self.node.is_null else "null", "Send null")
@@ -100,7 +100,7 @@ class FormPart(Vertical):
         return ()
 
     def fail(self, message: str) -> None:
-        """Show why the value is invalid. An empty message shows the hint again."""
+        """Show the reason why the value is invalid. An empty message shows the hint again."""
         if message != self._failure:
             self._failure = message
             self.set_class(bool(message), "-failed")
@@ -132,7 +132,7 @@ class FormPart(Vertical):
         note.styles.margin = (0, 0, 0, self.label_width + 1 if self.label_width else 0)
         return note
 
-    def _head(self) -> Label:
+    def _name_label(self) -> Label:
         field = self.node.field
         is_required = field.required and field.depth > 0 and bool(field.key)
         label = one_line(self.label, MAX_LABEL_WIDTH) + (" *" if is_required else "")
@@ -148,7 +148,7 @@ TYPING_PAUSE_S = 0.15
 
 
 class Suggestions(Suggester):
-    """Suggestions of the server for one field. `on_suggestions` receives those for the latest text."""
+    """Suggestions of the server for one field. `on_suggestions` receives them for the latest text."""
 
     def __init__(
         self, name: str, ask: SuggestionSource, on_suggestions: Callable[[Sequence[str]], None]
@@ -164,9 +164,11 @@ class Suggestions(Suggester):
         meantime.
         """
         values = await self.values(from_field(value), TYPING_PAUSE_S)
-        typed = value.casefold()
-        shown = (to_field(one) for one in values)
-        return next((one for one in shown if one.casefold().startswith(typed) and one != value), None)
+        typed_text = value.casefold()
+        field_texts = (to_field(text) for text in values)
+        return next(
+            (text for text in field_texts if text.casefold().startswith(typed_text) and text != value), None
+        )
 
     async def values(self, value: str, pause_s: float = 0.0) -> Sequence[str]:
         """Return all suggestions. Empty if another text was typed in the meantime."""
@@ -281,7 +283,9 @@ class ChoicePart(FormPart):
 
     def controls(self) -> Iterable[Widget]:
         node = self.node
-        null_index = next((at for at, choice in enumerate(node.choices) if choice.value is None), None)
+        null_index = next(
+            (position for position, choice in enumerate(node.choices) if choice.value is None), None
+        )
         labels = [choice.label for choice in node.choices]
         index = null_index if node.is_null else node.index
         return (ChoiceBox(labels, index, optional=not node.field.required),)
@@ -337,7 +341,7 @@ class MultiChoicePart(FormPart):
     node: MultiChoiceNode
 
     def controls(self) -> Iterable[Widget]:
-        return (CheckList((choice.label for choice in self.node.choices), self.node.chosen),)
+        return (CheckList((choice.label for choice in self.node.choices), self.node.selected_indexes),)
 
     @on(CheckList.Ticked)
     def _ticked(self, event: CheckList.Ticked) -> None:

@@ -126,7 +126,7 @@ class CollectionPart(NestedPart):
     def index_of(self, widget: Widget | None) -> int | None:
         """Return the index of the member that contains a widget, or None."""
         ancestors = set(widget.ancestors_with_self) if widget else set()
-        return next((at for at, row in enumerate(self.rows) if row in ancestors), None)
+        return next((index for index, row in enumerate(self.rows) if row in ancestors), None)
 
     async def rebuild_at(self, index: int) -> None:
         """Compose the part again, and focus this member or the last one."""
@@ -219,8 +219,8 @@ class UnionPart(NestedPart):
         yield ChoiceBox(titles, self.node.selected_index, optional=not self.node.field.required)
 
     def compose_body(self) -> Iterator[Widget]:
-        if self.node.chosen is not None and not self.node.is_null:
-            yield part_for(self.node.chosen, "")
+        if self.node.selected_node is not None and not self.node.is_null:
+            yield part_for(self.node.selected_node, "")
 
     @on(ChoiceBox.Picked)
     async def _picked(self, event: ChoiceBox.Picked) -> None:
@@ -259,8 +259,8 @@ def focus_first(widget: Widget | None, fallback: Widget) -> bool:
     Return False if both have no input.
     """
     for candidate in (widget, fallback):
-        controls = [each for each in candidate.query("*") if each.focusable] if candidate else []
-        inputs = [each for each in controls if not isinstance(each, Chip)]
+        controls = [child for child in candidate.query("*") if child.focusable] if candidate else []
+        inputs = [child for child in controls if not isinstance(child, Chip)]
         if controls:
             (inputs or controls)[0].focus()
             return True
@@ -352,16 +352,16 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
     @work(exclusive=True, group="suggest")
     async def action_suggest(self) -> None:
         """Choose a suggestion of the server for the focused field."""
-        part = next((one for one in self.query(TextPart) if one.has_focus_within), None)
+        part = next((field for field in self.query(TextPart) if field.has_focus_within), None)
         values = await part.suggestions() if part is not None else ()
         if part is None or not values:
             self.notify("The server has no suggestions for this field.", markup=False)
             return
         choices = [Choice(one_line(value, 60), value) for value in values]
         menu = Menu(f"Suggestions for {one_line(part.label, 30)}", choices, filtered=True)
-        chosen = await self.app.push_screen_wait(menu)
-        if chosen is not None and isinstance(part.control, LineField):
-            part.control.entered_text = chosen
+        suggestion = await self.app.push_screen_wait(menu)
+        if suggestion is not None and isinstance(part.control, LineField):
+            part.control.entered_text = suggestion
 
     @work(exclusive=True, group="find")
     async def action_find_field(self) -> None:
@@ -371,9 +371,9 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
             self.notify("The form has no fields.", markup=False)
             return
         choices = [Choice(_path_of(part), part, one_line(part.hint, 60)) for part in fields]
-        chosen = await self.app.push_screen_wait(Menu("Find a field", choices, filtered=True))
-        if chosen is not None and chosen.is_attached:
-            focus_first(chosen, self)
+        selected_part = await self.app.push_screen_wait(Menu("Find a field", choices, filtered=True))
+        if selected_part is not None and selected_part.is_attached:
+            focus_first(selected_part, self)
 
     @property
     def _fields(self) -> list[FormPart]:
@@ -403,9 +403,9 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
 
     def focus_failure(self) -> None:
         """Focus the first field with a failure."""
-        failed = next(iter(self.query("FormPart.-failed")), None)
-        if failed is not None:
-            focus_first(failed, self)
+        failed_part = next(iter(self.query("FormPart.-failed")), None)
+        if failed_part is not None:
+            focus_first(failed_part, self)
 
     @on(FormPart.Edited)
     def _edited(self, event: FormPart.Edited) -> None:
@@ -423,7 +423,10 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
             self.screen.focus_next()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        part = next((one for one in event.widget.ancestors_with_self if isinstance(one, FormPart)), None)
+        part = next(
+            (ancestor for ancestor in event.widget.ancestors_with_self if isinstance(ancestor, FormPart)),
+            None,
+        )
         if part is not None:
             self.post_message(self.HintChanged(part.hint))
 
@@ -448,9 +451,9 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
 
     def _fit(self) -> None:
         """Show a hint below every field if all of them fit."""
-        fields = len(list(walk(self.node))) if self.node else 0
-        room = self.size.height if self._max_rows_with_hints is None else self._max_rows_with_hints
-        self.set_class(0 < 2 * fields <= room, "-roomy")
+        node_count = len(list(walk(self.node))) if self.node else 0
+        max_rows = self.size.height if self._max_rows_with_hints is None else self._max_rows_with_hints
+        self.set_class(0 < 2 * node_count <= max_rows, "-roomy")
 
     def _report_position(self) -> None:
         """Report the position of the focused field if not all fields are visible."""
@@ -458,9 +461,9 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
             return
         focused = self.screen.focused
         ancestors = set(focused.ancestors) if focused is not None else set()
-        leaves = self._fields
-        focused_number = next((number for number, part in enumerate(leaves, 1) if part in ancestors), 0)
-        text = f"{focused_number} of {len(leaves)}" if focused_number else f"{len(leaves)} fields"
+        fields = self._fields
+        focused_number = next((number for number, part in enumerate(fields, 1) if part in ancestors), 0)
+        text = f"{focused_number} of {len(fields)}" if focused_number else f"{len(fields)} fields"
         text = text if self.max_scroll_y else ""
         if text != self._position:
             self._position = text
@@ -469,8 +472,10 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
 
 def _path_of(part: FormPart) -> str:
     """Return the labels of a field and of the fields around it, such as `address / city`."""
-    parts = [one for one in part.ancestors_with_self if isinstance(one, FormPart) and one.label]
-    return " / ".join(one_line(one.label, 40) for one in reversed(parts)) or "value"
+    labelled_parts = [
+        ancestor for ancestor in part.ancestors_with_self if isinstance(ancestor, FormPart) and ancestor.label
+    ]
+    return " / ".join(one_line(ancestor.label, 40) for ancestor in reversed(labelled_parts)) or "value"
 
 
 def _failure_position(failure: SchemaFailure, parts_by_path: dict[Path, FormPart]) -> tuple[Path, str]:

@@ -143,7 +143,7 @@ class OptionsNode(Node):
         return self.field.choices
 
     def _index(self, value: Any) -> int | None:
-        return next((at for at, choice in enumerate(self.choices) if same(choice.value, value)), None)
+        return next((index for index, choice in enumerate(self.choices) if same(choice.value, value)), None)
 
 
 class ChoiceNode(OptionsNode):
@@ -168,22 +168,22 @@ class ChoiceNode(OptionsNode):
 class MultiChoiceNode(OptionsNode):
     """Several of a few values, in the order of the choices."""
 
-    chosen: frozenset[int]
+    selected_indexes: frozenset[int]
 
-    def pick(self, chosen: frozenset[int]) -> None:
+    def pick(self, selected_indexes: frozenset[int]) -> None:
         """Select these values."""
-        self.chosen, self.is_null = chosen, False
+        self.selected_indexes, self.is_null = selected_indexes, False
 
     def _empty(self) -> None:
-        self.chosen = frozenset()
+        self.selected_indexes = frozenset()
 
     def _value(self) -> Any:
-        values = [choice.value for at, choice in enumerate(self.choices) if at in self.chosen]
+        values = [choice.value for index, choice in enumerate(self.choices) if index in self.selected_indexes]
         return values if values or self.field.required else UNSET
 
     def _put(self, value: Any) -> None:
-        indices = (self._index(item) for item in value) if isinstance(value, list) else ()
-        self.chosen = frozenset(at for at in indices if at is not None)
+        indexes = (self._index(item) for item in value) if isinstance(value, list) else ()
+        self.selected_indexes = frozenset(index for index in indexes if index is not None)
 
 
 class ConstantNode(Node):
@@ -301,7 +301,9 @@ class ObjectNode(Node):
 
     is_present: bool
     members: dict[str, Node]
+    """Members that the schema names."""
     others: MapNode
+    """All other members."""
     labels: Mapping[str, str] = MappingProxyType({})
     """Key -> label, for members that are shown under another name."""
 
@@ -351,7 +353,7 @@ class UnionNode(Node):
 
     selected_index: int | None
     """Index of the selected alternative, or None."""
-    parts: dict[int, Node]
+    alternative_nodes: dict[int, Node]
     """Nodes of the alternatives that were selected so far, with their entered values."""
 
     @cached_property
@@ -360,30 +362,30 @@ class UnionNode(Node):
         return self.field.alternatives()
 
     @property
-    def chosen(self) -> Node | None:
+    def selected_node(self) -> Node | None:
         """Node of the selected alternative. It has the same path as the union."""
         if self.selected_index is None:
             return None
-        if self.selected_index not in self.parts:
-            self.parts[self.selected_index] = node_for(self.alternatives[self.selected_index])
-        return self.parts[self.selected_index]
+        if self.selected_index not in self.alternative_nodes:
+            self.alternative_nodes[self.selected_index] = node_for(self.alternatives[self.selected_index])
+        return self.alternative_nodes[self.selected_index]
 
     def pick(self, index: int | None) -> None:
         """Select an alternative."""
         self.selected_index, self.is_null = index, False
 
     def _empty(self) -> None:
-        self.parts, self.selected_index = {}, 0 if self.field.required else None
+        self.alternative_nodes, self.selected_index = {}, 0 if self.field.required else None
 
     def _value(self) -> Any:
-        return self.chosen.value() if self.chosen else UNSET
+        return self.selected_node.value() if self.selected_node else UNSET
 
     def _put(self, value: Any) -> None:
         for index, field in enumerate(self.alternatives):
             node = node_for(field)
             node.put(value)
             if same(node.value(), value):
-                self.parts[index], self.selected_index = node, index
+                self.alternative_nodes[index], self.selected_index = node, index
                 return
 
 
@@ -416,8 +418,8 @@ def form_node(schema: Schema) -> Node:
 def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
     """Yield every node with its path in the value. A node comes before the nodes inside it."""
     yield path, node
-    if isinstance(node, UnionNode) and node.chosen is not None:
-        yield from walk(node.chosen, path)
+    if isinstance(node, UnionNode) and node.selected_node is not None:
+        yield from walk(node.selected_node, path)
     for key, child in node.children():
         yield from walk(child, (*path, key))
 

@@ -52,7 +52,7 @@ question, `_close_ended` makes the text."""
 
 
 class QuestionScreen(Dialog[None]):
-    """Asks one question. If the person postpones the question, the selections are kept for the next time."""
+    """Dialog for one question. If the person postpones it, the selections are kept for the next time."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("question")
     AUTO_FOCUS = ""
@@ -222,7 +222,11 @@ class QuestionScreen(Dialog[None]):
     @property
     def _is_other_chosen(self) -> bool:
         draft = self.page.draft
-        return bool(draft.chosen) and draft.count not in draft.chosen and not draft.page.multi_select
+        return (
+            bool(draft.selected_indexes)
+            and draft.count not in draft.selected_indexes
+            and not draft.page.multi_select
+        )
 
     async def action_previous_page(self) -> None:
         """Go to the previous page."""
@@ -280,7 +284,9 @@ class QuestionScreen(Dialog[None]):
         self.dismiss()
 
     def _keep_drafts(self) -> None:
-        waiting_ids = {one.id for one in self.link.questions() if one.state is QuestionState.WAITING}
+        waiting_ids = {
+            question.id for question in self.link.questions() if question.state is QuestionState.WAITING
+        }
         for ended_id in self.drafts.keys() - waiting_ids:
             del self.drafts[ended_id]
         self.drafts[self.question.id] = (self.question, self._drafts)
@@ -350,10 +356,12 @@ class QuestionScreen(Dialog[None]):
         if version != self._version:
             self._version = version
             questions = self.link.questions()
-            self._waiting_questions = [one for one in questions if one.state is QuestionState.WAITING]
-            matching = [one for one in questions if one.id == self.question.id]
-            if not matching or matching[0].state is not QuestionState.WAITING:
-                self._close_ended(matching[0] if matching else None)
+            self._waiting_questions = [
+                question for question in questions if question.state is QuestionState.WAITING
+            ]
+            matching_questions = [question for question in questions if question.id == self.question.id]
+            if not matching_questions or matching_questions[0].state is not QuestionState.WAITING:
+                self._close_ended(matching_questions[0] if matching_questions else None)
                 return
         result = self._answer_result
         if result is not None and result.done() and (problem := result.exception()):
@@ -361,25 +369,30 @@ class QuestionScreen(Dialog[None]):
             self._show_note(one_line(f"Not answered: {problem}", 300))
         self._show_title()
 
-    def _close_ended(self, ended: Question | None) -> None:
+    def _close_ended(self, ended_question: Question | None) -> None:
         self.dismiss()
         cast("DeskApp", self.app).main.question_closes()
-        if ended is None:
+        if ended_question is None:
             self.notify("The question no longer exists.", markup=False)
-        elif self._answer_result and self._is_mine(ended):
-            self.notify(f"{ended.word.capitalize()}. {one_line(ended.asker, 40)} continues.", markup=False)
-        else:
-            template = _OUTCOME_TEXTS.get(ended.state, "was {word} by {by}")
-            outcome = template.format(
-                by=ended.answered_by or "another person", reason=ended.reason, word=ended.word
+        elif self._answer_result and self._is_answered_here(ended_question):
+            self.notify(
+                f"{ended_question.word.capitalize()}. {one_line(ended_question.asker, 40)} continues.",
+                markup=False,
             )
-            text = one_line(f"The question of {one_line(ended.asker, 40)} {outcome}")
+        else:
+            template = _OUTCOME_TEXTS.get(ended_question.state, "was {word} by {by}")
+            outcome = template.format(
+                by=ended_question.answered_by or "another person",
+                reason=ended_question.reason,
+                word=ended_question.word,
+            )
+            text = one_line(f"The question of {one_line(ended_question.asker, 40)} {outcome}")
             self.notify(text, severity="warning", markup=False)
 
-    def _is_mine(self, ended: Question) -> bool:
-        if ended.state is QuestionState.ANSWERED:
-            return ended.answers == tuple(draft.answer for draft in self._drafts)
-        return ended.state in (QuestionState.DECLINED, QuestionState.CANCELLED)
+    def _is_answered_here(self, ended_question: Question) -> bool:
+        if ended_question.state is QuestionState.ANSWERED:
+            return ended_question.answers == tuple(draft.answer for draft in self._drafts)
+        return ended_question.state in (QuestionState.DECLINED, QuestionState.CANCELLED)
 
     def _show_note(self, text: str) -> None:
         note = self.query_one(".note", Static)
@@ -412,7 +425,7 @@ class QuestionScreen(Dialog[None]):
         text = f"{asker(self.question)}{absence_note} asks · waiting {since(now - self.question.asked)}"
         if time_left_s < TIME_LEFT_SHOWN_S:
             text += f" · {since(time_left_s)} left"
-        other_count = sum(one.id != self.question.id for one in self._waiting_questions)
+        other_count = sum(question.id != self.question.id for question in self._waiting_questions)
         if other_count:
             text += f" · g q: {other_count} more"
         count = f"{self._page_index + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
@@ -450,8 +463,9 @@ def question_keys(
     is_declining: bool = False,
     is_at_end: bool = False,
 ) -> Iterator[KeyHint]:
-    """Yield the keys of page `at`. While the person writes, letters are text until esc is pressed.
+    """Yield the keys of the page `page_index`.
 
+    `is_writing` means that a text field has the focus, so that letters are text until esc is pressed.
     `would_choose` means that enter selects the highlighted option. `is_declining` means that a reason is
     being written. `is_at_end` means that the last field of a form, or no field, has the focus.
     """

@@ -19,7 +19,7 @@ from mcpdesk.tui.forms.field_widgets import CheckList
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.form_model import ChoiceNode, MultiChoiceNode, Node, ObjectNode, TextNode, node_for
 from mcpdesk.tui.forms.question_page import AnswerDraft
-from mcpdesk.tui.forms.schema_fields import LONG_TEXT, form_for
+from mcpdesk.tui.forms.schema_fields import MAX_ONE_LINE_LENGTH, form_for
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.widgets.choice_box import ChoiceBox
 from mcpdesk.tui.widgets.text_field import TextField
@@ -88,10 +88,8 @@ class QuestionForm(Vertical):
 
     @property
     def is_at_end(self) -> bool:
-        """True if enter sends the answer. This is so if the last field of the form, or no field, has the
-        focus.
-        """
-        fields = [each for each in self.screen.focus_chain if self in each.ancestors]
+        """True if enter sends the answer, because the last field of the form, or no field, has the focus."""
+        fields = [widget for widget in self.screen.focus_chain if self in widget.ancestors]
         return not self.has_focus_within or fields[-1:] == [self.screen.focused]
 
     def fit(self, rows: int) -> None:
@@ -197,24 +195,24 @@ def _shape(page: Page) -> Schema:
         return shape | {"enum": labels}
     type_name, format_name = page.rules.get("type", "string"), page.rules.get("format")
     max_length = page.rules.get("maxLength", 0)
-    if page.is_long or (isinstance(max_length, int) and max_length > LONG_TEXT):
+    if page.is_long or (isinstance(max_length, int) and max_length > MAX_ONE_LINE_LENGTH):
         shape["contentMediaType"] = "text/plain"
     return shape | {"type": type_name} | ({"format": format_name} if format_name in EXAMPLE_FORMATS else {})
 
 
 def _fill(node: Node, draft: AnswerDraft) -> None:
     if isinstance(node, MultiChoiceNode):
-        node.pick(frozenset(draft.chosen))
+        node.pick(frozenset(draft.selected_indexes))
     elif isinstance(node, ChoiceNode):
-        node.pick(next(iter(draft.chosen), None))
+        node.pick(next(iter(draft.selected_indexes), None))
     elif isinstance(node, TextNode) and draft.other:
         node.edit(draft.other)
 
 
 def _store_in_draft(node: Node, draft: AnswerDraft) -> None:
     if isinstance(node, MultiChoiceNode):
-        draft.chosen = set(node.chosen)
+        draft.selected_indexes = set(node.selected_indexes)
     elif isinstance(node, ChoiceNode):
-        draft.chosen = set() if node.index is None else {node.index}
+        draft.selected_indexes = set() if node.index is None else {node.index}
     elif isinstance(node, TextNode):
         draft.write(node.text)

@@ -34,18 +34,20 @@ class AnswerDraft:
         self.count = len(page.options)
         """Number of options, which is also the index of the free answer."""
         default = page.default
-        self.chosen = {at for at, option in enumerate(page.options) if option.label in default.selected}
+        self.selected_indexes = {
+            index for index, option in enumerate(page.options) if option.label in default.selected
+        }
         """Indexes of the selected options."""
         self.other = ""
         """Free answer, even if it is not selected."""
-        self._checked: tuple[Answer, str] | None = None
+        self._checked_answer: tuple[Answer, str] | None = None
         """Answer that was checked last, and its error."""
         self.write(default.other)
 
     def toggle(self, index: int) -> None:
         """Toggle an option. On a page with a single choice, the other options are deselected."""
-        if index in self.chosen:
-            self.chosen.discard(index)
+        if index in self.selected_indexes:
+            self.selected_indexes.discard(index)
         else:
             self._choose(index)
 
@@ -55,18 +57,20 @@ class AnswerDraft:
         if text.strip():
             self._choose(self.count)
         else:
-            self.chosen.discard(self.count)
+            self.selected_indexes.discard(self.count)
 
     def _choose(self, index: int) -> None:
         if not self.page.multi_select:
-            self.chosen.clear()
-        self.chosen.add(index)
+            self.selected_indexes.clear()
+        self.selected_indexes.add(index)
 
     @property
     def answer(self) -> Answer:
         """Current answer."""
-        labels = tuple(option.label for at, option in enumerate(self.page.options) if at in self.chosen)
-        return Answer(labels, self.other.strip() if self.count in self.chosen else "")
+        labels = tuple(
+            option.label for index, option in enumerate(self.page.options) if index in self.selected_indexes
+        )
+        return Answer(labels, self.other.strip() if self.count in self.selected_indexes else "")
 
     @property
     def problem(self) -> str:
@@ -74,13 +78,13 @@ class AnswerDraft:
         once.
         """
         answer = self.answer
-        if self._checked is None or self._checked[0] != answer:
-            self._checked = answer, problem(self.page, answer)
-        return self._checked[1]
+        if self._checked_answer is None or self._checked_answer[0] != answer:
+            self._checked_answer = answer, problem(self.page, answer)
+        return self._checked_answer[1]
 
     def mark(self, index: int) -> str:
         """Return the glyph before an option or the free answer."""
-        return mark(self.page, index in self.chosen)
+        return mark(self.page, index in self.selected_indexes)
 
 
 class OptionRow(Horizontal):
@@ -136,7 +140,7 @@ class OptionRow(Horizontal):
         cursor.
         """
         self.query_one(".mark", Static).update(self._draft.mark(self.index))
-        self.set_class(self.index in self._draft.chosen, "-chosen")
+        self.set_class(self.index in self._draft.selected_indexes, "-chosen")
         self.set_class(self.index == cursor and cursor < self._draft.count, "-cursor")
 
 
@@ -165,10 +169,10 @@ class QuestionPage(VerticalScroll, can_focus=False):
         super().__init__()
         self.draft = draft
         self._count = draft.count
-        self.cursor = min(draft.chosen, default=0)
-        self._is_cursor_shown = bool(draft.chosen) or draft.page.multi_select
-        """True if the option under the cursor is highlighted. At first, this is so only if an option is
-        selected or several options may be selected."""
+        self.cursor = min(draft.selected_indexes, default=0)
+        self._is_cursor_shown = bool(draft.selected_indexes) or draft.page.multi_select
+        """True if the option under the cursor is highlighted. Initially, this requires that an option is
+        selected, or that several options may be selected."""
         self._last_row = draft.count if draft.page.own_words else draft.count - 1
         """Last row that the cursor can reach. -1 if there is nothing to select or write."""
 
@@ -195,20 +199,20 @@ class QuestionPage(VerticalScroll, can_focus=False):
     def on_mount(self) -> None:
         self.set_class(self.draft.page.is_long, "-long")
         self._show()
-        if not self._count and self.words is not None:
-            self.words.focus()
+        if not self._count and self.answer_field is not None:
+            self.answer_field.focus()
 
     @property
-    def words(self) -> AnswerLine | AnswerArea | None:
+    def answer_field(self) -> AnswerLine | AnswerArea | None:
         """Field for a free answer, or None if it is not allowed."""
         return next(
-            (each for each in self.query(".words") if isinstance(each, AnswerLine | AnswerArea)), None
+            (field for field in self.query(".words") if isinstance(field, AnswerLine | AnswerArea)), None
         )
 
     @property
     def is_writing(self) -> bool:
         """True if the field for a free answer has the focus."""
-        return self.words is not None and self.words.has_focus
+        return self.answer_field is not None and self.answer_field.has_focus
 
     def fit(self, rows: int) -> None:
         """Limit the height to `rows`. A long detail scrolls separately."""
@@ -220,8 +224,8 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
     def scroll_by(self, screens: int) -> None:
         """Scroll the detail, or the whole page if the detail is short."""
-        boxes = [*self.query(".detail").results(VerticalScroll), self]
-        area = next((each for each in boxes if each.max_scroll_y), self)
+        areas = [*self.query(".detail").results(VerticalScroll), self]
+        area = next((candidate for candidate in areas if candidate.max_scroll_y), self)
         area.scroll_relative(y=screens * max(1, area.size.height - 1), animate=False)
 
     def move(self, by: int) -> None:
@@ -242,16 +246,16 @@ class QuestionPage(VerticalScroll, can_focus=False):
         if index is None and not self._is_cursor_shown:
             self.move(0)  # the cursor is not visible yet
             return
-        is_direct = index is not None
+        is_index_given = index is not None
         index = self.cursor if index is None else index
         if index > self._last_row:
             return
         self.cursor = index
         self._is_cursor_shown = True
         if index < self._count:
-            if self.draft.page.multi_select or not is_direct or index not in self.draft.chosen:
+            if self.draft.page.multi_select or not is_index_given or index not in self.draft.selected_indexes:
                 self.draft.toggle(index)
-            self._is_cursor_shown = index in self.draft.chosen or self.draft.page.multi_select
+            self._is_cursor_shown = index in self.draft.selected_indexes or self.draft.page.multi_select
             self.post_message(self.Changed())
         self._show_and_focus()
 
@@ -259,7 +263,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     def would_choose(self) -> bool:
         """True if the highlighted option is not selected yet, on a page with a single choice."""
         is_option = self._is_cursor_shown and self.cursor < self._count and not self.draft.page.multi_select
-        return is_option and self.cursor not in self.draft.chosen
+        return is_option and self.cursor not in self.draft.selected_indexes
 
     def leave_words(self) -> None:
         """Move the focus from the free answer to the options. Without options, remove the focus.
@@ -268,7 +272,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
         """
         if self._count:
             self.cursor = self._count - 1
-            self._is_cursor_shown = self._count not in self.draft.chosen
+            self._is_cursor_shown = self._count not in self.draft.selected_indexes
             self._show_and_focus()
         else:
             self.screen.set_focus(None)
@@ -282,22 +286,22 @@ class QuestionPage(VerticalScroll, can_focus=False):
     @on(TextArea.Changed)
     def _words_changed(self, event: Input.Changed | TextArea.Changed) -> None:
         event.stop()
-        text = self.words.entered_text if self.words is not None else ""
+        text = self.answer_field.entered_text if self.answer_field is not None else ""
         if text != self.draft.other:
             self.draft.write(text)
             self._show()
             self.post_message(self.Changed())
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        if event.widget is self.words:
+        if event.widget is self.answer_field:
             self.cursor = self._count
             self._is_cursor_shown = True
             self._show()
 
     def _show_and_focus(self) -> None:
         self._show()
-        if self.cursor == self._count and self.words is not None:
-            self.words.focus()
+        if self.cursor == self._count and self.answer_field is not None:
+            self.answer_field.focus()
             return
         self.screen.set_focus(None)
         if self._count and (rows := list(self.query(OptionRow))):  # a new page has no rows yet

@@ -36,31 +36,34 @@ def question_content(question: Question) -> Content:
     blocks = [_page_content(page, title, header, answer) for page, title, header, answer in parts]
     if question.is_form:
         blocks.insert(0, Content.styled(clean(pages[0].question), "bold"))
-    return Content("\n\n").join([*blocks, Content.styled(ended_line(question), "$text-muted")])
+    return Content("\n\n").join([*blocks, Content.styled(outcome_line(question), "$text-muted")])
 
 
 def absence_reason(question: Question, clients: Iterable[ClientView], now: float) -> str:
-    """Return why the client of a waiting question is absent: `has left`, `quiet 14 min`, or "" if the client
-    is present, or if no client of the question's core is visible here. A client without a lasting connection
-    is identified by its name. `now` is Unix time.
+    """Return the reason why the client of a waiting question is absent: `has left` or `quiet 14 min`.
+
+    Return "" if the client is present, or if no client of the question's core is known here. A client without
+    a lasting connection is identified by its name. `now` is Unix time in seconds.
     """
     clients = list(clients)
-    if question.core and all(one.core != question.core for one in clients):
+    if question.core and all(client.core != question.core for client in clients):
         return ""
     if question.peer == DESK or question.state is not QuestionState.WAITING:
         return ""
     if question.connection:
-        matching = [one for one in clients if one.connection == question.connection]
+        matching_clients = [client for client in clients if client.connection == question.connection]
     else:
-        matching = [one for one in clients if (one.server, one.name) == (question.server, question.peer)]
-    clients_by_presence = {one.presence(now): one for one in matching}
+        matching_clients = [
+            client for client in clients if (client.server, client.name) == (question.server, question.peer)
+        ]
+    clients_by_presence = {client.presence(now): client for client in matching_clients}
     if Presence.CONNECTED in clients_by_presence:
         return ""
     quiet_client = clients_by_presence.get(Presence.QUIET)
     return "has left" if quiet_client is None else f"quiet {since(now - (quiet_client.seen or now))}"
 
 
-def announced(question: Question) -> str:
+def announcement_line(question: Question) -> str:
     """Return the question as one line. The line of an approval contains the arguments of the call."""
     page = question.pages[0]
     if question.kind is QuestionKind.APPROVAL:
@@ -74,19 +77,19 @@ def asker(question: Question, max_length: int = 40) -> str:
     The built-in tool `AskUserQuestion` is left out.
     """
     core_note = f" on {one_line(question.core, 24)}" if question.core else ""
-    is_shown = question.kind is QuestionKind.QUESTION and question.peer != DESK
-    has_tool = is_shown and question.tool not in ("", _ASK_TOOL)
+    is_tool_shown = question.kind is QuestionKind.QUESTION and question.peer != DESK
+    has_tool = is_tool_shown and question.tool not in ("", _ASK_TOOL)
     tool = f"{one_line(question.tool, 24)} for " if has_tool else ""
     return f"{tool}{one_line(question.asker, max_length)}{core_note}"
 
 
-def plain(question: Question) -> str:
+def plain_text(question: Question) -> str:
     """Return the full question without styles, for the clipboard. Secrets of an approval are masked."""
     text = question_content(question).plain
     return mask_text(text) if question.kind is QuestionKind.APPROVAL else text
 
 
-def ended_line(question: Question) -> str:
+def outcome_line(question: Question) -> str:
     """Return the outcome or the deadline: `answered by desk after 12 s, at 12:03:40`."""
     if question.state is QuestionState.WAITING:
         return f"waiting until {_time_of_day(question.deadline)}"
@@ -153,17 +156,20 @@ class QuestionBanner(PartLine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._announced: int | None = None
+        self._announced_id: int | None = None
 
     def announce(self, question: Question | None) -> bool:
-        """Announce a question, or hide the line if it is None. Return True if it was not announced before."""
+        """Announce a question, or hide the line if it is None.
+
+        Return True if the question differs from the last announced one.
+        """
         self.set_class(question is not None, "-on")
         if question is None:
             return False
-        is_new, self._announced = question.id != self._announced, question.id
+        is_new, self._announced_id = question.id != self._announced_id, question.id
         keys = Content(" F2 to answer ")
         max_width = self.screen.size.width - keys.cell_length
-        announcement = Content(one_line(f" ? {announced(question)} ", max_width))
+        announcement = Content(one_line(f" ? {announcement_line(question)} ", max_width))
         action = "screen.open_question"
         self.show(
             [LinePart(announcement, action, "Answer", rank=1), LinePart(keys, action, rank=9, right=True)]

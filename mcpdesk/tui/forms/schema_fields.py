@@ -80,8 +80,8 @@ def _range(shape: Schema, word: str, unit: str) -> str:
 
 MAX_DEPTH = 12
 """Maximum nesting depth. Deeper fields are edited as JSON text, because recursive schemas have no end."""
-LONG_TEXT = 200
-"""`maxLength` above which a text field has several lines."""
+MAX_ONE_LINE_LENGTH = 200
+"""Maximum `maxLength` in characters of a text field of one line."""
 _LONG_TEXT_NAMES = re.compile("text|body|content|code|diff|html|markdown|message|notes|plan|prompt|script")
 _LONG_FORMATS = frozenset({"textarea", "markdown", "html", "multiline"})
 
@@ -117,7 +117,7 @@ class FieldKind(Enum):
 
 
 class FormField(Struct, frozen=True):
-    """Constraints of one value. `shape` is its schema with resolved references, `root` the whole schema."""
+    """Constraints of one value. `shape` is its schema with resolved references, `root` the full schema."""
 
     kind: FieldKind
     key: str
@@ -170,9 +170,9 @@ class FormField(Struct, frozen=True):
 
     def properties(self) -> tuple[FormField, ...]:
         """Return the members of an object: required ones first, otherwise in the order of the schema."""
-        needed = set(self.shape.get("required", ()))
+        required_names = set(self.shape.get("required", ()))
         members = self.shape.get("properties", {})
-        fields = (self._inside(schema, key, key in needed) for key, schema in members.items())
+        fields = (self._inside(schema, key, key in required_names) for key, schema in members.items())
         return tuple(sorted(fields, key=lambda field: not field.required))
 
     def item(self) -> FormField:
@@ -247,8 +247,8 @@ def _text_kind(shape: Schema, key: str) -> FieldKind:
         return FieldKind.SECRET
     if format_name in _FORMAT_EXAMPLES:
         return FieldKind.MOMENT
-    roomy = shape.get("maxLength", 0) > LONG_TEXT or "\n" in str(shape.get("default", ""))
-    is_long = roomy or format_name in _LONG_FORMATS or "contentMediaType" in shape
+    may_be_long = shape.get("maxLength", 0) > MAX_ONE_LINE_LENGTH or "\n" in str(shape.get("default", ""))
+    is_long = may_be_long or format_name in _LONG_FORMATS or "contentMediaType" in shape
     has_long_text_name = (
         _LONG_TEXT_NAMES.fullmatch(key.lower()) and "maxLength" not in shape and "pattern" not in shape
     )

@@ -64,7 +64,7 @@ class ServerPrompt(Dialog[Result]):
 
 
 class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
-    """Asks for a server in the same form as on the command line. The result has the names of the added
+    """Prompt for a server, in the same form as on the command line. The result has the names of the added
     servers.
     """
 
@@ -116,7 +116,7 @@ async def _add_trusted(app: App[Any], link: Link, text: str) -> tuple[str, ...]:
 
 
 class RootsPrompt(ServerPrompt[None]):
-    """Edits the desk's roots: the folders, one per line, that are sent to servers that ask for roots."""
+    """Editor of the desk's roots: the folders, one per line, that are sent to servers that ask for roots."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("roots_prompt")
     DEFAULT_CSS = "RootsPrompt TextField { height: auto; max-height: 10; min-height: 3; border: none; }"
@@ -156,7 +156,7 @@ async def choose_log_level(main: MainScreen) -> None:
     if not server.log_level:
         main.notify(f"{one_line(server.name, 40)} sends no log messages.", markup=False)
         return
-    choices = [Choice(level, level, "" if at else "everything") for at, level in enumerate(LOG_LEVELS)]
+    choices = [Choice(level, level, "" if index else "everything") for index, level in enumerate(LOG_LEVELS)]
     cursor = LOG_LEVELS.index(server.log_level)
     level = await main.app.push_screen_wait(Menu(f"Log messages of {server.name}", choices, cursor=cursor))
     if level is None:
@@ -181,19 +181,23 @@ async def choose_revision(main: MainScreen) -> None:
     current = server.upstream.revision
     choices = [Choice("the newest that both support", "", "negotiated on connecting")]
     choices += [
-        Choice(each.name, each.name, "in use" if each.name == current else _request_manner(each))
-        for each in reversed(REVISIONS)
+        Choice(
+            revision.name, revision.name, "in use" if revision.name == current else _request_manner(revision)
+        )
+        for revision in reversed(REVISIONS)
     ]
-    cursor = next((at for at, choice in enumerate(choices) if choice.value == current), 0)
+    cursor = next((index for index, choice in enumerate(choices) if choice.value == current), 0)
     title = f"Use another revision with {one_line(server.name, 40)}"
-    chosen = await main.app.push_screen_wait(Menu(title, choices, cursor=cursor))
-    if chosen is not None:
-        main.link.reconnect_with_revision(server.name, chosen)
-        main.notify(f"Reconnecting to {server.name} with {chosen or 'the newest revision'}.", markup=False)
+    revision_name = await main.app.push_screen_wait(Menu(title, choices, cursor=cursor))
+    if revision_name is not None:
+        main.link.reconnect_with_revision(server.name, revision_name)
+        main.notify(
+            f"Reconnecting to {server.name} with {revision_name or 'the newest revision'}.", markup=False
+        )
 
 
 def _request_manner(revision: Revision) -> str:
-    """Return how a server sends requests in a revision."""
+    """Describe the manner in which a server sends requests in a revision."""
     if revision.is_stateless:
         return "the server asks through results"
     return "the server sends its own requests"
@@ -227,7 +231,7 @@ async def _select_first(main: MainScreen, names: tuple[str, ...]) -> None:
     """Select the first of the added servers as soon as it is listed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(LISTING_TIMEOUT_S):
-            while all(one.name != names[0] for one in main.link.view().servers):  # noqa: ASYNC110
+            while all(server.name != names[0] for server in main.link.view().servers):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
     main.server = names[0]
     main.notify(f"Added {one_line(', '.join(names), 80)}.", markup=False)
@@ -247,9 +251,9 @@ async def remove_server(main: MainScreen) -> None:
 
 
 def _losses(link: Link, server: str) -> list[str]:
-    """Return what would be lost with a server, one phrase each: `1 waiting question`."""
-    questions = sum(one.server == server and one.state == "waiting" for one in link.questions())
-    jobs = sum(one.server == server and not one.state.is_final for one in link.jobs())
-    clients = connected((one for one in link.view().clients if one.server == server), time.time())
-    counted = (("waiting question", questions), ("running job", jobs), ("connected client", clients))
-    return [f"{number} {noun}{'s' * (number > 1)}" for noun, number in counted if number]
+    """Return a phrase for each kind of state that is lost with a server: `1 waiting question`."""
+    questions = sum(item.server == server and item.state == "waiting" for item in link.questions())
+    jobs = sum(item.server == server and not item.state.is_final for item in link.jobs())
+    clients = connected((item for item in link.view().clients if item.server == server), time.time())
+    counts = (("waiting question", questions), ("running job", jobs), ("connected client", clients))
+    return [f"{number} {noun}{'s' * (number > 1)}" for noun, number in counts if number]

@@ -17,9 +17,9 @@ from mcpdesk.tui.widgets.menu import Dialog
 
 
 class TrustPrompt(Dialog[bool]):
-    """Shows a file's commands, URLs and variables. The result is True if the person trusts the file.
+    """Dialog with a file's commands, URLs and variables. The result is True if the person trusts the file.
 
-    Enter does not agree, because the person pressed enter to open this dialog and may press it twice.
+    Enter does not confirm, because the person pressed enter to open this dialog and may press it twice.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("trust_prompt")

@@ -25,7 +25,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.job_panel import JobPanel
 from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel, on_core
 from mcpdesk.tui.following import TICK_S
-from mcpdesk.tui.forms.question_text import absence_reason, ended_line, plain, question_content
+from mcpdesk.tui.forms.question_text import absence_reason, outcome_line, plain_text, question_content
 from mcpdesk.tui.render.amounts import seconds_until_since_changes, since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.render.tones import LINE_STYLES
@@ -98,14 +98,14 @@ class InboxPanel(Section[Question]):
         yield age, "lines--muted"
 
     def texts_of(self, row: Question) -> Iterable[str]:
-        return plain(row), row.peer, row.tool, row.state, row.core
+        return plain_text(row), row.peer, row.tool, row.state, row.core
 
     def detail_of(self, row: Question) -> tuple[str, Content]:
         peer, tool, server = (one_line(text, 30) for text in (row.peer, row.tool, row.server))
         return f"{peer} through {tool} of {server}{on_core(row.core)}", question_content(row)
 
     def copy_choices(self, row: Question) -> list[Choice]:
-        text, end = plain(row), ended_line(row)
+        text, end = plain_text(row), outcome_line(row)
         return [Choice("question and answer", text, text, "q"), Choice("how it ended", end, end, "e")]
 
     def update_clock(self, view: CoreView, now: float) -> None:
