@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on, work
@@ -38,7 +37,7 @@ from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.pane import Pane
-from mcpdesk.tui.widgets.path_prompt import PathPrompt, in_working_folder
+from mcpdesk.tui.widgets.path_prompt import write_to_new_file
 
 if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
@@ -270,17 +269,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             return
         extension, format_rows = chosen
         name = f"mcpdesk-{self.subject.value}s-{time.strftime('%Y%m%d-%H%M%S')}.{extension}"
-        title = f"Write {counted(len(self.rows), 'row')} to a new file"
-        prompt = PathPrompt(title, in_working_folder(Path(name)))
-        if (path := await self.app.push_screen_wait(prompt)) is None:
-            return
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(format_rows(self.rows))
-        except OSError as error:
-            self.notify(f"Not exported: {error.strerror} ({error.filename})", severity="error", markup=False)
-        else:
-            self.notify(f"{counted(len(self.rows), 'row')} written to {path}", markup=False)
+        await write_to_new_file(self.app, format_rows(self.rows), name, counted(len(self.rows), "row"))
 
     def _show_titles(self, rows: int) -> None:
         titles = [

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -68,6 +69,29 @@ class PathPrompt(Dialog[Path]):
             path = Path(text)
         path = in_working_folder(path)
         return path / self._proposed_path.name if os.path.isdir(path) else path
+
+
+async def write_to_new_file(app: App[Any], text: str, name: str, contents: str) -> None:
+    """Ask for a path, write a text to a private file there, and notify the person. Must run in a worker.
+
+    `name` is the proposed file name, and `contents` says what is written, such as `12 rows`.
+    """
+    prompt = PathPrompt(f"Write {contents} to a new file", in_working_folder(Path(name)))
+    if (path := await app.push_screen_wait(prompt)) is None:
+        return
+    try:
+        _write(path, text)
+    except OSError as error:
+        app.notify(f"Not exported: {error.strerror} ({error.filename})", severity="error", markup=False)
+    else:
+        app.notify(f"{contents} written to {path}", markup=False)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a new private file. Raises: OSError."""
+    opener = partial(os.open, mode=0o600)
+    with open(path, "x", encoding="utf-8", errors="backslashreplace", opener=opener) as file:
+        file.write(text)
 
 
 def in_working_folder(path: Path) -> Path:
