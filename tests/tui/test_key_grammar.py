@@ -98,6 +98,7 @@ GRAMMAR = {
     "v z": "zero",
     "v f": "filters",
     "v l": "level",
+    "v n": "only_new",
     "v s": "source",
     "v a": "unfold_all",
     "v o": "fold_all",

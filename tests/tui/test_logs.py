@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from itertools import count
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -26,6 +28,7 @@ from mcpdesk.tui.screens.logs import LogDetail, LogsPane
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
+from mcpdesk.tui.widgets.path_prompt import PathPrompt
 from tests.support.desk import running_desk
 from tests.support.driven import driven
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
@@ -175,6 +178,60 @@ async def test_secrets_are_masked_in_the_list_in_full_and_when_copied() -> None:
         assert "password" in drawn and "api_key" in text and "password" in app.clipboard
         for told in (drawn, text, app.clipboard):
             assert "hunter2" not in told and "s3cret" not in told
+
+
+@pytest.mark.slow
+async def test_shown_lines_are_exported_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    link = quiet_link()
+    link.log_lines = [entry(0, text="nothing"), entry(1, text="the password: hunter2\nand more")]
+    async with running_frame(link) as (app, pilot):
+        await shown(app, pilot)
+        await pilot.press("slash", *"password", "enter")
+        for key, ending in (("t", "log"), ("j", "jsonl")):
+            await pilot.press("w", key)
+            await until(lambda: isinstance(app.screen, PathPrompt) and app.screen.is_mounted, pilot)
+            await pilot.press("enter")
+            await until(lambda: app.screen is app.main, pilot)
+            await app.workers.wait_for_complete()
+            (file,) = tmp_path.glob(f"mcpdesk-log-*.{ending}")
+            assert f"1 line written to {file}" in toasts(app)[-1]
+            written = file.read_text()
+            assert "password" in written and "hunter2" not in written and "nothing" not in written
+            assert file.stat().st_mode & 0o077 == 0
+        assert json.loads(written)["message"].endswith("\nand more")
+
+
+@pytest.mark.slow
+async def test_only_new_lines_are_shown_until_escape() -> None:
+    link = quiet_link()
+    link.log_lines = [entry(0, text="an old line")]
+    async with running_frame(link) as (app, pilot):
+        pane = await shown(app, pilot)
+        await pilot.press("v", "n")
+        await until(lambda: "No new lines yet. Esc shows all." in "".join(screen_lines(app)), pilot)
+        assert "only new lines" in status(pane)
+        link.log_lines.append(entry(1, text="a fresh line"))
+        app.main.refresher.refresh()
+        await until(lambda: "a fresh line" in "".join(screen_lines(app)), pilot)
+        assert [line.number for line in pane.listing.entries] == [1]
+        await pilot.press("escape")
+        await until(lambda: "an old line" in "".join(screen_lines(app)), pilot)
+
+
+@pytest.mark.slow
+async def test_all_shown_lines_are_copied_or_paged(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages: list[tuple[str, str]] = []
+    monkeypatch.setattr("mcpdesk.tui.screens.logs.page", lambda _, text, name: pages.append((text, name)))
+    link = quiet_link()
+    link.log_lines = [entry(0, text="one"), entry(1, text="two")]
+    async with running_frame(link) as (app, pilot):
+        await shown(app, pilot)
+        await pilot.press("y", "a")
+        await pilot.pause()
+        assert [line[-3:] for line in app.clipboard.splitlines()] == ["one", "two"]
+        await pilot.press("o")
+        await until(lambda: pages == [(app.clipboard, "log.txt")], pilot)
 
 
 @pytest.mark.slow

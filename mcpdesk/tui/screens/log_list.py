@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
+from typing import Any
 
 from rich.cells import cell_len
 from textual.reactive import reactive
@@ -16,7 +19,7 @@ from mcpdesk.link.values import LogLine
 from mcpdesk.recorder.index.exchange import Exchange, Id
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.render.amounts import clock
-from mcpdesk.tui.render.safe_text import REASON_TAIL, ending, one_line, shortened
+from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, ending, one_line, shortened
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.section import has_words
 
@@ -43,10 +46,12 @@ class LogFilter:
     words: tuple[str, ...] = ()
     call: tuple[int, Id] | None = None
     """Connection and id of the request whose lines are shown. None to show the lines of all requests."""
+    after: int = -1
+    """Number of the last line that is hidden because it is old."""
 
     def admits(self, line: LogLine) -> bool:
         """Return True if a line is shown."""
-        if self.call is not None and line.call != self.call:
+        if line.number <= self.after or (self.call is not None and line.call != self.call):
             return False
         if rank(line.level) < rank(self.level) or (self.source and line.source != self.source):
             return False
@@ -432,6 +437,40 @@ def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:
 def shown_text(text: str) -> str:
     """Return the text of a line with secrets masked, because it may be copied or seen by other people."""
     return mask_text(text)
+
+
+def as_text(lines: Iterable[LogLine]) -> str:
+    """Return lines of the log as plain text with date and time, and secrets masked."""
+    return "".join(f"{_date(line)}  {'  '.join(filter(None, _parts(line)))}\n" for line in lines)
+
+
+def as_json_lines(lines: Iterable[LogLine]) -> str:
+    """Return one JSON object for each line of the log, with secrets masked."""
+    return "".join(json.dumps(_members(line), ensure_ascii=False) + "\n" for line in lines)
+
+
+def _date(line: LogLine) -> str:
+    return datetime.fromtimestamp(line.time).astimezone().isoformat(timespec="milliseconds")
+
+
+def _parts(line: LogLine) -> tuple[str, ...]:
+    return (line.level, line.core, line.server, line.source, line.where, clean(shown_text(line.text)))
+
+
+def _members(line: LogLine) -> dict[str, Any]:
+    members = {
+        "time": _date(line),
+        "level": line.level,
+        "core": line.core,
+        "server": line.server,
+        "logger": line.source,
+        "message": shown_text(line.text),
+        "tool": line.tool,
+        "request": line.call and line.call[1],
+        "trace": line.trace,
+        "where": line.where,
+    }
+    return {name: value for name, value in members.items() if value not in ("", None)}
 
 
 def _main_line(text: str) -> str:

@@ -21,14 +21,25 @@ from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.recorder.index.call_lookup import call_at, call_of
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.tui.actions import bindings_for, key_or_menu
+from mcpdesk.tui.pager import page
 from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.screens.log_histogram import LogHistogram, row_at
-from mcpdesk.tui.screens.log_list import LEVELS, LogFilter, LogList, lines_of, rank, shown_text
+from mcpdesk.tui.screens.log_list import (
+    LEVELS,
+    LogFilter,
+    LogList,
+    as_json_lines,
+    as_text,
+    lines_of,
+    rank,
+    shown_text,
+)
 from mcpdesk.tui.widgets.beside import DetailState, has_room_beside
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.menu import Choice, Menu, ask_moment
 from mcpdesk.tui.widgets.pane import Pane
+from mcpdesk.tui.widgets.path_prompt import write_to_new_file
 from mcpdesk.tui.widgets.section import FilterPane
 
 if TYPE_CHECKING:
@@ -200,6 +211,11 @@ class LogsPane(FilterPane, Pane):
         if chosen is not None:
             self._narrow(source="" if chosen == "*" else chosen)
 
+    def action_only_new(self) -> None:
+        """Hide the lines so far, and follow those that arrive from now."""
+        self.listing.following = True
+        self._narrow(after=self._last_number, call=None)
+
     def action_follow(self) -> None:
         """Follow new lines, or stop."""
         self.listing.following = not self.listing.following
@@ -216,7 +232,7 @@ class LogsPane(FilterPane, Pane):
         """Disable actions on lines if no line is shown. If there are no lines, also disable the filters."""
         if not self.has_class("-empty") or action in ("follow", "reset", "next_hit"):
             return True
-        return action in ("filter", "level", "source") and bool(self.listing.lines)
+        return action in ("filter", "level", "source", "only_new") and bool(self.listing.lines)
 
     async def action_show_call(self) -> None:
         """Show the call that wrote the selected line.
@@ -247,7 +263,7 @@ class LogsPane(FilterPane, Pane):
         if not lines:
             return
         if (call := lines[0].call) == (exchange.connection, exchange.id):
-            self._narrow(call=call, level=LEVELS[0], source="", words=())
+            self._narrow(call=call, level=LEVELS[0], source="", words=(), after=-1)
             self.listing.cursor = 0
             return
         self._narrow(call=None)
@@ -285,7 +301,28 @@ class LogsPane(FilterPane, Pane):
         choices = [Choice("text", text, text, "t"), Choice("line", full_text, full_text, "l")]
         if line.where:
             choices.append(Choice("place", line.where, line.where, "p"))
+        if (count := self.listing.match_count) > 1:
+            choices.append(Choice("shown lines", as_text(self.listing.entries), f"{count:,} lines", "a"))
         await self.app.copy_one_of(choices)
+
+    @work
+    async def action_export(self) -> None:
+        """Write the shown lines to a file."""
+        lines = list(self.listing.entries)
+        count = counted(len(lines), "line")
+        choices = [
+            Choice(f"{count} as text", ("log", as_text), "to read", "t"),
+            Choice(f"{count} as JSON Lines", ("jsonl", as_json_lines), "for programs", "j"),
+        ]
+        chosen = await self.app.push_screen_wait(Menu("Export, secrets masked", choices))
+        if chosen is not None:
+            extension, format_lines = chosen
+            name = f"mcpdesk-log-{time.strftime('%Y%m%d-%H%M%S')}.{extension}"
+            await write_to_new_file(self.app, format_lines(lines), name, count)
+
+    def action_pager(self) -> None:
+        """Show the shown lines in the user's pager."""
+        page(self.app, as_text(self.listing.entries), "log.txt")
 
     def apply_filter(self) -> None:
         self._last_words = self.words or self._last_words
@@ -340,6 +377,8 @@ def _status_text(listing: LogList) -> Content:
     ]
     if log_filter.call is not None:
         parts.append(f"of call #{one_line(str(log_filter.call[1]), 20)}")
+    if log_filter.after >= 0:
+        parts.append("only new lines")
     if log_filter.words:
         parts.append("with " + one_line(" ".join(log_filter.words), 40))
     return Content(" · ".join(parts))
@@ -347,6 +386,8 @@ def _status_text(listing: LogList) -> Content:
 
 def _empty_text(listing: LogList) -> Content:
     level = listing.filter.level
+    if listing.lines and listing.filter.after >= listing.lines[-1].number:
+        return Content("No new lines yet. Esc shows all.")
     if listing.lines and level != LEVELS[0]:
         message = f"No line matches the filter, which shows level {level} and above."
         keys = key_or_menu("logs.level")

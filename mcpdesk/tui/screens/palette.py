@@ -215,6 +215,9 @@ SEARCH_WORDS = {
     "statistics.export": "save csv json file share",
     "logs.filter": "search find grep",
     "logs.level": "severity debug info warning error",
+    "logs.only_new": "clear empty reset",
+    "logs.export": "save share file json text",
+    "logs.pager": "less whole all",
     "main.jump": "focus go letters",
     "main.show_screen('workbench')": "tools resources prompts call catalogue catalog home",
     "main.show_screen('traffic')": "messages requests responses network frames wire json rpc",
@@ -251,7 +254,7 @@ SEARCH_WORDS = {
 ACTIONS_OF_OTHER_SCREENS = {
     "traffic": ("traffic.export", "traffic.filter", "traffic_list.sort", "traffic_list.waterfall"),
     "clients": ("clients.sort",),
-    "logs": ("logs.filter", "logs.level"),
+    "logs": ("logs.filter", "logs.level", "logs.export"),
     "statistics": ("statistics.sort", "statistics.export"),
 }
 """Screen -> ids of actions of this screen that are also offered on other screens. Such an action first shows
