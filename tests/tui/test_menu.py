@@ -177,12 +177,12 @@ async def test_a_digit_typed_after_a_question_was_put_off_chooses_nothing() -> N
     async with asked(DATABASE) as desk:
         dialog, draft = desk.dialog, desk.dialog.page.draft
         dialog.post_message(events.Key("1", "1"))
-        await desk.until(lambda: bool(draft.chosen))
-        before = set(draft.chosen)
+        await desk.until(lambda: bool(draft.selected_indexes))
+        before = set(draft.selected_indexes)
         dialog.dismiss()
         dialog.post_message(events.Key("2", "2"))
         await desk.until(lambda: not dialog.is_attached)
-        assert set(draft.chosen) == before
+        assert set(draft.selected_indexes) == before
 
 
 async def test_a_menu_closed_before_it_was_drawn_ends_nothing() -> None:
