@@ -38,7 +38,9 @@ MAX_NAME_LENGTH = 80
 MAX_REMARKS = 10
 """Maximum number of faults in the lists of one server that are reported."""
 SETTING = "MCPDESK_CONNECT_TIMEOUT_S"
-"""Setting in hints, which stands for the option `--timeout` here."""
+"""Setting in hints, in place of which `ALLOWS_MORE` is shown here."""
+ALLOWS_MORE = "`mcpdesk doctor --timeout SECONDS`"
+"""Command with a higher time limit. The desk shows it, too, so it is more than the option."""
 BUSY_LOAD = 3.0
 """Number of running processes for each core above which a time limit may have expired because of them."""
 Era = Literal["handshake", "stateless"]
@@ -220,7 +222,7 @@ def _failed(
     hint = STDOUT_HINT if is_silent and output.strays else str(getattr(error, "hint", ""))
     if is_silent and STARTED_AGAIN not in str(error) and (load := _load_per_core()) > BUSY_LOAD:
         hint = f"{hint} This machine is busy, with {load:.0f} running processes for each core.".lstrip()
-    hint = hint.replace(SETTING, "--timeout").replace("mcpdesk login URL", f"mcpdesk login {target_name}")
+    hint = hint.replace(SETTING, ALLOWS_MORE).replace("mcpdesk login URL", f"mcpdesk login {target_name}")
     reason = secrets.masked(message if code and code in message else f"{message}{code}")
     return replace(result, reason=reason, hint=hint, stderr=output.lines)
 

@@ -160,7 +160,7 @@ def test_hostile_servers_fail_alone_and_their_output_is_bounded(home: Home, capf
         "\x1b[31mred\n": "ok", "good": "ok",
     }  # fmt: skip
     assert "no answer to initialize within 3 s" in servers["silent"]["reason"]
-    assert "--timeout allows more time" in servers["silent"]["hint"]
+    assert "`mcpdesk doctor --timeout SECONDS` allows more time" in servers["silent"]["hint"]
     assert servers["silent"]["stderr"] == ["it begins"]
     assert 0 < len(servers["flood"]["stderr"]) <= 20
     assert max(map(len, servers["flood"]["stderr"])) <= 300
@@ -442,7 +442,7 @@ def test_advice_for_a_silent_server_names_a_busy_machine(
     monkeypatch.setattr(os, "getloadavg", lambda: (4.0 * (os.cpu_count() or 1), 1.0, 1.0))
     home.cursor({"silent": odd("silent")})
     hint = by_name(report(capfd, "--trust", "--timeout", "0.3", code=1))["silent"]["hint"]
-    assert "--timeout allows more time" in hint
+    assert "`mcpdesk doctor --timeout SECONDS` allows more time" in hint
     assert hint.endswith("This machine is busy, with 4 running processes for each core.")
 
 
