@@ -46,9 +46,10 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
         "HTTP is served on a Unix socket that only your own programs can reach.",
     ),
     Protection.STARTING: ("starting …", "$text-muted", "The desk does not listen yet."),
-    Protection.OFFLINE: ("not listening ✕", "$text-warning", "HTTP is not served."),
 }
-"""Protection -> text with glyph, style, and meaning."""
+"""Protection -> text with glyph, style, and meaning. Cores without HTTP, such as those of `mcpdesk up` and of
+captures, show nothing.
+"""
 TOKEN = ("token ●", "$text-success", "Callers need a bearer token.")
 TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the key and a bearer token.")}
 """Protection -> text, style and meaning for a server that also requires tokens. `TOKEN` is used for other
@@ -166,10 +167,12 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
         tip = f"Click to copy it. Client configuration: {key_or_palette('main.client_config')}"
         url = one_line(server.url)
         yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(address, 34)}", 50)
-    elif view.protection is not Protection.STARTING and (server is None or server.upstream is None):
+    elif server is not None and server.upstream is None and view.protection in REACHABLE_PROTECTIONS:
         yield LinePart(Content.styled("  not reachable ", "$text-muted"), rank=50)
     if view.cores and not any(one.state in ALARMS for one in view.cores):
         yield cores_part(view.cores)
+    if view.protection is Protection.OFFLINE:
+        return
     word, style, tip = PROTECTIONS[view.protection]
     if server is not None and server.wants_token and view.protection in REACHABLE_PROTECTIONS:
         word, style, tip = TOKENS.get(view.protection, TOKEN)
