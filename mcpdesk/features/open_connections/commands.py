@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.desk_targets import server_name
-from mcpdesk.cli.printing import OK, aligned, print_json, print_message, print_text
+from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_message, print_text
 from mcpdesk.cli.reach import find_server, reach_options, server_folder
 from mcpdesk.client.targets import COMMAND, FolderTarget, Target
 from mcpdesk.errors import DeskUserError
@@ -39,6 +39,8 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 NEEDS = "Unix sockets and sessions"
 MAX_TARGET_LENGTH = 48
 """Maximum number of characters of a target in the table."""
+MAX_ENDED_AT_ONCE = 16
+"""Maximum number of connections that `mcpdesk down` ends at the same time. The others wait."""
 UP_EXAMPLES = """\b
 Examples:
   mcpdesk up sample_servers/hello
@@ -230,8 +232,8 @@ def ps_command(as_json: bool) -> int:
     for each in connections:
         if each.reason:
             print_message(f"{each.name}: {each.reason}\n  {each.hint}")
-    for pid in silent:
-        print_message(f"process {pid} keeps a connection open, but does not answer\n  End it: kill -9 {pid}")
+    for error in map(_silent_error, silent):
+        print_message(f"{error.message}\n  {error.hint}")
     return OK
 
 
@@ -252,17 +254,21 @@ def _table(connections: Sequence[ConnectionReport]) -> list[str]:
 @click.argument("connections", nargs=-1, metavar="[NAME]...", shell_complete=names)
 @click.option("--all", "is_all", is_flag=True, help="End all open connections.")
 @click.option(
-    "--json", "as_json", is_flag=True, help='Print the ended connections as JSON: {"ended": [...]}.'
+    "--json", "as_json", is_flag=True, help='Print the result as JSON: {"ended": [...], "failed": [...]}.'
 )
 def down_command(connections: tuple[str, ...], is_all: bool, as_json: bool) -> int:
-    """End the open connections with these names. Their programs end, and their state is lost."""
+    """End the open connections with these names. Their programs end, and their state is lost.
+
+    If a process does not end, the command ends the others, reports it, and has the exit code 1.
+    """
     require_unix("`mcpdesk down`", NEEDS)
     if is_all == bool(connections):
         raise click.UsageError("Name the connections, or use --all.")
-    open_names = [each.report.name for each in open_connections()]
+    silent = list[int]()
+    open_names = [each.report.name for each in open_connections(silent)]
     chosen_names = open_names if is_all else list(dict.fromkeys(connections))
     for name in chosen_names:
-        if name not in open_names and description_of(name) is None:
+        if name not in open_names and not _is_open(name):
             similar_names = get_close_matches(name, open_names, n=1)
             hint = (
                 f"Did you mean {similar_names[0]!r}?"
@@ -271,9 +277,46 @@ def down_command(connections: tuple[str, ...], is_all: bool, as_json: bool) -> i
             )
             message = f"No open connection is called {name[:80]!r}."
             raise DeskUserError(message, hint, next_command="" if similar_names else "mcpdesk ps")
-    ended = [name for name in chosen_names if end(name)]
+    outcomes = _end_all(chosen_names)
+    errors = [each for each in outcomes.values() if isinstance(each, DeskUserError)]
+    if len(connections) == 1 and errors:
+        raise errors[0]
+    if is_all:
+        errors += [_silent_error(pid) for pid in silent]
+    ended = [name for name, outcome in outcomes.items() if outcome is True]
     if as_json:
-        print_json({"ended": ended})
-    else:
+        failed = [{"message": each.message, "hint": each.hint} for each in errors]
+        print_json({"ended": ended, "failed": failed})
+    elif ended or not errors:
         print_text("\n".join(f"{name} has ended." for name in ended) or "No connection is open.")
-    return OK
+    for error in errors:
+        print_message(f"{error.message}\n  {error.hint}")
+    return TOOL_ERROR if errors else OK
+
+
+def _is_open(name: str) -> bool:
+    """Return True if a process has a connection of this name, also if it does not answer."""
+    try:
+        return description_of(name) is not None
+    except DeskUserError:
+        return True
+
+
+def _end_all(connections: Sequence[str]) -> dict[str, bool | DeskUserError]:
+    """End all connections at once. Return the result of `end`, or its error, by name."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def result(name: str) -> bool | DeskUserError:
+        try:
+            return end(name)
+        except DeskUserError as error:
+            return error
+
+    with ThreadPoolExecutor(MAX_ENDED_AT_ONCE) as pool:
+        return dict(zip(connections, pool.map(result, connections), strict=True))
+
+
+def _silent_error(pid: int) -> DeskUserError:
+    return DeskUserError(
+        f"process {pid} keeps a connection open, but does not answer", f"End it: kill -9 {pid}"
+    )

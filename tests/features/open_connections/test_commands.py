@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pexpect
 import psutil
 import pytest
 
-from mcpdesk.features.open_connections.report import ConnectionState
+from mcpdesk.cli.main import run
+from mcpdesk.features.open_connections import sockets, start
+from mcpdesk.features.open_connections.report import ConnectionDescription, ConnectionReport, ConnectionState
 from mcpdesk.link.remote import RemoteLink, running_cores
 from mcpdesk.transports import rendezvous
 from tests.cli.test_windows import on_windows
@@ -123,6 +131,65 @@ def test_a_used_name_and_an_open_server_are_errors(shell: Shell) -> None:
     several = shell.run("call", "inc", *SERVER)
     assert several.returncode == 2 and "2 open connections: tea, second" in several.stderr
     assert json.loads(shell.succeed("down", "--all", "--json"))["ended"] == ["tea", "second"]
+
+
+@pytest.mark.process
+def test_down_ends_all_that_it_can_and_reports_each_of_the_others(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("stopped", "tea"):
+        shell.succeed("up", "--name", name, *SERVER)
+    stopped = psutil.Process(shell.connections()[0]["pid"])
+    monkeypatch.setenv("MCPDESK_STATE_DIR", shell.environ["MCPDESK_STATE_DIR"])
+    monkeypatch.setattr(start, "END_S", 0.2)
+    stopped.suspend()
+    try:
+        with endless("endless"):
+            assert run(["down", "--all", "--json"]) == 1
+            outcome = json.loads(capfd.readouterr().out)
+            assert outcome["ended"] == ["tea"] and shell.connections()[0]["name"] == "endless"
+            messages = [each["message"] for each in outcome["failed"]]
+            assert messages == [
+                f"The open connection 'endless' does not end (process {os.getpid()}).",
+                f"process {stopped.pid} keeps a connection open, but does not answer",
+            ]
+            shell.succeed("up", "--name", "tea", *SERVER)
+            assert run(["down", "stopped", "endless", "tea"]) == 1
+            shown = capfd.readouterr()
+            assert shown.out == "tea has ended.\n" and f"kill -9 {stopped.pid}" in shown.err
+            assert f"does not end (process {os.getpid()})" in shown.err
+    finally:
+        stopped.resume()
+
+
+@contextmanager
+def endless(name: str) -> Iterator[None]:
+    """An open connection of this process, which answers requests but does not end."""
+    listening = sockets.occupy(name)
+    assert listening is not None
+    report = ConnectionReport(
+        name, "x", "stdio", ConnectionState.READY, "", "", "x", "1", "", 0, os.getpid(), 9e9, 0, 0, 0.0, 1, ""
+    )
+    answer = msgspec.json.encode(ConnectionDescription(report, name)) + b"\n"
+    visitors = list[socket.socket]()
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                visitors.append(listening.listener.accept()[0])
+                with suppress(BrokenPipeError):  # the visitor only checked that a process listens
+                    visitors[-1].sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        listening.listener.shutdown(socket.SHUT_RDWR)
+        listening.leave()
+        thread.join()
+        for each in visitors:
+            each.close()
 
 
 def test_secrets_of_a_target_are_masked(shell: Shell) -> None:
