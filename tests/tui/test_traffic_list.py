@@ -501,7 +501,7 @@ async def test_another_order_is_reported() -> None:
     async with running(taking([0.2, 5.0, 0.1])) as (app, _):
         app.listing.action_cursor(-1)  # following ends, which is reported as well
         orders: list[bool] = []
-        app.listing.state_changed = lambda: orders.append(app.listing.sorted is not None)
+        app.listing.state_changed = lambda: orders.append(app.listing.sorted_lines is not None)
         app.listing.sort_by("took")
         app.listing.sort_by(None)
         assert orders == [True, False]
@@ -537,7 +537,7 @@ async def test_a_click_on_a_title_sorts_and_on_it_again_turns_the_order() -> Non
         await pilot.click(TrafficList, offset=(title, 0))
         assert tools(app)[0] == "tool-2"
         await pilot.click(TrafficList, offset=(app.shown()[0].index("time"), 0))
-        assert tools(app)[0] == "tool-0" and app.listing.sorted is None
+        assert tools(app)[0] == "tool-0" and app.listing.sorted_lines is None
 
 
 async def test_a_filter_and_a_choice_from_elsewhere_go_with_an_order() -> None:
@@ -549,10 +549,10 @@ async def test_a_filter_and_a_choice_from_elsewhere_go_with_an_order() -> None:
         await pilot.pause()
         assert tools(app) == ["tool-1", "tool-3"]
         app.listing.select(2)
-        assert app.listing.sorted is None
+        assert app.listing.sorted_lines is None
         app.listing.action_raw()
         await pilot.press("s")
-        assert app.listing.sorted is None and len(app.screen_stack) == 1
+        assert app.listing.sorted_lines is None and len(app.screen_stack) == 1
 
 
 async def test_the_line_of_a_time_is_gone_to() -> None:
@@ -564,7 +564,7 @@ async def test_the_line_of_a_time_is_gone_to() -> None:
         started = [recording.index.exchange(number).started for number in range(4)]
         for number, moment in enumerate(started):
             app.listing.select_moment(moment)
-            assert app.listing.selected == number and app.listing.sorted is None
+            assert app.listing.selected == number and app.listing.sorted_lines is None
         app.listing.select_moment(started[0] - 9)
         assert app.listing.selected == 0 and not app.listing.following
         app.listing.select_moment(started[3] + 9)

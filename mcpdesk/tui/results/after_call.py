@@ -132,11 +132,13 @@ def _parts(outcome: CallOutcome) -> Iterator[str]:
     """
     value: Any = outcome.error if outcome.result is None else outcome.result
     content = value.get("content") if isinstance(value, dict) else None
-    texts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
-    for each in texts:
-        if isinstance(each.get("text"), str):
-            yield each["text"]
-    rest = {key: each for key, each in (value or {}).items() if key != "_meta"}
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    for block in blocks:
+        if isinstance(block.get("text"), str):
+            yield block["text"]
+    rest = {key: member for key, member in (value or {}).items() if key != "_meta"}
     if isinstance(content, list):
-        rest["content"] = [{key: each for key, each in block.items() if key != "text"} for block in texts]
+        rest["content"] = [
+            {key: member for key, member in block.items() if key != "text"} for block in blocks
+        ]
     yield orjson.dumps(rest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()

@@ -79,4 +79,4 @@ async def reconnect_in_older_revision(link: Link, server: str) -> bool:
 
 
 def _upstream(link: Link, server: str) -> UpstreamView | None:
-    return next((one.upstream for one in link.view().servers if one.name == server), None)
+    return next((view.upstream for view in link.view().servers if view.name == server), None)

@@ -38,7 +38,7 @@ the row as indexes into `plain(line)`."""
 
 
 class OutputView(WithFirstResize, ScrollView, can_focus=True):
-    """Shows text as it arrives. While `following` is True, the view stays at the end. Scrolling up sets
+    """View of a text that grows. While `following` is True, the view stays at the end. Scrolling up sets
     `following` to False.
     """
 

@@ -40,7 +40,7 @@ from mcpdesk.tui.results.record_table import RecordTable
 from mcpdesk.tui.results.records import Records, as_csv
 from mcpdesk.tui.results.required_links import link_widgets
 from mcpdesk.tui.results.result_content import Block, BlockKind, blocks, content_text, table_of
-from mcpdesk.tui.results.text_place import SteadyTextScroll
+from mcpdesk.tui.results.steady_text_scroll import SteadyTextScroll
 from mcpdesk.tui.widgets.choice_box import Chip, TabStrip
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.typed_query import TypedQuery

@@ -354,7 +354,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
     def style_of(self, column: Column[ClientView], cell: str) -> str:
         return _style(column, cell)
 
-    def fitted(self, column: Column[ClientView], cell: str, width: int) -> str:
+    def cut_cell(self, column: Column[ClientView], cell: str, width: int) -> str:
         """Return a cell cut to `width` cells, in the middle, because names often differ at the end."""
         return shortened(cell, width)
 

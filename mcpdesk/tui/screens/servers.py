@@ -200,11 +200,11 @@ class ServersPane(ColumnSection[ServerLine], Pane):
             return all(row.tools is None for row in self.rows)
         return column.name == NOTE_COLUMN and not any(self.cells[row.name][-1] for row in self.rows)
 
-    def fitted(self, column: Column[ServerLine], cell: str, width: int) -> str:
+    def cut_cell(self, column: Column[ServerLine], cell: str, width: int) -> str:
         if column.name == NOTE_COLUMN:
             return shortened(cell, width, REASON_TAIL)
         if column.name != "server":
-            return super().fitted(column, cell, width)
+            return super().cut_cell(column, cell, width)
         if self._cut_names[0] != width:
             self._cut_names = width, distinct_cuts([row.name for row in self.rows], width)
         return self._cut_names[1].get(cell) or shortened(cell, width)
@@ -218,7 +218,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
                 style = LINE_STYLES[row.look.tone]
             elif column.name == "errors" and row.counts.errors:
                 style = "lines--bad"
-            yield column.aligned(self.fitted(column, cell, room), room), style
+            yield column.aligned(self.cut_cell(column, cell, room), room), style
 
     def detail_of(self, row: ServerLine) -> tuple[str, Content]:
         parts = [_recorded_text(row) if row.view is None else server_text(row.view)]

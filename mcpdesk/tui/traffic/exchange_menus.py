@@ -43,16 +43,20 @@ _CASES = "cases"
 
 
 def _exporters() -> list[Exporter]:
-    return [each for feature in features_with("exporters") for each in feature.exporters()]
+    return [exporter for feature in features_with("exporters") for exporter in feature.exporters()]
+
+
+def _exporter_of(format_name: str) -> Exporter | None:
+    return next((exporter for exporter in _exporters() if exporter.name == format_name), None)
 
 
 def _case_recorder() -> CaseRecorder | None:
-    return next((each.case_recorder() for each in features_with("case_recorder")), None)
+    return next((feature.case_recorder() for feature in features_with("case_recorder")), None)
 
 
 def _formats() -> list[tuple[str, MenuLine]]:
     """Return the names of the formats, with their lines in the menu."""
-    exporter_formats = [(each.name, each.menu) for each in _exporters()]
+    exporter_formats = [(exporter.name, exporter.menu) for exporter in _exporters()]
     recorder = _case_recorder()
     case_formats = [] if recorder is None else [(_CASES, recorder.menu)]
     return [("capture", _CAPTURE), *exporter_formats, *case_formats]
@@ -71,7 +75,11 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
         raw = (partial(frame_text, index, frame), "its frame")
         choices.insert(0, Choice("frame", raw, "as it passed, secrets masked", "f"))
     is_request = index.exchange(number).kind is ExchangeKind.REQUEST
-    for copy in (each for feature in features_with("exchange_copies") for each in feature.exchange_copies()):
+    for copy in (
+        exchange_copy
+        for feature in features_with("exchange_copies")
+        for exchange_copy in feature.exchange_copies()
+    ):
         if is_request or not copy.is_command:
             title, use, key = copy.menu
             choices.append(Choice(title, (partial(_copy_text, link, number, copy), title), use, key))
@@ -107,7 +115,7 @@ def export_menu(
         for name, line in formats
     ]
     if selected_number is not None:
-        for name, line in ((each.name, each.menu_of_one) for each in _exporters()):
+        for name, line in ((exporter.name, exporter.menu_of_one) for exporter in _exporters()):
             if line is not None:
                 choices.append(
                     Choice(f"this one, {line.title}", ([selected_number], name), line.use, line.key)
@@ -147,7 +155,7 @@ async def choose_export(app: App[None], menu: Menu) -> tuple[Sequence[int], str,
 
 def export_path(format_name: str) -> Path:
     """Return the proposed path of an export, in the working folder."""
-    exporter = next((each for each in _exporters() if each.name == format_name), None)
+    exporter = _exporter_of(format_name)
     ending = exporter.ending if exporter else ".jsonl"
     return in_working_folder(Path(f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}{ending}"))
 
@@ -163,7 +171,7 @@ def write(link: Link, numbers: Sequence[int], format_name: str, path: Path | Non
     if format_name == _CASES and (recorder := _case_recorder()) is not None:
         folders = {server.name: server.folder for server in link.view().servers if server.folder}
         return recorder.save(index, chosen_exchanges, folders, link.questions())
-    exporter = next((each for each in _exporters() if each.name == format_name), None)
+    exporter = _exporter_of(format_name)
     path = path or export_path(format_name)
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         if exporter is not None:
@@ -257,7 +265,7 @@ def repeatable_request(link: Link, number: int) -> tuple[str, Request]:
         or exchange.direction is Direction.OUT
     ):
         raise ValueError("only requests of a client can be sent again")
-    if exchange.server not in {one.name for one in link.view().servers}:
+    if exchange.server not in {server.name for server in link.view().servers}:
         raise ValueError(f"no server called {exchange.server!r} is hosted here")
     return exchange.server, repeated_request(unmasked(link.traffic, exchange, exchange.request))
 
@@ -265,7 +273,7 @@ def repeatable_request(link: Link, number: int) -> tuple[str, Request]:
 def _copy_text(link: Link, number: int, copy: ExchangeCopy) -> str:
     view = link.view()
     server = link.traffic.exchange(number).server
-    url = next((one.url for one in view.servers if one.name == server), "")
+    url = next((hosted_server.url for hosted_server in view.servers if hosted_server.name == server), "")
     headers = {view.api_key_header: MASK} if view.api_key else {}
     return copy.make(link.traffic, number, ExchangeFacts(logs_of(link), url, headers))
 
@@ -275,7 +283,7 @@ def _command(link: Link, number: int) -> str:
     such a request.
     """
     exchange = link.traffic.exchange(number)
-    folder = next((one.folder for one in link.view().servers if one.name == exchange.server), "")
+    folder = next((server.folder for server in link.view().servers if server.name == exchange.server), "")
     if not folder or exchange.request is None:
         return ""
     request = message(link.traffic, exchange, exchange.request).value
@@ -311,15 +319,17 @@ class SavedFilters:
     def add(self, query: str) -> None:
         """Save a filter as the newest."""
         query = " ".join(query.split())
-        self._write([query, *(one for one in self.all() if one != query)][:MAX_FILTERS])
+        self._write(
+            [query, *(saved_query for saved_query in self.all() if saved_query != query)][:MAX_FILTERS]
+        )
 
     def remove(self, query: str) -> None:
         """Delete a saved filter."""
-        self._write([one for one in self.all() if one != query])
+        self._write([saved_query for saved_query in self.all() if saved_query != query])
 
     def _write(self, filters: list[str]) -> None:
         self._filters = filters
-        self._file.write("".join(f"{one}\n" for one in filters).encode())
+        self._file.write("".join(f"{query}\n" for query in filters).encode())
 
 
 def filters_menu(saved: SavedFilters, current: str) -> Menu:
@@ -329,7 +339,7 @@ def filters_menu(saved: SavedFilters, current: str) -> Menu:
     """
     current = " ".join(current.split())
     filters = saved.all()
-    choices = [Choice(one, ("use", one), "in use" if one == current else "") for one in filters]
+    choices = [Choice(query, ("use", query), "in use" if query == current else "") for query in filters]
     if current and current not in filters:
         choices.insert(0, Choice(f"save {current}", ("keep", current), "for later", "w"))
     elif current:

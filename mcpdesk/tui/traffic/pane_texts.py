@@ -69,8 +69,8 @@ def counts_text(listing: TrafficList) -> str:
         parts.append(f"reading {index.paired / index.frame_count:.0%}")
     if view.done < 1:
         parts.append(f"searching {view.done:.0%}")
-    if listing.sorted is not None and listing.sorted.done < 1:
-        parts.append(f"sorting {listing.sorted.done:.0%}")
+    if listing.sorted_lines is not None and listing.sorted_lines.done < 1:
+        parts.append(f"sorting {listing.sorted_lines.done:.0%}")
     if listing.marks:
         hidden_count = len(listing.marks) - len(shown_marks(listing))
         parts.append(f"{len(listing.marks)} marked" + f" ({hidden_count} hidden)" * bool(hidden_count))
@@ -89,7 +89,7 @@ def mode_text(listing: TrafficList) -> str:
     """Return the mode: following, paused or sorted, with the key to change it."""
     if listing.paused:
         return f"paused · {listing.view.held_back:,} waiting · p resumes"
-    if (order := listing.sorted) is not None:
+    if (order := listing.sorted_lines) is not None:
         sort_state = "sorted" if order.done >= 1 else "sorting"
         column = f"{column_label(order.column)} {'↓' if order.is_descending else '↑'}"
         return f"{sort_state} by {column} · s changes it · f by arrival"

@@ -126,7 +126,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self.compact = compact
         self.node: Node = EVERYTHING
         self.view = View(index)
-        self.sorted: SortedLines | None = None
+        self.sorted_lines: SortedLines | None = None
         """Lines sorted by a column, or None for the order of arrival."""
         self._unfolded: int | None = None
         """Exchange whose notifications and parts are shown below its line."""
@@ -174,7 +174,9 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Pair and filter new frames for about `budget_s` seconds, and return True if the list is redrawn."""
         self.index.catch_up(budget_s)
         changed = self.view.advance(budget_s) or self.index.version != self._drawn_version
-        changed = (self.sorted is not None and self._continue_sort(self.sorted, budget_s)) or changed
+        changed = (
+            self.sorted_lines is not None and self._continue_sort(self.sorted_lines, budget_s)
+        ) or changed
         is_tick = self._strips.has_clock and monotonic() - self._clock_updated_at > _CLOCK_UPDATE_S
         if not changed and not is_tick:
             return False
@@ -192,7 +194,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """
         if not self.index.pending():
             return False
-        if self.sorted is not None or self.node != EVERYTHING:
+        if self.sorted_lines is not None or self.node != EVERYTHING:
             return True
         visible_lines = () if self.view.raw else self.lines[self._offset : self._offset + self.rows_visible]
         exchanges = map(self.index.exchange, visible_lines)
@@ -201,7 +203,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     @property
     def ordered(self) -> ShownLines:
         """Lines in their order, without those below the unfolded line."""
-        return self.sorted or self.view
+        return self.sorted_lines or self.view
 
     @property
     def line(self) -> int | None:
@@ -249,13 +251,13 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         line = self._shown_line(exchange)
         if not self.view.raw and line != exchange and self._unfolded == line:
             line = exchange
-        if self.sorted is not None and self.lines.position(line) >= len(self.lines):
+        if self.sorted_lines is not None and self.lines.position(line) >= len(self.lines):
             self.sort_by(None)
         self._select_position(self.lines.position(line))
 
     def select_moment(self, moment: float) -> None:
         """Select the first line at or after a time, or the last line if all are earlier."""
-        if self.sorted is not None:
+        if self.sorted_lines is not None:
             self.sort_by(None)
         lines, view = self.lines, self.view
 
@@ -327,7 +329,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Follow the newest line, in arrival order, or stop."""
         self.following = not self.following
         if self.following:
-            self.sorted = None
+            self.sorted_lines = None
         if self.following and self.paused:
             self._resume()
         self._place_lines()
@@ -364,7 +366,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     async def action_sort(self) -> None:
         """Let the person choose the column to sort by."""
         choice = await self.app.push_screen_wait(
-            sort_menu(self._strips.columns, self.sorted, has_servers=self.index.has_servers)
+            sort_menu(self._strips.columns, self.sorted_lines, has_servers=self.index.has_servers)
         )
         if choice is not None:
             self._sort_or_reverse(choice.column)
@@ -417,8 +419,8 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
 
         None and the columns `mark` and `time` mean arrival order.
         """
-        if self.sorted is not None and column == self.sorted.column:
-            self.sort_by(column, not self.sorted.is_descending)
+        if self.sorted_lines is not None and column == self.sorted_lines.column:
+            self.sort_by(column, not self.sorted_lines.is_descending)
         elif column in SORT_KEYS or column in (None, "mark", "time"):
             self.sort_by(column if column in SORT_KEYS else None)
 
@@ -470,7 +472,11 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Lay the lines out for the width of the widget, and return the width."""
         width, strips = self.size.width, self._strips
         strips.fit(width, self.view.raw)
-        strips.order = ("", False) if self.sorted is None else (self.sorted.column, self.sorted.is_descending)
+        strips.order = (
+            ("", False)
+            if self.sorted_lines is None
+            else (self.sorted_lines.column, self.sorted_lines.is_descending)
+        )
         return width
 
     def _draw_row(self, y: int, lines: UnfoldedLines) -> Strip:
@@ -521,7 +527,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     def _select_end(self, end: int) -> None:
         """Go to the first line (0) or to the last (-1), and stay there until all lines are sorted."""
         self._select_position(0 if end == 0 else len(self.lines) - 1)
-        self._pinned_end = end if self.sorted is not None and self.sorted.done < 1 else None
+        self._pinned_end = end if self.sorted_lines is not None and self.sorted_lines.done < 1 else None
 
     def _stop_following(self) -> None:
         self._pinned_end = None
@@ -532,15 +538,15 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     def sort_by(self, column: str | None, is_descending: bool | None = None) -> None:
         """Sort by a column and go to the first line. With None, use arrival order and keep the selection."""
         if column is None:
-            self.sorted = None
+            self.sorted_lines = None
         else:
-            self.sorted = sorted_by(column, self.view, self.index, is_descending)
-            self.sorted.advance(_FIRST_SORT_S)
+            self.sorted_lines = sorted_by(column, self.view, self.index, is_descending)
+            self.sorted_lines.advance(_FIRST_SORT_S)
             self._unfolded = self._top = None
             self._offset = 0
             self._select_end(0)
-            if self.sorted.done < 1:
-                self._sort_all(self.sorted)
+            if self.sorted_lines.done < 1:
+                self._sort_all(self.sorted_lines)
         self._place_lines(reveal=True)
         self.state_changed()
 
@@ -558,7 +564,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     async def _sort_all(self, lines: SortedLines) -> None:
         """Sort all lines in short slices, with keys handled in between. End if another order is chosen."""
         drawn_at = monotonic()
-        while self.sorted is lines:
+        while self.sorted_lines is lines:
             lines.advance(_SLICE_S)
             is_done = lines.done >= 1
             if is_done or monotonic() - drawn_at > _PROGRESS_UPDATE_S:
@@ -606,9 +612,9 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """
         selected = self.selected
         self.view = View(self.index, self.node, raw=raw)
-        if self.sorted is not None:
-            column, is_descending = self.sorted.column, self.sorted.is_descending
-            self.sorted = None if raw else sorted_by(column, self.view, self.index, is_descending)
+        if self.sorted_lines is not None:
+            column, is_descending = self.sorted_lines.column, self.sorted_lines.is_descending
+            self.sorted_lines = None if raw else sorted_by(column, self.view, self.index, is_descending)
         if self.paused:
             self.view.hold()
         self._top = self._line = self._unfolded = None
@@ -625,8 +631,8 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         while True:
             self.view.advance(_SLICE_S)
             if self.view.done >= 1 or monotonic() - drawn_at > _PROGRESS_UPDATE_S:
-                if self.sorted is not None:
-                    self._continue_sort(self.sorted, _SLICE_S)
+                if self.sorted_lines is not None:
+                    self._continue_sort(self.sorted_lines, _SLICE_S)
                 self._place_lines(reveal=True)
                 self.state_changed()
                 drawn_at = monotonic()
@@ -666,7 +672,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     def _keep_position(self, lines: Sequence[int], *, reveal: bool) -> None:
         """Keep the same lines in the same rows."""
         position = min(self._position(), len(lines) - 1)
-        is_complete = self.view.done >= 1 and (self.sorted is None or self.sorted.done >= 1)
+        is_complete = self.view.done >= 1 and (self.sorted_lines is None or self.sorted_lines.done >= 1)
         if self._line is None or (lines[position] != self._line and is_complete):
             self._line, reveal = lines[position], True
         if self._top is not None:

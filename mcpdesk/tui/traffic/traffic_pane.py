@@ -636,14 +636,18 @@ class TrafficPane(FilterPane, Pane):
     async def _is_confirmed(self, server: str, method: str, params: Mapping[str, Any]) -> bool:
         """Ask for confirmation before a destructive tool is called again."""
         items = self.link.catalogue(server).items if method == "tools/call" else ()
-        matching = (one for one in items if one.kind is ItemKind.TOOL and one.name == params.get("name"))
-        item, guard = next(matching, None), self.app.destructive_calls
+        matching_items = (
+            candidate
+            for candidate in items
+            if candidate.kind is ItemKind.TOOL and candidate.name == params.get("name")
+        )
+        item, guard = next(matching_items, None), self.app.destructive_calls
         return item is None or await guard.may_call(self.app, server, item, params.get("arguments"))
 
     def _definition_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
         """Return the definition of a called tool, if its server is on this desk."""
         if exchange.method != "tools/call" or exchange.server not in {
-            one.name for one in self.link.view().servers
+            server.name for server in self.link.view().servers
         }:
             return None
         items = self.link.catalogue(exchange.server).items

@@ -91,7 +91,7 @@ class ColumnSection(Section[Row]):
         """Return the component class of a cell."""
         return column.style
 
-    def fitted(self, column: Column[Row], cell: str, width: int) -> str:
+    def cut_cell(self, column: Column[Row], cell: str, width: int) -> str:
         """Return a cell cut to `width` cells."""
         return one_line(cell, width)
 
@@ -139,7 +139,7 @@ class ColumnSection(Section[Row]):
         cells = self.cells[self.keys_of(row)[0]]
         for index, column, column_width in self._shown_columns(width):
             yield (
-                column.aligned(self.fitted(column, cells[index], column_width), column_width),
+                column.aligned(self.cut_cell(column, cells[index], column_width), column_width),
                 self.style_of(column, cells[index]),
             )
 
