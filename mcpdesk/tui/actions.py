@@ -429,20 +429,20 @@ FEATURE_ACTIONS: dict[str, ScreenAction] = {
 """Actions of features, by id."""
 
 
-def _in_place(own: Iterable[Action]) -> Iterator[Action]:
-    """Yield `own` and the actions of features. A feature names the action that follows its own action."""
-    for action in own:
-        yield from (each.action for each in FEATURE_ACTIONS.values() if each.before == action.id)
+def _in_table_order(own_actions: Iterable[Action]) -> Iterator[Action]:
+    """Yield the actions of the desk and of features. A feature names the action that follows its action."""
+    for action in own_actions:
+        yield from (one.action for one in FEATURE_ACTIONS.values() if one.before == action.id)
         yield action
 
 
-ACTIONS: tuple[Action, ...] = tuple(_in_place((*OWN_ACTIONS, *DIALOG_ACTIONS)))
+ACTIONS: tuple[Action, ...] = tuple(_in_table_order((*OWN_ACTIONS, *DIALOG_ACTIONS)))
 BY_ID = {action.id: action for action in ACTIONS}
 SCREENS = {action.name.split("'")[1]: action for action in ACTIONS if action.name.startswith("show_screen(")}
 """Action that shows each screen, by name of the screen, in the order of the tabs."""
 NO_KEY = "no_key"
 """Key name that no terminal sends. Textual's keymap cannot remove a key, only replace it."""
-INSIDE: dict[str, tuple[str, ...]] = {
+OUTER_SCOPES: dict[str, tuple[str, ...]] = {
     "catalogue": ("workbench",),
     "form": ("workbench",),
     "form_fields": ("form",),
@@ -471,7 +471,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     "dialog": ("app",),
     "app": (),
 }
-"""Scopes of the widgets that may surround a widget, by its scope. Their actions are active as well."""
+"""Scope of a widget -> scopes of the widgets that may contain it. Their actions are active as well."""
 
 
 def bindings_for(scope: str) -> list[BindingType]:
@@ -522,11 +522,11 @@ def rebind(keys: Mapping[str, str]) -> None:
     _actions_of.cache_clear()
 
 
-def with_feature_actions(kind: type[DOMNode], scope: str) -> None:
+def with_feature_actions(widget_type: type[DOMNode], scope: str) -> None:
     """Add the methods for the actions of features to the widget that implements a scope."""
-    for each in FEATURE_ACTIONS.values():
-        if each.action.scope == scope:
-            setattr(kind, each.action.method, each.run)
+    for feature_action in FEATURE_ACTIONS.values():
+        if feature_action.action.scope == scope:
+            setattr(widget_type, feature_action.action.method, feature_action.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,19 +539,20 @@ class Reachable:
 
 def former_bindings() -> list[BindingType]:
     """Return bindings of the application for the keys that actions had in the previous release."""
-    former = {key for action in ACTIONS for key in action.former_keys.split(",") if key}
-    return [Binding(key, f"show_former({key!r})", show=False) for key in sorted(former)]
+    former_keys = {key for action in ACTIONS for key in action.former_keys.split(",") if key}
+    return [Binding(key, f"show_former({key!r})", show=False) for key in sorted(former_keys)]
 
 
 def former_notice(screen: Screen[Any], key: str) -> str:
-    """Return a text about the present key of the action that a key had, or "" if no such action is available.
+    """Return a text with the present key of the action that had `key` in the previous release.
 
-    The focused widget and its ancestors are searched.
+    Only the actions of the focused widget and its ancestors are searched. If none of them had the key, return
+    an empty text.
     """
-    chain = (screen.focused or screen).ancestors_with_self
+    ancestors = (screen.focused or screen).ancestors_with_self
     for entry in reachable(screen):
         action = entry.action
-        if key in action.former_keys.split(",") and (entry.owner in chain or entry.owner is screen.app):
+        if key in action.former_keys.split(",") and (entry.owner in ancestors or entry.owner is screen.app):
             if action.keys:
                 return f"{key_name(key)} is now {key_name(action.keys.partition(',')[0])}: {action.title}"
             return f"{key_name(key)} ({action.title}) is now in the action menu (space)"
@@ -559,38 +560,39 @@ def former_notice(screen: Screen[Any], key: str) -> str:
 
 
 def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable]:
-    """Return the available actions. The actions of the focused widget come first.
+    """Return the available actions, each with the widget that implements it.
 
-    Then come the actions of its ancestors, and then those of the other visible widgets in `root`.
+    The order is: the actions of the focused widget, of its ancestors, of the other visible widgets in `root`,
+    of the screen and of the application.
     """
-    chain: list[DOMNode] = list((screen.focused or screen).ancestors_with_self)
-    if screen.app not in chain:
-        chain.append(screen.app)
-    own = [node for node in chain if node is not screen and node is not screen.app]
-    shown = (root or screen).walk_children(Widget, with_self=True)
-    aside = [node for node in shown if node.display and node not in chain]
+    ancestors: list[DOMNode] = list((screen.focused or screen).ancestors_with_self)
+    if screen.app not in ancestors:
+        ancestors.append(screen.app)
+    own_nodes = [node for node in ancestors if node is not screen and node is not screen.app]
+    visible_widgets = (root or screen).walk_children(Widget, with_self=True)
+    other_widgets = [node for node in visible_widgets if node.display and node not in ancestors]
     actions_by_key: dict[str, Reachable] = {}
-    for node in (*own, *aside, *(node for node in chain if node not in own)):
+    for node in (*own_nodes, *other_widgets, *(node for node in ancestors if node not in own_nodes)):
         for action in _actions_of(type(node)):
-            if action.id not in actions_by_key and _enabled(node, action):
+            if action.id not in actions_by_key and _is_enabled(node, action):
                 actions_by_key[action.id] = Reachable(action, node)
     return list(actions_by_key.values())
 
 
 @cache
-def _actions_of(kind: type[DOMNode]) -> tuple[Action, ...]:
-    return tuple(_declared(kind))
+def _actions_of(widget_type: type[DOMNode]) -> tuple[Action, ...]:
+    return tuple(_declared_actions(widget_type))
 
 
-def _declared(kind: type[DOMNode]) -> Iterator[Action]:
-    for base in kind.__mro__:
+def _declared_actions(widget_type: type[DOMNode]) -> Iterator[Action]:
+    for base in widget_type.__mro__:
         for binding in base.__dict__.get("BINDINGS", ()):
             action = BY_ID.get(binding.id or "") if isinstance(binding, Binding) else None
-            if action is not None and hasattr(kind, action.method):
+            if action is not None and hasattr(widget_type, action.method):
                 yield action
 
 
-def _enabled(node: DOMNode, action: Action) -> bool:
+def _is_enabled(node: DOMNode, action: Action) -> bool:
     _, name, parameters = parse(action.name)
     return bool(node.check_action(name, parameters))
 
@@ -598,16 +600,15 @@ def _enabled(node: DOMNode, action: Action) -> bool:
 def key_name(key: str) -> str:
     """Return a key in short form: `^p` for `ctrl+p`, `?` for `question_mark`, `⇧↑` for `shift+up`.
 
-    A sequence of keys is shown with a space: `] e`. An empty key, of an action without keys, is an empty
-    text.
+    A sequence of keys is shown with a space: `] e`. If `key` is empty, return an empty text.
     """
     return " ".join(map(_one_key_name, key.split()))
 
 
 def _one_key_name(key: str) -> str:
     *modifiers, last = key.split("+")
-    short = {"ctrl": "^", "shift": "⇧", "alt": "⌥"}
-    return "".join(short.get(word, word + "+") for word in modifiers) + format_key(last)
+    short_names = {"ctrl": "^", "shift": "⇧", "alt": "⌥"}
+    return "".join(short_names.get(modifier, modifier + "+") for modifier in modifiers) + format_key(last)
 
 
 def key_names(keys: str) -> str:
@@ -617,7 +618,7 @@ def key_names(keys: str) -> str:
 
 
 def key_or_palette(action_id: str) -> str:
-    """Return the first key of an action, or how to find the action in the palette if it has no key."""
+    """Return the first key of an action. If it has no key, return how to find the action in the palette."""
     return _key_or_list(action_id, "app.palette")
 
 

@@ -59,13 +59,13 @@ NEWS_S = 20.0
 """Seconds for which a notification about a failed screen is shown."""
 WARNING_S = 12.0
 """Seconds for which warnings and errors are shown."""
-NEWS_FRAME = 3
+NEWS_FRAME_CELLS = 3
 """Cells of the news row that contain no text."""
 MAX_NEWS_LENGTH = 4_000
 """Maximum length in characters of a news item. The middle of a longer item is cut out."""
 MAX_NEWS_ITEMS = 100
 """Maximum number of news items that are kept for the news screen."""
-_GRADES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
+_SEVERITIES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
 """Severities of news, in ascending order."""
 MENU_GROUP = "menu"
 """Group of the workers that run dialogs and the actions chosen in them."""
@@ -76,7 +76,7 @@ _NO_COLOUR: dict[bool, LineFilter] = {True: NoColor(), False: Monochrome()}
 
 
 class FreshNews(NamedTuple):
-    """News that are shown for some seconds in a notification above the news row."""
+    """News item that is shown for some seconds in a notification above the news row."""
 
     message: str
     severity: SeverityLevel = "information"
@@ -86,7 +86,7 @@ class FreshNews(NamedTuple):
     """Number of other news items that arrived shortly before."""
     errors: int = 0
     """Number of errors among the other items."""
-    until: float = -math.inf
+    end_time: float = -math.inf
     """Monotonic time when the notification ends."""
 
 
@@ -132,10 +132,10 @@ class DeskApp(App[None]):
         """Exception that ended the screen, or None."""
         self._is_leaving = False
         self._main_task: asyncio.Task[object] | None = None
-        self._end: asyncio.TimerHandle | None = None
-        self._news = news
-        self._begin = begin
-        self._settled = settled
+        self._close_timer: asyncio.TimerHandle | None = None
+        self._first_news = news
+        self._painted_callback = begin
+        self._settled_callback = settled
         self.link = link
         self.history_path = history
         functions = DeskFunctions(
@@ -148,10 +148,10 @@ class DeskApp(App[None]):
         """Time (Unix seconds), severity and text of recent news."""
         self._news_count = 0
         """Number of news items so far, including those that are no longer kept."""
-        self._fresh = FreshNews("")
-        self._interrupted = -math.inf
-        self._asking = False
-        self._gate = TerminalGate()
+        self._current_news = FreshNews("")
+        self._interrupted_at = -math.inf
+        self._is_asking_to_quit = False
+        self._terminal_gate = TerminalGate()
         self.keys = KeyQueue(self, self._deliver, self._is_focus_about_to_move)
         """Typed keys that have not taken effect yet."""
         self.sequences = Sequences(self)
@@ -194,7 +194,7 @@ class DeskApp(App[None]):
         if self.no_color:
             others = [one for one in filters if not isinstance(one, (Monochrome, NoColor))]
             filters = [*others, _NO_COLOUR[self.native_ansi_color]]
-        return [*filters, self._gate]
+        return [*filters, self._terminal_gate]
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy a text. Control characters that could be dangerous in other programs are replaced.
@@ -229,7 +229,7 @@ class DeskApp(App[None]):
                 screens[-1].refresh()
 
     async def on_event(self, event: events.Event) -> None:
-        """Wake the screen, and note key presses, so that no question opens while a person types.
+        """Wake the screen, and store the time of a key press, so that no question opens while a person types.
 
         Keys are delivered one at a time.
         """
@@ -282,11 +282,11 @@ class DeskApp(App[None]):
 
     def frame_is_painted(self) -> None:
         """Start the core after the frame around the panes was painted for the first time."""
-        self._begin()
+        self._painted_callback()
         for problem in self._key_problems:
             self.notify(problem, severity="warning", markup=False)
-        if self._news:
-            self.notify(self._news, severity="error", timeout=NEWS_S, markup=False)
+        if self._first_news:
+            self.notify(self._first_news, severity="error", timeout=NEWS_S, markup=False)
 
     def bell(self) -> None:
         """Ring the bell.
@@ -314,18 +314,19 @@ class DeskApp(App[None]):
             if not self._is_leaving and self.crash is None:
                 raise
         finally:
-            if self._end is not None:
-                self._end.cancel()
+            if self._close_timer is not None:
+                self._close_timer.cancel()
 
     def _close_in_time(self) -> None:
-        if self._main_task is not None and self._end is None:
-            self._end = asyncio.get_running_loop().call_later(END_TIMEOUT_S, self._cancel_what_hangs)
+        if self._main_task is not None and self._close_timer is None:
+            loop = asyncio.get_running_loop()
+            self._close_timer = loop.call_later(END_TIMEOUT_S, self._cancel_hanging_tasks)
 
-    def _cancel_what_hangs(self) -> None:
+    def _cancel_hanging_tasks(self) -> None:
         """Cancel all tasks of the screen, because one of them may wait forever."""
-        hanging = [task for task in asyncio.all_tasks() if task is not self._main_task]
-        _log.warning("The screen did not close within %.0f seconds: %s", END_TIMEOUT_S, hanging)
-        for task in hanging:
+        hanging_tasks = [task for task in asyncio.all_tasks() if task is not self._main_task]
+        _log.warning("The screen did not close within %.0f seconds: %s", END_TIMEOUT_S, hanging_tasks)
+        for task in hanging_tasks:
             task.cancel()
 
     def panic(self, *renderables: RenderableType) -> None:
@@ -344,14 +345,14 @@ class DeskApp(App[None]):
         exist.
         """
         if self._is_leaving:
-            _log.debug("while the screen was left", exc_info=error)
+            _log.debug("an exception was ignored because the screen was closing", exc_info=error)
         elif self.crash is None:
             self.crash = Crash.of(error, self.main.position())
             self._close_in_time()
 
     def server_is_painted(self) -> None:
         """Do work that was deferred until the first server is shown."""
-        self._settled()
+        self._settled_callback()
         self.themes.register_all(self)
 
     def notify(
@@ -363,46 +364,47 @@ class DeskApp(App[None]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show news on the news row, and keep it for the news screen."""
+        """Show a news item on the news row, and keep it for the news screen."""
         self.show_news(message, severity, timeout_s=timeout)
 
     def show_news(
         self, message: str, severity: SeverityLevel, hint: str = "", timeout_s: float | None = None
     ) -> None:
-        """Show news like `notify`. `hint` names a key that helps. It ends the line and is never cut off."""
+        """Show a news item. `hint` is the end of the line. It names a helpful key, and is never cut off."""
         self.show_all_news([(message, severity, hint)], timeout_s)
 
     def show_all_news(self, news: Sequence[News], timeout_s: float | None = None) -> None:
-        """Keep all news for the news screen. Show one of them now: the last one of the highest severity."""
+        """Keep all items for the news screen. Show one of them now: the last item of the highest severity."""
         now = time.time()
-        others = [grade for at, grade, _ in self.news_log if now - at < self.NOTIFICATION_TIMEOUT]
-        shown = max(enumerate(news), key=lambda each: (_GRADES.index(each[1][1]), each[0]))[0]
+        earliest = now - self.NOTIFICATION_TIMEOUT
+        other_severities = [severity for time_s, severity, _ in self.news_log if time_s > earliest]
+        shown_index = max(enumerate(news), key=lambda entry: (_SEVERITIES.index(entry[1][1]), entry[0]))[0]
         news = [(_bounded(message), severity, hint) for message, severity, hint in news]
-        for at, (message, severity, hint) in enumerate(news):
+        for index, (message, severity, hint) in enumerate(news):
             self.news_log.append((now, severity, message + hint))
-            if at != shown:
-                others.append(severity)
+            if index != shown_index:
+                other_severities.append(severity)
         self._news_count += len(news)
-        message, severity, hint = news[shown]
+        message, severity, hint = news[shown_index]
         self.main.news.show_news(now, severity, message, hint)
         if timeout_s is None:
             timeout_s = self.NOTIFICATION_TIMEOUT if severity == "information" else WARNING_S
-        until, errors = time.monotonic() + timeout_s, others.count("error")
-        self._fresh = FreshNews(message, severity, hint, len(others), errors, until)
-        self._show_fresh(self.size.width)
+        end_time, errors = time.monotonic() + timeout_s, other_severities.count("error")
+        self._current_news = FreshNews(message, severity, hint, len(other_severities), errors, end_time)
+        self._show_current_news(self.size.width)
 
-    def _show_fresh(self, width: int) -> None:
+    def _show_current_news(self, width: int) -> None:
         """Show the newest notification on a line of `width` cells, for its remaining time."""
-        news = self._fresh
-        line = news_line(news.message, news.others, width - NEWS_FRAME, news.hint, news.errors)
-        left_s = news.until - time.monotonic()
+        news = self._current_news
+        line = news_line(news.message, news.others, width - NEWS_FRAME_CELLS, news.hint, news.errors)
+        remaining_s = news.end_time - time.monotonic()
         self.clear_notifications()
-        super().notify(line, severity=news.severity, timeout=left_s, markup=False)
+        super().notify(line, severity=news.severity, timeout=remaining_s, markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
         """Cut the newest notification to the new width."""
-        if self._fresh.until > time.monotonic() and self.screen.query("Toast"):
-            self._show_fresh(event.size.width)
+        if self._current_news.end_time > time.monotonic() and self.screen.query("Toast"):
+            self._show_current_news(event.size.width)
 
     def action_show_news(self) -> None:
         """Show the recent news, newest first, and the text that was copied last."""
@@ -413,8 +415,8 @@ class DeskApp(App[None]):
     def copy(self, text: str, what: str) -> None:
         """Copy `text` to the clipboard through the terminal and report that `what` was copied."""
         self.copy_to_clipboard(text)
-        doubt = " (long: some terminals refuse)" if len(text) > MAX_SURE_COPY_CHARS else ""
-        self.notify(f"copied {what}{doubt}", markup=False)
+        length_warning = " (long: some terminals refuse)" if len(text) > MAX_SURE_COPY_CHARS else ""
+        self.notify(f"copied {what}{length_warning}", markup=False)
 
     async def copy_one_of(self, choices: Sequence[Choice]) -> None:
         """Let the person choose a text, and copy it. Must run in a worker.
@@ -469,27 +471,27 @@ class DeskApp(App[None]):
         """Quit. If work would be lost, ask first."""
         from mcpdesk.tui.widgets.menu import Choice, Menu
 
-        if self._asking:
+        if self._is_asking_to_quit:
             return
-        self._asking = True
-        leaves = True
+        self._is_asking_to_quit = True
+        is_confirmed = True
         if losses := self.link.busy():
-            quitting = Choice("Quit", True, "and lose " + ", ".join(losses), key="y")
-            leaves = await self.push_screen_wait(
-                Menu("Quit mcpdesk?", [Choice("Stay", False, key="n"), quitting])
+            quit_choice = Choice("Quit", True, "and lose " + ", ".join(losses), key="y")
+            is_confirmed = await self.push_screen_wait(
+                Menu("Quit mcpdesk?", [Choice("Stay", False, key="n"), quit_choice])
             )
-        if leaves:
+        if is_confirmed:
             self.exit()
-        self._asking = False
+        self._is_asking_to_quit = False
 
     def action_interrupt(self) -> None:
         """Quit if Ctrl+C is pressed twice. If text is selected, copy it instead."""
         if getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
             raise SkipAction
         now = time.monotonic()
-        if now - self._interrupted <= SECOND_QUIT_S:
+        if now - self._interrupted_at <= SECOND_QUIT_S:
             self.exit()
-        self._interrupted = now
+        self._interrupted_at = now
         self.notify("Ctrl+C again quits at once, Ctrl+Q asks first.", markup=False, timeout=SECOND_QUIT_S)
 
 
@@ -499,14 +501,14 @@ def _bounded(message: str) -> str:
 
 
 def news_line(message: str, others: int, width: int, hint: str = "", errors: int = 0) -> str:
-    """Return news as one line of `width` cells, with the key that shows more.
+    """Return a news item as one line of `width` cells, with the key that shows more.
 
     The middle of a long message is cut out, because the message begins with a name and ends with the reason.
     """
     line = one_line(message)
     if others:
-        grave = f", {counted(errors, 'error')}" if errors else ""
-        hint += f" · ! shows {others} more{grave}"
+        errors_text = f", {counted(errors, 'error')}" if errors else ""
+        hint += f" · ! shows {others} more{errors_text}"
     elif cell_len(line + hint) > width:
         hint += " · ! shows all"
     else:
@@ -522,18 +524,18 @@ NEEDS_SERVER = frozenset(
 
 
 class CaptureScreen(MainScreen):
-    """Frame around the traffic of a capture. There are no servers."""
+    """Main screen with the traffic of a capture, without servers."""
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Show the name of the capture file."""
         name = one_line(view.capture_path.rpartition("/")[2], 60)
-        how = "live, messages can be held" if view.can_intercept else "live, read only"
-        how = how if view.capture_grows else "a capture, read only"
+        state_text = "live, messages can be held" if view.can_intercept else "live, read only"
+        state_text = state_text if view.capture_grows else "a capture, read only"
         self.header.show(
             [
                 BRAND,
                 LinePart(Content.styled(f" {name} ", "bold"), tip=view.capture_path, rank=90),
-                LinePart(Content.styled(f"  {how} ", "$text-muted"), rank=50),
+                LinePart(Content.styled(f"  {state_text} ", "$text-muted"), rank=50),
             ]
         )
 
@@ -556,6 +558,6 @@ class CaptureApp(DeskApp):
         )
 
     def frame_is_painted(self) -> None:
-        """Continue at once, because no server will be shown."""
+        """Also call `server_is_painted`, because a capture has no server that could be painted later."""
         super().frame_is_painted()
         self.server_is_painted()

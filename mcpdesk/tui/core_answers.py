@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from textual.app import App
 
 Result = TypeVar("Result")
-ANSWER_S = 30.0
-"""Seconds for which an action waits for the core."""
+ANSWER_TIMEOUT_S = 30.0
+"""Maximum seconds for which an action waits for the core."""
 FRAME_CHECK_S = 0.05
 """Seconds between two checks whether a requested frame has arrived."""
 
 
-class _RequestedConfig(NamedTuple):
-    """Configuration that was requested, and the state of the server at that time."""
+class _ConfigRequest(NamedTuple):
+    """Request for a configuration, and the state of the server at that time."""
 
     state: tuple[object, ...]
     answer: Future[str]
@@ -40,35 +40,36 @@ class ClientConfigs:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._pending: dict[tuple[str, str], _RequestedConfig] = {}
+        self._requests: dict[tuple[str, str], _ConfigRequest] = {}
 
     def lines(self, view: CoreView, server: ServerView, client: str, width: int) -> list[str]:
-        """Return the text for a client as lines of at most `width` cells. If the text is missing, return the
-        reason.
+        """Return the text for a client as lines of at most `width` cells.
+
+        If the text has not arrived yet or is not available, return a line that says so.
         """
         state = (server.url, server.is_started, server.folder, view.api_key, view.gone)
-        requested = self._pending.get((server.name, client))
-        if requested is None or requested.state != state:
-            names = {each.name for each in view.servers}
-            self._pending = {key: each for key, each in self._pending.items() if key[0] in names}
-            requested = _RequestedConfig(state, self._link.client_config(server.name, client))
-            self._pending[server.name, client] = requested
-        if not requested.answer.done():
+        request = self._requests.get((server.name, client))
+        if request is None or request.state != state:
+            names = {one.name for one in view.servers}
+            self._requests = {key: one for key, one in self._requests.items() if key[0] in names}
+            request = _ConfigRequest(state, self._link.client_config(server.name, client))
+            self._requests[server.name, client] = request
+        if not request.answer.done():
             return ["… loading from the core"]
-        if (error := requested.answer.exception()) is not None:
+        if (error := request.answer.exception()) is not None:
             return [one_line(str(error))]
-        return command_lines(requested.answer.result(), view.api_key, width)
+        return command_lines(request.answer.result(), view.api_key, width)
 
 
-async def answer_of(app: App[None], requested: Future[Result], subject: str) -> Result | None:
+async def answer_of(app: App[None], future: Future[Result], subject: str) -> Result | None:
     """Wait for an answer of the core.
 
-    After an error or `ANSWER_S` seconds, notify the person and return None.
+    After an error or `ANSWER_TIMEOUT_S` seconds, notify the person and return None.
     """
     try:
-        if not requested.done():
+        if not future.done():
             app.notify(f"Requesting {subject} from the core.", markup=False)
-        return await asyncio.wait_for(asyncio.wrap_future(requested), ANSWER_S)
+        return await asyncio.wait_for(asyncio.wrap_future(future), ANSWER_TIMEOUT_S)
     except TimeoutError:
         error = "the core does not answer"
     except (ValueError, DeskUserError) as problem:
@@ -80,8 +81,8 @@ async def answer_of(app: App[None], requested: Future[Result], subject: str) -> 
 def frames_of(index: Index, exchange: Exchange) -> list[int]:
     """Return the request and response frames of an exchange, of its last round, and of its parts."""
     exchanges = [exchange, last_round(index, exchange), *(index.exchange(part) for part in exchange.parts)]
-    frames = (frame for one in exchanges for frame in (one.request, one.response))
-    return list(dict.fromkeys(frame for frame in frames if frame is not None))
+    frame_numbers = (frame for one in exchanges for frame in (one.request, one.response))
+    return list(dict.fromkeys(frame for frame in frame_numbers if frame is not None))
 
 
 async def fetch_exchanges(app: App[None], index: Index, numbers: Iterable[int]) -> None:
@@ -96,9 +97,9 @@ async def fetch_exchanges(app: App[None], index: Index, numbers: Iterable[int]) 
         return
     app.notify("Requesting all bytes of large messages from the core.")
     try:
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
             for frame in frames:
-                while not index.is_available(frame):  # noqa: ASYNC110 (a frame may be forgotten and asked for again)
+                while not index.is_available(frame):  # noqa: ASYNC110 (a frame may be deleted and requested again)
                     await asyncio.sleep(FRAME_CHECK_S)
     except TimeoutError:
         app.notify("The core does not answer: large messages are incomplete.", severity="warning")

@@ -54,16 +54,16 @@ class Crash(Struct, frozen=True):
         from importlib.metadata import version
 
         now = datetime.now().astimezone()
-        about = (
+        report_header = (
             f"mcpdesk {__version__}, Textual {version('textual')}, Python {platform.python_version()}\n"
             f"{now.isoformat(timespec='seconds')}, screen: {self.position.screen or 'none'}\n\n"
         )
         path = folder / f"{now:%Y%m%d-%H%M%S-%f}.txt"
         try:
-            private_files.write(path, clean(about + self.report).encode("utf-8", "replace"))
-            for old in sorted(folder.glob("*.txt"))[:-MAX_REPORTS]:
+            private_files.write(path, clean(report_header + self.report).encode("utf-8", "replace"))
+            for old_report in sorted(folder.glob("*.txt"))[:-MAX_REPORTS]:
                 with suppress(OSError):
-                    old.unlink()
+                    old_report.unlink()
         except OSError:
             return None
         return path

@@ -42,27 +42,27 @@ class _Follower:
         self._update = update
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
-        self._updated = -math.inf
-        self._has_news = False
-        self._remove = link.on_change(self._changed)
+        self._updated_at = -math.inf
+        self._has_reported_change = False
+        self._stop_listening = link.on_change(self._changed)
 
     def _changed(self) -> None:
         """Schedule an update. May be called on any thread."""
-        if not self._has_news:
-            self._has_news = True
+        if not self._has_reported_change:
+            self._has_reported_change = True
             with suppress(RuntimeError):  # the loop is closed: the screen has ended
-                self._loop.call_soon_threadsafe(self._come, context=self._context)
+                self._loop.call_soon_threadsafe(self._update_soon, context=self._context)
 
-    def _come(self) -> None:
+    def _update_soon(self) -> None:
         if not self._widget.is_attached:
-            self._remove()
-        elif (rest_s := self._updated + MIN_REFRESH_PERIOD_S - time.monotonic()) > 0:
+            self._stop_listening()
+        elif (delay_s := self._updated_at + MIN_REFRESH_PERIOD_S - time.monotonic()) > 0:
             # A one-shot timer of Textual never fires if it is due before its task begins.
-            self._loop.call_later(rest_s, self._come, context=self._context)
+            self._loop.call_later(delay_s, self._update_soon, context=self._context)
         else:
-            self._widget.call_later(self._run)
+            self._widget.call_later(self._update_now)
 
-    def _run(self) -> None:
-        self._has_news = False
-        self._updated = time.monotonic()
+    def _update_now(self) -> None:
+        self._has_reported_change = False
+        self._updated_at = time.monotonic()
         self._update()

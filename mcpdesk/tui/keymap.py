@@ -17,7 +17,7 @@ from textual.binding import Binding
 from textual.keys import Keys, format_key
 
 from mcpdesk.tui.action import Action
-from mcpdesk.tui.actions import ACTIONS, BY_ID, INSIDE, NO_KEY, key_name
+from mcpdesk.tui.actions import ACTIONS, BY_ID, NO_KEY, OUTER_SCOPES, key_name
 from mcpdesk.tui.sequences import PREFIXES
 
 FILE_NAME = "keys.toml"
@@ -28,13 +28,13 @@ MAX_KEYS = 8
 _MODIFIERS = ("ctrl", "shift", "alt")
 _KEY_NAMES = frozenset(each.value for each in Keys)
 _CHARACTER_NAMES = {",": "comma", " ": "space", "+": "plus"}
-"""Characters that separate keys in a binding, or parts of a key, and their names."""
+"""Character that separates keys in a binding, or parts of a key -> name of its key."""
 
 
 class Conflict(Struct, frozen=True):
-    """A key that the file gives to one action, although another action that can be active too has it.
+    """Key that the file gives to one action, although another action that can be active too has this key.
 
-    The other action may also have a sequence of keys that begins with this key. It could then not be typed.
+    The other action may also have a sequence that begins with the key. This sequence could not be typed.
     """
 
     key: str
@@ -79,19 +79,20 @@ class Keymap(Struct, frozen=True):
                     continue
                 if other.id in self.keys and other.id < name:
                     continue  # listed from the side of the other action
-                own, others = _shown_keys(self.keys[name]), _shown_keys(self.keys_of(other))
-                conflicts += [Conflict(key, name, other.id) for key in sorted(own & others)]
-                conflicts += _hidden(name, own, other.id, others)
-                conflicts += _hidden(other.id, others, name, own)
+                own_keys = _normalized_keys(self.keys[name])
+                other_keys = _normalized_keys(self.keys_of(other))
+                conflicts += [Conflict(key, name, other.id) for key in sorted(own_keys & other_keys)]
+                conflicts += _hidden_sequences(name, own_keys, other.id, other_keys)
+                conflicts += _hidden_sequences(other.id, other_keys, name, own_keys)
         return conflicts
 
 
-def _hidden(name: str, keys: Set[str], other: str, sequences: Set[str]) -> Iterator[Conflict]:
+def _hidden_sequences(name: str, keys: Set[str], other: str, sequences: Set[str]) -> Iterator[Conflict]:
     """Yield a conflict for each sequence of an action that begins with a key of the action `name`."""
-    for each in sorted(sequences):
-        prefix, _, second = each.partition(" ")
+    for sequence in sorted(sequences):
+        prefix, _, second = sequence.partition(" ")
         if second and prefix in keys:
-            yield Conflict(prefix, name, other, each)
+            yield Conflict(prefix, name, other, sequence)
 
 
 def read_keymap(path: Path) -> Keymap:
@@ -117,50 +118,50 @@ def read_keymap(path: Path) -> Keymap:
         return Keymap(problems=(_syntax_problem(path.name, text, str(error)),))
     keys: dict[str, str] = {}
     problems = []
-    for name, value in _flat(entries):
+    for name, value in _flat_entries(entries):
         try:
-            keys[_known(name)] = ",".join(_keys(value))
+            keys[_checked_id(name)] = ",".join(_checked_keys(value))
         except ValueError as error:
             problems.append(f"{path.name}, line {_line_of(text, name)}: {error}")
     return Keymap(keys, tuple(problems))
 
 
-def _flat(entries: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat_entries(entries: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield ids and values. `traffic.filter = "f"` without quotes is a table of TOML, and is accepted too."""
     for name, value in entries.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from _flat_entries(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
 
-def _known(name: str) -> str:
-    """Return the id of an action. Raises: ValueError with ids that look alike."""
+def _checked_id(name: str) -> str:
+    """Return `name` if it is the id of an action. Raises: ValueError with a similar id."""
     if name in BY_ID:
         return name
     import difflib
 
-    near = difflib.get_close_matches(name, BY_ID, 1)
-    hint = f"did you mean {near[0]!r}?" if near else "`mcpdesk keys` lists all ids"
+    similar_ids = difflib.get_close_matches(name, BY_ID, 1)
+    hint = f"did you mean {similar_ids[0]!r}?" if similar_ids else "`mcpdesk keys` lists all ids"
     raise ValueError(f"no action has the id {name!r}; {hint}")
 
 
-def _keys(value: Any) -> list[str]:
+def _checked_keys(value: Any) -> list[str]:
     """Return valid keys in Textual's notation. Raises: ValueError."""
     values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+    if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
         raise ValueError(f"the value must be a key or a list of keys, not {value!r}"[:200])
     if len(values) > MAX_KEYS:
         raise ValueError(f"{len(values)} keys; an action can have at most {MAX_KEYS}")
-    return [_key(each) for each in values]
+    return [_checked_key(one) for one in values]
 
 
-def _key(text: str) -> str:
+def _checked_key(text: str) -> str:
     """Return a key, or a sequence such as `g x`. Raises: ValueError."""
     parts = text.split(" ")
     if len(parts) != 2 or not all(parts):
-        return _one_key(text)
-    prefix, second = (_long_name(_one_key(each)) for each in parts)
+        return _checked_single_key(text)
+    prefix, second = (_long_name(_checked_single_key(part)) for part in parts)
     if prefix not in PREFIXES:
         raise ValueError(f"{text!r}: a sequence must begin with {', '.join(map(key_name, PREFIXES))}")
     return f"{prefix} {second}"
@@ -171,46 +172,46 @@ def _long_name(key: str) -> str:
     return next(iter(Binding.make_bindings([Binding(key, "")]))).key
 
 
-def _one_key(text: str) -> str:
+def _checked_single_key(text: str) -> str:
     *modifiers, last = text.split("+") if len(text) > 1 else [text]
-    unknown = [each for each in modifiers if each not in _MODIFIERS]
+    unknown_modifiers = [modifier for modifier in modifiers if modifier not in _MODIFIERS]
     name = _CHARACTER_NAMES.get(last, last)
-    if unknown or not (len(name) == 1 or name in _KEY_NAMES or len(format_key(name)) == 1):
+    if unknown_modifiers or not (len(name) == 1 or name in _KEY_NAMES or len(format_key(name)) == 1):
         raise ValueError(
             f"{text!r} is not a key; write one such as x, ctrl+x, alt+x, f5, enter or question_mark"
         )
     return "+".join([*modifiers, name])
 
 
-def _shown_keys(keys: str) -> set[str]:
-    return set(map(_shown, keys.split(","))) if keys else set()
+def _normalized_keys(keys: str) -> set[str]:
+    return set(map(_normalized_key, keys.split(","))) if keys else set()
 
 
-def _shown(key: str) -> str:
+def _normalized_key(key: str) -> str:
     """Return a key in one notation: `?` and `question_mark` are the same key."""
     names = []
-    for each in key.split():
-        *modifiers, last = each.split("+")
+    for part in key.split():
+        *modifiers, last = part.split("+")
         names.append("+".join([*modifiers, format_key(last)]))
     return " ".join(names)
 
 
 def _are_active_together(scope: str, other: str) -> bool:
-    return scope == other or scope in _around(other) or other in _around(scope)
+    return scope == other or scope in _outer_scopes(other) or other in _outer_scopes(scope)
 
 
-def _around(scope: str) -> set[str]:
+def _outer_scopes(scope: str) -> set[str]:
     """Return the scopes whose actions are active while a widget of `scope` has the focus."""
-    around: set[str] = set()
-    for outer in INSIDE.get(scope, ()):
-        around |= {outer} | _around(outer)
-    return around
+    scopes: set[str] = set()
+    for outer in OUTER_SCOPES.get(scope, ()):
+        scopes |= {outer} | _outer_scopes(outer)
+    return scopes
 
 
 def _line_of(text: str, name: str) -> int:
     """Return the line number of an entry. 1 if the entry is written in an unusual way."""
-    last = name.rpartition(".")[2]
-    for needle in (name, last):
+    last_part = name.rpartition(".")[2]
+    for needle in (name, last_part):
         pattern = re.compile(rf"^\s*[\"']?[\w.\"']*{re.escape(needle)}[\"']?\s*=")
         for number, line in enumerate(text.splitlines(), 1):
             if pattern.match(line):

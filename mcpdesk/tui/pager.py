@@ -12,10 +12,10 @@ from typing import Any
 
 from textual.app import App
 
-from mcpdesk.tui.editor import editor_command, leave_to
+from mcpdesk.tui.editor import editor_command, run_in_terminal
 
-FALLBACKS = ("less", "more")
-_WAITING = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf", "subl", "zed"})
+FALLBACK_PAGERS = ("less", "more")
+_WAIT_OPTION_EDITORS = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf", "subl", "zed"})
 """Editors that return immediately unless they are started with `--wait`."""
 
 
@@ -23,15 +23,16 @@ def pager_command(environ: Mapping[str, str], path: Path) -> list[str]:
     """Return the command that shows a file: `PAGER`, or a common pager, or an empty list if none is
     installed.
     """
-    words = shlex.split(environ.get("PAGER", "")) or [each for each in FALLBACKS if shutil.which(each)][:1]
+    installed = [pager for pager in FALLBACK_PAGERS if shutil.which(pager)]
+    words = shlex.split(environ.get("PAGER", "")) or installed[:1]
     return [*words, str(path)] if words else []
 
 
 def page(app: App[Any], text: str, name: str) -> None:
     """Show a text, without control characters, in the pager. `name` is a plain file name."""
     with TemporaryDirectory(prefix="mcpdesk-") as folder:
-        path = _written(Path(folder) / name, text)
-        leave_to(app, pager_command(os.environ, path), "PAGER")
+        path = _write_file(Path(folder) / name, text)
+        run_in_terminal(app, pager_command(os.environ, path), "PAGER")
 
 
 def edit_text(app: App[Any], text: str, name: str) -> str:
@@ -40,11 +41,11 @@ def edit_text(app: App[Any], text: str, name: str) -> str:
     If it was not changed or could not be opened, return the old text.
     """
     with TemporaryDirectory(prefix="mcpdesk-") as folder:
-        path = _written(Path(folder) / name, text)
+        path = _write_file(Path(folder) / name, text)
         command = editor_command(os.environ, path)
-        if command and Path(command[0]).stem in _WAITING and not {"--wait", "-w"} & set(command):
+        if command and Path(command[0]).stem in _WAIT_OPTION_EDITORS and not {"--wait", "-w"} & set(command):
             command.insert(1, "--wait")
-        leave_to(app, command, "VISUAL or EDITOR")
+        run_in_terminal(app, command, "VISUAL or EDITOR")
         try:
             return path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -52,7 +53,7 @@ def edit_text(app: App[Any], text: str, name: str) -> str:
             return text
 
 
-def _written(path: Path, text: str) -> Path:
-    """Write the file. Its temporary folder is readable only by the user."""
+def _write_file(path: Path, text: str) -> Path:
+    """Write the text, and return the path. The temporary folder is readable only by the user."""
     path.write_text(text, "utf-8", errors="replace")
     return path

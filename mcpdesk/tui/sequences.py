@@ -46,8 +46,8 @@ class ChoiceLine(Static):
     """Second key with the title of its action. A click has the same effect as the key."""
 
     def __init__(self, key: str, title: str) -> None:
-        name = (f" {key_name(key)} ", "bold $footer-key-foreground")
-        super().__init__(Content.assemble(name, (f" {title} ", "")), markup=False)
+        key_text = (f" {key_name(key)} ", "bold $footer-key-foreground")
+        super().__init__(Content.assemble(key_text, (f" {title} ", "")), markup=False)
         self._key = key
 
     def on_click(self, event: events.Click) -> None:
@@ -90,7 +90,7 @@ class SequenceBox(ModalScreen[None]):
 
 
 class Sequences:
-    """Runs the sequences of an application: it takes the key after a prefix before any widget does."""
+    """Handles the key sequences of an application. It receives the key after a prefix before any widget."""
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
@@ -129,16 +129,17 @@ class Sequences:
         if not self._prefix:
             return False
         prefix, choices = self._prefix, self._choices
-        is_here = self._app.screen in (self._screen, self._box)
+        is_same_screen = self._app.screen in (self._screen, self._box)
         self.end()
-        if not isinstance(event, events.Key) or not is_here:
+        if not isinstance(event, events.Key) or not is_same_screen:
             return False
         if (chosen := choices.get(event.key)) is not None:
             await self._app.run_action(chosen.binding.action, chosen.node)
         elif event.is_printable:
-            typed = key_name(f"{prefix} {event.key}")
-            others = " ".join(key_name(key) for key in choices)
-            self._app.notify(f"{typed} has no action here: {key_name(prefix)} takes {others}", markup=False)
+            sequence = key_name(f"{prefix} {event.key}")
+            second_keys = " ".join(key_name(key) for key in choices)
+            message = f"{sequence} has no action here: {key_name(prefix)} takes {second_keys}"
+            self._app.notify(message, markup=False)
         else:
             return event.key == "escape"
         return True

@@ -54,29 +54,30 @@ class DeskDriver(LinuxDriver):
 
         Raises: OSError if the terminal is closed.
         """
-        self.fileno, typed = os.pipe()
-        ended, end = os.pipe()
-        reader = Thread(target=self._relay, args=(typed, ended), name="terminal-input", daemon=True)
+        self.fileno, keys_writer = os.pipe()
+        end_reader, end_writer = os.pipe()
+        pipes = keys_writer, end_reader
+        reader = Thread(target=self._relay, args=pipes, name="terminal-input", daemon=True)
         reader.start()
         try:
             super().run_input_thread()
         finally:
             os.close(self.fileno)
             self.fileno = self._terminal
-            os.close(end)
+            os.close(end_writer)
             reader.join()
-            os.close(ended)
-            os.close(typed)
+            os.close(end_reader)
+            os.close(keys_writer)
         if self._read_error is not None:
             raise self._read_error
 
-    def _relay(self, typed: int, ended: int) -> None:
-        """Forward typed bytes until the other end of `ended` or the terminal is closed."""
+    def _relay(self, keys_writer: int, end_reader: int) -> None:
+        """Forward typed bytes until the terminal, or the other end of `end_reader`, is closed."""
         try:
-            while ended not in select([self._terminal, ended], [], [])[0]:
+            while end_reader not in select([self._terminal, end_reader], [], [])[0]:
                 if not (data := os.read(self._terminal, _READ_BYTES)):
                     return
-                os.write(typed, self._without_replies(data))
+                os.write(keys_writer, self._without_replies(data))
         except BrokenPipeError:
             return  # the application ends
         except OSError as error:
@@ -107,7 +108,7 @@ def driver_of(app: App[Any]) -> DeskDriver | None:
 
 
 class TerminalGate(LineFilter):
-    """Removes control characters from all drawn lines, and draws the substitutes that text fields show.
+    """Filter that removes control characters from all drawn lines, and draws the substitutes of text fields.
 
     Most widgets receive clean text. This filter is for the other widgets. It also removes links that the
     terminal would open itself. Their addresses are untrusted, and the desk opens them only on request.
@@ -120,11 +121,11 @@ class TerminalGate(LineFilter):
 
 def _harmless(segment: Segment) -> Segment:
     text, style, control = segment
-    drawn = one_cell_each(text)
+    safe_text = one_cell_each(text)
     has_link = style is not None and style.link
-    if drawn is text and not has_link and not control:
+    if safe_text is text and not has_link and not control:
         return segment
-    return Segment(drawn, style.update_link(None) if style is not None and has_link else style)
+    return Segment(safe_text, style.update_link(None) if style is not None and has_link else style)
 
 
 KEY_TIMEOUT_S = 1.0
@@ -148,30 +149,30 @@ MAX_KEY_PAUSE = 3
 
 
 class KeyPause:
-    """Period during which keys have no effect. The person typed these keys for the previous screen.
+    """Period during which keys have no effect, because the person typed them for the previous screen.
 
     Each key extends the period, up to `MAX_KEY_PAUSE`, so that the person can notice the new screen.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._until = self._latest = 0.0
+        self._end = self._latest_end = 0.0
 
     def begin(self) -> None:
         """Start the period."""
         now = time.monotonic()
-        self._until, self._latest = now + self._seconds, now + MAX_KEY_PAUSE * self._seconds
+        self._end, self._latest_end = now + self._seconds, now + MAX_KEY_PAUSE * self._seconds
 
     @property
     def is_over(self) -> bool:
         """True if keys take effect."""
-        return time.monotonic() >= self._until
+        return time.monotonic() >= self._end
 
     def ignores_key(self) -> bool:
         """Return True if a key that arrives now is ignored. This extends the period."""
         if self.is_over:
             return False
-        self._until = min(time.monotonic() + self._seconds, self._latest)
+        self._end = min(time.monotonic() + self._seconds, self._latest_end)
         return True
 
 
@@ -203,9 +204,9 @@ class KeyQueue:
         self._waiting: deque[events.Event] = deque()
         self.is_busy = False
         """True if a key has not taken effect yet."""
-        self._number = 0
-        self._limit: Timer | None = None
-        self._wait_started: float | None = None
+        self._key_number = 0
+        self._timeout: Timer | None = None
+        self._wait_began: float | None = None
 
     async def put(self, event: events.Event) -> None:
         """Queue a key or a paste. It is delivered when all earlier keys have taken effect."""
@@ -215,59 +216,59 @@ class KeyQueue:
             await self._next()
 
     async def _next(self) -> None:
-        had_to_wait = self._wait_started is not None
+        had_to_wait = self._wait_began is not None
         if self._waiting and self._is_waiting_for_focus():
             self._app.set_timer(KEY_POLL_S, self._next)
             return
         if not self._waiting:
             self.is_busy = False
             return
-        if had_to_wait and self._wait_started is None:
+        if had_to_wait and self._wait_began is None:
             self._app.call_later(self._next)  # the focus moves in a message that may still be queued
             return
         event = self._waiting.popleft()
-        self._number += 1
-        end = partial(self._end, self._number)
-        self._limit = self._app.set_timer(KEY_TIMEOUT_S, end)
+        self._key_number += 1
+        end = partial(self._end, self._key_number)
+        self._timeout = self._app.set_timer(KEY_TIMEOUT_S, end)
         target = self._app.focused or self._app.screen
         await self._deliver(event)
         self._follow(target, target, _PASSES, _MARKER_TURNS, end)
 
     def _is_waiting_for_focus(self) -> bool:
         if not self._must_wait():
-            self._wait_started = None
+            self._wait_began = None
             return False
         now = time.monotonic()
-        if self._wait_started is None:
-            self._wait_started = now
-        return now - self._wait_started < KEY_TIMEOUT_S
+        if self._wait_began is None:
+            self._wait_began = now
+        return now - self._wait_began < KEY_TIMEOUT_S
 
     def _follow(
         self,
         target: MessagePump,
         node: MessagePump,
         passes: int,
-        turns: int,
+        marker_turns: int,
         end: Callable[[], Awaitable[None]],
     ) -> None:
         """Queue a marker after the key and its effects at `node`, and then at the nodes above it."""
         while True:
-            if turns == 0:
-                above = node.parent if isinstance(node, DOMNode) and node is not self._app else None
-                node, turns = (above, _MARKER_TURNS) if above is not None else (target, _MARKER_TURNS)
-                passes -= above is None
+            if marker_turns == 0:
+                parent = node.parent if isinstance(node, DOMNode) and node is not self._app else None
+                node, marker_turns = target if parent is None else parent, _MARKER_TURNS
+                passes -= parent is None
             if passes == 0:
                 self._app.call_later(end)
                 return
-            if node.call_later(self._follow, target, node, passes, turns - 1, end):
+            if node.call_later(self._follow, target, node, passes, marker_turns - 1, end):
                 return
-            turns = 0  # a removed node takes no messages, so continue above it
+            marker_turns = 0  # a removed node takes no messages, so continue above it
 
     async def _end(self, number: int) -> None:
         """Continue after the key with this number has taken effect, or its time limit has passed."""
-        if number != self._number:
+        if number != self._key_number:
             return
-        self._number += 1
-        if self._limit is not None:
-            self._limit.stop()
+        self._key_number += 1
+        if self._timeout is not None:
+            self._timeout.stop()
         await self._next()

@@ -20,35 +20,37 @@ from textual.theme import Theme
 from mcpdesk.paths import config_folder, package_themes, state_folder
 from mcpdesk.tui.render.safe_text import one_line
 
-DEFAULT = "night"
+DEFAULT_THEME = "night"
 ANSI_VARIABLES = {"ansi-background": "ansi_black", "ansi-foreground": "ansi_white"}
 """Variables that Textual's own styles need in a theme with terminal colours."""
-GROUNDS = ("background", "surface", "panel")
-"""Background colours of text, as variables of a theme."""
-LETTERS = (
+BACKGROUNDS = ("background", "surface", "panel")
+"""Variables of a theme that are background colours of text."""
+TEXT_COLOURS = (
     *("foreground", "text-muted", "text-disabled", "footer-key-foreground"),
     *("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error"),
 )
+"""Variables of a theme that are colours of text."""
 MIN_CONTRAST = 4.5
 """Minimum contrast of text and background, as required by WCAG. Text with more contrast is not changed."""
-MARKS = ("block-cursor-blurred-background", "input-selection-background")
-"""Background colours of marks, such as a selection. Text of any colour may be on them."""
+MARK_BACKGROUNDS = ("block-cursor-blurred-background", "input-selection-background")
+"""Variables of a theme that are background colours of marks, such as a selection. Text on a mark may have any
+colour."""
 _MIN_TEXT_CONTRAST, _MIN_DIM_CONTRAST = 3.0, 2.3
 """Minimum contrasts of text on a mark. The first is for text that keeps its colour, the second for dim
 text."""
-_FIELD = 0.08
+_FIELD_TINT = 0.08
 """Share of the text colour in the background of a field."""
-_MIDDLE = 0.18
+_MIDDLE_LUMINANCE = 0.18
 """Luminance at which black and white text are equally readable."""
 _CONTRAST_STEPS = 20
 _FIELDS = frozenset(field.name for field in fields(Theme))
-_SWITCH, _NUMBER = ((bool,), "true or false"), ((int, float), "a number")
+_BOOLEAN_KIND, _NUMBER_KIND = ((bool,), "true or false"), ((int, float), "a number")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "name": ((str,), "text"),
-    "dark": _SWITCH,
-    "ansi": _SWITCH,
-    "luminosity_spread": _NUMBER,
-    "text_alpha": _NUMBER,
+    "dark": _BOOLEAN_KIND,
+    "ansi": _BOOLEAN_KIND,
+    "luminosity_spread": _NUMBER_KIND,
+    "text_alpha": _NUMBER_KIND,
     "variables": ((dict,), "a table"),
 }
 """Types of the fields that are not colours, with their names in error messages."""
@@ -75,28 +77,30 @@ def load_themes(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[ThemeEr
 
 
 def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str, str]:
-    """Return the variables of a theme, adjusted so that our lists are readable.
+    """Return the variables of a theme, adjusted so that the lists of the desk are readable.
 
     Muted text becomes a colour instead of "auto 60%", which line widgets cannot resolve. Text with too little
     contrast becomes darker or brighter, and marks are weakened if text on them is hard to read. The cursor of
     an unfocused list becomes visible, too: some themes of Textual draw it in the colours of the page. Without
     colour, only the text style marks the cursor.
     """
-    changed = dict(variables)
-    page, letters = variables["background"], variables["foreground"]
+    adjusted = dict(variables)
+    page_colour, text_colour = variables["background"], variables["foreground"]
     for name, share in (("text-muted", 0.64), ("text-disabled", 0.42)):
         if variables[name].startswith("auto"):
-            changed[name] = Color.parse(page).blend(Color.parse(letters), share, alpha=1).hex
-    grounds, ink = [_parse_colour(changed[name]) for name in GROUNDS], _parse_colour(letters)
-    if ink is not None and all(grounds):
-        _make_readable(changed, [ground for ground in grounds if ground is not None], ink)
+            adjusted[name] = Color.parse(page_colour).blend(Color.parse(text_colour), share, alpha=1).hex
+    backgrounds = [_parse_colour(adjusted[name]) for name in BACKGROUNDS]
+    parsed_text_colour = _parse_colour(text_colour)
+    if parsed_text_colour is not None and all(backgrounds):
+        _make_readable(adjusted, [one for one in backgrounds if one is not None], parsed_text_colour)
+    hidden_colours = ("ansi_default", page_colour)
     for cursor, style in (("block-cursor", "bold reverse"), ("block-cursor-blurred", "reverse")):
         if not has_colour:
-            changed |= {f"{cursor}-background": page, f"{cursor}-foreground": letters}
-        elif cursor == "block-cursor" or variables[f"{cursor}-background"] not in ("ansi_default", page):
+            adjusted |= {f"{cursor}-background": page_colour, f"{cursor}-foreground": text_colour}
+        elif cursor == "block-cursor" or variables[f"{cursor}-background"] not in hidden_colours:
             continue
-        changed[f"{cursor}-text-style"] = style
-    return changed
+        adjusted[f"{cursor}-text-style"] = style
+    return adjusted
 
 
 def _parse_colour(text: str) -> Color | None:
@@ -108,34 +112,36 @@ def _parse_colour(text: str) -> Color | None:
     return colour if colour.ansi is None and not colour.auto and colour.a == 1 else None
 
 
-def _make_readable(variables: dict[str, str], grounds: Sequence[Color], ink: Color) -> None:
-    """Change colours with too little contrast. `ink` is the colour of most text."""
-    fields = [ground.blend(ink, _FIELD, alpha=1) for ground in grounds[:2]]
-    for name in LETTERS:
+def _make_readable(variables: dict[str, str], backgrounds: Sequence[Color], text_colour: Color) -> None:
+    """Change colours with too little contrast. `text_colour` is the colour of most text."""
+    field_backgrounds = [one.blend(text_colour, _FIELD_TINT, alpha=1) for one in backgrounds[:2]]
+    for name in TEXT_COLOURS:
         if (colour := _parse_colour(variables[name])) is not None:
-            variables[name] = _legible(colour, [*grounds, *fields]).hex
-    dim = _parse_colour(variables["text-muted"]) or ink
-    for name in MARKS:
-        mark, _, percent = variables[name].partition(" ")
-        if (colour := _parse_colour(mark[:7])) is None:
+            variables[name] = _legible(colour, [*backgrounds, *field_backgrounds]).hex
+    dim_colour = _parse_colour(variables["text-muted"]) or text_colour
+    for name in MARK_BACKGROUNDS:
+        mark_colour, _, percent = variables[name].partition(" ")
+        if (colour := _parse_colour(mark_colour[:7])) is None:
             continue
-        share = Color.parse(mark).a * float(percent.rstrip("%") or 100) / 100
+        share = Color.parse(mark_colour).a * float(percent.rstrip("%") or 100) / 100
         steps = [
-            grounds[0].blend(colour, share * (1 - step / _CONTRAST_STEPS), alpha=1)
+            backgrounds[0].blend(colour, share * (1 - step / _CONTRAST_STEPS), alpha=1)
             for step in range(_CONTRAST_STEPS)
         ]
-        read = (
+        readable_steps = (
             one
             for one in steps
-            if _contrast(ink, one) >= _MIN_TEXT_CONTRAST and _contrast(dim, one) >= _MIN_DIM_CONTRAST
+            if _contrast(text_colour, one) >= _MIN_TEXT_CONTRAST
+            and _contrast(dim_colour, one) >= _MIN_DIM_CONTRAST
         )
-        readable = next(read, steps[-1])
-        variables[name] = readable.hex
-        over = name.replace("background", "foreground")
-        variables[over] = _legible(_parse_colour(variables.get(over, "")) or ink, [readable]).hex
+        mark_background = next(readable_steps, steps[-1])
+        variables[name] = mark_background.hex
+        foreground_name = name.replace("background", "foreground")
+        foreground = _parse_colour(variables.get(foreground_name, "")) or text_colour
+        variables[foreground_name] = _legible(foreground, [mark_background]).hex
     if (cursor := _parse_colour(variables["block-cursor-background"])) is not None:
-        written = _parse_colour(variables["block-cursor-foreground"]) or ink
-        variables["block-cursor-foreground"] = _legible(written, [cursor]).hex
+        cursor_text = _parse_colour(variables["block-cursor-foreground"]) or text_colour
+        variables["block-cursor-foreground"] = _legible(cursor_text, [cursor]).hex
 
 
 def _contrast(one: Color, other: Color) -> float:
@@ -144,20 +150,21 @@ def _contrast(one: Color, other: Color) -> float:
     return light / dark
 
 
-def _legible(colour: Color, grounds: Sequence[Color]) -> Color:
+def _legible(colour: Color, backgrounds: Sequence[Color]) -> Color:
     """Return a colour, moved towards black or white as far as needed for readability on all backgrounds."""
-    far = WHITE if max(map(_luminance, grounds)) < _MIDDLE else BLACK
+    target = WHITE if max(map(_luminance, backgrounds)) < _MIDDLE_LUMINANCE else BLACK
     for step in range(_CONTRAST_STEPS):
-        nearer = colour.blend(far, step / _CONTRAST_STEPS, alpha=1)
-        if min(_contrast(nearer, ground) for ground in grounds) >= MIN_CONTRAST:
-            return nearer
-    return far
+        candidate = colour.blend(target, step / _CONTRAST_STEPS, alpha=1)
+        if min(_contrast(candidate, background) for background in backgrounds) >= MIN_CONTRAST:
+            return candidate
+    return target
 
 
 def _luminance(colour: Color) -> float:
     """Return the relative luminance of a colour, 0 to 1, by the formula of WCAG."""
     red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized
+        component / 12.92 if component <= 0.04045 else ((component + 0.055) / 1.055) ** 2.4
+        for component in colour.normalized
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
@@ -182,7 +189,7 @@ def load_theme(path: Path) -> Theme:
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         raise ThemeError(f"{path}:{line[1]}: {error}" if line else f"{path}: {error}") from None
-    except _WrongValueError as error:
+    except _InvalidValueError as error:
         key, reason = error.args
         raise ThemeError(f"{path}:{_line_of(text, key)}: {reason}") from None
     except TypeError:
@@ -192,23 +199,23 @@ def load_theme(path: Path) -> Theme:
     return theme
 
 
-class _WrongValueError(Exception):
+class _InvalidValueError(Exception):
     """Key of a theme file, and the error in its value."""
 
 
 def _check(key: str, value: Any) -> None:
-    """Check one field of a theme. Raises: _WrongValueError."""
-    kinds, word = _KINDS.get(key, ((str,), "a colour"))
-    fits = isinstance(value, kinds) and value != ""
+    """Check one field of a theme. Raises: _InvalidValueError."""
+    types, type_name = _KINDS.get(key, ((str,), "a colour"))
+    is_valid = isinstance(value, types) and value != ""
     if key not in _FIELDS:
-        raise _WrongValueError(key, f"unknown key {key!r}")
-    if not fits:
-        raise _WrongValueError(key, f"{key!r} must be {word}")
+        raise _InvalidValueError(key, f"unknown key {key!r}")
+    if not is_valid:
+        raise _InvalidValueError(key, f"{key!r} must be {type_name}")
     if key not in _KINDS:
         _check_colour(key, value)
     for name, text in value.items() if key == "variables" else ():
         if not isinstance(text, str):
-            raise _WrongValueError(name, f"variable {name!r} must be text")
+            raise _InvalidValueError(name, f"variable {name!r} must be text")
         if text.startswith(("#", "rgb", "hsl", "ansi_")):
             _check_colour(name, text.partition(" ")[0])
 
@@ -217,7 +224,7 @@ def _check_colour(key: str, value: str) -> None:
     try:
         Color.parse(value)
     except ColorParseError:
-        raise _WrongValueError(key, f"{key!r} must be a colour, not {value!r}") from None
+        raise _InvalidValueError(key, f"{key!r} must be a colour, not {value!r}") from None
 
 
 def _line_of(text: str, key: str) -> int:
@@ -230,21 +237,22 @@ class ThemeChoice:
 
     def __init__(self) -> None:
         self._folders = (package_themes(), config_folder() / "themes")
-        self._memory = state_folder() / "theme"
-        self._unknown = ""
+        self._choice_file = state_folder() / "theme"
+        self._unknown_name = ""
         """Requested name that no theme has."""
         self._are_registered = False
 
-    def apply_first(self, app: App[None], wanted: str | None) -> None:
-        """Apply one theme before the first paint: the requested one, the remembered one, or the default."""
-        name = wanted or self._remembered() or DEFAULT
-        theme = self._load(name) or app.get_theme(name) or self._named(name) or self._load(DEFAULT)
+    def apply_first(self, app: App[None], requested_name: str | None) -> None:
+        """Apply one theme before the first paint: the requested, the last chosen, or the default theme."""
+        name = requested_name or self._remembered_name() or DEFAULT_THEME
+        theme = self._load(name) or app.get_theme(name) or self._theme_named(name)
+        theme = theme or self._load(DEFAULT_THEME)
         if theme is not None:
             app.register_theme(theme)
             app.theme = theme.name
             app.stylesheet.set_variables(app.get_css_variables())
-        if wanted and app.theme != wanted:
-            self._unknown = wanted
+        if requested_name and app.theme != requested_name:
+            self._unknown_name = requested_name
 
     def register_all(self, app: App[None]) -> None:
         """Register all themes once, and show a notification for each invalid one."""
@@ -254,11 +262,11 @@ class ThemeChoice:
         themes, problems = load_themes(self._folders)
         for theme in themes.values():
             app.register_theme(theme)
-        complaints = [f"theme skipped: {problem}" for problem in problems]
-        if self._unknown:
-            complaints.insert(0, f"Theme {self._unknown} does not exist.")
-        for complaint in complaints:
-            app.notify(one_line(complaint), severity="warning", markup=False)
+        messages = [f"theme skipped: {problem}" for problem in problems]
+        if self._unknown_name:
+            messages.insert(0, f"Theme {self._unknown_name} does not exist.")
+        for message in messages:
+            app.notify(one_line(message), severity="warning", markup=False)
 
     async def pick(self, app: App[None]) -> None:
         """Let the person choose a theme. The theme under the cursor is applied as a preview."""
@@ -266,29 +274,34 @@ class ThemeChoice:
         from mcpdesk.tui.widgets.menu import Choice
 
         self.register_all(app)  # the action may be called before the first server is shown
-        before, own = app.theme, {path.stem for folder in self._folders for path in folder.glob("*.toml")}
-        names = sorted(app.available_themes, key=lambda name: (name not in own, name))
+        previous_theme = app.theme
+        own_names = {path.stem for folder in self._folders for path in folder.glob("*.toml")}
+        names = sorted(app.available_themes, key=lambda name: (name not in own_names, name))
         choices = [
-            Choice(name, name, "in use" if name == before else "mcpdesk" if name in own else "Textual")
+            Choice(
+                name,
+                name,
+                "in use" if name == previous_theme else "mcpdesk" if name in own_names else "Textual",
+            )
             for name in names
         ]
 
         def preview(name: str) -> None:
             app.theme = name
 
-        menu = ThemeMenu("Theme", choices, filtered=True, cursor=names.index(before), preview=preview)
+        menu = ThemeMenu("Theme", choices, filtered=True, cursor=names.index(previous_theme), preview=preview)
         chosen = await app.push_screen_wait(menu)
         if chosen:
             self.use(app, chosen)
         else:
-            app.theme = before
+            app.theme = previous_theme
 
     def use(self, app: App[None], name: str) -> None:
         """Apply a theme and remember it."""
         app.theme = name
         with contextlib.suppress(OSError):
-            self._memory.parent.mkdir(parents=True, exist_ok=True)
-            self._memory.write_text(name + "\n", "utf-8")
+            self._choice_file.parent.mkdir(parents=True, exist_ok=True)
+            self._choice_file.write_text(name + "\n", "utf-8")
 
     def _load(self, name: str) -> Theme | None:
         for folder in reversed(self._folders):
@@ -297,13 +310,13 @@ class ThemeChoice:
                     return load_theme(path)
         return None
 
-    def _named(self, name: str) -> Theme | None:
+    def _theme_named(self, name: str) -> Theme | None:
         """Return the theme with this name from all files, or None if there is none."""
         return load_themes(self._folders)[0].get(name)
 
-    def _remembered(self) -> str:
+    def _remembered_name(self) -> str:
         try:
-            name = self._memory.read_text("utf-8").strip()
+            name = self._choice_file.read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError):
             return ""
         return name if name.isprintable() and "/" not in name else ""

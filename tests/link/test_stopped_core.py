@@ -42,7 +42,7 @@ FILES = {
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """The screen waits until the test resumes the core, also on a busy machine."""
-    monkeypatch.setattr(core_answers, "ANSWER_S", 600.0)
+    monkeypatch.setattr(core_answers, "ANSWER_TIMEOUT_S", 600.0)
 
 
 ASKED_FOR = "Requesting all bytes of large messages from the core."

@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw, ImageFont
 from textual.app import App
 from textual.color import Color
 
-from mcpdesk.tui.themes import DEFAULT
+from mcpdesk.tui.themes import DEFAULT_THEME
 from tests.support.contrast import contrast
 from tests.support.picture import visit_screens
 from tests.support.screen_text import DECORATION
@@ -138,11 +138,11 @@ async def shoot(folder: Path, size: tuple[int, int], wanted: Iterable[str]) -> l
                 for ratio, row, text in faint(uncovered(screen, pilot.app), LEAST)
             ]
             picture = drawn(screen, size, fonts)
-            if theme == DEFAULT:
+            if theme == DEFAULT_THEME:
                 picture.save(folder / f"{name}-{columns}x{rows}.png")
             small = picture.resize([round(side * SHRINK[columns]) for side in picture.size])
             sheets.setdefault(theme, []).append(small)
-        pilot.app.theme = DEFAULT
+        pilot.app.theme = DEFAULT_THEME
         await pilot.pause()
     for theme, pictures in sheets.items():
         sheet(pictures).save(folder / f"theme-{theme}-{columns}x{rows}.png")

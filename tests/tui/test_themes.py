@@ -11,7 +11,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from mcpdesk.paths import package_themes
 from mcpdesk.tui.screens.main_screen import PANES
-from mcpdesk.tui.themes import DEFAULT, LETTERS, ThemeError, load_theme, load_themes, readable
+from mcpdesk.tui.themes import DEFAULT_THEME, TEXT_COLOURS, ThemeError, load_theme, load_themes, readable
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from tests.support.action_menu import choose_action
 from tests.support.contact_sheets import cells_of, faint
@@ -30,7 +30,7 @@ def variables_of(theme: Theme) -> dict[str, str]:
 
 
 def test_there_are_enough_themes_of_every_kind() -> None:
-    assert not PROBLEMS and len(OURS) >= 6 and DEFAULT in OURS
+    assert not PROBLEMS and len(OURS) >= 6 and DEFAULT_THEME in OURS
     assert any(not theme.dark for theme in OURS.values())
     assert any(theme.ansi for theme in OURS.values()) and "contrast" in OURS
     assert not set(OURS) & set(BUILTIN_THEMES)
@@ -41,7 +41,7 @@ def test_there_are_enough_themes_of_every_kind() -> None:
 def test_theme_can_be_read(name: str) -> None:
     colours, least = variables_of(OURS[name]), 7.0 if name == "contrast" else 4.5
     for ground in READ_ON:
-        for text in LETTERS:
+        for text in TEXT_COLOURS:
             ratio = contrast(Color.parse(colours[ground]), Color.parse(colours[text]))
             assert ratio >= least, f"{text} on {ground}: {ratio:.1f}"
         for mark in MARKS:
@@ -56,7 +56,7 @@ def test_theme_can_be_read(name: str) -> None:
 def test_themes_of_the_toolkit_can_be_read(name: str) -> None:
     colours = variables_of(BUILTIN_THEMES[name])
     for ground in READ_ON:
-        for text in LETTERS:
+        for text in TEXT_COLOURS:
             ratio = contrast(Color.parse(colours[ground]), Color.parse(colours[text]))
             assert ratio >= 4.5, f"{text} on {ground}: {ratio:.1f}"
 
