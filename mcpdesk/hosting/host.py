@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.base import Rules
     from mcpdesk.transports.http.http_service import HttpService
     from mcpdesk.transports.http.passing.passed_clients import PassedClient
-    from mcpdesk.transports.metric import Figure
+    from mcpdesk.transports.metric import MetricFamily
     from mcpdesk.upstream.upstream import Upstream, UpstreamPlan
 
 HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
@@ -290,7 +290,7 @@ class Host:
         """State of the capture file."""
         return self.recording.health
 
-    def figures(self) -> Callable[[], list[Figure]]:
+    def figures(self) -> Callable[[], list[MetricFamily]]:
         """Return a function that computes the metrics. Counting takes time, so call it on a worker thread."""
         from mcpdesk.hosting.metrics.figures import with_traffic
 
@@ -298,7 +298,7 @@ class Host:
         figures = [*self.core_figures(), *self.parts.figures, *shared]
         return partial(with_traffic, figures, self.recording.index, self.endpoints(), self.upstreams.copy())
 
-    def core_figures(self) -> list[Figure]:
+    def core_figures(self) -> list[MetricFamily]:
         """Metrics that the core itself counts."""
         from mcpdesk.hosting.metrics.figures import core_figures
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.interceptor import Interceptor
     from mcpdesk.server.calls.call_observer import CallWatch
     from mcpdesk.settings import Settings
-    from mcpdesk.transports.metric import Figure
+    from mcpdesk.transports.metric import MetricFamily
     from mcpdesk.upstream.upstream import Upstream
 
 
@@ -28,7 +28,7 @@ class StartedCore(NamedTuple):
     """True if the core may send traces and metrics to a collector."""
     journal: Journal
     upstreams: Mapping[str, Upstream]
-    core_figures: Callable[[], list[Figure]]
+    core_figures: Callable[[], list[MetricFamily]]
     """Function that returns the metrics that the core itself counts."""
     operator: Operator
     sign_in: Callable[[], Callable[[], str] | None]
@@ -73,7 +73,7 @@ class HostPart:
         raise NotImplementedError
 
     @property
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[MetricFamily]:
         """Metrics that this part counts."""
         return []
 

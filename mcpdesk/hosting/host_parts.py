@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcpdesk.link.feature_part import FeaturePart, Intent
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.server.calls.call_observer import CallWatch
-    from mcpdesk.transports.metric import Figure
+    from mcpdesk.transports.metric import MetricFamily
 
 Kind = TypeVar("Kind", bound="FeaturePart")
 
@@ -40,7 +40,7 @@ class HostParts:
         return next((part.exchange_watch for part in self._parts if part.exchange_watch), None)
 
     @property
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[MetricFamily]:
         """Metrics that the parts count."""
         return [figure for part in self._parts for figure in part.figures]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.calls.services import Services
     from mcpdesk.server.state.server_state import SharedState
     from mcpdesk.settings import Settings
-    from mcpdesk.transports.metric import Figure
+    from mcpdesk.transports.metric import MetricFamily
 
 
 class SharingCore(NamedTuple):
@@ -75,7 +75,7 @@ class SharedCore(ABC):
 
     @property
     @abstractmethod
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[MetricFamily]:
         """Metrics about the shared state and the other cores."""
 
     @abstractmethod

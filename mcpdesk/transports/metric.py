@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-FigureKind = Literal["gauge", "counter", "summary", "histogram"]
+MetricKind = Literal["gauge", "counter", "summary", "histogram"]
 
 
 class Sample(Struct, frozen=True):
@@ -22,11 +22,11 @@ class Sample(Struct, frozen=True):
     """
 
 
-class Figure(Struct, frozen=True):
-    """Metric with its present values."""
+class MetricFamily(Struct, frozen=True):
+    """Metric with its present values (samples), as Prometheus uses the term."""
 
     name: str
     """Name of the metric. The name of a counter ends with `_total`."""
-    kind: FigureKind
+    kind: MetricKind
     help: str
     samples: Sequence[Sample]

@@ -333,7 +333,7 @@ async def test_calls_as_they_passed_have_the_numbers_of_the_desk(desk: RunningDe
     assert tokens["fine"] == fine.tokens > 0
     halves = [value for each, value in samples["mcpdesk_tool_answer_seconds"]
               if each == {"server": "counted", "tool": "fine", "quantile": "0.5"}]  # fmt: skip
-    assert halves == [fine.at(0.5)]
+    assert halves == [fine.quantile(0.5)]
     assert {each["tool"] for each, _ in samples["mcpdesk_tool_definition_tokens"]} >= {"fine", "fails"}
     assert samples["mcpdesk_unread_frames"] == [({}, 0.0)]
 

@@ -69,8 +69,8 @@ def test_calls_are_counted_by_tool_and_by_client() -> None:
     assert echo.received == sum(len(call(at, "echo")) for at in (1, 2, 3, 4, 5, 6, 1))
     assert echo.sent == 6 * len(text(1, "x" * 36)) + len(text(1, "no", is_error=True))
     assert echo.tokens == 6 * round(len('[{"type":"text","text":""}]') / 3.6 + 10) + 8
-    assert echo.at(0.5) == pytest.approx(0.004, rel=0.1) and echo.slowest_s == pytest.approx(0.5)
-    assert echo.at(0.99) == pytest.approx(0.5, rel=0.1)
+    assert echo.quantile(0.5) == pytest.approx(0.004, rel=0.1) and echo.slowest_s == pytest.approx(0.5)
+    assert echo.quantile(0.99) == pytest.approx(0.5, rel=0.1)
     clients = counted.sums(Subject.CLIENT)
     assert {name: tally.calls for (_, name), tally in clients.items()} == {"claude": 6, "cursor": 4}
     assert [(name, tally.calls) for name, tally in counted.tools_of("profiles", "cursor")] == [
@@ -237,7 +237,7 @@ def test_a_percentile_is_the_time_of_a_call_and_none_from_a_gap_between_calls() 
     tally = CallTally(SlotTimes())
     for took_s in (0.0201, 0.0204, 0.6012, 0.6023, 0.6046):
         tally.add(0, OPENED, took_s, 0, 0, 0)
-    assert [tally.at(share) for share in (0.2, 0.4, 0.5, 0.95)] == [0.0204, 0.0204, 0.6046, 0.6046]
+    assert [tally.quantile(share) for share in (0.2, 0.4, 0.5, 0.95)] == [0.0204, 0.0204, 0.6046, 0.6046]
 
 
 class Dropping(dict[int, Any]):

@@ -1,4 +1,4 @@
-"""The page of metrics, made from every `Figure` of the program."""
+"""The page of metrics, made from every `MetricFamily` of the program."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def metric_rows() -> list[MetricRow]:
     rows = {
         row.name: row
         for path in PACKAGE.rglob("*.py")
-        if "Figure" in (text := path.read_text())
+        if "MetricFamily" in (text := path.read_text())
         for row in _rows(ast.parse(text))
     }
     return [rows[name] for name in sorted(rows)]
 
 
 def _rows(tree: ast.Module) -> Iterator[MetricRow]:
-    """Calls of `Figure`, and rows of the tables of figures: name, kind (if any), and help."""
+    """Calls of `MetricFamily`, and rows of the tables of figures: name, kind (if any), and help."""
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Name(id="Figure"), args=values) | ast.Tuple(elts=values):
+            case ast.Call(func=ast.Name(id="MetricFamily"), args=values) | ast.Tuple(elts=values):
                 texts = [each.value for each in values if isinstance(each, ast.Constant)]
             case _:
                 continue

@@ -417,7 +417,7 @@ def files_page() -> str:
 def metrics_page() -> str:
     """Every metric by its name."""
     rows = [(code(row.name), row.kind, cell(row.help)) for row in metric_rows()]
-    made = MADE.format("the `Figure`s of the program").replace("`", "")
+    made = MADE.format("the metrics in the code").replace("`", "")
     return METRICS.format(made=made) + table("metric | type | meaning", *rows)
 
 

@@ -23,7 +23,7 @@ from mcpdesk.recorder.interceptor import Interceptor
 from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote, RecordedRemark
 from mcpdesk.transports.base import PassThrough, Rules
 from mcpdesk.transports.http.http_service import HttpService
-from mcpdesk.transports.metric import Figure, Sample
+from mcpdesk.transports.metric import MetricFamily, Sample
 from tests.support.http_client import http_client
 from tests.support.served import Peer
 
@@ -117,8 +117,8 @@ class Served:
     def endpoints(self) -> list[HostedEndpoint]:
         return [self.hosted]
 
-    def figures(self) -> Callable[[], list[Figure]]:
-        return lambda: [Figure("things", "gauge", "Things.", [Sample(2, {"kind": 'a "b"'})])]
+    def figures(self) -> Callable[[], list[MetricFamily]]:
+        return lambda: [MetricFamily("things", "gauge", "Things.", [Sample(2, {"kind": 'a "b"'})])]
 
     async def post(self, message: Any, **headers: str) -> aiohttp.ClientResponse:
         """POST a message; keyword names become header names."""

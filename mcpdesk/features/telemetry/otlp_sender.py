@@ -13,7 +13,7 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.transports.metric import Figure
+from mcpdesk.transports.metric import MetricFamily
 
 if TYPE_CHECKING:
     from mcpdesk.features.telemetry.otlp_values import Collector
@@ -48,7 +48,7 @@ class OtlpSender:
         """Number of spans that were not accepted, and of spans that did not fit in the queue."""
         self._endpoint, self._headers, self._journal = endpoint, headers, journal
         self._queue: deque[SpanRecord] = deque()
-        self._figures: Sequence[Figure] | None = None
+        self._figures: Sequence[MetricFamily] | None = None
         """Metrics to send next, or None."""
         self._wake_up = threading.Event()
         self._is_closing = self._is_disabled = False
@@ -69,9 +69,9 @@ class OtlpSender:
         if len(self._queue) < MAX_QUEUED_RECORDS and not self._is_disabled:
             self._queue.append(record)
         else:
-            self._overflow += record.spans
+            self._overflow += record.span_count
 
-    def measure(self, figures: Sequence[Figure]) -> None:
+    def send_metrics(self, figures: Sequence[MetricFamily]) -> None:
         """Send these metrics next, instead of metrics that are still queued."""
         self._figures = figures
         self._wake_up.set()
@@ -86,7 +86,7 @@ class OtlpSender:
         if self._failing and self._collector is not None:
             self._collector.give_up()
         self._thread.join(FLUSH_TIMEOUT_S)
-        unsent = sum(record.spans for record in self._queue)
+        unsent = sum(record.span_count for record in self._queue)
         self._failed += unsent
         if unsent and not self._failing:
             self._log(f"{self._endpoint} took too long: {self.lost:,} spans were not sent before the end")
@@ -128,12 +128,12 @@ class OtlpSender:
     def _on_delivery(self, delivery: Delivery) -> None:
         signal, was_accepted = delivery.signal, delivery.signal not in self._failing
         if not delivery.reason:
-            self.sent += delivery.spans
+            self.sent += delivery.span_count
             if not was_accepted:
                 self._failing.remove(signal)
                 self._log(f"{self._endpoint} accepts {signal} again; {self.lost:,} spans were lost", "info")
             return
-        self._failed += delivery.spans
+        self._failed += delivery.span_count
         if was_accepted:
             self._failing.add(signal)
             message = "rejected data is dropped and counted in /metrics"
@@ -142,9 +142,9 @@ class OtlpSender:
             self._log(f"{self._endpoint} rejects {signal} ({delivery.reason}): {message}")
 
     def _give_up(self, message: str) -> None:
-        """Send nothing any longer, and log the reason."""
+        """Stop sending, and log the reason."""
         self._is_disabled = True
-        self._failed += sum(record.spans for record in self._queue)
+        self._failed += sum(record.span_count for record in self._queue)
         self._queue.clear()
         self._log(message)
 

@@ -66,7 +66,7 @@ from mcpdesk.features.telemetry.span_records import (
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.calls.call_figures import OutcomeKind
-from mcpdesk.transports.metric import Figure, Sample
+from mcpdesk.transports.metric import MetricFamily, Sample
 from mcpdesk.version import __version__
 
 Attributes = dict[str, Any]
@@ -138,7 +138,7 @@ class Collector:
         is_accepted = result is SpanExportResult.SUCCESS
         return Delivery("traces", len(spans), "" if is_accepted else self._failure_log.first or UNKNOWN)
 
-    def send_figures(self, figures: Sequence[Figure]) -> Delivery:
+    def send_figures(self, figures: Sequence[MetricFamily]) -> Delivery:
         """Send metrics."""
         now = time_ns()
         metrics = [
@@ -510,7 +510,7 @@ class Durations:
         ]
 
 
-def metric_of(figure: Figure, began: int, now: int) -> Metric | None:
+def metric_of(figure: MetricFamily, began: int, now: int) -> Metric | None:
     """Return the OTLP form of a metric of `/metrics`, with the same name.
 
     None for a metric without values, and for a summary, because OTLP no longer supports summaries.
@@ -527,19 +527,19 @@ def metric_of(figure: Figure, began: int, now: int) -> Metric | None:
     )
 
 
-def _numbers(figure: Figure, began: int, now: int) -> list[NumberDataPoint]:
+def _numbers(figure: MetricFamily, began: int, now: int) -> list[NumberDataPoint]:
     return [NumberDataPoint(dict(each.labels), began, now, each.value) for each in figure.samples]
 
 
-def _sum(figure: Figure, began: int, now: int) -> Sum:
+def _sum(figure: MetricFamily, began: int, now: int) -> Sum:
     return Sum(_numbers(figure, began, now), AggregationTemporality.CUMULATIVE, True)
 
 
-def _gauge(figure: Figure, began: int, now: int) -> Gauge:
+def _gauge(figure: MetricFamily, began: int, now: int) -> Gauge:
     return Gauge(_numbers(figure, began, now))
 
 
-def _histogram(figure: Figure, began: int, now: int) -> Histogram:
+def _histogram(figure: MetricFamily, began: int, now: int) -> Histogram:
     groups: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
     for sample in figure.samples:
         key = tuple((name, value) for name, value in sample.labels.items() if name != "le")
@@ -560,7 +560,7 @@ def _histogram_point(
     return HistogramDataPoint(dict(labels), began, now, count, total, counts, bounds, unknown, unknown)
 
 
-_DATA_CONVERTERS: dict[str, Callable[[Figure, int, int], Sum | Gauge | Histogram]] = {
+_DATA_CONVERTERS: dict[str, Callable[[MetricFamily, int, int], Sum | Gauge | Histogram]] = {
     "counter": _sum,
     "gauge": _gauge,
     "histogram": _histogram,

@@ -63,7 +63,7 @@ class CallRecord(Struct, gc=False, frozen=True):
     """True for a request of the desk to an upstream server, False for a request of a client."""
 
     @property
-    def spans(self) -> int:
+    def span_count(self) -> int:
         """Number of spans that are created from the record."""
         return (1 + (self.began > 0)) * self.span.is_sampled
 
@@ -79,7 +79,7 @@ class QuestionRecord(Struct, gc=False, frozen=True):
     ended: int
     outcome: str
     has_failed: bool
-    spans: ClassVar = 1
+    span_count: ClassVar = 1
 
 
 class WorkRecord(Struct, gc=False, frozen=True):
@@ -94,7 +94,7 @@ class WorkRecord(Struct, gc=False, frozen=True):
     ended: int
     outcome: str
     has_failed: bool
-    spans: ClassVar = 1
+    span_count: ClassVar = 1
 
 
 SpanRecord = CallRecord | QuestionRecord | WorkRecord
@@ -105,6 +105,6 @@ class Delivery(NamedTuple):
 
     signal: str
     """Signal: `traces` or `metrics`."""
-    spans: int
+    span_count: int
     reason: str
     """Reason why the collector did not accept the batch, or "" if the batch was accepted."""

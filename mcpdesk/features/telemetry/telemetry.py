@@ -26,7 +26,7 @@ from mcpdesk.protocol.trace import CallSpan, read_trace, trace_of
 from mcpdesk.server.calls.call_observer import CallWatch
 from mcpdesk.server.calls.call_watch import AskedQuestion
 from mcpdesk.server.offer.server import Server
-from mcpdesk.transports.metric import Figure, Sample
+from mcpdesk.transports.metric import MetricFamily, Sample
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.journal import Journal
@@ -51,7 +51,7 @@ class Telemetry(HostPart, CallWatch):
         settings: Settings,
         journal: Journal,
         upstreams: Mapping[str, Upstream],
-        counted: Callable[[], list[Figure]],
+        counted: Callable[[], list[MetricFamily]],
     ) -> None:
         """Start to send records and metrics. `counted` returns the figures of the core."""
         self._upstreams = upstreams
@@ -68,16 +68,20 @@ class Telemetry(HostPart, CallWatch):
     async def stop(self) -> None:
         """Send the remaining records, within a time limit."""
         self._measure_task.cancel()
-        self._sender.measure(self._all_figures())
+        self._sender.send_metrics(self._all_figures())
         await asyncio.to_thread(self._sender.close)
 
     @property
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[MetricFamily]:
         """Metrics of the sender, for `/metrics`."""
         sender = self._sender
         return [
-            Figure("otel_spans_total", "counter", "Spans accepted by a collector.", [Sample(sender.sent)]),
-            Figure("otel_lost_total", "counter", "Spans that no collector accepted.", [Sample(sender.lost)]),
+            MetricFamily(
+                "otel_spans_total", "counter", "Spans accepted by a collector.", [Sample(sender.sent)]
+            ),
+            MetricFamily(
+                "otel_lost_total", "counter", "Spans that no collector accepted.", [Sample(sender.lost)]
+            ),
         ]
 
     def begin(self, call: Call) -> None:
@@ -235,9 +239,9 @@ class Telemetry(HostPart, CallWatch):
     async def _send_metrics_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._interval_s)
-            self._sender.measure(self._all_figures())
+            self._sender.send_metrics(self._all_figures())
 
-    def _all_figures(self) -> list[Figure]:
+    def _all_figures(self) -> list[MetricFamily]:
         return [*self._core_figures(), *self.figures]
 
 

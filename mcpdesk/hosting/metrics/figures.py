@@ -8,7 +8,7 @@ from itertools import accumulate, islice
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpdesk.hosting.metrics.upstream_figures import QUANTILES, joined, upstream_figures
+from mcpdesk.hosting.metrics.upstream_metrics import QUANTILES, joined, upstream_metrics
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
 from mcpdesk.protocol.methods import CALLS
@@ -17,7 +17,7 @@ from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.server.calls.call_figures import OutcomeKind, quantile
-from mcpdesk.transports.metric import Figure, FigureKind, Sample
+from mcpdesk.transports.metric import MetricFamily, MetricKind, Sample
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Labels = dict[str, str]
 
 def traffic_figures(
     index: Index, endpoints: Sequence[HostedEndpoint], upstreams: Mapping[str, Upstream]
-) -> list[Figure]:
+) -> list[MetricFamily]:
     """Return metrics per tool. Calls of tools that are not offered now are counted together.
 
     Counts frames that were not counted yet. Call it on a worker thread.
@@ -59,7 +59,7 @@ def traffic_figures(
     labelled = [({"server": server, "tool": name}, tally) for (server, name), tally in tools.items()]
     definitions = {key: tokens for key, tokens in statistics.definitions().items() if key in offered_tools}
     calls = [(key, tally) for key, tally in statistics.sums(Subject.METHOD).items() if key[1] in CALLS]
-    figures: tuple[tuple[str, FigureKind, str, Iterable[Sample]], ...] = (
+    figures: tuple[tuple[str, MetricKind, str, Iterable[Sample]], ...] = (
         (
             "calls_total",
             "counter",
@@ -113,7 +113,7 @@ def traffic_figures(
             [Sample(index.missing_frames)],
         ),
     )
-    return [Figure(name, kind, help, list(samples)) for name, kind, help, samples in figures]
+    return [MetricFamily(name, kind, help, list(samples)) for name, kind, help, samples in figures]
 
 
 def _answers(labels: Labels, tally: CallTally) -> Iterable[Sample]:
@@ -122,9 +122,9 @@ def _answers(labels: Labels, tally: CallTally) -> Iterable[Sample]:
 
 
 def _seconds(labels: Labels, tally: CallTally) -> Iterable[Sample]:
-    for share in QUANTILES:
-        if (seconds := tally.at(share)) is not None:
-            yield Sample(seconds, {**labels, "quantile": str(share)})
+    for fraction in QUANTILES:
+        if (seconds := tally.quantile(fraction)) is not None:
+            yield Sample(seconds, {**labels, "quantile": str(fraction)})
     yield Sample(tally.total_s, labels, "_sum")
     yield Sample(tally.answered, labels, "_count")
 
@@ -141,24 +141,24 @@ LATEST_PEERS = 256
 
 
 def with_traffic(
-    core_figures: Sequence[Figure],
+    core_figures: Sequence[MetricFamily],
     index: Index,
     endpoints: Sequence[HostedEndpoint],
     upstreams: Mapping[str, Upstream],
-) -> list[Figure]:
+) -> list[MetricFamily]:
     """Return the metrics of `core_figures` and of the traffic. Metrics of the listeners are not included.
 
     Counting takes time, so call it on a worker thread.
     """
     traffic = traffic_figures(index, endpoints, upstreams)
     return joined(
-        [*core_figures, *traffic], upstream_figures(index.statistics, upstreams) if upstreams else []
+        [*core_figures, *traffic], upstream_metrics(index.statistics, upstreams) if upstreams else []
     )
 
 
 def core_figures(
     recording: Recording, services: Services, endpoints: Sequence[HostedEndpoint], uptime_s: float
-) -> list[Figure]:
+) -> list[MetricFamily]:
     """Return the metrics that are available without counting frames. Call it on the core's loop."""
     own_questions = (question for question in services.inbox.questions() if not question.core)
     waiting_count = sum(question.state is QuestionState.WAITING for question in own_questions)
@@ -194,25 +194,25 @@ def core_figures(
         ),
     ]
     return [
-        Figure(
+        MetricFamily(
             "info",
             "gauge",
             "1; the label has the version of the program.",
             [Sample(1, {"version": __version__})],
         ),
         *(
-            Figure(name, "counter" if name.endswith("_total") else "gauge", help, [Sample(value)])
+            MetricFamily(name, "counter" if name.endswith("_total") else "gauge", help, [Sample(value)])
             for name, help, value in values
         ),
         *(
-            Figure(name, kind, help, [each for endpoint in endpoints for each in samples(endpoint)])
+            MetricFamily(name, kind, help, [each for endpoint in endpoints for each in samples(endpoint)])
             for name, kind, help, samples in _SERVER_METRICS
         ),
         _jobs(services, endpoints),
     ]
 
 
-def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
+def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> MetricFamily:
     job_counts = Counter(map(_state, services.jobs.snapshot()))
     states = (endpoint.server.hosted for endpoint in endpoints)
     program_counts = Counter(
@@ -221,7 +221,7 @@ def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
         if state is not None and state.has_created("programs")
         for program in state.programs.all()
     )
-    return Figure(
+    return MetricFamily(
         "jobs",
         "gauge",
         "Calls that run after their request ended (kind call), and background programs (kind program).",
@@ -296,15 +296,15 @@ def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
             *(latency for each in islice(reversed(latencies), LATEST_PEERS) for latency in each),
         ]
     )
-    for share in QUANTILES:
-        if (value := quantile(durations, share)) is not None:
-            yield Sample(value, {**labels, "quantile": str(share)})
+    for fraction in QUANTILES:
+        if (value := quantile(durations, fraction)) is not None:
+            yield Sample(value, {**labels, "quantile": str(fraction)})
     totals = (endpoint.past_calls.latency, *latencies)
     yield Sample(sum(each.total_s for each in totals), labels, "_sum")
     yield Sample(sum(each.count for each in totals), labels, "_count")
 
 
-_SERVER_METRICS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterator[Sample]]], ...] = (
+_SERVER_METRICS: tuple[tuple[str, MetricKind, str, Callable[[HostedEndpoint], Iterator[Sample]]], ...] = (
     ("items", "gauge", "Tools, resources and prompts that are offered.", _items),
     (
         "items_unavailable",

@@ -169,14 +169,14 @@ class CallTally:
         """Number of calls that were answered in time."""
         return sum(self._durations)
 
-    def at(self, share: float) -> float | None:
-        """Return a percentile of the durations in seconds, such as the median for `share` 0.5, or None
+    def quantile(self, fraction: float) -> float | None:
+        """Return a quantile of the durations in seconds, such as the median for `fraction` 0.5, or None
         without answered calls.
 
         The result is the duration of a real call: the longest one in the range of durations that reaches the
-        share.
+        fraction.
         """
-        remaining = share * self.answered
+        remaining = fraction * self.answered
         for count, top_s in zip(self._durations, self._tops, strict=True):
             if count and (remaining := remaining - count) <= 0:
                 return top_s

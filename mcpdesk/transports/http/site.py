@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.record import CaptureHealth, Recorder
     from mcpdesk.server.calls.dialect import Dialect
     from mcpdesk.transports.base import PassThrough, Rules
-    from mcpdesk.transports.metric import Figure
+    from mcpdesk.transports.metric import MetricFamily
 
 
 class Endpoint(Protocol):
@@ -156,7 +156,7 @@ class Site(Protocol):
     def capture(self) -> CaptureHealth:
         """State of the capture file."""
 
-    def figures(self) -> Callable[[], Sequence[Figure]]:
+    def figures(self) -> Callable[[], Sequence[MetricFamily]]:
         """Return a function that computes the metrics. Call it on a worker thread."""
 
     @property

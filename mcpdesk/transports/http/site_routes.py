@@ -20,7 +20,7 @@ from mcpdesk.transports.base import first_pass_through
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.request_head import split_path
 from mcpdesk.transports.http.responses import json_answer, method_error, plain_error
-from mcpdesk.transports.metric import Figure, Sample
+from mcpdesk.transports.metric import MetricFamily, Sample
 from mcpdesk.transports.unread_answers import UNREAD
 from mcpdesk.version import __version__
 
@@ -171,7 +171,7 @@ async def metrics(source: FactSource) -> web.Response:
         ("http_body_bytes", "Bytes of large request bodies in memory.", listener.budget.held_bytes),
     ]
     figures = [
-        Figure(name, "counter" if name.endswith("_total") else "gauge", help, (Sample(value),))
+        MetricFamily(name, "counter" if name.endswith("_total") else "gauge", help, (Sample(value),))
         for name, help, value in listener_metrics
     ]
     compute_figures = site.figures()
@@ -212,7 +212,7 @@ OPEN_LABELS = frozenset(
 """Labels that name neither a server nor a tool."""
 
 
-def _total(figure: Figure) -> Figure:
+def _total(figure: MetricFamily) -> MetricFamily:
     """Return a metric with the sum of its samples. Quantiles cannot be added and are left out."""
     sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     for sample in figure.samples:
@@ -225,7 +225,7 @@ def _total(figure: Figure) -> Figure:
     )
 
 
-def prometheus_text(figures: Iterable[Figure]) -> bytes:
+def prometheus_text(figures: Iterable[MetricFamily]) -> bytes:
     """Format metrics and those of the process for Prometheus."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
@@ -238,7 +238,7 @@ def prometheus_text(figures: Iterable[Figure]) -> bytes:
 class _Figures:
     """Collector that passes metrics to the Prometheus library."""
 
-    def __init__(self, figures: Iterable[Figure]) -> None:
+    def __init__(self, figures: Iterable[MetricFamily]) -> None:
         self._figures = figures
 
     def collect(self) -> Iterable[Metric]:
@@ -246,7 +246,7 @@ class _Figures:
         return map(_family, self._figures)
 
 
-def _family(figure: Figure) -> Metric:
+def _family(figure: MetricFamily) -> Metric:
     from prometheus_client.core import Metric
 
     name = PREFIX + figure.name

@@ -176,7 +176,7 @@ def _includes_calls_of(client: ClientView, info: ConnectionInfo) -> bool:
 def _usage_text(tool: str, tally: CallTally) -> str:
     """Format a tool with its calls: `Bash 12 (2 failed, p95 1.2 s)`."""
     failure_texts = [f"{tally.errors:,} failed"] if tally.errors else []
-    p95_s = tally.at(0.95)
+    p95_s = tally.quantile(0.95)
     duration_texts = [f"p95 {duration(p95_s)}"] if p95_s is not None else []
     details = ", ".join([*failure_texts, *duration_texts])
     return f"{one_line(tool, 40)} {tally.calls:,}{details and f' ({details})'}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.features.telemetry.otlp_values import metric_of, process_resource, read_headers, reason_of
-from mcpdesk.transports.metric import Figure, FigureKind, Sample
+from mcpdesk.transports.metric import MetricFamily, MetricKind, Sample
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_headers_are_read_as_the_standard_writes_them() -> None:
     }
 
 
-def figure(name: str, kind: FigureKind, *samples: Sample) -> Any:
-    return metric_of(Figure(name, kind, "What it is.", samples), 1, 2)
+def figure(name: str, kind: MetricKind, *samples: Sample) -> Any:
+    return metric_of(MetricFamily(name, kind, "What it is.", samples), 1, 2)
 
 
 def test_figures_keep_their_values_under_names_of_opentelemetry() -> None:

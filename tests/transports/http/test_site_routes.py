@@ -13,7 +13,7 @@ from mcpdesk.auth.operator import Operator
 from mcpdesk.recorder.record import CaptureHealth
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import site_routes
-from mcpdesk.transports.metric import Figure, Sample
+from mcpdesk.transports.metric import MetricFamily, Sample
 from tests.support.features import having
 from tests.support.site import Served, serving
 
@@ -222,7 +222,7 @@ async def test_there_is_none_where_nobody_gives_tokens_and_it_is_only_read() -> 
         assert (await served.client.get(f"{served.url}{WELL_KNOWN}x")).status == 404
 
 
-NAMING = Figure(
+NAMING = MetricFamily(
     "calls_total",
     "counter",
     "Calls.",

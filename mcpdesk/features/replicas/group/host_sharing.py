@@ -18,7 +18,7 @@ from mcpdesk.features.replicas.group.shared_inbox import SharedInbox
 from mcpdesk.hosting.journal import Severity
 from mcpdesk.hosting.shared_core import SharedCore, SharingCore
 from mcpdesk.server.calls.subscriptions import RELAYED_KINDS
-from mcpdesk.transports.metric import Figure, Sample
+from mcpdesk.transports.metric import MetricFamily, Sample
 
 if TYPE_CHECKING:
     from mcpdesk.features.replicas.desk.engine_publisher import EnginePublisher
@@ -158,13 +158,13 @@ class HostSharing(SharedCore):
         return FrontEnd(link, link.attend)
 
     @property
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[MetricFamily]:
         """Metrics of the engine and of the other replicas."""
         differing = Counter(server for _, server in self._differing)
         mismatches = [Sample(differing[name], {"server": name}) for name in self._core.folders()]
         return [
             *self.group.figures,
-            Figure(
+            MetricFamily(
                 "folder_mismatches",
                 "gauge",
                 "Replicas whose copy of a server folder differs from the copy of this replica.",

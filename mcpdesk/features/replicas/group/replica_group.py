@@ -26,7 +26,7 @@ from mcpdesk.protocol.request_state import digest
 from mcpdesk.server.state.callback_timers import CoreIdentity
 from mcpdesk.server.state.server_state import SharedState
 from mcpdesk.transports.base import ForwardedAnswer
-from mcpdesk.transports.metric import Figure, Sample
+from mcpdesk.transports.metric import MetricFamily, Sample
 
 OUTAGES = {
     EngineRefusal.AWAY: "is away",
@@ -197,7 +197,7 @@ class ReplicaGroup:
         await self.engine.close()
 
     @property
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[MetricFamily]:
         """Metrics of the engine and the replicas, for `/metrics`."""
         status, engine_figures, replica_count = (
             self.engine.status,
@@ -213,25 +213,25 @@ class ReplicaGroup:
             Sample(engine_figures.refused[reason], {"reason": reason}) for reason in EngineRefusal
         ]
         return [
-            Figure(
+            MetricFamily(
                 "engine_up",
                 "gauge",
                 "1 if the shared engine answers, otherwise 0.",
                 [Sample(int(status.is_up))],
             ),
-            Figure(
+            MetricFamily(
                 "engine_writable",
                 "gauge",
                 "1 if the shared engine accepts writes, otherwise 0.",
                 [Sample(int(status.is_writable))],
             ),
-            Figure(
+            MetricFamily(
                 "engine_refused_requests_total",
                 "counter",
                 "Failed requests to the engine, by reason. Requests that could not be sent are included.",
                 refusal_samples,
             ),
-            Figure(
+            MetricFamily(
                 "engine_request_seconds",
                 "histogram",
                 "Duration of requests to the engine, including failed ones. Reads that wait are excluded.",
@@ -241,13 +241,13 @@ class ReplicaGroup:
                     Sample(engine_figures.total_s, {}, "_sum"),
                 ],
             ),
-            Figure(
+            MetricFamily(
                 "engine_clock_skew_seconds",
                 "gauge",
                 "Engine's clock minus this machine's clock, in seconds.",
                 [Sample(self.engine.clock_skew_s)],
             ),
-            Figure("replicas", "gauge", "Live replicas, including this one.", [Sample(replica_count)]),
+            MetricFamily("replicas", "gauge", "Live replicas, including this one.", [Sample(replica_count)]),
         ]
 
     def facts(self) -> list[dict[str, Any]]:

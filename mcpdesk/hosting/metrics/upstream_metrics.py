@@ -14,7 +14,7 @@ from mcpdesk.protocol.phases import DURATION_BOUNDS
 from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.index.statistics import OTHER, CallStatistics, CallTally, Subject
 from mcpdesk.server.calls.call_figures import OutcomeKind
-from mcpdesk.transports.metric import Figure, FigureKind, Sample
+from mcpdesk.transports.metric import MetricFamily, MetricKind, Sample
 from mcpdesk.upstream.upstream import Upstream
 
 QUANTILES = (0.5, 0.95, 0.99)
@@ -30,7 +30,7 @@ OUTCOMES = {
 """Value of the label `outcome`, by status of a call. Hosted servers distinguish more outcomes."""
 
 
-def upstream_figures(statistics: CallStatistics, upstreams: Mapping[str, Upstream]) -> list[Figure]:
+def upstream_metrics(statistics: CallStatistics, upstreams: Mapping[str, Upstream]) -> list[MetricFamily]:
     """Return metrics of upstream servers. Calls of tools that a server does not list are counted together."""
     offered_keys = {(name, offer.name) for name, each in upstreams.items() for offer in each.status.offers}
     tools: dict[tuple[str, str], CallTally] = {}
@@ -46,7 +46,7 @@ def upstream_figures(statistics: CallStatistics, upstreams: Mapping[str, Upstrea
             if method in CALLS:
                 servers[server].join(tally)
     running = statistics.running()
-    figures: tuple[tuple[str, FigureKind, list[Sample]], ...] = (
+    families: tuple[tuple[str, MetricKind, list[Sample]], ...] = (
         ("items", "gauge", [each for upstream in upstreams.values() for each in _items(upstream)]),
         ("calls_in_flight", "gauge", [Sample(running[name], {"server": name}) for name in upstreams]),
         ("errors_total", "counter", [Sample(errors[name], {"server": name}) for name in upstreams]),
@@ -66,22 +66,22 @@ def upstream_figures(statistics: CallStatistics, upstreams: Mapping[str, Upstrea
             [each for name, tally in servers.items() for each in _summary(name, tally)],
         ),
     )
-    return [Figure(name, kind, "", samples) for name, kind, samples in figures]
+    return [MetricFamily(name, kind, "", samples) for name, kind, samples in families]
 
 
-def joined(figures: list[Figure], added_figures: list[Figure]) -> list[Figure]:
+def joined(families: list[MetricFamily], added_families: list[MetricFamily]) -> list[MetricFamily]:
     """Combine two lists of metrics.
 
     If both have a metric, its samples are joined under the first help text.
     """
-    added_by_name = {figure.name: figure for figure in added_figures}
-    merged_figures = [
-        Figure(each.name, each.kind, each.help, [*each.samples, *added_by_name.pop(each.name).samples])
+    added_by_name = {family.name: family for family in added_families}
+    merged_families = [
+        MetricFamily(each.name, each.kind, each.help, [*each.samples, *added_by_name.pop(each.name).samples])
         if each.name in added_by_name
         else each
-        for each in figures
+        for each in families
     ]
-    return [*merged_figures, *added_by_name.values()]
+    return [*merged_families, *added_by_name.values()]
 
 
 def _items(upstream: Upstream) -> Iterator[Sample]:
@@ -107,8 +107,8 @@ def _histogram(key: tuple[str, str], tally: CallTally) -> Iterator[Sample]:
 
 
 def _summary(server: str, tally: CallTally) -> Iterator[Sample]:
-    for share in QUANTILES:
-        if (seconds := tally.at(share)) is not None:
-            yield Sample(seconds, {"server": server, "quantile": str(share)})
+    for fraction in QUANTILES:
+        if (seconds := tally.quantile(fraction)) is not None:
+            yield Sample(seconds, {"server": server, "quantile": str(fraction)})
     yield Sample(tally.total_s, {"server": server}, "_sum")
     yield Sample(tally.answered, {"server": server}, "_count")
