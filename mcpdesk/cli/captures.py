@@ -72,7 +72,9 @@ def diff_command(a: Path, b: Path, as_json: bool) -> int:
     with opened(a) as first, opened(b) as second:
         comparison = compare(first.index, second.index)
     if as_json:
-        print_json({"same": comparison.same, "changes": [_as_object(each) for each in comparison.changes]})
+        print_json(
+            {"same": comparison.same_count, "changes": [_as_object(each) for each in comparison.changes]}
+        )
     else:
         print_text("\n".join(_lines(comparison)))
     return TOOL_ERROR if any(each.kind not in ("slower", "faster") for each in comparison.changes) else OK
@@ -105,7 +107,7 @@ def _lines(comparison: CaptureDiff) -> Iterator[str]:
         yield f"{SIGNS[change.kind]} {title}  {numbers}  {change.kind}, {durations}"
         for value in change.differences:
             yield f"    {clean(value.path, newlines=False)}: {_short(value.a)} → {_short(value.b)}"
-    counts = [f"{comparison.same} the same"]
+    counts = [f"{comparison.same_count} the same"]
     for kind in SIGNS:
         if count := sum(change.kind == kind for change in comparison.changes):
             counts.append(f"{count} {kind}")

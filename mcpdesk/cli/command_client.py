@@ -25,11 +25,11 @@ from mcpdesk.cli.reach import (
     RemarkLines,
     can_ask,
     find_server,
-    kept_transport,
     needless_token,
     open_connection,
     running_core,
     server_folder,
+    transport_to_open_connection,
     with_hint,
 )
 from mcpdesk.client.flows import CallObserver
@@ -93,7 +93,7 @@ def client(
     *,
     watches: bool = False,
     connect_s: float | None = None,
-    lists: bool = False,
+    has_fixed_capabilities: bool = False,
     is_alone: bool = False,
 ) -> AbstractContextManager[CommandClient]:
     """Return a client of any server. A program runs as long as the block does.
@@ -104,25 +104,26 @@ def client(
     If `mcpdesk up` keeps a connection to the server open, the client uses it, except with `is_alone`.
 
     With `watches`, log messages are requested, and a folder is reloaded when its files change. `connect_s`
-    replaces a longer time limit of the setting for connecting. With `lists`, the client declares the same
-    capabilities with and without a person at the terminal, because servers may adapt their lists to the
-    capabilities.
+    replaces a longer time limit of the setting for connecting. With `has_fixed_capabilities`, the client
+    declares the same capabilities with and without a person at the terminal. Commands that list items use
+    this, because servers may adapt their lists to the capabilities.
 
     Raises: DeskError if the server cannot be hosted, started or reached.
     """
-    kept_connection = None if is_alone else open_connection(target, reach)
-    if kept_connection is not None:
+    existing_connection = None if is_alone else open_connection(target, reach)
+    if existing_connection is not None:
         from mcpdesk.hosting.host_plan import effective_settings
 
-        settings = effective_settings({}, os.environ, kept_connection.folder).settings
-        transport, reach = kept_transport(kept_connection, reach)
-        return _connected(transport, reach, settings, watches, connect_s, lists, kept_connection.folder)
+        settings = effective_settings({}, os.environ, existing_connection.folder).settings
+        transport, reach = transport_to_open_connection(existing_connection, reach)
+        folder = existing_connection.folder
+        return _connected(transport, reach, settings, watches, connect_s, has_fixed_capabilities, folder)
     server_target = find_server(target, reach)
     if not isinstance(server_target, FolderTarget):
         from mcpdesk.settings import resolve
 
         settings = resolve({}, os.environ).settings
-        return _connected(server_target, reach, settings, watches, connect_s, lists)
+        return _connected(server_target, reach, settings, watches, connect_s, has_fixed_capabilities)
     if reach.is_remote:
         message = "Keys, headers, revisions and packages cannot be used with a folder."
         raise DeskUserError(message, "Use them with a URL, a command or a file.")
@@ -135,7 +136,7 @@ def client(
         from mcpdesk.client.unix_pipe import UnixPipe
 
         pipe, reach = UnixPipe(desk, str(folder)), Reach(reach.mode, revision=settings.desk_revision)
-        return _connected(pipe, reach, settings, watches, connect_s, lists, folder)
+        return _connected(pipe, reach, settings, watches, connect_s, has_fixed_capabilities, folder)
     return _hosted(folder, settings, reach, watches)
 
 
@@ -390,7 +391,7 @@ def _connected(
     settings: Settings,
     watches: bool,
     connect_s: float | None,
-    lists: bool,
+    has_fixed_capabilities: bool,
     folder: Path | None = None,
 ) -> Iterator[CommandClient]:
     """Yield a client of a server outside this process.
@@ -423,9 +424,10 @@ def _connected(
         question_handlers = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
         if folder is not None:
             questions.update(answers.offered())  # without a person, the only capability is roots
-        questions.update(
-            question_handlers if can_ask() else dict.fromkeys(question_handlers, _refuse) if lists else {}
-        )
+        if can_ask():
+            questions.update(question_handlers)
+        elif has_fixed_capabilities:
+            questions.update(dict.fromkeys(question_handlers, _refuse))
         terminal = _terminal(inbox, connection.loop.call_soon_threadsafe, 0)
         client = CommandClient(connection.server, connection, terminal)
         if folder is not None:
@@ -462,8 +464,8 @@ def _open(
 
 @contextmanager
 def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> Iterator[CommandClient]:
-    """Yield a client of a server folder that acts as the owner of the token. Output of the folder's code goes
-    to stderr.
+    """Yield a client of a server folder. Its calls use the token of `reach` or `settings`, if there is one.
+    Output of the folder's code goes to stderr.
 
     Raises: DeskError if the folder cannot be hosted, or rejects the token.
     """
@@ -480,7 +482,7 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
     # The thread of the loop also imports the folder, because some objects, such as a connection of sqlite3,
     # can be used only on the thread that created them.
     on_loop = partial(run, factory=loop_factory(host))
-    with capture_output(host, "wire") as claimed, ExitStack() as at_end:
+    with capture_output(host, "wire") as descriptors, ExitStack() as at_end:
         at_end.callback(print_stray_output, host)
         connection = at_end.enter_context(blocking(opening, run=on_loop))
         desk, endpoint = connection.server, connection.server.endpoint
@@ -492,10 +494,10 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
         client = CommandClient(
             desk.server,
             connection,
-            _terminal(host.inbox, host.call_soon, claimed.stdin_fd),
+            _terminal(host.inbox, host.call_soon, descriptors.stdin_fd),
             lambda: [item for item in catalogue.catalogue().items if not item.definition],
         )
-        client.output_fd = claimed.stdout_fd
+        client.output_fd = descriptors.stdout_fd
         if watches:
             client.collect_notifications()
         earlier_callbacks = _waiting_callbacks(host)

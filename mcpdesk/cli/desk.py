@@ -282,14 +282,14 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     host = Host(replace(plan, draws_first=True))
     host.read_targets, host.read_untrusted = typed_targets, untrusted_file
     offer_link(host)
-    with capture_output(host, "screen") as claimed, kept_in(host.state_dir, host.operator):
+    with capture_output(host, "screen") as descriptors, kept_in(host.state_dir, host.operator):
         core = CoreThread(host)
         link = LocalLink(host)
         try:
             history = plan.settings.state_dir / "calls.jsonl"
             app = partial(DeskApp, link, theme, history=history, settled=host.screen_drawn)
             with AttachPoint(host, "desk"):
-                code = _show(app, core, claimed, plan.settings.state_dir, link)
+                code = _show(app, core, descriptors, plan.settings.state_dir, link)
         finally:
             link.close()
             core.stop()
@@ -301,16 +301,16 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     return code
 
 
-def _show(app: MakeApp, core: CoreThread, claimed: ClaimedDescriptors, state: Path, link: Link) -> int:
+def _show(app: MakeApp, core: CoreThread, descriptors: ClaimedDescriptors, state: Path, link: Link) -> int:
     """Run the screen. The core loads its folders and starts to serve once the screen is shown."""
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
     from mcpdesk.hosting.environment import collect_rarely
 
-    terminal = Terminal(claimed.stderr_fd)
+    terminal = Terminal(descriptors.stderr_fd)
 
     def start_core() -> None:
         collect_rarely()
-        claimed.redirect_prints()
+        descriptors.redirect_prints()
         core.started.add_done_callback(lambda started: runs.stop() if started.exception() else None)
         core.start()
 
@@ -319,7 +319,7 @@ def _show(app: MakeApp, core: CoreThread, claimed: ClaimedDescriptors, state: Pa
         return f"The server continues at {', '.join(urls)}." if urls else "The server continues."
 
     runs = ScreenRuns(
-        app, state, terminal, keys_fd=claimed.stdin_fd, begin=start_core, describe_core=describe_core
+        app, state, terminal, keys_fd=descriptors.stdin_fd, begin=start_core, describe_core=describe_core
     )
     with StopRequests(runs.stop, grace_s=GRACE_S, before_exit=terminal.restore, with_parent=True):
         return runs.run()

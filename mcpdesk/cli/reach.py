@@ -93,7 +93,7 @@ def login_flags(is_hidden: bool) -> Callable[[Callable[..., Any]], Callable[...,
         click.option("--scope", default="", metavar="SCOPES", hidden=is_hidden,
                      help="Scopes to request, separated by spaces. Default: those that the server names."),
         click.option("--callback-port", type=port, default=0, metavar="PORT", hidden=is_hidden,
-                     help="Local port for the browser's return after the login. Default: random."),
+                     help="Local port that receives the redirect after the login. Default: random."),
         click.option("--assume-pkce", is_flag=True, hidden=is_hidden,
                      help="Use PKCE even if the server's metadata does not list it."),
     )  # fmt: skip
@@ -441,23 +441,23 @@ def folder_program(folder: Path, title: str, mode: str = "") -> CommandTarget:
     return CommandTarget(command, title=title)
 
 
-def kept_transport(kept: OpenConnection, reach: Reach) -> tuple[ClientTransport, Reach]:
+def transport_to_open_connection(connection: OpenConnection, reach: Reach) -> tuple[ClientTransport, Reach]:
     """Return a transport to an open connection, and the options with which to use the transport.
 
     Raises: DeskUserError if the connection cannot be used.
     """
-    if kept.folder is None:
+    if connection.folder is None:
         # In this revision, the process that keeps the connection can ask questions.
-        return kept.transport(), Reach(revision="2025-06-18")
+        return connection.transport(), Reach(revision="2025-06-18")
     from mcpdesk.client.unix_pipe import UnixPipe
     from mcpdesk.hosting.host_plan import effective_settings
 
-    core = running_core(kept.folder, reach)
+    core = running_core(connection.folder, reach)
     if core is None:
-        hint = f"Use the environment of `mcpdesk up`, or open it again: mcpdesk down {kept.name}."
-        raise DeskUserError(f"The open connection {kept.name!r} cannot be used.", hint, CANNOT_CONNECT)
-    settings = effective_settings({}, os.environ, kept.folder).settings
-    return UnixPipe(core, str(kept.folder)), Reach(reach.mode, revision=settings.desk_revision)
+        hint = f"Use the environment of `mcpdesk up`, or open it again: mcpdesk down {connection.name}."
+        raise DeskUserError(f"The open connection {connection.name!r} cannot be used.", hint, CANNOT_CONNECT)
+    settings = effective_settings({}, os.environ, connection.folder).settings
+    return UnixPipe(core, str(connection.folder)), Reach(reach.mode, revision=settings.desk_revision)
 
 
 def running_core(folder: Path, reach: Reach) -> socket | None:

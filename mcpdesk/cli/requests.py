@@ -43,12 +43,12 @@ from mcpdesk.plain_text import clean, json_escaped
 from mcpdesk.protocol.catalogue.result_faults import lenient_base64, prompt_faults, read_faults, result_faults
 from mcpdesk.protocol.catalogue.schema_shapes import (
     MAX_SHAPES,
-    flat,
     is_of_type,
     is_same,
     named_types,
     property_shapes,
     resolve,
+    shape_alternatives,
 )
 from mcpdesk.protocol.client_questions import wants_older_revision
 from mcpdesk.upstream.target_transport import Reach
@@ -126,11 +126,19 @@ class RequestOptions(NamedTuple):
     is_alone: bool
     reach: Reach
 
-    def client(self, target: str, *, lists: bool = False) -> AbstractContextManager[CommandClient]:
-        """Return a client of a server. `lists` has the meaning that it has in `command_client.client`."""
+    def client(
+        self, target: str, *, has_fixed_capabilities: bool = False
+    ) -> AbstractContextManager[CommandClient]:
+        """Return a client of a server. See `command_client.client` for `has_fixed_capabilities`."""
         from mcpdesk.cli.command_client import client
 
-        return client(target, self.reach, connect_s=self.timeout_s, lists=lists, is_alone=self.is_alone)
+        return client(
+            target,
+            self.reach,
+            connect_s=self.timeout_s,
+            has_fixed_capabilities=has_fixed_capabilities,
+            is_alone=self.is_alone,
+        )
 
 
 def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -288,7 +296,7 @@ def list_command(target: str | None, as_json: bool, options: RequestOptions) -> 
         return
 
     faults: list[str] = []
-    with options.client(target, lists=True) as server:
+    with options.client(target, has_fixed_capabilities=True) as server:
         items, failures = dict[str, list[dict[str, Any]]](), list[DeskUserError | RemoteProtocolError]()
         for key, (_, method, _) in LISTS.items():
             items[key] = []
@@ -566,7 +574,9 @@ def _converted_argument(
         raise DeskUserError(
             f"{key}: given {len(value)} times, but the tool takes one value.", ARGUMENT_SYNTAX
         )
-    items = [each for shape in shapes for each in flat(resolve(shape.get("items"), root), root)][:MAX_SHAPES]
+    items = [
+        each for shape in shapes for each in shape_alternatives(resolve(shape.get("items"), root), root)
+    ][:MAX_SHAPES]
     return [_converted(text, items) for text in value]
 
 
@@ -585,7 +595,9 @@ def schema_failures(schema: Any, value: Any) -> list[str]:
 
 def _argument_shapes(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
     shapes = (
-        flat_shape for shape in property_shapes(schema, key, schema) for flat_shape in flat(shape, schema)
+        flat_shape
+        for shape in property_shapes(schema, key, schema)
+        for flat_shape in shape_alternatives(shape, schema)
     )
     return list(islice(shapes, MAX_SHAPES))
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.cli.reach import (
     find_server,
-    kept_transport,
     named_connection,
     server_folder,
+    transport_to_open_connection,
     with_hint,
 )
 from mcpdesk.errors import CallError, DeskUserError
@@ -57,14 +57,14 @@ def run_with_server(
     @contextmanager
     def captured(host: Host) -> Iterator[None]:
         nonlocal output_fd
-        with capture_output(host, "wire") as claimed:
-            output_fd = claimed.stdout_fd
+        with capture_output(host, "wire") as descriptors:
+            output_fd = descriptors.stdout_fd
             yield
 
     if transport:
         opening = isolated(server_folder(target), reach, transport, captured=captured)
     elif (connection := named_connection(target, reach)) is not None:
-        opening = connected(*kept_transport(connection, reach))
+        opening = connected(*transport_to_open_connection(connection, reach))
     else:
         server_target = find_server(target, reach)
         opening = connected(server_target, reach)

@@ -87,7 +87,7 @@ def _server_schemas(target: str, api: ApiName | None, reach: Reach, timeout_s: f
     from mcpdesk.settings import resolve
 
     selected_api = _selected_api(api, resolve({}, os.environ).settings.model)
-    with client(target, reach, connect_s=timeout_s, lists=True) as server:
+    with client(target, reach, connect_s=timeout_s, has_fixed_capabilities=True) as server:
         return ToolSchemas(server.request_all("tools/list", "tools", timeout_s), model_api(selected_api))
 
 

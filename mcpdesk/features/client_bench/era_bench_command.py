@@ -72,7 +72,8 @@ server in time.
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="With --stdio: file that receives the result as JSON.")  # fmt: skip
 @click.option("--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=TIMEOUT_S, show_default=True,
-              metavar="SECONDS", help="Time limit: of each CLIENT, or without one of the bench.")  # fmt: skip
+              metavar="SECONDS",
+              help="Time limit of each CLIENT. Without a CLIENT: time limit of the command.")  # fmt: skip
 @click.option("--messages", "shows_messages", is_flag=True, help="Also print the messages of the client.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def era_bench_command(
@@ -91,8 +92,8 @@ def era_bench_command(
     `mcpdesk check TARGET --eras` is the same check for a server. The servers use Streamable HTTP, each on a
     port of its own. One of them serves all revisions.
 
-    With a CLIENT, the command starts it once for each server. In its words, {url} is replaced by the URL of
-    the server, and {command} by the command of a server over stdio.
+    With a CLIENT, the command starts it once for each server. In its arguments, {url} is replaced by the URL
+    of the server, and {command} by the command of a server over stdio.
 
     With --stdio, the command itself is the server. It prints the result on stderr when the client ends.
     """

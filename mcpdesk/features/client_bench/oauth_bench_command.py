@@ -76,8 +76,8 @@ def oauth_bench_command(
 
     The probes wrong-iss, no-iss and wrong-state send a redirect that the client must refuse.
 
-    With a CLIENT, the command starts it once for each probe, and replaces {url} in its words by the URL of
-    the server. The variable BROWSER of the client is then a program that visits the login page, unless you
+    With a CLIENT, the command starts it once for each probe, and replaces {url} in its arguments by the URL
+    of the server. The variable BROWSER of the client is then a program that visits the login page, unless you
     use --ask.
     """
     if client:

@@ -276,7 +276,7 @@ def _check_lists(target: str, reach: Reach, timeout_s: float) -> _Report:
     from mcpdesk.features.contract.lint import lint_offers
     from mcpdesk.link.values import CatalogueItem, ItemKind
 
-    with client(target, reach, connect_s=timeout_s, lists=True) as server:
+    with client(target, reach, connect_s=timeout_s, has_fixed_capabilities=True) as server:
         agreement, offers, problems = server.offers(timeout_s)
     name = str(agreement.server.get("name", ""))
     findings = lint_offers(name, agreement.instructions, offers, problems)
