@@ -228,7 +228,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Time from the start of a task until the task and its result are deleted, in seconds. 0 keeps "
             "both.", folder=FolderUse.SET),
     Setting("job_timeout_ms", SettingKind.INTEGER, 3_600_000, ("MCPDESK_JOB_TIMEOUT_MS",),
-            "Time limit in milliseconds of a job or task without a timeout.", least=1, folder=FolderUse.SET),
+            "Time limit of a job or task that does not set its own, in milliseconds.", least=1,
+            folder=FolderUse.SET),
     Setting("job_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_JOB_TTL_S",),
             "Time from the end of a gateway job until the job and its result are deleted, in seconds.",
             least=1, folder=FolderUse.SET),
