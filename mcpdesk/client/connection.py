@@ -212,8 +212,8 @@ class ServerConnection:
             self._listen_task = asyncio.get_running_loop().create_task(self._listen())
             self._listen_task.add_done_callback(lambda task: task.cancelled() or task.exception())
 
-    async def listen_until_open(self) -> None:
-        """Listen, and wait until the stream is open. Servers may send questions of a call on this stream."""
+    async def open_listening_stream(self) -> None:
+        """Open the stream that `listen` uses, and wait until it is open. Servers may send questions on it."""
         self.listen()
         await self._can_receive.wait()
 

@@ -60,9 +60,10 @@ class Change(Struct, frozen=True):
 
 
 class CaptureDiff(Struct, frozen=True):
-    """Differences between two captures. `same` counts calls that differ at most in duration."""
+    """Differences between two captures."""
 
-    same: int
+    same_count: int
+    """Number of pairs with equal content. Pairs of different durations are also in `changes`."""
     changes: tuple[Change, ...]
 
 
@@ -75,7 +76,7 @@ def compare(a: Index, b: Index) -> CaptureDiff:
     unpaired_calls: dict[tuple[str, str], deque[RecordedCall]] = defaultdict(deque)
     for call in calls(b):
         unpaired_calls[call.method, call.name].append(call)
-    calls_of_a, changes, same = list(calls(a)), list[Change](), 0
+    calls_of_a, changes, same_count = list(calls(a)), list[Change](), 0
     pairs = _paired_by_arguments(calls_of_a, unpaired_calls)
     for call in calls_of_a:
         candidates = unpaired_calls[call.method, call.name]
@@ -85,13 +86,13 @@ def compare(a: Index, b: Index) -> CaptureDiff:
         elif differences := tuple(_differences(call.content, other.content))[:MAX_DIFFERENCES]:
             changes.append(Change("differs", call, other, differences))
         else:
-            same += 1
+            same_count += 1
             if kind := _pace(call.took_ms, other.took_ms):
                 changes.append(Change(kind, call, other))
     unpaired = sorted(
         (call for candidates in unpaired_calls.values() for call in candidates), key=lambda call: call.number
     )
-    return CaptureDiff(same, (*changes, *(Change("only in b", None, call) for call in unpaired)))
+    return CaptureDiff(same_count, (*changes, *(Change("only in b", None, call) for call in unpaired)))
 
 
 def calls(index: Index) -> Iterator[RecordedCall]:
@@ -132,18 +133,18 @@ def _without_meta(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _paired_by_arguments(
-    ours: list[RecordedCall], unpaired_calls: dict[tuple[str, str], deque[RecordedCall]]
+    calls_of_a: list[RecordedCall], unpaired_calls: dict[tuple[str, str], deque[RecordedCall]]
 ) -> dict[int, RecordedCall]:
     """Pair calls with equal arguments, and remove the paired calls from `unpaired_calls`.
 
-    The result maps the number of a call in `ours` to the equal call of the other capture.
+    The result maps the number of a call in `calls_of_a` to the equal call of the other capture.
     """
     by_arguments: dict[tuple[str, str, bytes], deque[RecordedCall]] = defaultdict(deque)
     for (method, name), group_calls in unpaired_calls.items():
         for call in group_calls:
             by_arguments[method, name, _key(call)].append(call)
     pairs: dict[int, RecordedCall] = {}
-    for call in ours:
+    for call in calls_of_a:
         if candidates := by_arguments[call.method, call.name, _key(call)]:
             pairs[call.number] = candidates.popleft()
     matched = {call.number for call in pairs.values()}
@@ -162,8 +163,8 @@ def _differences(a: Any, b: Any, path: str = "") -> Iterator[CallDifference]:
             yield from _differences(a.get(key), b.get(key), f"{path}.{key}" if path else key)
     elif type(a) is type(b) and isinstance(a, list):
         for index in range(max(len(a), len(b))):
-            ours, theirs = (side[index] if index < len(side) else None for side in (a, b))
-            yield from _differences(ours, theirs, f"{path}[{index}]")
+            item_a, item_b = (side[index] if index < len(side) else None for side in (a, b))
+            yield from _differences(item_a, item_b, f"{path}[{index}]")
     elif a != b:
         yield CallDifference(path, a, b)
 

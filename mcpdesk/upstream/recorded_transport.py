@@ -57,8 +57,8 @@ class RecordedTransport(ClientTransport):
     ) -> None:
         """`interceptor` may change, delay, answer or drop messages.
 
-        `on_agreed` is called with the connection when the revision is agreed. `watch` returns the observer of
-        requests, or None.
+        `on_agreed` is called with the connection when the revision is negotiated. `watch` returns an
+        observer of requests, or None.
         """
         self._inner = transport
         self._recorder = recorder

@@ -98,7 +98,7 @@ async def _visit(url: str) -> str:
 async def _use(connection: ServerConnection, scenario: str, context: dict[str, Any]) -> None:
     """List everything and use it once."""
     await connection.open()
-    await connection.listen_until_open()  # some servers ask on a separate stream
+    await connection.open_listening_stream()  # some servers ask on a separate stream
     if scenario.startswith("sep-2640"):
         await _use_skills(connection, scenario)
         return

@@ -130,7 +130,7 @@ async def test_clients_of_a_removed_server_are_told_and_sent_away(desk: RunningD
     heard = list[str]()
     client.listeners.append(lambda method, params: heard.append(method))
     try:
-        await client.listen_until_open()
+        await client.open_listening_stream()
         assert await client.list_all("tools/list", "tools")
         desk.remove_server("hello")
         await until(lambda: "notifications/tools/list_changed" in heard)

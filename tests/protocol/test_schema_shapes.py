@@ -9,11 +9,11 @@ import pytest
 from mcpdesk.protocol.catalogue.schema_shapes import (
     Schema,
     alternatives,
-    flat,
     is_fitting,
     named_types,
     property_shapes,
     resolve,
+    shape_alternatives,
     split_null,
     with_branches,
 )
@@ -60,7 +60,7 @@ def test_a_member_is_found_wherever_the_schema_describes_it(schema: dict[str, An
 def test_odd_schemas_give_a_shape_and_no_error(schema: dict[str, Any]) -> None:
     assert isinstance(with_branches(resolve(schema, schema), schema), dict)
     assert list(property_shapes(schema, "a", schema)) == []
-    assert all(isinstance(named_types(shape), tuple) for shape in flat(schema, schema))
+    assert all(isinstance(named_types(shape), tuple) for shape in shape_alternatives(schema, schema))
     assert is_fitting("x", schema, schema) in (True, False)
 
 

@@ -23,8 +23,8 @@ async def follow_notifications(
 ) -> None:
     """Subscribe to all notifications, and to updates of the resources `uris`.
 
-    Return when the subscription has ended and is not renewed. A subscription that ends is renewed. In the
-    handshake era, a subscription ends if the server forgets the session.
+    If the subscription ends, it is renewed. In the handshake era, it ends if the server forgets the session.
+    Return when the server sends no further notifications.
 
     `on_begin` is called once notifications can arrive. `on_end` is called with the reason for each end, and
     `on_renewed` when notifications can arrive again. `on_refusal` is called with each URI that cannot be
@@ -82,7 +82,7 @@ async def _follow_sessions(
     connection.on_new_session.append(new_session_event.set)
     tasks = list[asyncio.Task[None]]()
     try:
-        await connection.listen_until_open()
+        await connection.open_listening_stream()
         await subscribe()
         on_begin()
         tasks = [asyncio.create_task(connection.wait_until_unsubscribed()), asyncio.create_task(renew())]

@@ -21,12 +21,12 @@ async def open_app_of_call(pane: TrafficPane) -> None:
     """Open the app of the selected call in the browser, with its recorded arguments and result."""
     from mcpdesk.tui.forms.question_text import open_link
 
-    line = pane.selected_exchange()
-    if line is None or not (uri := _uri(pane)):
+    number = pane.selected_exchange()
+    if number is None or not (uri := _uri(pane)):
         return
-    await pane.fetch(line)
+    await pane.fetch(number)
     try:
-        call = pane.link.traffic.exchange(line)
+        call = pane.link.traffic.exchange(number)
         arguments, result = recorded_call(pane.link.traffic, call)
         intent = OpenApp(call.server, uri, call.name, json_text(arguments), json_text(result))
         url = await asyncio.wrap_future(pane.link.do(intent))
@@ -59,10 +59,10 @@ def selects_call_with_app(pane: TrafficPane) -> bool:
 
 
 def _uri(pane: TrafficPane) -> str:
-    line = pane.selected_exchange()
-    if line is None:
+    number = pane.selected_exchange()
+    if number is None:
         return ""
-    call = pane.link.traffic.exchange(line)
+    call = pane.link.traffic.exchange(number)
     if call.method != "tools/call":
         return ""
     items = (each for each in pane.link.catalogue(call.server).items if each.kind == "tool")

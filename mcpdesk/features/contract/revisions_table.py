@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, field, to_builtins
 
 from mcpdesk.cli.printing import CANNOT_CONNECT, OK, TIMED_OUT, aligned, exit_code, print_json, print_text
 from mcpdesk.cli.reach import folder_program, server_to_reach
@@ -36,7 +36,7 @@ class RevisionAnswer(Struct, frozen=True):
 
     revision: str
     """Revision that the client offers."""
-    answered: str = ""
+    answered_revision: str = field(default="", name="answered")
     """Revision in the server's answer. Empty if no connection was established."""
     problem: str = ""
     """Reason why no connection was established, or ""."""
@@ -49,7 +49,7 @@ class RevisionAnswer(Struct, frozen=True):
     """Differences from the newest revision that works."""
 
 
-class _Reading(Struct, frozen=True):
+class _RevisionResult(Struct, frozen=True):
     """An answer, and the items of its lists."""
 
     answer: RevisionAnswer
@@ -60,41 +60,41 @@ class _Reading(Struct, frozen=True):
 
 def print_eras(target: str, reach: Reach, timeout_s: float, as_json: bool) -> int:
     """Connect once for each revision, and print the answers. Return the exit code. An open connection is not
-    used, because its revision is agreed.
+    used, because its revision cannot change.
 
     Raises: DeskUserError for an invalid target.
     """
     server, reach = server_to_reach(target, reach)
     if isinstance(server, FolderTarget):
         server, reach = folder_program(server.path, target, reach.mode), reach._replace(mode="")
-    readings = [_reading(server, reach, each.name, timeout_s) for each in REVISIONS]
-    answers = with_differences(readings)
+    results = [_connect_and_read(server, reach, each.name, timeout_s) for each in REVISIONS]
+    answers = with_differences(results)
     if as_json:
         print_json({"revisions": to_builtins(answers)})
     else:
         print_text("\n".join(_lines(answers)))
-    if any(each.answered for each in answers):
+    if any(each.answered_revision for each in answers):
         return OK
-    return max((each.error_code for each in readings), default=CANNOT_CONNECT)
+    return max((each.error_code for each in results), default=CANNOT_CONNECT)
 
 
-def _reading(target: Target, reach: Reach, revision: str, limit_s: float) -> _Reading:
+def _connect_and_read(target: Target, reach: Reach, revision: str, limit_s: float) -> _RevisionResult:
     """Connect with one revision, and read the lists. An error is part of the result."""
     reach = reach._replace(revision=revision)
     no_output = ProgramEvents(lambda line: None, lambda line: None)
     opening = connect(target, IDENTITY, reach=reach, limit_s=limit_s, on_log=no_output)
     try:
         with blocking(opening) as connection:
-            return connection.run(_read(connection.server, revision), limit_s)
+            return connection.run(_read_lists(connection.server, revision), limit_s)
     except CallError as error:
         reason = clean(str(error), newlines=False)
-        return _Reading(RevisionAnswer(revision, problem=reason), error_code=exit_code(error))
+        return _RevisionResult(RevisionAnswer(revision, problem=reason), error_code=exit_code(error))
     except TimeoutError:
         reason = f"its lists took more than {limit_s:g} s"
-        return _Reading(RevisionAnswer(revision, problem=reason), error_code=TIMED_OUT)
+        return _RevisionResult(RevisionAnswer(revision, problem=reason), error_code=TIMED_OUT)
 
 
-async def _read(server: ServerConnection, revision: str) -> _Reading:
+async def _read_lists(server: ServerConnection, revision: str) -> _RevisionResult:
     handshake = await server.discover_server()
     offers, problems = await read_offers(server, handshake.capabilities, asks_all=True)
     counts = Counter(each.kind for each in offers)
@@ -105,27 +105,27 @@ async def _read(server: ServerConnection, revision: str) -> _Reading:
         items={kind: counts[kind] for kind in KINDS if counts[kind]},
         remarks=tuple(clean(each, newlines=False) for each in problems),
     )
-    return _Reading(answer, offers)
+    return _RevisionResult(answer, offers)
 
 
-def with_differences(readings: Sequence[_Reading]) -> list[RevisionAnswer]:
+def with_differences(results: Sequence[_RevisionResult]) -> list[RevisionAnswer]:
     """Return the answers, newest revision first, with their differences from the newest one that works."""
     from msgspec.structs import replace
 
-    newest_first = sorted(readings, key=lambda each: each.answer.revision, reverse=True)
-    working = [each for each in newest_first if each.answer.answered]
+    newest_first = sorted(results, key=lambda each: each.answer.revision, reverse=True)
+    working = [each for each in newest_first if each.answer.answered_revision]
     if not working:
         return [each.answer for each in newest_first]
     newest = working[0]
     return [
         replace(each.answer, differences=tuple(_differences(newest, each)))
-        if each is not newest and each.answer.answered
+        if each is not newest and each.answer.answered_revision
         else each.answer
         for each in newest_first
     ]
 
 
-def _differences(newest: _Reading, other: _Reading) -> Iterator[str]:
+def _differences(newest: _RevisionResult, other: _RevisionResult) -> Iterator[str]:
     """Yield each difference of `other` from `newest`, as a phrase such as `without the tool add`."""
     newest_names, other_names = set(newest.answer.capabilities), set(other.answer.capabilities)
     if missing := sorted(newest_names - other_names):
@@ -185,6 +185,6 @@ def _lines(answers: Sequence[RevisionAnswer]) -> Iterator[str]:
 
 
 def _outcome(answer: RevisionAnswer) -> str:
-    if not answer.answered:
+    if not answer.answered_revision:
         return f"failed: {answer.problem}"
-    return "ok" if answer.answered == answer.revision else f"answers with {answer.answered}"
+    return "ok" if answer.answered_revision == answer.revision else f"answers with {answer.answered_revision}"

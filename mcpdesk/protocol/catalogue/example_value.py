@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, TypeGuard
 
-from mcpdesk.protocol.catalogue.schema_shapes import Schema, flat, is_fitting, named_types, resolve
+from mcpdesk.protocol.catalogue.schema_shapes import (
+    Schema,
+    is_fitting,
+    named_types,
+    resolve,
+    shape_alternatives,
+)
 
 _MAX_DEPTH = 8
 """Maximum nesting. Deeper values are left empty, so that recursive schemas end."""
@@ -34,9 +40,11 @@ def example_value(schema: Any, root: Schema, depth: int = 0) -> Any:
         value = shape.get(keyword)
         if isinstance(value, list) and value:
             return value[0]
-    alternatives = [one for one in flat(shape, root) if one != shape]
+    alternatives = [one for one in shape_alternatives(shape, root) if one != shape]
     if alternatives and depth < _MAX_DEPTH:
-        return example_value(min(alternatives, key=lambda one: "null" in named_types(one)), root, depth + 1)
+        # The first alternative that does not allow null, or else the first one.
+        alternative = min(alternatives, key=lambda one: "null" in named_types(one))
+        return example_value(alternative, root, depth + 1)
     kind = next((name for name in named_types(shape) if name != "null"), "null")
     match kind:
         case "object":

@@ -204,8 +204,10 @@ def _property_shapes(
             yield from _property_shapes(part, key, root, depth + 1, steps)
 
 
-def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
-    """Yield one shape for each combination of alternatives. Shapes that allow null are included."""
+def shape_alternatives(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
+    """Yield the shapes without `oneOf` and the like that a value may have: one for each combination of
+    alternatives. Shapes that allow null are included.
+    """
     shape = resolve(shape, root)
     unions = [] if depth > _MAX_DEPTH else [keyword for keyword in _UNIONS if _parts(shape, keyword)]
     if not unions:
@@ -213,7 +215,7 @@ def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
     for keyword in unions:
         other_rules = {key: rule for key, rule in shape.items() if key != keyword}
         for part in _parts(shape, keyword):
-            yield from flat(merge(other_rules, resolve(part, root)), root, depth + 1)
+            yield from shape_alternatives(merge(other_rules, resolve(part, root)), root, depth + 1)
 
 
 def named_types(shape: Schema) -> tuple[str, ...]:
@@ -226,7 +228,9 @@ def is_fitting(value: Any, schema: Any, root: Schema) -> bool:
     """Return False if a value violates the type, the constants or the bounds of a schema. Patterns and
     formats are not checked.
     """
-    shapes = list(islice(flat(schema if isinstance(schema, dict) else {}, root), MAX_SHAPES + 1))
+    shapes = list(
+        islice(shape_alternatives(schema if isinstance(schema, dict) else {}, root), MAX_SHAPES + 1)
+    )
     return len(shapes) > MAX_SHAPES or any(_matches(value, shape) for shape in shapes)
 
 

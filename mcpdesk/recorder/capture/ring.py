@@ -132,7 +132,7 @@ class Ring:
         return (self._oldest + 1) << SEGMENT_BITS
 
     def drop_oldest(self) -> None:
-        """Remove the oldest segment. Its memory is freed when no reader refers to it any longer."""
+        """Remove the oldest segment. Its memory is freed when the last reader has released it."""
         self.cost -= self.segments.pop(self._oldest).cost
         self._oldest += 1
 

@@ -210,7 +210,7 @@ class HttpService:
 
     @property
     def is_left(self) -> bool:
-        """True if no client sends requests to this process any longer."""
+        """True if clients no longer send requests to this process."""
         return self._listener is None or self._listener.is_quiet
 
     def leave_sessions(self) -> None:

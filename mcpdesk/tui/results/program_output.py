@@ -139,16 +139,16 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Wrap all lines again. The text in the top row stays there, unless the view follows the end."""
         lines, top = self._lines(), min(self.scroll_offset.y, len(self._rows) - 1)
-        top_lines = sum(
+        line_count = sum(
             start == 0 or row_index == 0 for row_index, (_, start, _) in enumerate(self._rows[: top + 1])
         )
         # Index of the line in the top row, and index of the first character of the row in this line.
-        top_text = (top_lines - 1, self._rows[top][1]) if top >= 0 else (0, 0)
+        top_line, top_offset = (line_count - 1, self._rows[top][1]) if top >= 0 else (0, 0)
         rows_by_line = [self._rows_of(line) for line in lines]
         self._rows = [row for line_rows in rows_by_line for row in line_rows]
         self._partial_row_count = len(rows_by_line[-1]) if self._partial_row_count and rows_by_line else 0
-        new_top = sum(map(len, rows_by_line[: top_text[0]]))
-        new_top += sum(end <= top_text[1] for _, _, end in rows_by_line[top_text[0]]) if rows_by_line else 0
+        new_top = sum(map(len, rows_by_line[:top_line]))
+        new_top += sum(end <= top_offset for _, _, end in rows_by_line[top_line]) if rows_by_line else 0
         self._rows_changed(top - new_top)
 
     def _lines(self) -> list[str]:

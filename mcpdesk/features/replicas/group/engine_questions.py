@@ -64,7 +64,7 @@ class Ending(StrEnum):
     ANOTHER = "another"
     """A person at another replica."""
     CLOSED = "closed"
-    """The replica that asked, because no call waits for the answer any longer.
+    """The replica that asked, because the calls no longer wait for the answer.
 
     This end overrides other answers.
     """

@@ -155,7 +155,7 @@ class SharedCopies(OtherProcesses):
             self._replicas.streams.disconnect(identifier)
 
     def forget_streams(self, session: HttpSession) -> None:
-        """Delete the stored streams of a session that no replica serves any longer."""
+        """Delete the stored streams of a session that no replica serves."""
         if session.events.archive is not None:
             session.events.archive = None
             self._replicas.streams.remove_soon(hash_id(session.id), session.events.archived)

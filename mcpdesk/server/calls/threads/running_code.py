@@ -46,7 +46,7 @@ class RunningCode:
             self._calls.setdefault(id(capture_key), _RunningCall(capture_key)).count += 1
 
     def remove(self, capture_key: CaptureKey) -> None:
-        """Record that code of a call has ended. When no code of the call runs any longer, run the listeners
+        """Record that code of a call has ended. When the call has no running code, run the listeners
         on this thread.
         """
         with self._lock:

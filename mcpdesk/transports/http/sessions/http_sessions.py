@@ -102,7 +102,7 @@ class SessionStore:
         """Stop serving a session in this process."""
 
     def forget_streams(self, session: HttpSession) -> None:
-        """Delete the stored streams of a session that no process serves any longer."""
+        """Delete the stored streams of a session that no process serves."""
 
     def push(self, session: HttpSession, message: bytes) -> None:
         """Send a message on the session's stream, to which the client is not connected in this process."""
