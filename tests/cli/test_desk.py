@@ -95,7 +95,7 @@ def test_unknown_theme_is_told_and_the_desk_opens(folder: Path) -> None:
 def test_broken_manifest_is_shown_and_the_folder_served_once_it_is_mended(folder: Path) -> None:
     whole = (folder / "mcp.json").read_text()
     (folder / "mcp.json").write_text(whole.replace("}}", '}\n "tols": 1}'))
-    with Desk([str(folder), "--port", "0"]) as desk:
+    with Desk([str(folder), "--port", "0"], columns=120, rows=30) as desk:
         assert "✕ mcp.json" in desk.see("unavailable: not JSON")
         (folder / "mcp.json").write_text(whole.replace("page_size", "max_tasks"))
         desk.see("settings.max_tasks take effect")
