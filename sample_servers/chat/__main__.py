@@ -1,6 +1,6 @@
 """The chat program: `python sample_servers/chat "Please greet Ada"`.
 
-Without a model of yours it starts the scripted one. A real one:
+By default, the scripted model answers. To use a real model:
 MODEL_KEY=... python sample_servers/chat --api anthropic --model claude-sonnet-4-5 --server URL "..."
 """
 
@@ -24,8 +24,8 @@ HELLO = Path(__file__).resolve().parent.parent / "hello"
 
 
 def arguments() -> argparse.Namespace:
-    """What was asked on the command line."""
-    parser = argparse.ArgumentParser(prog="chat", description="Ask a model that may use a server's tools.")
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(prog="chat", description="Ask a model that can use a server's tools.")
     parser.add_argument("question")
     parser.add_argument("--api", choices=("openai", "anthropic"), default="openai")
     parser.add_argument(
@@ -33,38 +33,40 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--mode", default="", help="a mode of the server")
     parser.add_argument("--model", default=os.environ.get("MODEL", "scripted"))
-    parser.add_argument("--model-url", default=os.environ.get("MODEL_URL", ""), help="of another endpoint")
+    parser.add_argument(
+        "--model-url", default=os.environ.get("MODEL_URL", ""), help="URL of another endpoint"
+    )
     return parser.parse_args()
 
 
-async def tell(message: dict[str, Any]) -> None:
-    """Show a message as it is on the wire; answers go to stdout, everything else to stderr."""
+async def report(message: dict[str, Any]) -> None:
+    """Print a message as JSON on stderr. Only the last answer goes to stdout."""
     print(json.dumps(message, ensure_ascii=False), file=sys.stderr)
 
 
 async def main() -> int:
-    """Run one conversation; returns the exit code."""
-    asked = arguments()
+    """Run one conversation. Return the exit code."""
+    options = arguments()
     try:
-        print(await conversation(asked))
+        print(await conversation(options))
     except (DeskError, ModelError, NoAnswer) as error:
         print(f"chat: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def conversation(asked: argparse.Namespace) -> str:
-    """What the model says in the end."""
+async def conversation(options: argparse.Namespace) -> str:
+    """Return the last text of the model."""
     async with AsyncExitStack() as stack:
-        url = asked.model_url
-        if not url and asked.model == "scripted":
+        url = options.model_url
+        if not url and options.model == "scripted":
             url = await stack.enter_async_context(scripted_model())
-        model = Model(asked.api, url, asked.model, os.environ.get("MODEL_KEY", ""))
+        model = Model(options.api, url, options.model, os.environ.get("MODEL_KEY", ""))
         token, key = os.environ.get("SERVER_TOKEN"), os.environ.get("SERVER_KEY")
         client = await stack.enter_async_context(
-            Client(asked.server, mode=asked.mode, token=token, api_key=key)
+            Client(options.server, mode=options.mode, token=token, api_key=key)
         )
-        return await converse(asked.question, client, model, tell)
+        return await converse(options.question, client, model, report)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The tool loop: a question goes to a model, its tool calls to a server, until it answers in words."""
+"""The tool loop: send a question to a model, and its tool calls to a server, until the model answers with
+text.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,30 +10,30 @@ from model import Model
 from mcpdesk.bridge import Client, client_tools
 
 MAX_ROUNDS = 10
-Tell = Callable[[dict[str, Any]], Awaitable[None]]
+Report = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class NoAnswer(Exception):
-    """The model calls tools for ever."""
+    """The model still calls tools after `MAX_ROUNDS` rounds."""
 
 
-async def converse(question: str, client: Client, model: Model, tell: Tell | None = None) -> str:
-    """The model's answer. `tell` hears of every message as it is added to the conversation."""
+async def converse(question: str, client: Client, model: Model, report: Report | None = None) -> str:
+    """Return the model's answer. `report` is called with each message that is added to the conversation."""
     tools = await client_tools(client, model.api)
     messages: list[dict[str, Any]] = []
 
     async def add(message: dict[str, Any]) -> None:
         messages.append(message)
-        if tell is not None:
-            await tell(message)
+        if report is not None:
+            await report(message)
 
     await add({"role": "user", "content": question})
     for _ in range(MAX_ROUNDS):
-        said = await model.reply(messages, tools.schemas)
-        await add(said)
-        results = await tools.answer(said)
+        reply = await model.reply(messages, tools.schemas)
+        await add(reply)
+        results = await tools.answer(reply)
         if not results:
-            return model.words(said)
+            return model.words(reply)
         for result in results:
             await add(result)
     raise NoAnswer(f"no answer after {MAX_ROUNDS} rounds of tool calls")

@@ -6,46 +6,48 @@ from typing import Any, Literal
 import aiohttp
 
 Api = Literal["openai", "anthropic"]
-HOMES = {"openai": "https://api.openai.com", "anthropic": "https://api.anthropic.com"}
+DEFAULT_URLS = {"openai": "https://api.openai.com", "anthropic": "https://api.anthropic.com"}
 TIMEOUT_S = 120
 
 
 class ModelError(Exception):
-    """The model's endpoint cannot be reached, said no, or said what cannot be understood."""
+    """The model's endpoint cannot be reached, refused the request, or sent an invalid answer."""
 
 
 class Model:
-    """One conversation partner. `url` is the endpoint without its path; empty: the maker's own."""
+    """Model at an endpoint. `url` is the endpoint without its path, or empty for the endpoint of the API's
+    provider.
+    """
 
     def __init__(self, api: Api, url: str = "", name: str = "scripted", key: str = "") -> None:
         self.api: Api = api
-        self._url = (url or HOMES[api]).rstrip("/")
+        self._url = (url or DEFAULT_URLS[api]).rstrip("/")
         self._name = name
         self._key = key
 
     async def reply(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
-        """What it says next, ready to be added to the messages."""
+        """Return the model's next message, in the form in which it is added to the messages."""
         body: dict[str, Any] = {"model": self._name, "messages": messages, "tools": tools}
         if self.api == "openai":
             headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
             answer = await self._post("/v1/chat/completions", body, headers)
-            return _told(answer, "choices", 0, "message")
+            return _member(answer, "choices", 0, "message")
         headers = {"anthropic-version": "2023-06-01"} | ({"x-api-key": self._key} if self._key else {})
         answer = await self._post("/v1/messages", body | {"max_tokens": 1024}, headers)
-        return {"role": "assistant", "content": _told(answer, "content")}
+        return {"role": "assistant", "content": _member(answer, "content")}
 
     def words(self, message: dict[str, Any]) -> str:
-        """The text of one of its messages."""
+        """Return the text of one of the model's messages."""
         content = message.get("content")
         if isinstance(content, list):
             return "\n".join(block["text"] for block in content if block["type"] == "text")
         return content or ""
 
     async def _post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> Any:
-        url, patience = self._url + path, aiohttp.ClientTimeout(total=TIMEOUT_S)
+        url, timeout = self._url + path, aiohttp.ClientTimeout(total=TIMEOUT_S)
         try:
             async with (
-                aiohttp.ClientSession(timeout=patience) as session,
+                aiohttp.ClientSession(timeout=timeout) as session,
                 session.post(url, json=body, headers=headers, allow_redirects=False) as answer,
             ):
                 if answer.status != 200:
@@ -56,13 +58,13 @@ class Model:
         except aiohttp.ClientError as error:
             raise ModelError(f"{url} cannot be reached: {error}") from error
         except ValueError as error:
-            raise ModelError(f"{url} answered with what is no JSON: {error}") from error
+            raise ModelError(f"{url} sent an answer that is not JSON: {error}") from error
 
 
-def _told(answer: Any, *way: str | int) -> Any:
-    for step in way:
+def _member(answer: Any, *path: str | int) -> Any:
+    for step in path:
         try:
             answer = answer[step]
         except (LookupError, TypeError):
-            raise ModelError(f"the answer has no {step!r} where one belongs") from None
+            raise ModelError(f"the answer has no {step!r}") from None
     return answer

@@ -1,7 +1,8 @@
-"""A model that needs no network: an endpoint on 127.0.0.1 with both APIs, and a script instead of a mind.
+"""A script on 127.0.0.1 that answers as a model, with both APIs. It needs no network.
 
-It greets whom the question names, counts the words of the greeting, and tells. Like its models it refuses a
-request that breaks the rules: a tool with a bad name, a schema that is no object, a call without an answer.
+It greets the person in the question, counts the words of the greeting, and reports both. Like the real APIs,
+it refuses an invalid request: a tool with an invalid name, a schema that is not an object, a call without a
+result.
 """
 
 import json
@@ -18,7 +19,7 @@ GREET, COUNT = "greet", "word-count"
 
 @asynccontextmanager
 async def scripted_model() -> AsyncIterator[str]:
-    """Serve until the block ends; gives the URL."""
+    """Serve until the block ends. Yield the URL."""
     app = web.Application()
     app.add_routes([web.post("/v1/chat/completions", chat_completions), web.post("/v1/messages", messages)])
     runner = web.AppRunner(app, access_log=None)
@@ -32,7 +33,7 @@ async def scripted_model() -> AsyncIterator[str]:
 
 
 async def chat_completions(request: web.Request) -> web.Response:
-    """OpenAI's shape: `tool_calls` in the message, results as messages of the role `tool`."""
+    """Answer in OpenAI's format: `tool_calls` in the message, and results as messages of the role `tool`."""
     body = await request.json()
     tools = {tool["function"]["name"]: tool["function"]["parameters"] for tool in body["tools"]}
     asked, results = [], {}
@@ -54,7 +55,7 @@ async def chat_completions(request: web.Request) -> web.Response:
 
 
 async def messages(request: web.Request) -> web.Response:
-    """Anthropic's shape: blocks `tool_use`, answered by blocks `tool_result` of the user's next message."""
+    """Answer in Anthropic's format: blocks `tool_use`, and `tool_result` in the user's next message."""
     body = await request.json()
     if request.headers.get("anthropic-version") != "2023-06-01" or "max_tokens" not in body:
         return _refused("anthropic-version and max_tokens are required")
@@ -90,7 +91,7 @@ async def messages(request: web.Request) -> web.Response:
 
 
 def _next(question: str, results: list[str], tools: dict[str, Any]) -> str | tuple[str, dict[str, Any]]:
-    """The next call, or the last words."""
+    """Return the next call as name and arguments, or the last text."""
     name = re.findall(r"\w+", question)[-1]
     if not results and GREET in tools:
         return GREET, {"name": name}
@@ -100,15 +101,15 @@ def _next(question: str, results: list[str], tools: dict[str, Any]) -> str | tup
         return "I have no tool that greets."
     if len(results) == 1:
         return f"I say: {results[0]}"
-    return f"I say: {results[0]} That was counted as {results[1]}."
+    return f"I say: {results[0]} The word count is {results[1]}."
 
 
 def _fault(tools: dict[str, Any], asked: list[str], results: dict[str, str]) -> str:
     for name, schema in tools.items():
         if not NAME.fullmatch(name):
-            return f"{name!r} is no name for a tool"
+            return f"{name!r} is not a valid name for a tool"
         if schema.get("type") != "object" or "properties" not in schema:
-            return f"the schema of {name} is no object"
+            return f"the schema of {name} is not an object"
     missing = [each for each in asked if each not in results]
     return f"no result for {', '.join(missing)}" if missing else ""
 

@@ -1,4 +1,4 @@
-"""Forms with one field, and what a person fills in. Other files import this one as `forms`."""
+"""Forms with one field, and their answers. Other files import this file as `forms`."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ from mcpdesk import Context, fail
 
 
 def form(name: str, kind: str = "string") -> dict[str, Any]:
-    """A form with one field that has to be filled in."""
+    """Return a form with one required field."""
     return {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
 
 
 async def filled(ctx: Context, question: str, name: str, key: str) -> str:
-    """The text a person fills in; without one the handler fails."""
+    """Ask a person to fill in a form with one field, and return the text. Without a text, the call fails."""
     answer = await ctx.elicit(question, form(name), key=key)
     if not answer.accepted:
-        fail(f"Nothing to go on with: the answer was {answer.action}.")
+        fail(f"The call cannot continue: the answer was {answer.action}.")
     return str(answer.content[name])

@@ -1,4 +1,4 @@
-"""The smallest picture and the shortest sound. Other files import this one as `media`."""
+"""The smallest picture and the shortest sound. Other files import this file as `media`."""
 
 import io
 import struct
@@ -11,14 +11,14 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def _picture() -> bytes:
-    """One red pixel, 8 bits a colour."""
+    """Return a PNG image of one red pixel."""
     header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(b"\0\xff\0\0")), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks)
 
 
 def _sound() -> bytes:
-    """A hundredth of a second of silence."""
+    """Return a WAV file with 0.01 seconds of silence."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
         sound.setnchannels(1)

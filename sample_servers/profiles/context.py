@@ -1,4 +1,6 @@
-"""Runs once for each request, before the handler. What it returns is the handler's second argument."""
+"""Context of a request. `create_context` runs before each handler. Its result is the handler's second
+argument.
+"""
 
 from dataclasses import dataclass
 
@@ -7,14 +9,14 @@ from mcpdesk import RequestView
 
 @dataclass
 class Caller:
-    """Who is asking, as far as the request tells."""
+    """User who sent the request, as far as the request has this information."""
 
     request_id: str
     user_id: str
 
 
 async def create_context(request: RequestView) -> Caller:
-    """Over HTTP there are headers; over a pipe there is the environment instead."""
+    """Read the headers of a request over HTTP, or the environment of a client over stdio."""
     return Caller(
         request_id=request.headers.get("x-request-id", ""),
         user_id=request.headers.get("x-user-id") or request.environment.get("USER", ""),

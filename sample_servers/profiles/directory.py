@@ -1,11 +1,13 @@
-"""Everybody we know. Tools import it as `directory`; saving this file reloads the tools that use it."""
+"""Users of the sample. Tools import this file as `directory`. If you save it, the tools that use it are
+loaded again.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class Person:
-    """One entry."""
+    """Entry of the directory."""
 
     name: str
     email: str

@@ -1,4 +1,4 @@
-"""Makes a token for this sample, as whoever runs the sign-in would.
+"""Makes a token for this sample. With real servers, an authorization server makes the tokens.
 
 python sample_servers/wallet/issue_token.py ada wallet:read wallet:send
 """
@@ -12,7 +12,7 @@ import jwt
 
 
 def issue(secret: str, subject: str, *scopes: str, lasts_s: int = 3600) -> str:
-    """A token of that subject, for this server alone."""
+    """Return a token of a subject that only this server accepts."""
     now = int(time.time())
     claims = {"sub": subject, "iss": "wallet-sample", "aud": "wallet", "iat": now, "exp": now + lasts_s}
     return jwt.encode(

@@ -1,4 +1,4 @@
-"""Who has how much, in cents, while the server runs. Everybody begins with the same amount."""
+"""Balances in cents. They are kept while the server runs. Each account begins with the same amount."""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -7,13 +7,13 @@ FIRST_AMOUNT = 100_00
 
 
 class Payment(NamedTuple):
-    """One line of the history."""
+    """Entry of the history."""
 
     sender: str
     receiver: str
     amount: int
     token: str
-    """The id of the token it was made with."""
+    """Id of the token of the payment."""
 
 
 balances: defaultdict[str, int] = defaultdict(lambda: FIRST_AMOUNT)
@@ -21,5 +21,7 @@ payments: list[Payment] = []
 
 
 def account_of(claims: dict[str, object]) -> str:
-    """Whose account a token opens: its address, or its subject. Both are always texts, empty if unknown."""
+    """Return the account of a token: its address, or else its subject. Each claim is a text, empty if it is
+    missing.
+    """
     return str(claims["address"] or claims["sub"])

@@ -70,7 +70,7 @@ def test_parts_there_are_not_are_refused(mcpdesk: Run, tmp_path: Path, parts: st
 def test_desk_opens_on_the_new_folder(mcpdesk: Run, tmp_path: Path) -> None:
     mcpdesk("new", str(tmp_path / "demo"))
     with Desk([str(tmp_path / "demo"), "--port", "0"], columns=100, rows=30) as desk:
-        desk.see("Greet somebody by name.")
+        desk.see("Greet a person by name.")
         desk.press("\x11")
         assert desk.end() == 0
 

@@ -22,7 +22,7 @@ from tests.support.scripted import Seen, http, scripted
 from tests.support.scripted import json as json_answer
 
 CHAT = sample_servers() / "chat"
-ANSWER = 'I say: Hello, Ada! That was counted as {"words":2,"characters":11,"longest":"Hello,"}.\n'
+ANSWER = 'I say: Hello, Ada! The word count is {"words":2,"characters":11,"longest":"Hello,"}.\n'
 Serve = Callable[..., Service]
 
 

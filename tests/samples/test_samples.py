@@ -165,7 +165,7 @@ async def test_desk_brews_and_fails_and_draws(desk: LoadedFolder) -> None:
         await call(desk, "withdraw-cash", amount=500)
     with pytest.raises(ZeroDivisionError):
         await call(desk, "crash-on-purpose")
-    assert await call(desk, "freeze", seconds=0) == "Nothing else moved for 0.0 seconds."
+    assert await call(desk, "freeze", seconds=0) == "The server was blocked for 0.0 seconds."
     drawn = await call(desk, "swatch", colour="#ff0000")
     assert [block["type"] for block in drawn] == ["text", "image"]
 

@@ -1,4 +1,4 @@
-"""The same loop as a tool: a server that asks a model that uses another server."""
+"""The same loop as a tool. The model uses the tools of another server."""
 
 import os
 from contextlib import AsyncExitStack
@@ -18,13 +18,13 @@ HELLO = Path(__file__).resolve().parent.parent.parent / "hello"
 @tool(title="Ask a model", read_only=True, open_world=True, timeout=120)
 async def ask(
     ctx: Context,
-    question: Annotated[str, "What to ask, such as: Please greet Ada"],
-    api: Annotated[Literal["openai", "anthropic"], "The API the model is spoken to by."] = "openai",
+    question: Annotated[str, "Question, such as: Please greet Ada"],
+    api: Annotated[Literal["openai", "anthropic"], "API of the model."] = "openai",
 ) -> str:
-    """Ask a model that may use the tools of the sample server hello; its messages are told as progress."""
+    """Ask a model that can use the tools of the sample server hello. Each message is reported as progress."""
     count = 0
 
-    async def tell(message: dict[str, Any]) -> None:
+    async def report(message: dict[str, Any]) -> None:
         nonlocal count
         count += 1
         await ctx.progress(count, message=str(message["role"]))
@@ -34,6 +34,6 @@ async def ask(
         model = Model(api, url, os.environ.get("MODEL", "scripted"), os.environ.get("MODEL_KEY", ""))
         client = await stack.enter_async_context(Client(HELLO))
         try:
-            return await converse(question, client, model, tell)
+            return await converse(question, client, model, report)
         except (CallError, ModelError, NoAnswer) as error:
             fail(str(error))

@@ -1,4 +1,4 @@
-"""Prompts: a text is one message of the user; `message(...)` holds any block and says whose it is."""
+"""Prompts. A text is one message of the user. `message(...)` takes any content and the role of its sender."""
 
 from typing import Any
 
@@ -20,18 +20,18 @@ async def with_arguments(arg1: str, arg2: str) -> str:
     """A prompt with two arguments.
 
     Args:
-        arg1: The first one.
-        arg2: The second one.
+        arg1: First argument.
+        arg2: Second argument.
     """
     return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
 
 
 @prompt(name="test_prompt_with_embedded_resource")
 async def with_embedded_resource(resourceUri: str) -> list[dict[str, Any]]:
-    """A prompt that brings a resource along.
+    """A prompt that contains a resource.
 
     Args:
-        resourceUri: Which one.
+        resourceUri: URI of the resource.
     """
     return [
         message(embedded(resourceUri, "Embedded resource content for testing.", "text/plain")),
@@ -41,5 +41,5 @@ async def with_embedded_resource(resourceUri: str) -> list[dict[str, Any]]:
 
 @prompt(name="test_prompt_with_image")
 async def with_image() -> list[dict[str, Any]]:
-    """A prompt that brings a picture along."""
+    """A prompt that contains a picture."""
     return [message(image(PNG, "image/png")), message("Please analyze the image above.")]

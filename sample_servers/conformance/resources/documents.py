@@ -1,4 +1,4 @@
-"""Resources: text, bytes, and a template for many. What is returned becomes text or a blob by its type."""
+"""Resources: text, bytes, and a template. A returned `str` becomes text, and returned bytes become a blob."""
 
 from typing import Any
 
@@ -21,8 +21,8 @@ async def static_binary() -> bytes:
 
 @resource("test://watched-resource", title="A text to subscribe to", mime_type="text/plain")
 async def watched_resource() -> str:
-    """A text clients may subscribe to."""
-    return "Subscribe to hear when this file is saved."
+    """A text that clients can subscribe to."""
+    return "Subscribe to be notified when this file is saved."
 
 
 @resource("test://template/{id}/data", title="Data by id", mime_type="application/json")

@@ -1,4 +1,4 @@
-"""What a tool can answer: a text, blocks of every kind, and an error."""
+"""Results of tools: a text, every kind of content, and an error."""
 
 from typing import Any
 
@@ -43,5 +43,5 @@ async def multiple_content_types() -> list[Any]:
 
 @tool(name="test_error_handling", read_only=True)
 async def error_handling() -> str:
-    """Fail, with a text a model can act on."""
+    """Fail with a text for the model."""
     fail("This tool intentionally returns an error for testing")

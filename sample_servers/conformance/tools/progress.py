@@ -1,4 +1,6 @@
-"""What a tool can say while it runs. Progress goes out if the caller asked for it, logs from its level on."""
+"""Messages of running tools. Progress is sent if the caller requested it, and log messages from the caller's
+level.
+"""
 
 import asyncio
 
@@ -29,7 +31,7 @@ async def with_logging(ctx: Context) -> str:
 
 @tool(name="test_logging_tool")
 async def logging_tool(ctx: Context) -> str:
-    """Log at every level while working; who asked for none hears none."""
+    """Log at every level. Callers that requested no log messages receive none."""
     for level in ("debug", "info", "notice", "warning", "error"):
         await ctx.log(level, f"This is {level}")
     return "Logged at five levels"

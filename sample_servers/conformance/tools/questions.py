@@ -1,7 +1,8 @@
-"""Questions to whoever called: forms, the client's model, its roots. The handler waits; the client answers.
+"""Questions to the client: forms, sampling and roots. The handler waits for the client's answer.
 
-The same lines work in every revision. Where requests stand alone the answer comes with the next one, and the
-handler goes on where it stood. `key` names a question in the answers; without it the kind of question does.
+The same code works in every protocol revision. In the stateless era, the answer arrives with the next
+request, and the handler continues. `key` is the name of a question in the answers. Default: the kind of the
+question.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from mcpdesk import Context, tool
 
 @dataclass
 class Account:
-    """A form can be a class: its fields are what is asked for."""
+    """Form as a class. Each field is a field of the form."""
 
     username: str
     email: str
@@ -25,7 +26,7 @@ async def elicitation(ctx: Context, message: str) -> str:
     """Ask for a user's name and e-mail address.
 
     Args:
-        message: What the form says.
+        message: Text of the form.
     """
     answer = await ctx.elicit(message, Account)
     return f"User response: action={answer.action}, content={answer.content}"
@@ -65,17 +66,17 @@ async def elicitation_enums(ctx: Context) -> str:
 
 @tool(name="test_sampling")
 async def sampling(ctx: Context, prompt: str) -> str:
-    """Let the client's model answer.
+    """Send a prompt to the client's model.
 
     Args:
-        prompt: What it is asked.
+        prompt: Question for the model.
     """
     return f"LLM response: {(await ctx.sample(prompt, max_tokens=100)).text}"
 
 
 @tool(name="test_missing_capability")
 async def missing_capability(ctx: Context) -> str:
-    """Ask the client's model; a client that has none is told what is missing."""
+    """Ask the client's model. A client without sampling receives an error with the missing capability."""
     return (await ctx.sample("Say something.", max_tokens=10)).text
 
 
@@ -84,5 +85,5 @@ async def streaming_elicitation(ctx: Context) -> str:
     """Report progress, then ask."""
     await ctx.progress(1, 2, "about to ask")
     await asyncio.sleep(0.01)
-    answer = await ctx.elicit("May it go on?", form("ok", "boolean"), key="confirm")
+    answer = await ctx.elicit("May the tool continue?", form("ok", "boolean"), key="confirm")
     return f"Answered: {answer.action}"

@@ -1,4 +1,4 @@
-"""A tool that lets its caller go in the middle of its work; the answer waits for the caller's return."""
+"""A tool that closes the connection during the call. The answer is kept until the client reconnects."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ PAUSE_S = 0.2
 
 @tool(name="test_reconnection")
 async def reconnection(ctx: Context) -> str:
-    """Close the connection, work on, and answer whoever comes back."""
+    """Close the connection, continue the work, and answer when the client reconnects."""
     await ctx.close_stream(retry_ms=100)
     await asyncio.sleep(PAUSE_S)
     return "Reconnection test completed"

@@ -1,4 +1,4 @@
-"""An argument that clients repeat in an HTTP header, for routers and caches that do not read bodies."""
+"""An argument that clients also send in an HTTP header, for routers and caches that do not read bodies."""
 
 from typing import Annotated
 
@@ -6,6 +6,6 @@ from mcpdesk import header, tool
 
 
 @tool(name="test_x_mcp_header", read_only=True)
-async def x_mcp_header(region: Annotated[str, header("Region"), "Where to look."] = "") -> str:
-    """Say which region was asked for; a request whose header says another one never gets here."""
+async def x_mcp_header(region: Annotated[str, header("Region"), "Region of the request."] = "") -> str:
+    """Return the region of the request. A request with another region in its header is refused."""
     return f"region={region}"

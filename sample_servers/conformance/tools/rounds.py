@@ -1,4 +1,4 @@
-"""Questions over several rounds: in turn, at once, and only those the client can answer."""
+"""Questions in several rounds: one after another, at once, and only those that the client can answer."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,14 +30,14 @@ async def ask_roots(ctx: Context) -> str:
 
 @tool(name="test_input_required_result_request_state")
 async def ask_with_state(ctx: Context) -> str:
-    """Ask for a confirmation; the state between the rounds is signed and checked for every handler."""
+    """Ask for a confirmation. The state between the rounds is signed and verified for every handler."""
     answer = await ctx.elicit("Please confirm.", form("ok", "boolean"), key="confirm")
     return f"state-ok, and the answer was {answer.action}"
 
 
 @tool(name="test_input_required_result_multiple_inputs")
 async def ask_at_once(ctx: Context) -> str:
-    """Ask three things in one round."""
+    """Ask three questions in one round."""
     name, greeting, roots = await asyncio.gather(
         filled(ctx, "What is your name?", "name", "user_name"),
         ctx.sample("Generate a greeting", max_tokens=50, key="greeting"),
@@ -48,7 +48,7 @@ async def ask_at_once(ctx: Context) -> str:
 
 @tool(name="test_input_required_result_multi_round")
 async def ask_in_turn(ctx: Context) -> str:
-    """Ask one thing, then another."""
+    """Ask a question, then another one."""
     name = await filled(ctx, "Step 1: What is your name?", "name", "step1")
     color = await filled(ctx, "Step 2: What is your favorite color?", "color", "step2")
     return f"Hello {name}, {color} is a fine color."
@@ -56,14 +56,14 @@ async def ask_in_turn(ctx: Context) -> str:
 
 @tool(name="test_input_required_result_tampered_state")
 async def ask_and_check(ctx: Context) -> str:
-    """Ask for a confirmation; a state that was changed on the way never gets here."""
+    """Ask for a confirmation. A request with a changed state is refused before the call."""
     answer = await ctx.elicit("Please confirm.", form("ok", "boolean"), key="confirm")
     return f"The state arrived as it was sent, and the answer was {answer.action}."
 
 
 @tool(name="test_input_required_result_capabilities")
 async def ask_what_can_be_answered(ctx: Context) -> str:
-    """Ask whatever the client says it can answer."""
+    """Ask all questions that the client declares it can answer."""
     questions: Mapping[str, Any] = {
         "sampling": lambda: ctx.sample("Say something.", max_tokens=10, key="sample"),
         "elicitation": lambda: ctx.elicit("Please confirm.", form("ok", "boolean"), key="confirm"),
@@ -71,11 +71,11 @@ async def ask_what_can_be_answered(ctx: Context) -> str:
     }
     asked = [name for name in questions if ctx.offers({name: {}})]
     await asyncio.gather(*(questions[name]() for name in asked))
-    return f"Answered: {', '.join(asked) or 'nothing, for nothing could be asked'}"
+    return f"Answered: {', '.join(asked) or 'nothing, because the client supports no questions'}"
 
 
 @prompt(name="test_input_required_result_prompt")
 async def ask_for_context(ctx: Context) -> list[dict[str, Any]]:
-    """A prompt that asks what it is about first."""
+    """A prompt that asks for its context first."""
     about = await filled(ctx, "What context should the prompt use?", "context", "user_context")
     return [message(f"Use this context: {about}")]

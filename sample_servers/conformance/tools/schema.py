@@ -1,9 +1,9 @@
-"""A schema of one's own, with everything JSON Schema 2020-12 has. Clients get it as it stands here."""
+"""A tool with its own schema, which has many keywords of JSON Schema 2020-12. Clients get it unchanged."""
 
 from typing import Any
 
 NAME = "json_schema_2020_12_tool"
-DESCRIPTION = "Take a person with a telephone number or an e-mail address."
+DESCRIPTION = "Accept a person with a telephone number or an e-mail address."
 INPUT_SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
@@ -15,9 +15,13 @@ INPUT_SCHEMA = {
         }
     },
     "properties": {
-        "name": {"type": "string", "description": "Who it is."},
-        "address": {"$ref": "#/$defs/address", "description": "Where to write to."},
-        "contactMethod": {"type": "string", "enum": ["phone", "email"], "description": "What is preferred."},
+        "name": {"type": "string", "description": "Name of the person."},
+        "address": {"$ref": "#/$defs/address", "description": "Postal address."},
+        "contactMethod": {
+            "type": "string",
+            "enum": ["phone", "email"],
+            "description": "Preferred way of contact.",
+        },
         "phone": {"type": "string", "description": "A telephone number."},
         "email": {"type": "string", "description": "An e-mail address."},
     },
@@ -30,5 +34,5 @@ INPUT_SCHEMA = {
 
 
 async def handler(args: dict[str, Any], context: Any) -> str:
-    """Say what arrived."""
+    """Return the name of the person."""
     return f"{args.get('name', 'Somebody')} can be reached."

@@ -1,4 +1,4 @@
-"""process-decode-grib2: one field of a GRIB2 file (WMO FM 92; regular grid, simple packing) as a grid."""
+"""process-decode-grib2: converts a field of a GRIB2 file (WMO FM 92, simple packing) to a grid."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ PARAMETERS = {
     (0, 3, 5): ("Geopotential height", "gpm"), (0, 6, 1): ("Cloud cover", "%"),
     (10, 0, 3): ("Height of waves", "m"), (10, 3, 0): ("Water temperature", "K"),
 }  # fmt: skip
-MAX_FETCHED = 64 << 20
-"""Bytes that are taken from an address."""
-SOUTHWARD_FIRST, WESTWARD, BY_COLUMN = 0x40, 0x80, 0x30
+MAX_FETCHED_BYTES = 64 << 20
+"""Maximum size of a file that is loaded from a URL."""
+SOUTH_FIRST, WESTWARD, BY_COLUMN = 0x40, 0x80, 0x30
+"""Bits of the scanning mode: rows from the south, values from the east, values by column."""
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Where a redirect leads nobody has looked: it is an error."""
+    """Handler that makes every redirect an error, because the target of a redirect is not checked."""
 
     def redirect_request(self, *_: object) -> None:
-        """No other request."""
+        """Return no request."""
 
 
 class Lattice(NamedTuple):
-    """Section 3: where the values lie. Degrees."""
+    """Section 3: size and edges of the grid, in degrees."""
 
     width: int
     height: int
@@ -49,7 +50,7 @@ class Lattice(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """Section 5: value = (reference + packed * 2**binary) / 10**decimal."""
+    """Section 5: packing of the values. value = (reference + packed * 2**binary) / 10**decimal."""
 
     count: int
     reference: float
@@ -58,37 +59,37 @@ class Packing(NamedTuple):
     bits: int
 
 
-def load(place: str) -> bytes:
-    """The bytes of a file, or of what a public https or s3 address leads to."""
-    if place.startswith("s3://"):
-        bucket, _, key = place.removeprefix("s3://").partition("/")
-        place = f"https://{bucket}.s3.amazonaws.com/{key}"
-    if "://" not in place:
-        return read_file(Path(place))
-    parts = urllib.parse.urlsplit(place)
+def load(location: str) -> bytes:
+    """Return the content of a file, or of a public https or s3 URL."""
+    if location.startswith("s3://"):
+        bucket, _, key = location.removeprefix("s3://").partition("/")
+        location = f"https://{bucket}.s3.amazonaws.com/{key}"
+    if "://" not in location:
+        return read_file(Path(location))
+    parts = urllib.parse.urlsplit(location)
     if parts.scheme != "https" or not parts.hostname:
-        stop(f"{place}: only files, https:// and s3:// can be read")
+        stop(f"{location}: only files, https:// and s3:// can be read")
     try:
-        found = {info[4][0] for info in socket.getaddrinfo(parts.hostname, 443)}
-        if not all(ipaddress.ip_address(each).is_global for each in found):
-            stop(f"{parts.hostname} is no public host")
-        with urllib.request.build_opener(NoRedirects).open(place, timeout=20) as answer:
-            data: bytes = answer.read(MAX_FETCHED + 1)
+        addresses = {info[4][0] for info in socket.getaddrinfo(parts.hostname, 443)}
+        if not all(ipaddress.ip_address(each).is_global for each in addresses):
+            stop(f"{parts.hostname} is not a public host")
+        with urllib.request.build_opener(NoRedirects).open(location, timeout=20) as answer:
+            data: bytes = answer.read(MAX_FETCHED_BYTES + 1)
     except OSError as error:
-        stop(f"{place} cannot be fetched: {error}")
-    if len(data) > MAX_FETCHED:
-        stop(f"{place} has more than {MAX_FETCHED:,} bytes")
+        stop(f"{location} cannot be fetched: {error}")
+    if len(data) > MAX_FETCHED_BYTES:
+        stop(f"{location} has more than {MAX_FETCHED_BYTES:,} bytes")
     return data
 
 
 def messages(data: bytes) -> Iterator[bytes]:
-    """The GRIB2 messages of a file, one after the other."""
+    """Yield the GRIB2 messages of a file."""
     at = data.find(b"GRIB")
     while at >= 0:
         if len(data) < at + 16:
             stop("the file is cut off")
         if data[at + 7] != 2:
-            stop(f"edition {data[at + 7]} of GRIB; only 2 is understood")
+            stop(f"GRIB edition {data[at + 7]} is not supported; only edition 2 is")
         (length,) = struct.unpack_from(">Q", data, at + 8)
         message = data[at : at + length]
         if len(message) < length or not message.endswith(b"7777"):
@@ -98,7 +99,7 @@ def messages(data: bytes) -> Iterator[bytes]:
 
 
 def sections(message: bytes) -> dict[int, bytes]:
-    """The sections of a message by number; of several fields the first."""
+    """Return the sections of a message by number. If there are several fields, return those of the first."""
     found: dict[int, bytes] = {}
     at = 16
     while message[at : at + 4] != b"7777":
@@ -111,68 +112,68 @@ def sections(message: bytes) -> dict[int, bytes]:
 
 
 def signed(value: int, bits: int) -> int:
-    """GRIB has a bit for the sign and the amount after it."""
+    """Convert a number of GRIB, which has a sign bit before the absolute value."""
     high = 1 << (bits - 1)
     return -(value - high) if value & high else value
 
 
 def lattice_of(section: bytes) -> Lattice:
-    """The grid; only a regular one of latitudes and longitudes is understood."""
+    """Parse section 3. Only a regular grid of latitudes and longitudes is supported."""
     (template,) = struct.unpack_from(">H", section, 12)
     if template != 0:
-        stop(f"grid template 3.{template}; only 3.0, regular latitudes and longitudes, is understood")
+        stop(f"grid template 3.{template} is not supported; only 3.0, regular latitudes and longitudes, is")
     width, height, _, _, first, west, _, last, east = struct.unpack_from(">IIIIIIBII", section, 30)
     if not 0 < width * height <= MAX_CELLS:
-        stop(f"{width} x {height} values; at most {MAX_CELLS:,} are understood")
+        stop(f"{width} x {height} values; at most {MAX_CELLS:,} are allowed")
     north, south = (signed(each, 32) / 1e6 for each in (first, last))
     scanning = section[71]
     if scanning & BY_COLUMN:
-        stop("the values come by column; only rows are understood")
+        stop("the values are ordered by column; only rows are supported")
     return Lattice(width, height, north, signed(west, 32) / 1e6, south, signed(east, 32) / 1e6, scanning)
 
 
 def packing_of(section: bytes) -> Packing:
-    """How values are packed; only the simple way is understood."""
+    """Parse section 5. Only simple packing is supported."""
     count, template = struct.unpack_from(">IH", section, 5)
     if template != 0:
-        stop(f"packing template 5.{template}; only 5.0, simple packing, is understood")
+        stop(f"packing template 5.{template} is not supported; only 5.0, simple packing, is")
     reference, binary, decimal, bits = struct.unpack_from(">fHHB", section, 11)
     return Packing(count, reference, signed(binary, 16), signed(decimal, 16), bits)
 
 
 def unpacked(data: bytes, packing: Packing) -> Iterator[float]:
-    """The values, while it is reported how far this is."""
+    """Yield the values, and report the progress."""
     scale, shift = 2.0**packing.binary, 10.0**packing.decimal
     if packing.bits == 0:
         yield from (packing.reference / shift for _ in range(packing.count))
         return
     if len(data) * 8 < packing.count * packing.bits:
         stop("the values are cut off")
-    mask, held, bits, at = (1 << packing.bits) - 1, 0, 0, 0
-    every = max(1, packing.count // 10)
+    mask, buffer, bits, offset = (1 << packing.bits) - 1, 0, 0, 0
+    report_interval = max(1, packing.count // 10)
     for number in range(packing.count):
         while bits < packing.bits:
-            held = held << 8 | data[at]
-            bits, at = bits + 8, at + 1
+            buffer = buffer << 8 | data[offset]
+            bits, offset = bits + 8, offset + 1
         bits -= packing.bits
-        yield (packing.reference + (held >> bits & mask) * scale) / shift
-        held &= (1 << bits) - 1
-        if number % every == 0:
+        yield (packing.reference + (buffer >> bits & mask) * scale) / shift
+        buffer &= (1 << bits) - 1
+        if number % report_interval == 0:
             report(10 + 80 * number / packing.count, 100, f"{number:,} of {packing.count:,} values")
 
 
 def present(section: bytes, cells: int) -> Iterator[bool]:
-    """Which cells have a value."""
+    """Yield for each cell whether it has a value."""
     if section[5] == 255:
         yield from (True for _ in range(cells))
     elif section[5] == 0:
         yield from (bool(section[6 + cell // 8] >> (7 - cell % 8) & 1) for cell in range(cells))
     else:
-        stop("the bit map is one that was agreed upon elsewhere")
+        stop("the file uses a predefined bit map, which is not supported")
 
 
 def decoded(message: bytes, celsius: bool) -> Grid:
-    """The first field of a message, north up."""
+    """Return the first field of a message. The first row is the northern one."""
     parts = sections(message)
     if not {3, 4, 5, 6, 7} <= parts.keys():
         stop("the message lacks a section")
@@ -186,7 +187,7 @@ def decoded(message: bytes, celsius: bool) -> Grid:
     width, west, east = lattice.width, lattice.west, lattice.east
     north, south = lattice.north, lattice.south
     rows = [cells[start : start + width] for start in range(0, len(cells), width)]
-    if lattice.scanning & SOUTHWARD_FIRST:
+    if lattice.scanning & SOUTH_FIRST:
         rows.reverse()
         north, south = south, north
     if lattice.scanning & WESTWARD:
@@ -199,7 +200,7 @@ def decoded(message: bytes, celsius: bool) -> Grid:
 
 
 def main() -> None:
-    """Load, decode, write."""
+    """Load a file, decode a message, and write the grid."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--file", required=True)
     parser.add_argument("--output", required=True)
@@ -209,7 +210,7 @@ def main() -> None:
     report(0, 100, f"reading {arguments.file}")
     found = list(messages(load(arguments.file)))
     if not 1 <= arguments.message <= len(found):
-        stop(f"{arguments.file} has {len(found)} messages, no number {arguments.message}")
+        stop(f"{arguments.file} has {len(found)} messages; message {arguments.message} does not exist")
     report(10, 100, f"decoding message {arguments.message} of {len(found)}")
     try:
         grid = decoded(found[arguments.message - 1], arguments.celsius)

@@ -1,4 +1,4 @@
-"""Grids of numbers in files: NumPy's format without NumPy, and what is known of a grid beside it, as JSON."""
+"""Files of grids: the numbers in NumPy's format, and a description in a JSON file. NumPy is not needed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import NoReturn
 
 MAGIC = b"\x93NUMPY"
 CODES = {"f4": "f", "f8": "d", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q"}
-"""Element types as NumPy and as Python's array call them."""
+"""Type code of Python's `array` by NumPy's type code."""
 MAX_CELLS = 16_000_000
 MAX_BYTES = 512 << 20
-"""Of a file that is read."""
+"""Maximum size of a file that is read."""
 
 
 @dataclass
 class Extent:
-    """The edges of a grid on the map, in degrees, and what its values are. The first row is the northern."""
+    """Title, unit and edges of a grid on a map, in degrees. An edge is None if the grid is not on a map."""
 
     title: str = ""
     unit: str = ""
@@ -36,7 +36,7 @@ class Extent:
 
 @dataclass
 class Grid:
-    """Rows of numbers; NaN where there is none."""
+    """Rows of numbers. The first row is the northern one. A cell without a value is NaN."""
 
     width: int
     height: int
@@ -44,53 +44,53 @@ class Grid:
     extent: Extent = field(default_factory=Extent)
 
     def range(self) -> tuple[float, float]:
-        """The least and the greatest value; fails where there is none at all."""
-        known = [value for value in self.values if math.isfinite(value)]
-        if not known:
+        """Return the smallest and the greatest value. End the program if no cell has a value."""
+        finite_values = [value for value in self.values if math.isfinite(value)]
+        if not finite_values:
             stop("the grid has no value that is a number")
-        return min(known), max(known)
+        return min(finite_values), max(finite_values)
 
     def summary(self) -> str:
-        """One line about it."""
+        """Describe the grid in one line."""
         low, high = self.range()
-        known = [value for value in self.values if math.isfinite(value)]
-        mean = math.fsum(known) / len(known)
+        finite_values = [value for value in self.values if math.isfinite(value)]
+        mean = math.fsum(finite_values) / len(finite_values)
         unit = f" {self.extent.unit}" if self.extent.unit else ""
         return f"{self.width} x {self.height} values, {low:.4g} to {high:.4g}{unit}, mean {mean:.4g}"
 
 
 def stop(reason: str) -> NoReturn:
-    """End with a reason on stderr."""
+    """End the program with a reason on stderr."""
     sys.exit(f"{Path(sys.argv[0]).name}: {reason}")
 
 
 def report(progress: float, total: float, message: str) -> None:
-    """Say how far this is, as a line of JSON."""
+    """Print the progress as a line of JSON."""
     print(json.dumps({"progress": progress, "total": total, "message": message}), flush=True)
 
 
 def read_file(path: Path) -> bytes:
-    """All of a file. Devices and pipes, which may have no end, are none."""
+    """Return the content of a regular file. Devices and pipes are refused, because they may have no end."""
     try:
-        # Without this a pipe would be waited for until somebody writes into it.
+        # With O_NONBLOCK, opening a pipe does not wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode):
-                stop(f"{path} is no regular file")
-            data = file.read(MAX_BYTES + 1) if facts.st_size <= MAX_BYTES else b""
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                stop(f"{path} is not a regular file")
+            data = file.read(MAX_BYTES + 1) if status.st_size <= MAX_BYTES else b""
     except OSError as error:
         stop(f"{path} cannot be read: {error.strerror}")
-    if max(facts.st_size, len(data)) > MAX_BYTES:
+    if max(status.st_size, len(data)) > MAX_BYTES:
         stop(f"{path} has more than {MAX_BYTES:,} bytes")
     return data
 
 
 def read_grid(path: Path) -> Grid:
-    """A grid from a .npy file, with its description from `<name>.json` where there is one."""
+    """Return the grid in a .npy file, with its description from `<name>.json` if this file exists."""
     data = read_file(path)
     if data[:6] != MAGIC or len(data) < 12:
-        stop(f"{path} is no .npy file")
+        stop(f"{path} is not a .npy file")
     is_old = data[6] == 1
     size, start = struct.unpack_from("<H" if is_old else "<I", data, 8)[0], 10 if is_old else 12
     try:
@@ -98,9 +98,9 @@ def read_grid(path: Path) -> Grid:
         order, code = header["descr"][0], CODES[header["descr"][1:]]
         shape, is_fortran = tuple(header["shape"]), header["fortran_order"]
     except (ValueError, SyntaxError, KeyError, TypeError) as error:
-        stop(f"{path} holds no plain numbers: {error}")
+        stop(f"{path} does not contain plain numbers: {error}")
     if len(shape) != 2 or is_fortran or not 0 < math.prod(shape) <= MAX_CELLS:
-        stop(f"{path} has the shape {shape}; rows and columns are needed, at most {MAX_CELLS:,} cells")
+        stop(f"{path} has the shape {shape}; it must have rows and columns, and at most {MAX_CELLS:,} cells")
     cells = array(code)
     body = data[start + size :]
     if len(body) < math.prod(shape) * cells.itemsize:
@@ -112,7 +112,7 @@ def read_grid(path: Path) -> Grid:
 
 
 def write_grid(path: Path, grid: Grid) -> None:
-    """A grid as .npy (32-bit numbers), and its description beside it."""
+    """Write a grid as .npy (32-bit numbers), and its description to a JSON file."""
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({grid.height}, {grid.width}), }}"
     header += " " * (-(len(header) + 11) % 64) + "\n"
     cells = array("f", grid.values)
@@ -122,20 +122,22 @@ def write_grid(path: Path, grid: Grid) -> None:
         with path.open("wb") as file:
             file.write(MAGIC + b"\x01\x00" + struct.pack("<H", len(header)) + header.encode("latin-1"))
             file.write(cells.tobytes())
-        beside(path).write_text(json.dumps(asdict(grid.extent), ensure_ascii=False, indent=1) + "\n", "utf-8")
+        description_path(path).write_text(
+            json.dumps(asdict(grid.extent), ensure_ascii=False, indent=1) + "\n", "utf-8"
+        )
     except OSError as error:
         stop(f"{path} cannot be written: {error.strerror}")
 
 
-def beside(path: Path) -> Path:
-    """Where the description of a grid is."""
+def description_path(path: Path) -> Path:
+    """Return the path of a grid's description."""
     return path.with_name(path.name + ".json")
 
 
 def read_extent(path: Path) -> Extent:
-    """The description of a grid; an empty one where there is none."""
+    """Return the description of a grid. Empty if there is none."""
     try:
-        said = json.loads(beside(path).read_text("utf-8"))
-        return Extent(**{key: said[key] for key in Extent.__dataclass_fields__ if key in said})
+        members = json.loads(description_path(path).read_text("utf-8"))
+        return Extent(**{key: members[key] for key in Extent.__dataclass_fields__ if key in members})
     except (OSError, ValueError, TypeError):
         return Extent()

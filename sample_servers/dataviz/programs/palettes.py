@@ -1,4 +1,4 @@
-"""Colour scales: a few colours each, and everything in between."""
+"""Colour scales. Each is defined by a few colours; the colours between them are interpolated."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Colour = tuple[int, int, int]
 
 
 def scale(name: str) -> list[Colour]:
-    """256 colours from low to high."""
+    """Return the 256 colours of a scale, for values from low to high."""
     stops = [tuple(bytes.fromhex(each)) for each in PALETTES[name].split()]
     colours: list[Colour] = []
     for step in range(256):
-        place = step / 255 * (len(stops) - 1)
-        low = min(int(place), len(stops) - 2)
-        share = place - low
+        position = step / 255 * (len(stops) - 1)
+        low = min(int(position), len(stops) - 2)
+        fraction = position - low
         red, green, blue = (
-            round(a + (b - a) * share) for a, b in zip(stops[low], stops[low + 1], strict=True)
+            round(a + (b - a) * fraction) for a, b in zip(stops[low], stops[low + 1], strict=True)
         )
         colours.append((red, green, blue))
     return colours

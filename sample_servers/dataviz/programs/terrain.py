@@ -1,4 +1,4 @@
-"""acquire-terrain: heights of a landscape that never was, by the diamond-square method. Tells percentages."""
+"""acquire-terrain: makes the heights of an artificial landscape by the diamond-square algorithm."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from grids import Extent, Grid, write_grid
 
 
 def heights(size: int, roughness: float, seed: int) -> list[list[float]]:
-    """A square of `size` values a side, which is a power of two and one more."""
-    dice = random.Random(seed)
+    """Return a square of heights. A side has `size` values, which must be a power of two plus one. The
+    progress is printed as a percentage.
+    """
+    generator = random.Random(seed)
     field = [[0.0] * size for _ in range(size)]
     step, spread, done, rounds = size - 1, 1.0, 0, (size - 1).bit_length()
     while step > 1:
         half = step // 2
         for y in range(half, size, step):
             for x in range(half, size, step):
-                around = (field[y + dy][x + dx] for dy in (-half, half) for dx in (-half, half))
-                field[y][x] = sum(around) / 4 + dice.uniform(-spread, spread)
+                corners = (field[y + dy][x + dx] for dy in (-half, half) for dx in (-half, half))
+                field[y][x] = sum(corners) / 4 + generator.uniform(-spread, spread)
         for y in range(0, size, half):
             for x in range((y + half) % step, size, step):
-                places = ((y - half, x), (y + half, x), (y, x - half), (y, x + half))
-                near = [field[b][a] for b, a in places if 0 <= b < size and 0 <= a < size]
-                field[y][x] = sum(near) / len(near) + dice.uniform(-spread, spread)
+                positions = ((y - half, x), (y + half, x), (y, x - half), (y, x + half))
+                neighbours = [field[b][a] for b, a in positions if 0 <= b < size and 0 <= a < size]
+                field[y][x] = sum(neighbours) / len(neighbours) + generator.uniform(-spread, spread)
         step, spread, done = half, spread * 2 ** (roughness - 1), done + 1
         print(f"\rraising land: {90 * done // rounds}%", end="", flush=True)
     return field
 
 
 def main() -> None:
-    """Make it, write it."""
+    """Make a landscape and write it as a grid."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", required=True)
     parser.add_argument("--detail", type=int, default=8)

@@ -6,7 +6,7 @@ import math
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers between two others, `most` of them at most."""
+    """Return round numbers between two values, at most `most`."""
     if not high > low:
         return [low]
     rough = (high - low) / max(most - 1, 1)
@@ -16,12 +16,14 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def spelled(value: float) -> str:
-    """A tick as text; 0 has no sign."""
+def tick_text(value: float) -> str:
+    """Format the number of a tick. 0 has no sign."""
     return f"{value or 0:g}"
 
 
-def degrees(value: float, ways: str) -> str:
-    """A place on an axis of a map: `30°N`. `ways` are the letters for more and less than 0."""
-    value = (value + 180) % 360 - 180 if ways == "EW" and not -180 <= value <= 180 else value
-    return f"{abs(value):g}°{'' if value in (0, 180, -180) else ways[value < 0]}"
+def degrees(value: float, directions: str) -> str:
+    """Format a position on an axis of a map, such as `30°N`. `directions` has the letters for positive and
+    negative values.
+    """
+    value = (value + 180) % 360 - 180 if directions == "EW" and not -180 <= value <= 180 else value
+    return f"{abs(value):g}°{'' if value in (0, 180, -180) else directions[value < 0]}"

@@ -1,4 +1,4 @@
-"""A prompt made by code can hold a whole conversation."""
+"""A prompt made by code can contain several messages."""
 
 from typing import Any, Literal
 
@@ -10,8 +10,8 @@ async def review_change(diff: str, focus: Literal["bugs", "style", "tests"] = "b
     """Start a review of a change.
 
     Args:
-        diff: The change, as a unified diff.
-        focus: What matters most: bugs, style or tests.
+        diff: Change, as a unified diff.
+        focus: Most important aspect: bugs, style or tests.
     """
     return [
         message(f"Here is a change. Look for {focus} first.\n\n```diff\n{diff}\n```"),

@@ -1,4 +1,4 @@
-"""Slow work that says how far it is."""
+"""Slow work that reports its progress."""
 
 import asyncio
 from typing import Annotated
@@ -10,10 +10,10 @@ STEPS = ("grinding the beans", "heating the water", "blooming", "pouring slowly"
 
 async def brew_coffee(
     ctx: Context,
-    cups: Annotated[int, Meta(ge=1, le=12, description="How many cups.")] = 2,
-    seconds: Annotated[float, Meta(ge=0, le=25, description="How long it takes in all.")] = 5,
+    cups: Annotated[int, Meta(ge=1, le=12, description="Number of cups.")] = 2,
+    seconds: Annotated[float, Meta(ge=0, le=25, description="Duration in seconds.")] = 5,
 ) -> str:
-    """Brew coffee and report every step. Takes a while: watch the progress, or cancel."""
+    """Brew coffee slowly, and report the progress of every step. You can cancel the call."""
     for number, step in enumerate(STEPS):
         await ctx.progress(number, len(STEPS), step)
         await ctx.debug(f"{step} for {cups} cups")

@@ -4,7 +4,7 @@ from mcpdesk import Context, Option, Page, fail
 
 
 async def choose_tea(ctx: Context) -> str:
-    """Ask a person which tea to make. Answer on the desk, or let the client of the call ask."""
+    """Ask a person which tea to make, on the desk or in the client."""
     options = (Option("Assam", "strong, with malt"), Option("Sencha", "green and fresh"))
     question = await ctx.ask([Page("Which tea would you like?", header="Tea", options=options)])
     if not question.answers:

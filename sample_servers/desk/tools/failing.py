@@ -1,4 +1,4 @@
-"""Failing well: `fail()` ends a handler with a message a person or a model can act on, and data beside it."""
+"""Two ways to fail. `fail()` ends a handler with a message for a person or a model, and with data."""
 
 from typing import Annotated
 
@@ -9,15 +9,15 @@ BALANCE = 100
 
 @tool(name="withdraw-cash", destructive=True)
 async def withdraw(
-    amount: Annotated[int, Meta(ge=1, description="How much; there are 100 in the account.")],
+    amount: Annotated[int, Meta(ge=1, description="Amount. The account has 100.")],
 ) -> str:
-    """Withdraw money from an account that never changes. Ask for more than there is to see it fail."""
+    """Withdraw money from an account with 100, which never changes. A larger amount fails."""
     if amount > BALANCE:
-        fail(f"There are only {BALANCE} in the account; {amount - BALANCE} are missing.", balance=BALANCE)
+        fail(f"The account has only {BALANCE}; {amount - BALANCE} are missing.", balance=BALANCE)
     return f"Here are {amount}."
 
 
 @tool(name="crash-on-purpose")
 async def crash() -> str:
-    """Raise an error nobody expected: the caller gets its name, the log gets the place."""
+    """Raise an unexpected error. The caller receives its name, and the log its location."""
     return str(1 / (BALANCE - 100))

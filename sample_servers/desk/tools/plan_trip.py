@@ -1,4 +1,4 @@
-"""A form with a bit of everything: nested objects, lists, choices, switches, limits and defaults."""
+"""A form with every kind of field: nested objects, lists, choices, switches, limits and defaults."""
 
 import datetime
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from mcpdesk import Meta, tool
 
 
 class Pace(Enum):
-    """How much happens in a day."""
+    """Number of activities in a day."""
 
     RELAXED = "relaxed"
     STEADY = "steady"
@@ -18,12 +18,12 @@ class Pace(Enum):
 
 @dataclass
 class Traveller:
-    """Somebody who comes along.
+    """Person on the trip.
 
     Attributes:
-        name: As in the passport.
-        age: In years.
-        diet: What they eat.
+        name: Name in the passport.
+        age: Age in years.
+        diet: Food that the person eats.
     """
 
     name: str
@@ -33,24 +33,24 @@ class Traveller:
 
 @dataclass
 class Budget:
-    """What it may cost.
+    """Maximum cost of the trip.
 
     Attributes:
-        amount: In whole units of the currency.
-        currency: A code of three letters.
+        amount: Amount in whole units of the currency.
+        currency: Code of three letters.
     """
 
     amount: Annotated[int, Meta(ge=0)] = 1500
     currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] = "EUR"
 
 
-USUAL = Budget()
+DEFAULT_BUDGET = Budget()
 Interest = Literal["food", "museums", "nature", "music", "nightlife"]
 
 
 @dataclass
 class Plan:
-    """The plan as clients get it."""
+    """Plan of a trip."""
 
     headline: str
     days: list[str]
@@ -65,22 +65,22 @@ async def plan_trip(
     pace: Pace = Pace.STEADY,
     interests: tuple[Interest, ...] = (),
     travellers: tuple[Traveller, ...] = (),
-    budget: Budget = USUAL,
+    budget: Budget = DEFAULT_BUDGET,
     with_children: bool = False,
     notes: str = "",
 ) -> Plan:
-    """Plan a trip. The plan is not clever, but the form has every kind of field.
+    """Plan a trip. The plan is simple, but the form has every kind of field.
 
     Args:
-        destination: A city or a region.
-        days: How many days to stay.
-        start: The first day; leave it out if it does not matter.
-        pace: How much should happen.
-        interests: Any number of these.
-        travellers: Everybody who comes along.
-        budget: For all of you together.
-        with_children: Whether children come along.
-        notes: Anything else.
+        destination: City or region.
+        days: Number of days.
+        start: First day. Default: any day.
+        pace: Number of activities in a day.
+        interests: Any number of themes.
+        travellers: Persons on the trip.
+        budget: Maximum cost for all persons together.
+        with_children: True if children are on the trip.
+        notes: Other wishes.
     """
     first = start or datetime.date(2027, 5, 1)
     themes = interests or ("food",)

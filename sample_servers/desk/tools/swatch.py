@@ -1,4 +1,4 @@
-"""A result that is a picture, with a line of text beside it."""
+"""A result with a picture and a line of text."""
 
 import struct
 import zlib
@@ -12,7 +12,7 @@ SIDE = 64
 @tool(read_only=True, idempotent=True)
 async def swatch(
     colour: Annotated[
-        str, Meta(pattern="^#[0-9a-fA-F]{6}$", description="As in HTML, such as #3366cc.")
+        str, Meta(pattern="^#[0-9a-fA-F]{6}$", description="Colour as in HTML, such as #3366cc.")
     ] = "#3366cc",
 ) -> list[dict[str, Any]]:
     """Draw a square of one colour."""

@@ -1,4 +1,4 @@
-"""Stop 5: resources made by code. With `{variables}` in its URI a resource is a template for many."""
+"""Stop 5: resources made by code. A URI with `{variables}` is a template for many resources."""
 
 from mcpdesk import fail, resource
 
@@ -16,13 +16,13 @@ MOONS = {
 
 @resource("planets://all", title="All planets", mime_type="application/json")
 async def planets() -> list[str]:
-    """The names of the planets, from the sun outwards."""
+    """Names of the planets, in order of their distance from the sun."""
     return list(MOONS)
 
 
 @resource("planets://{name}", title="One planet", mime_type="application/json")
 async def planet(name: str) -> dict[str, object]:
-    """What is known about one planet."""
+    """Name of a planet, and the number of its moons."""
     if name not in MOONS:
-        fail(f"{name} is not a planet; try one of {', '.join(MOONS)}")
+        fail(f"{name} is not a planet; use one of {', '.join(MOONS)}")
     return {"name": name, "moons": MOONS[name]}

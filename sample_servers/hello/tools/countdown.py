@@ -1,4 +1,4 @@
-"""Stop 3: a parameter called `ctx` is your line to the caller: progress, log, cancellation."""
+"""Stop 3: the parameter `ctx` reports progress and log messages to the caller. A cancelled call ends here."""
 
 import asyncio
 from typing import Annotated
@@ -8,9 +8,9 @@ from mcpdesk import Context, Meta
 
 async def countdown(
     ctx: Context,
-    start: Annotated[int, Meta(ge=1, le=60, description="Where to start.")] = 5,
+    start: Annotated[int, Meta(ge=1, le=60, description="First number.")] = 5,
 ) -> str:
-    """Count down to zero, one a second; cancel it and it stops."""
+    """Count down to zero, one number per second. You can cancel the call."""
     await ctx.info(f"counting down from {start}")
     for done in range(start):
         await ctx.progress(done, start, f"{start - done} ...")

@@ -1,18 +1,18 @@
-"""Stop 1: a tool is an `async def`. Its hints and its docstring are the form you fill in."""
+"""Stop 1: a tool is an `async def`. The form on the desk is made from its type hints and its docstring."""
 
 from typing import Annotated, Literal
 
 
 async def greet(
-    name: Annotated[str, "Who is to be greeted."],
+    name: Annotated[str, "Name of the person to greet."],
     language: Literal["english", "german", "spanish", "japanese"] = "english",
     loudly: bool = False,
 ) -> str:
-    """Greet somebody.
+    """Greet a person.
 
     Args:
-        language: The language to greet in.
-        loudly: Whether to shout.
+        language: Language of the greeting.
+        loudly: True to greet in capital letters.
     """
     greeting = f"{HELLO[language]}, {name}!"
     return greeting.upper() if loudly else greeting

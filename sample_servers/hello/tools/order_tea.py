@@ -1,10 +1,10 @@
-"""Stop 4: some things only a person can decide. The question appears on the desk; the tool waits for it."""
+"""Stop 4: a question for a person. It appears on the desk, and the tool waits for the answer."""
 
 from mcpdesk import Context, Option, Page, fail
 
 
 async def order_tea(ctx: Context) -> str:
-    """Order a cup of tea, made the way you like it."""
+    """Order a cup of tea. The tool asks a person which one."""
     question = await ctx.ask(
         [
             Page(

@@ -1,4 +1,6 @@
-"""Stop 2: a return type with fields is structured output. Clients get its schema before they call."""
+"""Stop 2: a return type with fields gives structured output. Clients receive its schema with the list of
+tools.
+"""
 
 from dataclasses import dataclass
 
@@ -7,12 +9,12 @@ from mcpdesk import tool
 
 @dataclass
 class Count:
-    """What was counted.
+    """Word count of a text.
 
     Attributes:
-        words: Words, separated by white space.
-        characters: All characters, white space included.
-        longest: The longest word; empty without words.
+        words: Number of words, which white space separates.
+        characters: Number of characters, including white space.
+        longest: Longest word, or empty if the text has no words.
     """
 
     words: int
@@ -25,7 +27,7 @@ async def word_count(text: str) -> Count:
     """Count the words of a text.
 
     Args:
-        text: Any text.
+        text: Text to count.
     """
     words = text.split()
     return Count(len(words), len(text), max(words, key=len, default=""))

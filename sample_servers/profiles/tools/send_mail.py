@@ -1,4 +1,4 @@
-"""A tool that needs a secret. Without the variable it is not offered, and the desk shows why."""
+"""A tool that needs a secret variable. Without it, the tool is not offered, and the desk shows the reason."""
 
 from directory import PEOPLE
 
@@ -7,14 +7,14 @@ from mcpdesk import fail, tool
 
 @tool(requires_env="MAIL_TOKEN", destructive=False, open_world=True)
 async def send_mail(user_id: str, subject: str, body: str) -> str:
-    """Send a message to a user (this sample only says that it did).
+    """Send a message to a user. This sample sends nothing.
 
     Args:
-        user_id: The user's id.
-        subject: One line.
-        body: The text.
+        user_id: Id of the user.
+        subject: Subject, in one line.
+        body: Text of the message.
     """
     person = PEOPLE.get(user_id)
     if person is None:
-        fail(f"There is no user {user_id!r}.")
+        fail(f"User {user_id!r} does not exist.")
     return f"Sent {subject!r} ({len(body)} characters) to {person.email}."

@@ -6,16 +6,16 @@ from directory import PEOPLE
 
 from mcpdesk import fail
 
-DESCRIPTION = "Look up one user by id. The answer also says who asked."
+DESCRIPTION = "Look up a user by id. The answer also has the user who sent the request."
 
-# With schemas of your own instead of type hints a module exports these names and a `handler`.
-# The tool is called after the file: user-profile.
+# A module with its own schemas instead of type hints defines these names and a `handler`.
+# The file gives the tool its name: user-profile.
 INPUT_SCHEMA = {
     "type": "object",
     "properties": {
         "userId": {
             "type": "string",
-            "description": "The user's id, such as 123. Without it the caller's own profile is meant.",
+            "description": "Id of the user, such as 123. Default: the user who sent the request.",
             "examples": ["123"],
         }
     },
@@ -30,11 +30,11 @@ OUTPUT_SCHEMA = {
         "role": {"type": "string"},
         "requestedBy": {
             "type": "string",
-            "description": "From the header x-user-id; empty if it was not sent.",
+            "description": "Value of the header x-user-id, or empty.",
         },
         "requestId": {
             "type": "string",
-            "description": "From the header x-request-id; empty if it was not sent.",
+            "description": "Value of the header x-request-id, or empty.",
         },
     },
     "required": ["userId", "name", "email", "role", "requestedBy", "requestId"],
@@ -43,11 +43,11 @@ ANNOTATIONS = {"readOnlyHint": True, "idempotentHint": True}
 
 
 async def handler(args: dict[str, Any], context: Any) -> dict[str, Any]:
-    """`context` is what `create_context` in context.py returned for this request."""
+    """Return a profile. `context` is the result of `create_context` in context.py for this request."""
     user_id = args.get("userId", context.user_id)
     person = PEOPLE.get(user_id)
     if person is None:
-        fail(f"There is no user {user_id!r}; known are {', '.join(PEOPLE)}.", userId=user_id)
+        fail(f"User {user_id!r} does not exist; use one of {', '.join(PEOPLE)}.", userId=user_id)
     return {
         "userId": user_id,
         "name": person.name,

@@ -1,4 +1,4 @@
-"""A tool is a function: its type hints and its docstring are what clients see of it."""
+"""A tool is a function. Clients see its type hints and its docstring."""
 
 from typing import Annotated, Literal
 
@@ -9,8 +9,8 @@ HELLO = {"english": "Hello", "german": "Hallo", "spanish": "Hola"}
 
 @tool(title="Greet", read_only=True, idempotent=True, open_world=False)
 async def greet(
-    name: Annotated[str, "Who is to be greeted."],
-    language: Annotated[Literal["english", "german", "spanish"], "The language to greet in."] = "english",
+    name: Annotated[str, "Name of the person to greet."],
+    language: Annotated[Literal["english", "german", "spanish"], "Language of the greeting."] = "english",
 ) -> str:
-    """Greet somebody by name."""
+    """Greet a person by name."""
     return f"{HELLO[language]}, {name}!"

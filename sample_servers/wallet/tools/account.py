@@ -1,4 +1,4 @@
-"""For whoever has a token. What it says is `ctx.claims`; it was checked before the function began."""
+"""Tools that need a token. The token is verified before the call. `ctx.claims` contains its claims."""
 
 from ledger import account_of, balances, payments
 
@@ -7,19 +7,19 @@ from mcpdesk import Context, tool
 
 @tool(requires_jwt=True, read_only=True)
 async def whoami(ctx: Context) -> dict[str, str]:
-    """Say whose token this is."""
+    """Return the account, the subject and the id of the caller's token."""
     claims = ctx.claims or {}
     return {"account": account_of(claims), "subject": claims["sub"], "token": claims["tokenId"]}
 
 
 @tool(scopes="wallet:read", read_only=True)
 async def balance(ctx: Context) -> str:
-    """Say how much the caller has."""
+    """Return the caller's balance."""
     account = account_of(ctx.claims or {})
     return f"{account} has {balances[account] / 100:.2f} EUR."
 
 
-# Says nothing of tokens itself: "auth" in mcp.json asks for the scope, as it can for built-in tools.
+# The scope of this tool is in "auth" of mcp.json. This also works for built-in tools.
 @tool(read_only=True)
 async def history(ctx: Context) -> dict[str, list[dict[str, str | int]]]:
     """List the caller's payments, oldest first."""

@@ -1,4 +1,4 @@
-"""With a precondition: without the variable the tool is not offered, and the desk shows why."""
+"""A tool that needs a variable. Without it, the tool is not offered, and the desk shows the reason."""
 
 from ledger import balances
 
@@ -7,11 +7,11 @@ from mcpdesk import tool
 
 @tool(requires_env="WALLET_MINT_KEY", scopes="wallet:mint", destructive=True)
 async def mint(to: str, cents: int) -> str:
-    """Make money out of nothing.
+    """Add money to an account.
 
     Args:
-        to: The account that gets it.
-        cents: Whole euro cents.
+        to: Account that receives the money.
+        cents: Amount in whole euro cents.
     """
     balances[to] += cents
     return f"{to} has {balances[to] / 100:.2f} EUR now."

@@ -1,6 +1,6 @@
-"""For tokens with a scope, in the other form: a module with its own schemas gets the claims as an argument.
+"""A tool that needs a scope. A module with its own schemas receives the claims as the argument `__jwt`.
 
-A client that sends `__jwt` itself is not believed: it is dropped before the arguments are checked.
+If a client sends `__jwt`, it is removed before the arguments are checked.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from ledger import Payment, account_of, balances, payments
 
 from mcpdesk import fail
 
-DESCRIPTION = "Send money from the caller's account to another one."
+DESCRIPTION = "Send money from the caller's account to another account."
 SCOPES = "wallet:send"
 ANNOTATIONS = {
     "readOnlyHint": False,
@@ -20,8 +20,13 @@ ANNOTATIONS = {
 INPUT_SCHEMA = {
     "type": "object",
     "properties": {
-        "to": {"type": "string", "minLength": 1, "maxLength": 80, "description": "The account that gets it."},
-        "cents": {"type": "integer", "minimum": 1, "description": "Whole euro cents."},
+        "to": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 80,
+            "description": "Account that receives the money.",
+        },
+        "cents": {"type": "integer", "minimum": 1, "description": "Amount in whole euro cents."},
     },
     "required": ["to", "cents"],
     "additionalProperties": False,
@@ -29,7 +34,7 @@ INPUT_SCHEMA = {
 
 
 async def handler(args: dict[str, Any]) -> str:
-    """`args["__jwt"]` holds the verified claims."""
+    """Move the money. `args["__jwt"]` contains the verified claims."""
     claims = args["__jwt"]
     sender, receiver, cents = account_of(claims), args["to"], args["cents"]
     if balances[sender] < cents:

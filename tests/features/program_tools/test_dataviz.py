@@ -165,11 +165,15 @@ def test_grid_with_gaps_and_without_any_difference_are_drawn(tmp_path: Path) -> 
     ("name", "arguments", "reason"),
     [
         ("heatmap", ["--input", "none.npy"], "heatmap.py: none.npy cannot be read: No such file"),
-        ("heatmap", ["--input", "mcp.json"], "mcp.json is no .npy file"),
+        ("heatmap", ["--input", "mcp.json"], "mcp.json is not a .npy file"),
         ("decode_grib2", ["--file", "none.grib2"], "none.grib2 cannot be read"),
-        ("decode_grib2", ["--file", "samples/demo.grib2", "--message", "2"], "has 1 messages, no number 2"),
+        (
+            "decode_grib2",
+            ["--file", "samples/demo.grib2", "--message", "2"],
+            "has 1 messages; message 2 does not exist",
+        ),
         ("decode_grib2", ["--file", "http://example.org/x"], "only files, https:// and s3:// can be read"),
-        ("decode_grib2", ["--file", "https://127.0.0.1/x"], "127.0.0.1 is no public host"),
+        ("decode_grib2", ["--file", "https://127.0.0.1/x"], "127.0.0.1 is not a public host"),
         (
             "grid_csv",
             ["--column", "wind", "samples/stations.csv"],
@@ -194,7 +198,7 @@ def test_what_has_no_end_is_no_file(tmp_path: Path, name: str, arguments: list[s
     os.mkfifo(tmp_path / "pipe")
     for place in ("/dev/zero", str(tmp_path / "pipe")):
         made = program(name, "--output", str(tmp_path / "out"), *arguments, place)
-        assert (made.returncode, made.stderr) == (1, f"{name}.py: {place} is no regular file\n")
+        assert (made.returncode, made.stderr) == (1, f"{name}.py: {place} is not a regular file\n")
 
 
 @pytest.mark.process
