@@ -296,7 +296,7 @@ OWN_ACTIONS: tuple[Action, ...] = (
         footer=False, wide=True),
     _servers("remove", "x", "remove", "Remove the server. Asks first, and lists what would be lost."),
     _servers("add", "ctrl+n", "add a server",
-        "Type or paste a server: a folder, a URL, a file, or -- and a command."),
+        "Type or paste a server: a folder, a URL, a file, or -- and a command.", weight=20),
     _servers("sort", "s", "sort",
         "Choose the column to sort by. Choose it again to reverse the order. You can also click a title.",
         footer=False, wide=True),
@@ -620,6 +620,14 @@ def key_names(keys: str) -> str:
 def key_or_palette(action_id: str) -> str:
     """Return the first key of an action. If it has no key, return how to find the action in the palette."""
     return _key_or_list(action_id, "app.palette")
+
+
+def check_up_hint(text: str) -> str:
+    """Return a text with the key of the check-up of all clients' servers as `{key}`, or "" without the
+    feature.
+    """
+    action_id = "servers.doctor"
+    return text.format(key=key_or_palette(action_id)) if action_id in FEATURE_ACTIONS else ""
 
 
 def key_or_menu(action_id: str) -> str:

@@ -16,6 +16,7 @@ from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.offered_servers import OfferedServers
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.driven import driven
+from tests.support.features import needs_feature
 from tests.support.made_up_home import SECRET, make_home
 from tests.support.patience import screen_lines, until
 
@@ -80,6 +81,13 @@ async def test_servers_of_clients_are_listed_and_one_opens_after_its_file_is_tru
         await until(
             lambda: "cursor:github" not in text(app) and not isinstance(app.focused, OfferedServers), pilot
         )
+
+
+@needs_feature("doctor")
+async def test_an_empty_desk_names_the_check_up_of_all_clients(project: Path, tmp_path: Path) -> None:
+    async with empty_desk(state=tmp_path / "state") as (app, pilot, _):
+        await offered(app, pilot, "g s, then v h, checks the servers of all your clients.")
+        assert "not reachable" not in text(app)
 
 
 async def test_code_of_the_folder_runs_only_after_a_question(project: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from mcpdesk.tui.forms.server_prompts import AddServerPrompt, RootsPrompt
 from mcpdesk.tui.forms.trust_prompt import TrustPrompt
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.server_page import server_text
+from mcpdesk.tui.screens.servers import ServersPane
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.text_field import TextField
 from mcpdesk.tui.workbench.item_pane import FirstToolInstructions
@@ -85,6 +86,22 @@ async def test_a_server_is_added_once_what_is_typed_can_be() -> None:
         await pilot.press("enter")
         await until(lambda: app.server == "profiles-2", pilot)
         await until(lambda: "Added profiles-2." in toasts(app), pilot)
+
+
+@pytest.mark.slow
+async def test_an_added_server_is_selected_in_the_list_of_servers() -> None:
+    link = ChangingLink()
+    link.asked = []
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("g", "s")
+        await until(lambda: isinstance(app.main.pane, ServersPane), pilot)
+        await pilot.press("ctrl+n")
+        await until(lambda: isinstance(app.screen, AddServerPrompt), pilot)
+        await pilot.press("minus", "minus", "space", *"npx", "space", *"some", "space", *"server", "enter")
+        await until(lambda: shows_server(app, "profiles-2"), pilot)
+        pane = app.main.pane
+        assert isinstance(pane, ServersPane)
+        await until(lambda: pane.selected_server == "profiles-2", pilot)
 
 
 def shows_server(app: DeskApp, name: str) -> bool:

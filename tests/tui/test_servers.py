@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from mcpdesk.link.values import Catalogue, CoreView, LogLine, Protection, ServerView, UpstreamView
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.app import CaptureApp, DeskApp
 from mcpdesk.tui.screens.servers import ServersPane
 from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
+from tests.support.features import needs_feature
 from tests.support.frame import quiet_link, running_frame, toasts
 from tests.support.patience import screen_text, until
 
@@ -170,3 +172,35 @@ async def test_a_capture_lists_the_servers_in_it_and_enter_shows_their_messages(
         await pilot.press("r", "x", "enter")
         await until(lambda: app.main.shown == "traffic", pilot)
         assert link.reloads == [] and "server:" in screen_text(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_footer_has_the_key_that_adds_a_server(size: tuple[int, int]) -> None:
+    async with servers_of(link_to(upstream("web")), size) as (app, _, _):
+        footer = " ".join(screen_text(app).splitlines()[-2:])
+        assert "^n add a server" in footer and "? help" in footer
+
+
+@pytest.mark.slow
+async def test_an_equal_traceback_of_another_start_is_shown_once() -> None:
+    link = link_to(upstream("web", "ended", "exit code 1"))
+    texts = ["Traceback (most recent call last):\nKeyError: 'TEA'", "starting"]
+    link.log_lines = [
+        LogLine(at, time.time(), "error", "stderr", texts[at % 2], server="web") for at in range(4)
+    ]
+    async with servers_of(link) as (app, pilot, _):
+        await pilot.press("end")
+        await until(lambda: "Latest output" in screen_text(app), pilot)
+        assert screen_text(app).count("KeyError: 'TEA'") == 1
+        assert "×2 Traceback" in screen_text(app) and "×2 starting" in screen_text(app)
+
+
+@needs_feature("doctor")
+async def test_an_empty_list_names_the_check_up_of_all_clients() -> None:
+    link = quiet_link()
+    link.core = replace(link.core, servers=(), clients=())
+    link.recording = Recording(None)
+    link.traffic = link.recording.index
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("g", "s")
+        await until(lambda: "Press v h to check the servers of all your clients." in screen_text(app), pilot)

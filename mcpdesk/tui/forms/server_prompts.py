@@ -22,6 +22,7 @@ from mcpdesk.tui.forms.trust_prompt import TrustPrompt
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu, Result, is_confirmed
+from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.text_field import TextField
 
 if TYPE_CHECKING:
@@ -234,6 +235,9 @@ async def _select_first(main: MainScreen, names: tuple[str, ...]) -> None:
             while all(server.name != names[0] for server in main.link.view().servers):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
     main.server = names[0]
+    if isinstance(main.pane, Pane):
+        main.pane.select_added(names[0])
+    main.refresher.refresh()
     main.notify(f"Added {one_line(', '.join(names), 80)}.", markup=False)
 
 

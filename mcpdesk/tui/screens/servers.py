@@ -14,7 +14,7 @@ from textual.content import Content
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.recorder.index.query import quoted
-from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, with_feature_actions
+from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, check_up_hint, with_feature_actions
 from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.name_cuts import distinct_cuts
 from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, one_line, shortened
@@ -88,7 +88,8 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     empty_message = (
         "No server yet",
         "A server is a folder, a URL, a program, or a file with the configuration of a client.\n\n"
-        "Press ctrl+n to add one.",
+        "Press ctrl+n to add one."
+        + check_up_hint("\n\nPress {key} to check the servers of all your clients."),
     )
     back_action = "servers.back"
     opens_details = False
@@ -110,6 +111,8 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         """Latest stderr lines by server."""
         self._cut_names: tuple[int, dict[str, str]] = (-1, {})
         """Width of the first column in cells, and the names cut to this width, by full name."""
+        self._awaited_name = ""
+        """Name of an added server that is selected as soon as it has a row, or ""."""
         self._has_moved_cursor = False
         """True if the cursor was put on a server. Only the person moves it afterwards."""
         self._action_conditions: tuple[bool, str] | None = None
@@ -134,6 +137,13 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         if not self._has_moved_cursor and self._lines:
             self._has_moved_cursor = True
             self.select(self.app.server)
+        if self._awaited_name and any(line.name == self._awaited_name for line in self._lines):
+            self.select(self._awaited_name)
+            self._awaited_name = ""
+
+    def select_added(self, name: str) -> None:
+        """Select a server that was just added as soon as it has a row."""
+        self._awaited_name, self._has_moved_cursor = name, True
 
     def show_detail(self) -> None:
         """Show the details of the selected row, and the keys of its actions in the footer."""
@@ -225,8 +235,11 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         if lines := self._stderr.get(row.name):
             parts += [Content(""), Content.styled("Latest output", "bold $text-primary")]
             parts += [
-                Content.assemble((f"  {clock(line.time)[:8]}  ", "$text-muted"), clean(line.text.rstrip()))
-                for line in lines
+                Content.assemble(
+                    (f"  {clock(line.time)[:8]}  {f'×{count} ' if count > 1 else ''}", "$text-muted"),
+                    clean(line.text.rstrip()),
+                )
+                for line, count in _without_repetitions(lines)
             ]
         return one_line(row.name), Content("\n").join(parts)
 
@@ -299,6 +312,15 @@ class ServersPane(ColumnSection[ServerLine], Pane):
 
 
 with_feature_actions(ServersPane, "servers")
+
+
+def _without_repetitions(lines: Iterable[LogLine]) -> Iterable[tuple[LogLine, int]]:
+    """Return the newest of equal lines, such as the traceback of each start, with their number."""
+    newest: dict[str, tuple[LogLine, int]] = {}
+    for line in lines:
+        _, count = newest.pop(line.text, (line, 0))
+        newest[line.text] = line, count + 1
+    return newest.values()
 
 
 def _recorded_text(line: ServerLine) -> Content:

@@ -29,6 +29,9 @@ class Pane(Widget):
         """Name of the server that is selected in the pane, or "" if the pane has no such choice."""
         return ""
 
+    def select_added(self, name: str) -> None:
+        """Select a server that was just added, if the pane lists servers."""
+
     @property
     def likely_actions(self) -> Sequence[str]:
         """Ids of actions that a person probably wants next, most probable first, for the footer."""

@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.values import CallOutcome, CatalogueItem, CoreView, ItemKind, ServerView
 from mcpdesk.protocol.catalogue.result_faults import result_faults
-from mcpdesk.tui.actions import key_or_palette
+from mcpdesk.tui.actions import check_up_hint, key_or_palette
 from mcpdesk.tui.forms.access_prompts import token_line
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
@@ -426,8 +426,13 @@ class FirstToolInstructions(Static):
         """Show an example with the folder of this server, or the state of an upstream."""
         if server is None:
             key = key_or_palette("main.add_server")
+            servers_key = key_or_palette("main.servers")
+            check_up = check_up_hint(
+                f"\n{servers_key}, then {{key}}, checks the servers of all your clients."
+            )
             self.update(
                 f"No servers. Enter opens one of these. {key} adds another: a folder, URL, program or file."
+                f"{check_up}"
             )
             return
         if server.upstream is not None:
