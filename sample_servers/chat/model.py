@@ -66,5 +66,5 @@ def _member(answer: Any, *path: str | int) -> Any:
         try:
             answer = answer[step]
         except (LookupError, TypeError):
-            raise ModelError(f"the answer has no {step!r}") from None
+            raise ModelError(f"the answer has no value {'.'.join(map(str, path))}") from None
     return answer

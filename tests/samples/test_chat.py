@@ -118,8 +118,8 @@ async def test_model_that_refuses_or_never_ends_is_told() -> None:
     for answer, told in (
         (http(429, "slow down"), "HTTP 429: slow down"),
         (json_answer(endless), "no answer after"),
-        (json_answer({"choices": []}), "the answer has no 0 where one belongs"),
-        (http(200, "<html>"), "answered with what is no JSON"),
+        (json_answer({"choices": []}), "the answer has no value choices.0.message"),
+        (http(200, "<html>"), "sent an answer that is not JSON"),
     ):
 
         def script(seen: Seen, answer: bytes = answer) -> bytes:
