@@ -86,6 +86,9 @@ def test_since_a_time_of_day_is_never_in_the_future() -> None:
     for text in ("since:00:00", "since:23:59", "since:12:03:30"):
         node = parse(text, NOW)
         assert isinstance(node, StartedSince) and NOW - 90_000 < node.time <= NOW
+    exact, whole = parse("since:12:03:30.250", NOW), parse("since:12:03:30", NOW)
+    assert isinstance(exact, StartedSince) and isinstance(whole, StartedSince)
+    assert exact.time == whole.time + 0.25
     noon = parse("since:12:00", NOW)
     assert isinstance(noon, StartedSince) and time.localtime(noon.time)[3:6] == (12, 0, 0)
 

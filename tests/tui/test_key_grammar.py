@@ -80,6 +80,7 @@ GRAMMAR = {
             ("e", "next_like next_bad"),
             ("s", "next_like"),
             ("k", "next_like"),
+            ("l", "next_like"),
             ("m", "next_mark"),
             ("c", "next_change"),
         )

@@ -199,6 +199,12 @@ async def test_marks_toggle_and_are_found_again() -> None:
         next_mark(app.listing, 1)
         await pilot.press("m")
         assert app.listing.marks == {0}
+        await pilot.press("m")
+        assert len(app.listing.marks) == 2 and app.listing.check_action("clear_marks", ())
+        app.listing.action_clear_marks()
+        assert not app.listing.marks and not app.listing.check_action("clear_marks", ())
+        await pilot.pause()
+        assert not any(line.startswith("●") for line in app.shown())
 
 
 async def test_raw_frames_and_back_keep_the_place() -> None:

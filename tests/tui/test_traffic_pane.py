@@ -515,6 +515,44 @@ async def test_jumps_work_from_the_details_too_and_are_shown_there() -> None:
 
 
 @pytest.mark.slow
+async def test_the_next_line_is_shown_from_the_details_where_they_hide_the_list() -> None:
+    async with running(size=(80, 24)) as (app, pilot, pane):
+        await pilot.press("home", "enter")
+        await until(lambda: pane.detail.has_focus_within and not pane.listing.display, pilot)
+        first, second = pane.listing.lines[:2]
+        for keys, number in (("] l", second), ("[ l", first), ("[ l", first)):
+            await pilot.press("right_square_bracket" if keys[0] == "]" else "left_square_bracket", "l")
+            await until(
+                lambda n=number: (
+                    pane.detail.shown_exchange is not None  # type: ignore[misc]
+                    and pane.detail.shown_exchange.number == n
+                ),
+                pilot,
+            )
+            assert pane.detail.has_focus_within
+        await until(lambda: toasts(app)[-1:] == ["No line above."], pilot)
+
+
+@pytest.mark.slow
+async def test_only_new_exchanges_are_shown_until_escape() -> None:
+    recording = busy_recording()
+    async with running(recording) as (_, pilot, pane):
+        old_count = len(pane.listing.lines)
+        await typed(pilot, pane, "slow or failing")
+        await pilot.press("enter", "v", "n")
+        await until(lambda: "since:" in pane.filter_field.value and not pane.listing.lines, pilot)
+        assert pane.filter_field.value.startswith("(slow or failing) since:") and pane.listing.following
+        await pilot.press("v", "n")
+        assert pane.filter_field.value.count("since:") == pane.filter_field.value.count("(") == 1
+        recording.frame(1, IN, call(977, "slow-one"))
+        recording.frame(1, IN, call(978, "other"))
+        pane.show_view(pane.link.view())
+        await until(lambda: len(pane.listing.lines) == 1, pilot)
+        await pilot.press("escape")
+        await until(lambda: len(pane.listing.lines) == old_count + 2, pilot)
+
+
+@pytest.mark.slow
 async def test_an_empty_list_offers_only_keys_that_do_something() -> None:
     async with running(Recording(None)) as (app, _, _):
         own = [each for each in footer(app) if each.split()[0] not in ("space", "^p", "?", "^o", "^q", "a")]

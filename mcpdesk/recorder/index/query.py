@@ -138,7 +138,7 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµ]*)", re.IGNORECASE)
 _COMPARISON = re.compile(r"([a-zA-Z_]+)([<>]=?|==?)(\d.*)")
 _EQUAL = re.compile(r"([a-zA-Z]+)==?(.+)")
-_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?")
 
 
 class _Token(NamedTuple):
@@ -361,9 +361,9 @@ def _span_seconds(value: str) -> float | None:
 def _clock(value: str, position: int, now: float) -> float:
     """Return the latest Unix time with this time of day that is not after `now`."""
     if match := _CLOCK.fullmatch(value):
-        hour, minute, second = (int(part or 0) for part in match.groups())
+        hour, minute, second = int(match[1]), int(match[2]), float(match[3] or 0)
         if hour < 24 and minute < 60 and second < 60:
             today = localtime(now)
-            clock = mktime((*today[:3], hour, minute, second, 0, 0, -1))
+            clock = mktime((*today[:3], hour, minute, 0, 0, 0, -1)) + second
             return clock if clock <= now else clock - 86400
     _fail("a time is a span like 30s, 5m, 2h, or a time of day like 12:03", position)

@@ -5,14 +5,44 @@ Also finds the two lines that are compared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from time import localtime, strftime
 
 from mcpdesk.recorder.index.exchange import FAILED, STATUSES
+from mcpdesk.recorder.index.query import AnyOf, QueryError, parse
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.tui.actions import key_or_menu
 from mcpdesk.tui.traffic.marked_lines import hidden_marks, shown_marks
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 
 _FAILED_STATUSES = frozenset(map(STATUSES.index, FAILED))
+_SINGLE_GROUP = re.compile(r"\([^()]*\)")
 _LETTERS = {"error": "e", "slow": "s", "same": "k"}
+
+
+_SINCE_MOMENT = re.compile(r"(^|\s+)since:\d\d:\d\d:\d\d\.\d{3}$")
+"""End of a filter that `only_new` returned."""
+
+
+def only_new(query: str, index: Index, now: float) -> str:
+    """Return a filter that matches the exchanges of `query` that start from now.
+
+    Exchanges that have already started do not match, although the clock of a remote core may be ahead. An
+    invalid `query` is replaced.
+    """
+    query = _SINCE_MOMENT.sub("", query.strip())
+    try:
+        has_alternatives = isinstance(parse(query, now), AnyOf)
+    except QueryError:
+        query, has_alternatives = "", False
+    if has_alternatives and not _SINGLE_GROUP.fullmatch(query):
+        query = f"({query})"
+    table = index.table
+    newest = len(table) - 1
+    moment = min(table.started[newest] + 0.001, now) if newest >= table.base else now
+    clock_time = strftime("%H:%M:%S", localtime(moment))
+    return f"{query} since:{clock_time}.{int(moment * 1000) % 1000:03}".strip()
 
 
 def next_mark(listing: TrafficList, by: int) -> None:
@@ -31,10 +61,13 @@ def next_mark(listing: TrafficList, by: int) -> None:
 
 
 def next_of_kind(listing: TrafficList, kind: str, by: int) -> None:
-    """Go to the next or previous line of a kind: `error`, `slow`, or `same` method and name.
+    """Go to the next or previous line of a kind: `error`, `slow`, `same` method and name, or any `line`.
 
-    The search wraps around, with a notification.
+    The search wraps around, with a notification, except for any line.
     """
+    if kind == "line":
+        _next_line(listing, by)
+        return
     if listing.view.raw:
         listing.notify("Raw frames have no kind: v r shows exchanges again.")
         return
@@ -54,6 +87,14 @@ def next_of_kind(listing: TrafficList, kind: str, by: int) -> None:
                 listing.notify(f"No {noun} above: continued from the bottom · ] {letter} goes down")
             return
     listing.notify(f"No other {noun}" if is_of_kind(line) else f"No {nouns}")
+
+
+def _next_line(listing: TrafficList, by: int) -> None:
+    """Go to the next or previous line. If there is none, notify the person, who may not see the list."""
+    line = listing.line
+    listing.action_cursor(by)
+    if listing.line == line:
+        listing.notify(f"No line {'below' if by > 0 else 'above'}.")
 
 
 def previous_of_kind(listing: TrafficList, exchange: int) -> int | None:
@@ -87,7 +128,8 @@ def comparison_pair(listing: TrafficList, selected: int | None) -> tuple[int, in
     elif hidden_note and marks:
         return f"{hidden_note}: esc clears the filter, or m marks two shown lines."
     if len(marks) > 2:
-        return "More than two exchanges are marked: m unmarks."
+        menu = key_or_menu("traffic_list.clear_marks")
+        return f"More than two exchanges are marked: m unmarks one, {menu} unmarks all."
     return (marks[0], marks[1]) if len(marks) == 2 else "Mark two exchanges with m, then compare them."
 
 

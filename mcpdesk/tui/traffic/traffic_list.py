@@ -353,6 +353,12 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self.refresh()
             self.state_changed()
 
+    def action_clear_marks(self) -> None:
+        """Unmark all exchanges."""
+        self.marks.clear()
+        self.refresh()
+        self.state_changed()
+
     def action_raw(self) -> None:
         """Toggle between raw frames and exchanges."""
         selected = self.selected
@@ -385,6 +391,8 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """
         if action in ("open", "mark", "zero"):
             return bool(self.lines)
+        if action == "clear_marks":
+            return bool(self.marks)
         if action == "sort":
             return not self.view.raw
         return action != "zoom_axis" or (self.waterfall.is_on and not self.view.raw)

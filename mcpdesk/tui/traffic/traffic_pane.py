@@ -56,7 +56,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
 )
 from mcpdesk.tui.traffic.filter_completion import CompletionLine
 from mcpdesk.tui.traffic.line_cells import Cell
-from mcpdesk.tui.traffic.line_jumps import comparison_pair, next_mark, next_of_kind
+from mcpdesk.tui.traffic.line_jumps import comparison_pair, next_mark, next_of_kind, only_new
 from mcpdesk.tui.traffic.marked_lines import hidden_marks, shown_marks
 from mcpdesk.tui.traffic.pane_texts import connect_instructions, counts_text, mode_text, pointed_message
 from mcpdesk.tui.traffic.possible_actions import ExchangeActions, PossibleActions
@@ -321,6 +321,12 @@ class TrafficPane(FilterPane, Pane):
             saved.add(query)
         elif action == "drop":
             saved.remove(query)
+
+    def action_only_new(self) -> None:
+        """Hide the exchanges so far, and follow those that start from now."""
+        self.set_filter(only_new(self.filter_field.entered_text, self.link.traffic, time()))
+        if not self.listing.following:
+            self.listing.action_follow()
 
     @work
     async def action_copy(self) -> None:
