@@ -90,12 +90,12 @@ class InterceptorChain(Interceptor):
         return message, None
 
     async def answer(
-        self, connection: int, request: JSONObject, came: float, answer: JSONObject
+        self, connection: int, request: JSONObject, arrival: float, answer: JSONObject
     ) -> JSONObject | None:
         """Pass an answer through the interceptors, until one drops it."""
         for interceptor in reversed(self._interceptors):
             if interceptor.is_active:
-                new_answer = await interceptor.answer(connection, request, came, answer)
+                new_answer = await interceptor.answer(connection, request, arrival, answer)
                 if new_answer is None:
                     return None
                 answer = new_answer

@@ -114,9 +114,9 @@ class Interceptor:
         return message, None
 
     async def answer(
-        self, connection: int, request: JSONObject, came: float, answer: JSONObject
+        self, connection: int, request: JSONObject, arrival: float, answer: JSONObject
     ) -> JSONObject | None:
-        """Intercept the answer to a request that arrived at the Unix time `came`. Return the answer to send.
+        """Intercept the answer to a request that arrived at Unix time `arrival`. Return the answer to send.
 
         None if it was dropped. Raises: AnswerCut if the connection must break in the middle of the answer.
         """

@@ -102,7 +102,7 @@ class Stamp(Interceptor):
         return self._stamped(message), None
 
     async def answer(
-        self, connection: int, request: JSONObject, came: float, answer: JSONObject
+        self, connection: int, request: JSONObject, arrival: float, answer: JSONObject
     ) -> JSONObject | None:
         return None if self.must_drop else self._stamped(answer)
 

@@ -385,7 +385,7 @@ class Holds(Interceptor):
         principal: Principal | None,
     ) -> Reply:
         """Hold a request, and later its answer, until a person releases each of them."""
-        came = time()
+        arrival = time()
         in_session = headers is not None and "Mcp-Session-Id" in headers
         try:
             request, response = await self.request(connection, message, in_session)
@@ -413,7 +413,7 @@ class Holds(Interceptor):
             return reply
         value = codec.decode(body)
         try:
-            released = await self.answer(connection, request, came, value)
+            released = await self.answer(connection, request, arrival, value)
         except AnswerCut:
             if not await outlet.cut_off(body):
                 self._disconnect(connection)
@@ -463,17 +463,18 @@ class Holds(Interceptor):
         return (decision.message if decision.verdict is Verdict.CHANGE else message), None
 
     async def answer(
-        self, connection: int, request: JSONObject, came: float, answer: JSONObject
+        self, connection: int, request: JSONObject, arrival: float, answer: JSONObject
     ) -> JSONObject | None:
         """Apply the fault rules to the answer to a request, and hold it if the filter matches."""
-        if self._faults.has_cuts and self._apply_fault(connection, request, False, came, answer) is not None:
+        cuts = self._faults.has_cuts
+        if cuts and self._apply_fault(connection, request, False, arrival, answer) is not None:
             raise AnswerCut(codec.encode(answer))
         if self._node is None or self.view.directions == "requests":
             return answer
-        must_hold = self._matches(self._node, connection, came, codec.encode(request), codec.encode(answer))
-        if not must_hold and not any(
-            self._must_hold(connection, one, one, True) for one in questions_in(answer)
-        ):
+        data = codec.encode(request), codec.encode(answer)
+        must_hold = self._matches(self._node, connection, arrival, *data)
+        questions = questions_in(answer)
+        if not must_hold and not any(self._must_hold(connection, one, one, True) for one in questions):
             return answer
         decision = await self._hold(connection, request, answer, "answer", is_sent=True)
         if decision.verdict is Verdict.DROP:
@@ -489,7 +490,7 @@ class Holds(Interceptor):
         connection: int,
         request: JSONObject,
         in_session: bool,
-        came: float = 0.0,
+        arrival: float = 0.0,
         answer: JSONObject | None = None,
     ) -> Fault | None:
         """Return the fault for a request or an answer, or None. Record the fault in the capture."""
@@ -497,7 +498,7 @@ class Holds(Interceptor):
         answer_data = None if answer is None else codec.encode(answer)
         fault = self._faults.select_fault(
             info.peer if info else "",
-            lambda node: self._matches(node, connection, came or time(), request_data, answer_data),
+            lambda node: self._matches(node, connection, arrival or time(), request_data, answer_data),
             is_answer=answer is not None,
             in_session=in_session,
         )
@@ -676,7 +677,7 @@ class Holds(Interceptor):
         self,
         node: Node,
         connection: int,
-        came: float,
+        arrival: float,
         request: bytes,
         answer: bytes | None = None,
         is_sent: bool = False,
@@ -686,7 +687,7 @@ class Holds(Interceptor):
 
         connections = self._recording.index.connections
         direction, back = (Direction.OUT, Direction.IN) if is_sent else (Direction.IN, Direction.OUT)
-        frames = [Frame(0, came, connection, direction, request, len(request))]
+        frames = [Frame(0, arrival, connection, direction, request, len(request))]
         if answer is not None:
             frames.append(Frame(1, time(), connection, back, answer, len(answer)))
         return is_match(node, frames, connections)

@@ -209,16 +209,16 @@ class HeldTap:
         if not isinstance(message.get("method"), str) or not is_id(identifier):
             self._release(numbers, message, await self.interceptor.one_way(TAPPED, message))
             return
-        came = time()
+        arrival = time()
         request, answer = await self.interceptor.request(TAPPED, message)
         if request is not None:
-            self._await_answer(identifier, request, came)
+            self._await_answer(identifier, request, arrival)
         self._release(numbers, message, request)
         if answer is not None:
             self._send(relay.TO_CLIENT, 0, codec.encode(answer) + b"\n")
 
-    def _await_answer(self, identifier: Id, request: JSONObject, came: float) -> None:
-        if (removed := self._requests.add(identifier, (request, came))) is not None:
+    def _await_answer(self, identifier: Id, request: JSONObject, arrival: float) -> None:
+        if (removed := self._requests.add(identifier, (request, arrival))) is not None:
             self._forget_token(removed[0])
         if (token := progress_token(meta_of(request))) is not None:
             self._tokens[token] = identifier
