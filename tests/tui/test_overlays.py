@@ -120,6 +120,7 @@ async def test_what_is_scrolled_out_of_sight_has_no_letter() -> None:
     properties = {f"field{number}": {"type": "string"} for number in range(12)}
     form = link_with(tool("wide", {"type": "object", "properties": properties}))
     async with bench(form, size=(80, 24)) as it:
+        await it.pilot.press("enter")
         await it.until(lambda: it.pane.query_one("#form").max_scroll_y > 0)
         first, *_, last = it.pane.query("#form Input")
         await it.pilot.press("ctrl+o")

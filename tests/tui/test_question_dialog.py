@@ -112,11 +112,11 @@ async def test_enter_chooses_what_is_highlighted_and_a_second_one_answers(
     keys: tuple[str, ...], label: str
 ) -> None:
     async with asked(DATABASE) as desk:
-        assert "enter answers" in desk.shown()
+        assert "enter answer" in desk.shown()
         await desk.press(*keys)
-        assert "enter chooses" in desk.shown() and desk.marks == "( )( )( )"
+        assert "enter choose" in desk.shown() and desk.marks == "( )( )( )"
         await desk.press("enter")
-        assert desk.link.answers == [] and "(•)" in desk.marks and "enter answers" in desk.shown()
+        assert desk.link.answers == [] and "(•)" in desk.marks and "enter answer" in desk.shown()
         await desk.press("enter")
         assert desk.link.answers == [(desk.question.id, (Answer((label,)),))]
 
@@ -142,7 +142,7 @@ async def test_a_page_opens_on_what_is_chosen_and_enter_takes_what_is_highlighte
     async with asked(FORM[0], yes_or_no) as desk:
         await desk.press("enter")
         (row,) = desk.dialog.query(".-cursor").results(OptionRow)
-        assert row.index == 1 and desk.marks == "( )(•)" and "enter answers" in desk.shown()
+        assert row.index == 1 and desk.marks == "( )(•)" and "enter answer" in desk.shown()
         await desk.press("up", "enter")
         assert desk.marks == "(•)( )" and desk.link.answers == []
         await desk.press("enter")
@@ -190,7 +190,7 @@ async def test_declining_asks_for_a_reason_first() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("x")
         assert desk.link.declined == []
-        assert "enter declines   esc goes back" in desk.shown() and "digits choose" not in desk.shown()
+        assert "enter decline   esc back" in desk.shown() and "digits choose" not in desk.shown()
         await desk.press("escape")
         assert desk.is_open and desk.link.declined == []
         await desk.press("x", "n", "o", "enter")
@@ -462,7 +462,7 @@ async def test_the_fields_of_a_form_are_on_one_page(size: tuple[int, int]) -> No
         assert text.count("Where to?") == 1 and "3 fields" in text and "1 of 3" not in text
         assert "Name *" in text and "Ada" in text and "Size *" in text and "● large" in text and "Age" in text
         await desk.press("end", "x", "enter", "left", "tab", "4", "2")
-        assert "enter answers" in desk.shown() and desk.link.answers == []
+        assert "enter answer" in desk.shown() and desk.link.answers == []
         await desk.press("enter")
         answers = (Answer(other="Adax"), Answer(("small",)), Answer(other="42"))
         assert desk.link.answers == [(desk.question.id, answers)]
@@ -479,7 +479,7 @@ async def test_a_fault_in_a_form_is_named_at_its_field(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(question_page, "problem", problem)
     async with asked(CODE, *FORM[1:], EXTRAS, is_form=True) as desk:
-        assert "three letters" in desk.shown() and "ctrl+s answers" in desk.shown()
+        assert "three letters" in desk.shown() and "ctrl+s answer" in desk.shown()
         await desk.press("ctrl+s")
         assert "✗ write something" in desk.shown() and "1 field is not valid yet." in desk.shown()
         checked.clear()
@@ -552,26 +552,26 @@ def keys(
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
-        (keys(CHOICE), "digits choose, space toggles, enter answers, x decline, esc later"),
+        (keys(CHOICE), "digits choose, space toggle, enter answer, x decline, esc later"),
         (
             keys(CHOICE, would_choose=True),
-            "digits choose, space toggles, enter chooses, x decline, esc later",
+            "digits choose, space toggle, enter choose, x decline, esc later",
         ),
-        (keys(CHOICE, is_declining=True), "enter declines, esc goes back"),
-        (keys(APPROVAL_PAGE, kind=QuestionKind.APPROVAL, is_declining=True), "enter denies, esc goes back"),
-        (keys(CHOICE, WORDS), "digits choose, space toggles, enter next, x decline, esc later"),
-        (keys(CHOICE, WORDS, at=1), "enter answers, ⌫ back, x decline, esc later"),
-        (keys(WORDS, is_writing=True), "enter answers, esc x decline, esc leaves the text"),
-        (keys(LONG, is_writing=True), "enter answers, ctrl+j new line, esc x decline, esc leaves the text"),
+        (keys(CHOICE, is_declining=True), "enter decline, esc back"),
+        (keys(APPROVAL_PAGE, kind=QuestionKind.APPROVAL, is_declining=True), "enter deny, esc back"),
+        (keys(CHOICE, WORDS), "digits choose, space toggle, enter next, x decline, esc later"),
+        (keys(CHOICE, WORDS, at=1), "enter answer, ⌫ back, x decline, esc later"),
+        (keys(WORDS, is_writing=True), "enter answer, esc x decline, esc leave the text"),
+        (keys(LONG, is_writing=True), "enter answer, ctrl+j new line, esc x decline, esc leave the text"),
         (
             keys(APPROVAL_PAGE, kind=QuestionKind.APPROVAL),
-            "digits choose, space toggles, enter answers, x deny, esc later",
+            "digits choose, space toggle, enter answer, x deny, esc later",
         ),
         (
             keys(DETAILED, kind=QuestionKind.APPROVAL),
-            "digits choose, space toggles, enter answers, x deny, pgdn scrolls, esc later",
+            "digits choose, space toggle, enter answer, x deny, pgdn scroll, esc later",
         ),
-        (keys(LINK_PAGE, may_cancel=True), "o open, y copy, enter agrees, x decline, c cancel, esc later"),
+        (keys(LINK_PAGE, may_cancel=True), "o open, y copy, enter agree, x decline, c cancel, esc later"),
     ],
 )
 def test_keys_of_a_page(told: str, expected: str) -> None:

@@ -119,7 +119,7 @@ class QuestionScreen(Dialog[None]):
             yield Static(classes="note", markup=False)
             with Horizontal(classes="reason"):
                 yield Static(f"{_decline_verb(self.question)}, because", markup=False)
-                hint = f"optional · enter {'denies' if self._is_approval else 'declines'} · esc goes back"
+                hint = f"optional · enter {'deny' if self._is_approval else 'decline'} · esc back"
                 yield LineField(placeholder=hint, compact=True, id="reason")
             yield PartLine()
 
@@ -471,16 +471,16 @@ def question_keys(
     """
     if is_declining:
         is_approval = question.kind is QuestionKind.APPROVAL
-        yield KeyHint("enter", "denies" if is_approval else "declines", "screen.send_reason", 9)
-        yield KeyHint("esc", "goes back", "screen.later", 7)
+        yield KeyHint("enter", "deny" if is_approval else "decline", "screen.send_reason", 9)
+        yield KeyHint("esc", "back", "screen.later", 7)
         return
     page = question.pages[page_index]
     esc_prefix = "esc " if is_writing else ""
     if question.is_form:
-        yield KeyHint("enter", "answers" if is_at_end else "next field", "screen.next_page", 9)
+        yield KeyHint("enter", "answer" if is_at_end else "next field", "screen.next_page", 9)
         if not is_at_end:
-            yield KeyHint("ctrl+s", "answers", "screen.answer_form", 8)
-        yield KeyHint("space", "chooses", "", 1)
+            yield KeyHint("ctrl+s", "answer", "screen.answer_form", 8)
+        yield KeyHint("space", "choose", "", 1)
         yield KeyHint(f"{esc_prefix}x", _decline_verb(question), "screen.decline", 6)
         if question.may_cancel:
             yield KeyHint(f"{esc_prefix}c", "cancel", "screen.cancel", 5)
@@ -488,11 +488,11 @@ def question_keys(
         return
     if page.options and not is_writing:
         yield KeyHint("digits", "choose", "screen.choose", 2)
-        yield KeyHint("space", "toggles", "screen.choose", 1)
+        yield KeyHint("space", "toggle", "screen.choose", 1)
     if page.link:
         yield KeyHint("o", "open", "screen.open_link", 8)
         yield KeyHint("y", "copy", "screen.copy_link", 5)
-    enter_effect = "chooses" if would_choose else _enter_effect(question, page_index)
+    enter_effect = "choose" if would_choose else _enter_effect(question, page_index)
     yield KeyHint("enter", enter_effect, "screen.next_page", 9)
     if page.is_long and is_writing:
         yield KeyHint("ctrl+j", "new line", "", 3)
@@ -500,7 +500,7 @@ def question_keys(
         yield KeyHint("⌫", "back", "screen.previous_page", 4)
     yield KeyHint(f"{esc_prefix}x", _decline_verb(question), "screen.decline", 6)
     if page.detail.count("\n") >= MIN_SCROLLED_LINES and not page.is_long:
-        yield KeyHint("pgdn", "scrolls", "screen.scroll(1)", 2)
+        yield KeyHint("pgdn", "scroll", "screen.scroll(1)", 2)
     if question.may_cancel:
         yield KeyHint(f"{esc_prefix}c", "cancel", "screen.cancel", 5)
     yield _last_key(is_writing)
@@ -508,7 +508,7 @@ def question_keys(
 
 def _last_key(is_writing: bool) -> KeyHint:
     return (
-        KeyHint("esc", "leaves the text", "", 7) if is_writing else KeyHint("esc", "later", "screen.later", 7)
+        KeyHint("esc", "leave the text", "", 7) if is_writing else KeyHint("esc", "later", "screen.later", 7)
     )
 
 
@@ -518,5 +518,5 @@ def _decline_verb(question: Question) -> str:
 
 def _enter_effect(question: Question, page_index: int) -> str:
     if question.pages[page_index].link:
-        return "agrees"
-    return "answers" if page_index + 1 == len(question.pages) else "next"
+        return "agree"
+    return "answer" if page_index + 1 == len(question.pages) else "next"
