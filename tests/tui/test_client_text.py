@@ -38,7 +38,7 @@ def test_a_client_that_said_little() -> None:
 
 
 def test_calls_of_other_connections_of_the_name_are_told_apart() -> None:
-    used = [("echo", cast(CallTally, SimpleNamespace(calls=5, errors=0, at=lambda share: None)))]
+    used = [("echo", cast(CallTally, SimpleNamespace(calls=5, errors=0, quantile=lambda fraction: None)))]
     told = client_text(client(calls=3), EMPTY, 120.0, used_tools=used).plain
     assert "(by all connections of this name)" in told
     assert "(with earlier" not in client_text(client(calls=5), EMPTY, 120.0, used_tools=used).plain
