@@ -72,7 +72,7 @@ EVERY_SCREEN = (
     ("statistics", ("6",), ("all calls", "p95", "calls a second")),
     ("help", ("question_mark",), ("Keys", "esc close")),
     ("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
-    ("servers", ("escape", "g", "s"), ("Servers", "served", "start again")),
+    ("servers", ("escape", "g", "s"), ("Servers", "served", "add a server")),
     *having("doctor", ("doctor", ("v", "h"), ("Servers of all clients", "esc close"))),
     *having("doctor", ("login", ("escape", "end", "v", "t"), ("Login at far", "esc close"))),
     ("add", ("escape", *_typed("add a server")), ("Add a server", "enter adds", "a folder")),
