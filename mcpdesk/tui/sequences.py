@@ -27,9 +27,13 @@ def prefix_bindings(*prefixes: str) -> list[BindingType]:
     return [Binding(one, f"app.begin_sequence({one!r})", show=False) for one in prefixes]
 
 
-def is_prefix(screen: Screen[Any], key: str) -> bool:
-    """Return True if a key begins a sequence at present: it types no text and has no other action."""
-    active = screen.active_bindings.get(key)
+def is_prefix(active_bindings: Mapping[str, ActiveBinding], key: str) -> bool:
+    """Return True if a key begins a sequence at present: it types no text and has no other action.
+
+    `active_bindings` are those of the screen, by key. Textual determines them anew at each access, which
+    takes milliseconds.
+    """
+    active = active_bindings.get(key)
     return active is not None and active.binding.action == f"app.begin_sequence({key!r})"
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
+from textual.screen import Screen
 
 from mcpdesk.link.values import CoreView, Protection, Stuck, UpstreamView
 from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader, DeskTabs
@@ -179,6 +181,20 @@ async def test_own_keys_of_the_focused_pane_come_first() -> None:
         await pilot.pause()
         words = footer.render().plain.split()
         assert "?" not in words and "f1" in words, "keys that would be typed are not shown"
+
+
+async def test_the_footer_determines_the_active_keys_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    determine = vars(Screen)["active_bindings"].fget
+    accesses: list[Screen[Any]] = []
+
+    def counted(screen: Screen[Any]) -> Any:
+        accesses.append(screen)
+        return determine(screen)
+
+    async with running_frame(size=(120, 36)) as (app, _):
+        monkeypatch.setattr(Screen, "active_bindings", property(counted))
+        app.main.query_one(DeskFooter).announce(has_question=True)
+        assert accesses == [app.main]
 
 
 @pytest.mark.slow

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.cells import cell_len
-from textual.binding import Binding
+from textual.binding import ActiveBinding, Binding
 from textual.content import Content
 from textual.screen import Screen
 
@@ -409,8 +409,10 @@ def _key_parts(screen: Screen[object], additional_ids: Collection[str]) -> Itera
     def is_shown(one: Binding) -> bool:
         return one.show or one.id in additional_ids or one.id in likely
 
-    active = screen.active_bindings.values()
-    enabled = [one.binding for one in active if one.enabled and _can_be_pressed(screen, one.binding.key)]
+    active = screen.active_bindings  # determined anew at each access
+    enabled = [
+        one.binding for one in active.values() if one.enabled and _can_be_pressed(active, one.binding.key)
+    ]
     spare_bindings = [one for one in enabled if not is_shown(one) and one.id in BY_ID and BY_ID[one.id].wide]
     ranks_of_shown, ranks_of_spare = {True: 60, False: 40}, {True: 20, False: 0}
     seen = set[tuple[str | None, str]]()
@@ -432,10 +434,10 @@ def _key_parts(screen: Screen[object], additional_ids: Collection[str]) -> Itera
             ranks[is_own] -= 1
 
 
-def _can_be_pressed(screen: Screen[object], key: str) -> bool:
+def _can_be_pressed(active_bindings: Mapping[str, ActiveBinding], key: str) -> bool:
     """Return False for an action without a key, and for a sequence whose prefix types text at present."""
     prefix, _, second = key.partition(" ")
-    return key != NO_KEY and (not second or is_prefix(screen, prefix))
+    return key != NO_KEY and (not second or is_prefix(active_bindings, prefix))
 
 
 def _is_own(binding: Binding) -> bool:
