@@ -1,4 +1,4 @@
-"""Apps of one core: opens them, and ends those whose page was closed."""
+"""Opens the apps of one core, and ends apps whose page was closed."""
 
 from __future__ import annotations
 
@@ -142,7 +142,10 @@ class AppHost(HostPart):
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-    """Return an object in JSON, or None. Raises: ValueError."""
+    """Parse a JSON object. Return None if the text is empty, or is another JSON value.
+
+    Raises: ValueError if the text is not JSON or is nested too deeply.
+    """
     try:
         value = json.loads(text) if text else None
     except RecursionError:

@@ -1,11 +1,13 @@
-"""Pages of the open apps, on two ports of this machine that serve nothing else.
+"""Host pages and sandboxes of the open apps, on two ports of this machine that serve nothing else.
 
-One port serves the page of the host, which the person opens. The other one serves the sandbox, so that both
-have different origins, and both differ from the origin of the desk. The app itself is in a frame without an
-origin (`sandbox` without `allow-same-origin`). Source: MCP Apps 2026-01-26, Sandbox proxy.
+The person opens the host page of an app. This page contains the sandbox in an iframe, and the sandbox
+contains the app, which is HTML of a server, in another iframe. One port serves the host pages, and the other
+one the sandboxes. Therefore, both have different origins, and neither has the origin of the desk. The iframe
+of the app has an opaque origin (`sandbox` without `allow-same-origin`). Source: MCP Apps 2026-01-26, Sandbox
+proxy.
 
-URLs contain words that cannot be guessed, one for the page and another for the sandbox. Cookies are neither
-set nor read.
+Each URL contains a random secret. The host page and the sandbox of an app have different secrets. Cookies are
+neither set nor read.
 """
 
 from __future__ import annotations
@@ -41,16 +43,16 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES = 4 << 20
 """Maximum size in bytes of a message of an app."""
 MAX_CONNECTIONS = 64
-"""Maximum number of connections of each of the two ports."""
+"""Maximum number of connections to each of the two ports."""
 HEARTBEAT_S = 15.0
 END_S = 3.0
-"""Seconds that the handlers of all pages may take to end."""
+"""Seconds that the handlers of all connections may take to end."""
 LOAD_S = 60.0
-"""Seconds that the sandbox waits for the page of its app."""
+"""Seconds that a request for a sandbox waits until the HTML of its app is loaded."""
 MAX_PORT_ATTEMPTS = 8
 """Maximum number of ports that are tried for the sandbox."""
-WORD_BYTES = 24
-"""Number of random bytes in the word of a URL."""
+SECRET_BYTES = 24
+"""Number of random bytes in the secret of a URL."""
 COMMON_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -61,12 +63,12 @@ _CONTENT_TYPES: Final = {"html": "text/html", "css": "text/css", "js": "text/jav
 
 
 def loopback_sockets() -> tuple[socket.socket, list[socket.socket]]:
-    """Return the listening socket of the host, and the listening sockets of the sandbox, which have one port.
+    """Return the listening socket for host pages, and those for sandboxes. The latter share one port.
 
-    The sandbox listens at all addresses of the name `localhost`. Otherwise, a program of another user could
+    Sandboxes are served at all addresses of the name `localhost`. Otherwise, a program of another user could
     listen at `[::1]` on the same port, and browsers would load the sandbox from it. Raises: OSError.
     """
-    with ExitStack() as opened, ExitStack() as refused:
+    with ExitStack() as opened, ExitStack() as unusable:
         host = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
         for _ in range(MAX_PORT_ATTEMPTS):
             sandbox = [socket.create_server(("127.0.0.1", 0))]
@@ -75,17 +77,17 @@ def loopback_sockets() -> tuple[socket.socket, list[socket.socket]]:
                 sandbox.append(socket.create_server(address, family=socket.AF_INET6))
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
-                    # It stays open until the end, so that the next attempt has another port.
-                    refused.enter_context(sandbox[0])
+                    # Keep the socket open for now, so that the next attempt gets another port.
+                    unusable.enter_context(sandbox[0])
                     continue
-                # This machine has no IPv6.
+                # All other errors mean that this machine has no IPv6.
             opened.pop_all()
             return host, sandbox
     raise OSError(errno.EADDRINUSE, "other programs listen on the ports of the sandbox")
 
 
 class AppPages:
-    """Two listeners with the pages of all open apps of a core. Must be used on the core's loop."""
+    """Serves the host pages and sandboxes of all open apps of a core. Must be used on the core's loop."""
 
     def __init__(
         self,
@@ -96,16 +98,17 @@ class AppPages:
     ) -> None:
         """`host` and `sandbox` are listening sockets on loopback. All sockets of `sandbox` have one port.
 
-        `on_disconnect` is called when a page has disconnected, and no other page of its app is open.
+        `on_disconnect` is called when a host page has disconnected, and its app is open in no other host
+        page.
         `on_close` is called when the person closes an app.
         """
         self._sockets = (host,), sandbox
-        # Two names of this machine, so that the page and the sandbox are also different sites.
+        # Two names of this machine. For browsers, host page and sandbox are then also different sites.
         self.host = f"http://127.0.0.1:{host.getsockname()[1]}"
         self.sandbox = f"http://localhost:{sandbox[0].getsockname()[1]}"
         self._on_disconnect, self._on_close = on_disconnect, on_close
-        self._by_word: dict[str, AppSession] = {}
-        self._by_sandbox_word: dict[str, AppSession] = {}
+        self._by_secret: dict[str, AppSession] = {}
+        self._by_sandbox_secret: dict[str, AppSession] = {}
         self._rules = Rules(max_connections=MAX_CONNECTIONS)
         self._files = {each.name: each.read_text() for each in files(__package__).joinpath("page").iterdir()}
         self._servers: list[asyncio.Server] = []
@@ -117,13 +120,15 @@ class AppPages:
         loop = asyncio.get_running_loop()
         for sockets, route in zip(self._sockets, (self._host_page, self._sandbox_page), strict=True):
             guard = RequestGuard("127.0.0.1", sockets[0].getsockname()[1])
-            connections = HttpConnections(_Route(guard, self._rules, route).respond, lambda: self._rules)
+            connections = HttpConnections(
+                _PortHandler(guard, self._rules, route).respond, lambda: self._rules
+            )
             self._connections.append(connections)
             for each in sockets:
                 self._servers.append(await loop.create_server(connections, sock=each))
 
     async def close(self) -> None:
-        """Stop listening, and disconnect all pages."""
+        """Stop listening, and disconnect all host pages."""
         for server in self._servers:
             server.close()
         for task in self._show_tasks:
@@ -135,28 +140,28 @@ class AppPages:
                     listening.close()
 
     def add(self, session: AppSession) -> str:
-        """Return the URL of the page of an app."""
-        word, sandbox_word = secrets.token_urlsafe(WORD_BYTES), secrets.token_urlsafe(WORD_BYTES)
-        self._by_word[word], self._by_sandbox_word[sandbox_word] = session, session
-        return f"{self.host}/{word}/"
+        """Start to serve the host page and the sandbox of an app. Return the URL of the host page."""
+        secret, sandbox_secret = secrets.token_urlsafe(SECRET_BYTES), secrets.token_urlsafe(SECRET_BYTES)
+        self._by_secret[secret], self._by_sandbox_secret[sandbox_secret] = session, session
+        return f"{self.host}/{secret}/"
 
     def session(self, url: str) -> AppSession | None:
-        """Return the app with the page at a URL, or None if it was closed."""
-        return self._by_word.get(url.removeprefix(self.host).strip("/"))
+        """Return the app whose host page has this URL, or None if the app was closed."""
+        return self._by_secret.get(url.removeprefix(self.host).strip("/"))
 
     def remove(self, session: AppSession) -> None:
-        """Serve the page of an app no longer."""
-        for table in (self._by_word, self._by_sandbox_word):
-            for word in [word for word, each in table.items() if each is session]:
-                del table[word]
+        """Stop serving the host page and the sandbox of an app."""
+        for table in (self._by_secret, self._by_sandbox_secret):
+            for secret in [secret for secret, each in table.items() if each is session]:
+                del table[secret]
 
-    # the page of the host
+    # the host page
 
     async def _host_page(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if path in ("/host.js", "/host.css"):
             return self._file(path[1:])
-        _, word, rest = (*path.split("/", 2), "")[:3]
-        session = _app_of(self._by_word, word)
+        _, secret, rest = (*path.split("/", 2), "")[:3]
+        session = _app_of(self._by_secret, secret)
         if session is None or rest not in ("", "socket"):
             return plain_error(404, "this app was closed")
         if rest == "socket":
@@ -194,13 +199,16 @@ class AppPages:
         return page
 
     async def _page_message(self, session: AppSession, link: PageLink, text: str) -> None:
-        """Handle a message of our own page. Messages of a page that another one replaced are ignored."""
+        """Handle a message of a host page.
+
+        If the app was opened again in another tab, messages of the first tab are ignored.
+        """
         try:
             message = json.loads(text)
         except (ValueError, RecursionError):
             return
         match message:
-            case {"hello": _} if session not in self._by_word.values():
+            case {"hello": _} if session not in self._by_secret.values():
                 await link.end("it was closed")
             case {"hello": facts}:
                 previous_link = session.link
@@ -226,16 +234,16 @@ class AppPages:
                 pass
 
     async def _show(self, session: AppSession, link: PageLink) -> None:
-        """Show the app, or the reason why it cannot be shown."""
+        """Show the app in its host page, or the reason why it cannot be shown."""
         await session.loaded.wait()
         state: JSONObject = {"name": session.name, "server": session.server, "uri": session.uri}
         if session.page is None:
             state["failure"] = session.failure
         else:
             policy = session.page.policy
-            word = next((word for word, each in self._by_sandbox_word.items() if each is session), "")
+            secret = next((secret for secret, each in self._by_sandbox_secret.items() if each is session), "")
             state |= {
-                "frame": f"{self.sandbox}/{word}/",
+                "frame": f"{self.sandbox}/{secret}/",
                 "allow": allow_attribute(policy),
                 "outside": list(policy.allowed_origins),
                 "refused": list(policy.refused),
@@ -250,7 +258,7 @@ class AppPages:
     async def _sandbox_page(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if path == "/sandbox.js":
             return self._file("sandbox.js")
-        session = _app_of(self._by_sandbox_word, path.strip("/"))
+        session = _app_of(self._by_sandbox_secret, path.strip("/"))
         if session is None:
             return plain_error(404, "this app was closed")
         async with asyncio.timeout(LOAD_S):
@@ -269,8 +277,8 @@ class AppPages:
         return web.Response(text=text, content_type=_CONTENT_TYPES[name.rpartition(".")[2]], charset="utf-8")
 
 
-class _Route:
-    """Handler of the requests at one port."""
+class _PortHandler:
+    """Checks the requests at one port, and calls `route` for each valid one."""
 
     def __init__(
         self,
@@ -294,6 +302,6 @@ class _Route:
         return answer
 
 
-def _app_of(table: Mapping[str, AppSession], word: str) -> AppSession | None:
-    """Return the app of a word, or None. The time of the comparison does not depend on the word."""
-    return next((session for app_word, session in table.items() if matches(word, app_word)), None)
+def _app_of(table: Mapping[str, AppSession], secret: str) -> AppSession | None:
+    """Return the app with a secret, or None. Secrets are compared in constant time."""
+    return next((session for app_secret, session in table.items() if matches(secret, app_secret)), None)

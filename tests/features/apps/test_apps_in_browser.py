@@ -27,7 +27,7 @@ pytestmark = [needs_browser, pytest.mark.browser]
 async def opened(
     tmp_path: Path, meta: str = "{}", *, call: OpenApp = BOARD, http: bool = False
 ) -> AsyncIterator[tuple[RunningDesk, Page, Frame]]:
-    """Open the app of the board in a browser; yield the desk, the page of the host, and the app's frame."""
+    """Open the app of the board in a browser; yield the desk, the host page, and the app's frame."""
     folder = board_folder(tmp_path / "boards", meta)
     async with running_desk(folder, http=http) as desk, chromium() as browser:
         url = await asyncio.wrap_future(desk.do(call))
@@ -170,7 +170,7 @@ async def test_an_app_has_no_origin_and_sees_nothing_of_the_pages_around_it(tmp_
             "top": "SecurityError",
             "address": "SecurityError",
         }
-        # The page of the host listens only to the sandbox, and the sandbox passes no reserved messages on.
+        # The host page listens only to the sandbox, and the sandbox passes no reserved messages on.
         await frame.evaluate(
             """() => {
               const loud = {jsonrpc: "2.0", id: 77, method: "tools/call", params: {name: "refresh"}};

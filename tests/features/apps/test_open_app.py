@@ -39,7 +39,7 @@ class Window(webbrowser.BaseBrowser):
 
 
 class PageClient:
-    """The page of the host, without a browser."""
+    """Host page, without a browser."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket

@@ -1,5 +1,5 @@
 "use strict";
-// The page of the host. It passes messages between the sandbox and the core, which decides about all of them.
+// The host page. It passes messages between the sandbox and the core, which decides about all of them.
 
 const MAX_NOTES = 50;
 const SETTLE_MS = 100;
@@ -125,7 +125,7 @@ const handlers = {
 };
 
 addEventListener("message", event => {
-  // The app itself has no origin, and is not the window of the frame. Only the sandbox may speak.
+  // The app itself has an opaque origin, and is not the window of the iframe. Only the sandbox may speak.
   if (frame && event.source === frame.contentWindow && event.origin === origin) send({view: event.data});
 });
 socket.addEventListener("open", () => send({hello: facts()}));

@@ -1,5 +1,5 @@
 "use strict";
-// The sandbox between the page of the host and the app. It only passes messages.
+// The sandbox between the host page and the app. It only passes messages.
 // Source: MCP Apps 2026-01-26, Sandbox proxy
 
 const RESERVED = "ui/notifications/sandbox-";
@@ -15,7 +15,7 @@ const show = ({html, permissions}) => {
   frame?.remove();
   frame = document.createElement("iframe");
   frame.title = "App";
-  // Without allow-same-origin the app has no origin: no storage, no cookies, no access to this page.
+  // Without allow-same-origin the app has an opaque origin: no storage, no cookies, no access to this page.
   frame.setAttribute("sandbox", "allow-scripts allow-forms");
   frame.allow = Object.keys(permissions ?? {}).filter(each => FEATURES[each]).map(each => `${FEATURES[each]} *`).join("; ");
   frame.srcdoc = html; // it inherits the content security policy of this page
