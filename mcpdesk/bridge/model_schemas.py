@@ -23,7 +23,7 @@ from msgspec import Struct
 from mcpdesk.errors import DeskUserError
 
 ApiName: TypeAlias = Literal["openai", "anthropic"]
-"""`openai`: chat completions. `anthropic`: messages."""
+"""`openai`: Chat Completions API. `anthropic`: Messages API."""
 CLAUDE_WORDS = frozenset({"anthropic", "claude", "haiku", "opus", "sonnet"})
 """Words in the names of Anthropic's models, including short forms."""
 
@@ -78,7 +78,7 @@ APIS: dict[str, ModelApi] = {
 
 
 def api_of_model(model: str) -> ApiName:
-    """Return the API of a model's vendor: messages for any Claude model, else chat completions."""
+    """Return `anthropic` for any Claude model, and `openai` for all other models."""
     return "anthropic" if CLAUDE_WORDS & set(re.findall("[a-z]+", model.lower())) else "openai"
 
 
@@ -121,7 +121,7 @@ class ToolSchema:
         self.is_cut = not self.description.startswith(description)
         """True if the description was cut to the API's limit."""
         self.schema = api.shape(name, self.description, model_schema.schema)
-        """Entry for the `tools` of a request."""
+        """Entry for `tools` in a request to the API."""
 
     def for_server(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Rename a model's arguments to the names that the server uses. Unknown names are not changed."""
@@ -130,10 +130,10 @@ class ToolSchema:
 
 
 class ToolSchemas(list[dict[str, Any]]):
-    """Schemas that can be used as a request's `tools`.
+    """Schemas that can be used as `tools` in a request to the API.
 
-    `names` maps the model's name of a tool to the name at the server. `tools` has the `ToolSchema` of each
-    tool, which also maps the names of arguments.
+    `names` maps the name that the model uses for a tool to the name at the server. `tools` has the
+    `ToolSchema` of each tool, which also maps the names of arguments.
     """
 
     def __init__(self, definitions: Iterable[Mapping[str, Any]], api: ModelApi) -> None:
@@ -145,7 +145,7 @@ class ToolSchemas(list[dict[str, Any]]):
 
     @property
     def names(self) -> dict[str, str]:
-        """Names at the server, by the model's name of the tool."""
+        """Names at the server, by the name that the model uses for the tool."""
         return {tool.name: tool.original for tool in self.tools}
 
     @property

@@ -18,8 +18,8 @@ IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 class ClientTool:
     """One tool as an async function: `await tool(name="Ada")` returns the text of its result.
 
-    `schema` is the definition for the model. `name` is the model's name of the tool, and `original` the name
-    at the server.
+    `schema` is the definition for the model. `name` is the name that the model uses for the tool, and
+    `original` is the name at the server.
     """
 
     def __init__(self, client: Client, tool: ToolSchema) -> None:
@@ -46,7 +46,7 @@ class ClientTool:
 
 
 class ClientTools(Sequence[ClientTool]):
-    """All tools of a client, for one model API. `schemas` is the value for a request's `tools`."""
+    """All tools of a client, for one model API. `schemas` is the value of `tools` in a request to the API."""
 
     def __init__(self, client: Client, schemas: ToolSchemas) -> None:
         self.schemas = schemas
@@ -70,9 +70,10 @@ class ClientTools(Sequence[ClientTool]):
     async def answer(self, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Run the tool calls of a model, and return the messages to append to the conversation.
 
-        `message` is the assistant's message: with `tool_calls` for chat completions, with `content` blocks of
-        type `tool_use` for messages. The list is empty if `message` contains no tool call. Errors that the
-        model can correct, such as invalid arguments or an unknown name, are returned to the model.
+        `message` is the assistant's message. In the Chat Completions API (`openai`), it has `tool_calls`. In
+        the Messages API (`anthropic`), it has `content` blocks of type `tool_use`. The returned list is empty
+        if `message` contains no tool call. Errors that the model can correct, such as invalid arguments or an
+        unknown name, are returned to the model.
 
         Raises: HttpError, InvalidAnswer: errors that the model cannot correct.
         """
@@ -81,7 +82,7 @@ class ClientTools(Sequence[ClientTool]):
                 {
                     "role": "tool",
                     "tool_call_id": call.get("id", ""),
-                    "content": format_result(await self._run(call)),
+                    "content": format_result(await self._run_tool_call(call)),
                 }
                 for call in message.get("tool_calls") or ()
             ]
@@ -90,19 +91,22 @@ class ClientTools(Sequence[ClientTool]):
             [each for each in blocks if each.get("type") == "tool_use"] if isinstance(blocks, list) else []
         )
         answers = [
-            _tool_result(each["id"], await self._use(each["name"], each.get("input"))) for each in tool_uses
+            _tool_result(each["id"], await self._call_tool(each["name"], each.get("input")))
+            for each in tool_uses
         ]
         return [{"role": "user", "content": answers}] if answers else []
 
-    async def _run(self, call: Mapping[str, Any]) -> dict[str, Any]:
+    async def _run_tool_call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Run one of the `tool_calls` of the Chat Completions API."""
         function = call.get("function") or {}
         try:
             arguments = json.loads(function.get("arguments") or "{}")
         except (ValueError, RecursionError) as error:
             return _failure(f"the arguments are not JSON: {error}")
-        return await self._use(str(function.get("name", "")), arguments)
+        return await self._call_tool(str(function.get("name", "")), arguments)
 
-    async def _use(self, name: str, arguments: Any) -> dict[str, Any]:
+    async def _call_tool(self, name: str, arguments: Any) -> dict[str, Any]:
+        """Call a tool. Errors that the model can correct are returned as failed results."""
         tool = self.get(name)
         if tool is None:
             return _failure(f"no tool {name!r}; tools: {', '.join(self._by_name) or 'none'}")
@@ -117,7 +121,7 @@ class ClientTools(Sequence[ClientTool]):
 async def client_tools(client: Client, api: ApiName | None = None) -> ClientTools:
     """Return the tools of an open client, each an async function with its schema for a model API.
 
-    If `api` is None, the API is chosen by the setting `model`, else it is `openai`.
+    If `api` is None, the API is `anthropic` if the setting `model` names a Claude model, and `openai` if not.
 
     >>> async with Client("sample_servers/hello") as client:
     ...     tools = await client_tools(client, "anthropic")
@@ -152,12 +156,14 @@ async def tool_schemas(
     """Return the tools of a server in the form of a model API.
 
     `server_or_client` is a folder, a URL, a `Server` or an open `Client`. `mode` is one of the server's
-    modes; an open client already has one. `api` is `openai` (chat completions) or `anthropic` (messages); if
-    it is None, the API is chosen by the setting `model`, else it is `openai`. The returned list can be used
-    as the `tools` of a request. Its `names` map the model's name of a tool to the name at the server; its
-    `remarks` list changes made for the API.
+    modes. An open client already has its mode and token, so do not pass `mode` or `token` with it. `api` is
+    `openai` (Chat Completions API) or `anthropic` (Messages API). If it is None, the API is `anthropic` if
+    the setting `model` names a Claude model, and `openai` if not. The returned list can be used as `tools` in
+    a request to the API. Its `names` map the name that the model uses for a tool to the name at the server.
+    Its `remarks` list changes made for the API.
 
-    Raises: CallError if the server cannot be reached; DeskUserError for an unknown API, mode or folder.
+    Raises: CallError if the server cannot be reached; DeskUserError for an unknown API, mode or folder;
+    ValueError for a token or another mode with an open client.
     """
     target = server_or_client.target if isinstance(server_or_client, Client) else server_or_client
     rules = model_api(api or configured_api(target))
@@ -191,14 +197,14 @@ async def call_tool(
 async def _open(
     target: Target | Client, mode: str, token: str | None, timeout_s: float
 ) -> AsyncIterator[Client]:
-    """Provide the client itself, or a new one while the block runs.
+    """Yield `target` if it is a client, or else a new client, which is closed at the end of the block.
 
-    Raises: ValueError if mode or token are given for an existing client.
+    Raises: ValueError if `target` is a client, and a token or another mode is passed, too.
     """
     if not isinstance(target, Client):
         async with Client(target, mode=mode, token=token, timeout_s=timeout_s) as client:
             yield client
         return
     if mode not in ("", target.mode) or token is not None:
-        raise ValueError("a client has its own mode and token: give them to Client()")
+        raise ValueError("mode and token of an open client cannot be changed; pass them to Client()")
     yield target
