@@ -31,7 +31,7 @@ _BASH_SCRIPT = """\
     local IFS=$'\\n'
     local line=$COMP_LINE words=() current prefix="" index word gap response completion type value
 
-    # Bash splits words at colons, as in cursor:github. Words without a space between them are joined.
+    # Bash splits words at colons, as in cursor:github. This loop joins words that have no space between them.
     for ((index = 0; index <= COMP_CWORD; index++)); do
         word=${COMP_WORDS[index]}
         gap=$line
@@ -79,7 +79,7 @@ _BASH_SCRIPT = """\
 
 %(complete_func)s_setup;
 """
-"""Script of Click for bash, which also completes words with colons."""
+"""Script for bash: a changed copy of the script in Click, which cannot complete words with colons."""
 
 
 class _ColonBash(BashComplete):
@@ -94,7 +94,7 @@ Examples:
 """
 
 
-@click.command(name="completion", epilog=EPILOG, short_help="Print a script that completes in a shell.")
+@click.command(name="completion", epilog=EPILOG, short_help="Print a shell completion script.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
@@ -112,7 +112,7 @@ def completion_command(ctx: click.Context, shell: str) -> None:
 
 
 def server_folders(incomplete: str) -> Iterator[CompletionItem]:
-    """Complete the server folders in the working folder, as whole words."""
+    """Complete the names of the server folders in the working folder. Paths with a slash do not match."""
     with contextlib.suppress(OSError), os.scandir() as entries:
         for entry in sorted(entries, key=lambda each: each.name)[:MAX_FOLDERS]:
             if entry.name.startswith(incomplete) and any(Path(entry.path, part).exists() for part in PARTS):
@@ -141,7 +141,10 @@ def open_connections(incomplete: str) -> list[CompletionItem]:
 
 
 def discovered_servers(incomplete: str) -> list[CompletionItem]:
-    """Complete the servers of client configurations. Empty if the word cannot be the name of a client."""
+    """Complete the servers of client configurations, such as `cursor:github`.
+
+    Empty if the part before the colon is not a client, or, without a colon, if no client begins with it.
+    """
     from mcpdesk.client.configs.client_places import CLIENTS
     from mcpdesk.client.discovery import discover
     from mcpdesk.plain_text import clean
@@ -171,7 +174,10 @@ def words(
 
 
 def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return a completer for the names in a list of the target's server, with their descriptions."""
+    """Return a completer for the names of the target's tools or prompts, with their descriptions.
+
+    `method` is the request for the list, such as `tools/list`. `key` is the key of the list in its result.
+    """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [
@@ -184,7 +190,7 @@ def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, st
 
 
 def _server_items(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
-    """Return the items that the server of the command line lists. Empty if the server cannot be reached.
+    """Return the items that the target on the command line lists. Empty if it cannot be reached.
 
     Nothing is printed.
     """
