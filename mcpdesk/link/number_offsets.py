@@ -21,13 +21,16 @@ from mcpdesk.link.values import (
 )
 
 EPOCH_SEPARATOR: Final = "@"
-"""Separator between the id of a program and the epoch (number) of its core."""
+"""Separator between the id of a background command and the epoch (number) of its core."""
 
 
 class NumberOffset:
-    """Adds the offset of one core to its numbers, and its name to its items."""
+    """Adds the offset of one core to the numbers of this core, and the name of the core to its items."""
 
     def __init__(self, epoch: int, core: str) -> None:
+        """`core` is the name of the core, or "" if the front end shows only one core. Then the ids of jobs,
+        callbacks and todo entries are not changed.
+        """
         self._epoch = epoch
         self._offset = epoch << EPOCH_BITS
         self._core = core
@@ -59,11 +62,14 @@ class NumberOffset:
         call = None if line.call is None else (line.call[0] + self._offset, line.call[1])
         return structs.replace(line, call=call, core=self._core)
 
-    def part(self, part: str, value: Any) -> Any:
-        """Return any other part with the offset added to its numbers."""
+    def part(self, name: str, value: Any) -> Any:
+        """Return a part of the state with the offset added to its numbers.
+
+        The parts `view` and `logs` have their own methods.
+        """
         if isinstance(value, FeaturePart):
             return value.with_offset(self._offset, self._core)
-        add_offset = _OFFSET_FUNCTIONS.get(part)
+        add_offset = _OFFSET_FUNCTIONS.get(name)
         return value if add_offset is None else add_offset(self, value)
 
     def _catalogue(self, value: Catalogue) -> Catalogue:
@@ -82,9 +88,9 @@ class NumberOffset:
         )
 
     def _jobs(self, value: tuple[JobView, ...]) -> tuple[JobView, ...]:
-        """Add the epoch to the ids of programs, because each core counts its programs itself.
+        """Add the epoch to the ids of background commands (`JobKind.PROGRAM`).
 
-        Other job ids are unique.
+        Two cores can use the same number for a background command. The ids of other jobs are unique.
         """
         return tuple(
             structs.replace(
@@ -97,7 +103,7 @@ class NumberOffset:
             for job in value
         )
 
-    def _work_items(
+    def _callbacks_or_todo(
         self, value: tuple[CallbackView, ...] | tuple[TodoView, ...]
     ) -> tuple[CallbackView | TodoView, ...]:
         offset = self._offset if self._core else 0
@@ -108,7 +114,7 @@ _OFFSET_FUNCTIONS: Final[dict[str, Callable[[NumberOffset, Any], Any]]] = {
     "catalogue": NumberOffset._catalogue,
     "questions": NumberOffset._questions,
     "jobs": NumberOffset._jobs,
-    "callbacks": NumberOffset._work_items,
-    "todo": NumberOffset._work_items,
+    "callbacks": NumberOffset._callbacks_or_todo,
+    "todo": NumberOffset._callbacks_or_todo,
 }
 """Functions that add the offset to the numbers of a part, by name of the part."""
