@@ -30,12 +30,12 @@ Messages = str | Sequence[str | Mapping[str, Any]]
 
 
 class Accepted(Struct, Generic[T], frozen=True):
-    """The person accepted. For a link this means only that the person agreed to open it."""
+    """The person accepted. If the question had a URL, the person only agreed to open the URL."""
 
     content: T
     """Content of the form: an instance of the class of the form, or a dict if the form is a schema."""
     id: str = ""
-    """Id of a link, if the revision has such ids; see `complete_elicitation`."""
+    """`elicitationId` of a question with a URL, or "" in revisions without it. See `complete_elicitation`."""
     action: ClassVar[Literal["accept"]] = "accept"
     accepted: ClassVar[Literal[True]] = True
 
@@ -59,7 +59,10 @@ class Cancelled(Struct, frozen=True):
 
 
 Elicited = Accepted[T] | Declined | Cancelled
-"""Answer to a form or a link. Check `answer.action == "accept"` or use `match` to narrow the type."""
+"""Answer to a question with a form or a URL.
+
+Check `answer.action == "accept"` or use `match` to narrow the type.
+"""
 
 
 class Sampled(Struct, frozen=True):
@@ -91,6 +94,7 @@ class ClientQuestion(Struct, Generic[T], frozen=True):
     method: str
     params: JSONObject
     needed: JSONObject
+    """Capability that the client must declare, such as `{"elicitation": {"url": {}}}`."""
     read: Callable[[Any], T]
 
     def check(self, terms: Terms) -> None:
@@ -109,12 +113,14 @@ class ClientQuestion(Struct, Generic[T], frozen=True):
 
 def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> ClientQuestion[Elicited[Any]]:
     """Build a question with a form. Raises: ValueError if the schema is not flat."""
-    as_type = schema if isinstance(schema, type) else None
-    source_schema = _mapping(schema) if as_type is None else _schema_of_form(as_type)
+    form_class = schema if isinstance(schema, type) else None
+    source_schema = _mapping(schema) if form_class is None else _schema_of_form(form_class)
     try:
         wire_schema = flat_schema(source_schema, terms.revision)
     except ValueError as error:
-        raise ValueError(f"{as_type.__name__} cannot be a form: {error}" if as_type else str(error)) from None
+        raise ValueError(
+            f"{form_class.__name__} cannot be a form: {error}" if form_class else str(error)
+        ) from None
     validator = _validator(wire_schema, source_schema)
     fields: dict[str, JSONObject] = wire_schema["properties"]
 
@@ -124,9 +130,9 @@ def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> Cli
 
     def read(result: Any) -> Elicited[Any]:
         action, form_values = read_answer(result, problems_of, frozenset(fields))
-        if form_values is not None and as_type is not None:
+        if form_values is not None and form_class is not None:
             values = {name: _as_integer(value, fields[name]) for name, value in form_values.items()}
-            form_values = msgspec.convert(values, as_type, dec_hook=from_json)
+            form_values = msgspec.convert(values, form_class, dec_hook=from_json)
         return _elicited(action, form_values)
 
     params: JSONObject = {"message": message, "requestedSchema": wire_schema}
@@ -136,7 +142,7 @@ def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> Cli
 
 
 def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited[None]]:
-    """Build a question with a link. Raises: ValueError if the scheme is not http or https."""
+    """Build a question with a URL that the person can open. Raises: ValueError if it is not http or https."""
     import secrets
 
     parts = urlsplit(url)
@@ -183,18 +189,19 @@ def _elicited(action: str, content: T, id: str = "") -> Elicited[T]:
     return Declined(id=id) if action == "decline" else Cancelled(id=id)
 
 
-def _schema_of_form(as_type: type) -> JSONObject:
+def _schema_of_form(form_class: type) -> JSONObject:
     """Return the schema of a class. Raises: ValueError that names the class and the unsupported field."""
     try:
-        return schema_of(as_type)
+        return schema_of(form_class)
     except HintError as error:
-        raise ValueError(f"{as_type.__name__} cannot be a form: {error}") from None
+        raise ValueError(f"{form_class.__name__} cannot be a form: {error}") from None
 
 
 def _validator(wire_schema: JSONObject, schema: Mapping[str, Any]) -> Validator:
-    """Return the validator of a form, with the constraints that the form for clients leaves out.
+    """Return a validator for the values of a form.
 
-    A pattern that JSON Schema does not support is not checked.
+    It checks `wire_schema`, which the client receives, and the constraints of `schema` that `wire_schema`
+    cannot express. If one of these constraints is invalid, such as a pattern, it only checks `wire_schema`.
     """
     try:
         return compile_schema(strict_schema(wire_schema, schema))

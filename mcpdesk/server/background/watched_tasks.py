@@ -1,4 +1,4 @@
-"""Tasks that a listener watches. They may run in this process or in another one."""
+"""Tasks whose state a client watches with `subscriptions/listen`. They run in this process or another one."""
 
 from __future__ import annotations
 

@@ -302,14 +302,14 @@ class Context(CallContext):
         return await self._ask_client(question_wording.form(message, schema, self._call.terms), key)
 
     async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
-        """Ask the client to let its user open a link. Raises: as `elicit`."""
+        """Ask the client to let its user open a URL. Raises: as `elicit`."""
         from mcpdesk.server.asks import question_wording
 
         return await self._ask_client(question_wording.link(message, url, self._call.terms), key)
 
     async def complete_elicitation(self, answer: Elicited[Any]) -> None:
-        """Notify the client that the action behind a link is complete. Does nothing in revisions without such
-        a message.
+        """Notify the client that the action at the URL of a question is complete. Does nothing in revisions
+        without such a message.
         """
         if answer.id and not self._call.stop:
             await self._notify("notifications/elicitation/complete", {"elicitationId": answer.id})

@@ -196,7 +196,7 @@ class Handlers:
 
 
 def _report_task(send: Callable[[bytes], None], meta: JSONObject, task: JSONObject) -> None:
-    """Notify a listener of the state of a task."""
+    """Notify a client with `subscriptions/listen` of the state of a task."""
     send(codec.notification(task_shapes.EXTENSION_STATUS, task | {"_meta": meta}))
 
 

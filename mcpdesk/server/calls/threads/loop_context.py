@@ -99,11 +99,11 @@ class LoopContext(Context):
         return await self._on_core(self._context.elicit(message, schema, key))
 
     async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
-        """Ask the client to let its user open a link. Raises: as `Context.elicit`."""
+        """Ask the client to let its user open a URL. Raises: as `Context.elicit`."""
         return await self._on_core(self._context.elicit_url(message, url, key))
 
     async def complete_elicitation(self, answer: Elicited[Any]) -> None:
-        """Notify the client that the action behind a link is complete."""
+        """Notify the client that the action at the URL of a question is complete."""
         await self._on_core(self._context.complete_elicitation(answer))
 
     async def sample(self, messages: question_wording.Messages, **options: Any) -> Sampled:

@@ -97,11 +97,11 @@ class SyncContext(CallContext):
         return self._thread.wait_for(lambda: self._context.elicit(message, schema, key))
 
     def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
-        """Ask the client to let its user open a link. Raises: as `Context.elicit`."""
+        """Ask the client to let its user open a URL. Raises: as `Context.elicit`."""
         return self._thread.wait_for(lambda: self._context.elicit_url(message, url, key))
 
     def complete_elicitation(self, answer: Elicited[Any]) -> None:
-        """Notify the client that the action behind a link is complete."""
+        """Notify the client that the action at the URL of a question is complete."""
         self._thread.wait_for(lambda: self._context.complete_elicitation(answer))
 
     def sample(self, messages: question_wording.Messages, **options: Any) -> Sampled:
