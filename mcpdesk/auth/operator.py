@@ -73,14 +73,14 @@ class Operator:
         self._lock = threading.Lock()
         self._sessions: dict[str, BrowserSession] = {}
         self._links: dict[str, float] = {}
-        """Expiry of each unused sign-in link in Unix seconds, by the word of the link."""
+        """Expiry of each unused sign-in link in Unix seconds, by the one-time code of the link."""
 
     def matches(self, secret: str | None) -> bool:
         """Return True if the given text is the credential, in constant time."""
         return matches(secret, self.credential)
 
     def link_word(self) -> str:
-        """Return a one-time word for a link that signs in one browser. It expires after `LINK_S`."""
+        """Return a one-time code for a link that signs in one browser. It expires after `LINK_S`."""
         word = _random_hex(CREDENTIAL_BYTES)
         with self._lock:
             self._links[word] = self._clock() + LINK_S
@@ -89,7 +89,10 @@ class Operator:
         return word
 
     def sign_in(self, secret: str) -> BrowserSession | None:
-        """Sign in a browser with the credential or the word of a link. Return None for any other text."""
+        """Sign in a browser with the credential, or with the one-time code of a link.
+
+        Return None for any other text.
+        """
         if not self.matches(secret) and not self._use_link(secret):
             return None
         until = self._clock() + SESSION_S
@@ -115,9 +118,9 @@ class Operator:
         return session.cookie in self._sessions and self._clock() <= session.until
 
     def ticket(self, session: BrowserSession, purpose: str) -> str:
-        """Return a word for a link. The word replaces the page key, which a link must not contain.
+        """Return a code for a link. The code replaces the page key, which a link must not contain.
 
-        The word is valid only for this purpose.
+        The code is valid only for this purpose.
         """
         import hmac
 

@@ -1,7 +1,8 @@
 """Bearer token of a dialogue. While the token is valid, it determines the dialogue's principal.
 
-The person at the desk enters a token for a dialogue within this process; it is not stored. A client over
-stdio passes a token in its environment.
+A dialogue is the connection of one client to a hosted server (`HostedDialogue`). `DialogueToken` is for the
+desk's own dialogues: the person at the desk enters the token, which is not stored. `ClientToken` is for a
+client over stdio, which passes the token in its environment.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class TokenView(Struct, frozen=True):
     expires: float | None = None
     """Unix time in seconds when the token expires, or None."""
     ended: str = ""
-    """Reason why the token is no longer valid, worded to follow the word `it`, or "" while the token is
+    """Reason why the token is no longer valid, as a clause such as "it has expired", or "" while the token is
     valid.
     """
 
@@ -83,7 +84,8 @@ class DialogueToken:
         return TokenView(principal.name, principal.scopes, principal.expires, self._end_reason(token))
 
     def give(self, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Check a token, and use its principal from now on. May be called on any thread.
+        """Check the token `text`, and use its principal for this dialogue from now on. May be called on any
+        thread.
 
         The future's result lists the scopes in `needs` that the token lacks. If the token lacks any, it is
         not used. For an invalid token the future fails with a ValueError that has the reason. If the future
@@ -144,7 +146,7 @@ class DialogueToken:
     async def _verify(self, text: str) -> _AcceptedToken:
         """Check a token.
 
-        Raises: ValueError with the reason, worded to follow the word `it`; UncheckedToken.
+        Raises: ValueError with the reason, as a clause such as "it has expired"; UncheckedToken.
         """
         from mcpdesk.auth.keys import KeysMissing
         from mcpdesk.auth.principal import Rejected
@@ -157,7 +159,8 @@ class DialogueToken:
         except KeysMissing as reason:
             raise UncheckedToken(f"it cannot be checked now: {reason}") from None
         except Exception:
-            # A traceback shows local variables, including the token. `from None` drops the cause.
+            # Textual shows local variables in the traceback of a crash. `from None` leaves out the cause,
+            # whose local variables contain the token.
             log.exception("a token could not be checked")
             raise ValueError("it cannot be checked now") from None
         if token.lacks:
