@@ -17,13 +17,13 @@ NOT_SERVED = "The dashboard is not served on TCP here."
 class SignInLink(Intent[str], frozen=True):
     """Return a URL of the dashboard. A one-time code in the URL signs in one browser.
 
-    Raises: ValueError if the core does not listen on TCP.
+    Raises: ValueError if the core does not serve the dashboard on TCP.
     """
 
     for_one_core: ClassVar[bool] = True
 
     def is_possible(self, core: FeatureStates) -> bool:
-        """Return True if the core listens on TCP."""
+        """Return True if the core serves the dashboard on TCP."""
         return core.feature_part(BrowserView).is_served
 
     @property
@@ -45,17 +45,17 @@ class SignOutBrowsers(Intent[int], frozen=True):
 
 
 class BrowserView(FeaturePart, frozen=True):
-    """Dashboard of a core."""
+    """State of the dashboard of a core."""
 
     part_name: ClassVar[str] = "dashboard"
     intents: ClassVar[Sequence[type[Intent[Any]]]] = (SignInLink, SignOutBrowsers)
 
     is_served: bool = False
-    """True if a browser can sign in over TCP."""
+    """True if the core serves the dashboard on TCP, where browsers can sign in."""
 
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
-        """Return a view whose `is_served` is True if any core serves a dashboard."""
+        """Return a state whose `is_served` is True if it is True for any core."""
         return cls(any(part.is_served for part in parts))
 
 
@@ -67,7 +67,7 @@ class BrowserAccess(HostPart):
 
     @property
     def link_part(self) -> BrowserView:
-        """State that shows if the core serves a dashboard."""
+        """Current state of the dashboard."""
         return BrowserView(self._core.sign_in() is not None)
 
     def do(self, intent: Intent[Any]) -> str | int:
