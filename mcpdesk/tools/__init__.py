@@ -1,8 +1,8 @@
 """Built-in tools that a server folder may enable by name.
 
-They are written like the tools of a server folder: typed `async def`s with `@tool`, which access the process
-through their context. A module is imported when a folder enables one of its tools. Names of result classes
-are part of the output schemas that clients receive, so they must not change.
+They are written like the tools of a server folder, as typed `async def`s with `@tool`. They access the core
+through the `Context` of their call. A module is imported when a folder enables one of its tools. Names of
+result classes are part of the output schemas that clients receive, so they must not change.
 """
 
 from __future__ import annotations
