@@ -1,4 +1,4 @@
-"""State of an asynchronous call as JSON, with the changes since a listener last asked."""
+"""State of an asynchronous call as JSON, with the changes since the previous read of one client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcpdesk.protocol import codec, job_shapes
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 KINDS = frozenset({"stdout", "stderr", "progress"})
-"""Kinds of changes that a listener may choose. The state of the job is always included."""
+"""Kinds of changes that a client may choose. The state of the job is always included."""
 
 
 def state_of(job: Job) -> str:
@@ -55,9 +55,9 @@ def details(job: Job, max_chars: int) -> JSONObject:
 
 
 class JobReader:
-    """Reads the changes of one job for one listener. Use it on the core's loop, in a `with` block.
+    """Reads the changes of one job for one client. Use it on the core's loop, in a `with` block.
 
-    A job that writes fast or a listener that is slow costs no extra memory.
+    A job that writes fast or a client that reads slowly costs no extra memory.
     """
 
     def __init__(self, job: Job, kinds: Collection[str] = KINDS) -> None:
@@ -164,7 +164,7 @@ class JobReader:
         self._wake()
 
     def _wake(self) -> None:
-        """Wake the listener. May be called on any thread, and several times before the listener reads."""
+        """Wake the reader. May be called on any thread, and several times before the next read."""
         if self._is_wake_up_due:
             return
         self._is_wake_up_due = True
