@@ -277,7 +277,7 @@ class LocalWork(WorkFacet):
 
 
 def _key(server: str, number: int) -> str:
-    """Return the job id of a program. It contains a colon; ids of tasks do not."""
+    """Return the job id of a background command. It contains a colon; ids of tasks do not."""
     return f"{server}:{number}"
 
 
