@@ -152,7 +152,7 @@ class Operator:
 
 
 @contextmanager
-def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
+def credential_file(state: Path, operator: Operator) -> Iterator[Path | None]:
     """While the block runs, store a random credential in a file that only this user can read.
 
     Yield the path of the file. Yield None if the credential was configured, or if the file cannot be written.

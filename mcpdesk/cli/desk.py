@@ -44,9 +44,11 @@ if TYPE_CHECKING:
 
 
 GRACE_S = 8.0
-"""Seconds within which the screen and the core must end. After that, the process exits at once."""
+"""Seconds within which the screen and the core must end after a request to stop. Then the process exits at
+once.
+"""
 CAPTURE_GRACE_S = 2.0
-"""Seconds within which a screen without a core of its own must end."""
+"""Like `GRACE_S`, for a screen without a core of its own."""
 MAX_LISTED = 12
 """Maximum number of captures in the list. The newest are listed first."""
 DESK_EXAMPLES = """\b
@@ -101,12 +103,12 @@ def desk_command(
     from mcpdesk import paths
 
     if targets and is_empty:
-        raise click.UsageError("--empty opens no TARGET.")
+        raise click.UsageError("--empty cannot be combined with a TARGET.")
 
     require_unix("The desk", "termios")
     if len(targets) == 1 and (connection := named_connection(targets[0], reach)) is not None:
         return _attach_to_connection(connection.name, theme)
-    desk_folders = (
+    opened_targets = (
         desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
         if targets
         else DeskTargets(() if is_empty else (paths.sample_servers() / "desk",))
@@ -116,13 +118,13 @@ def desk_command(
     from mcpdesk.hosting.host_plan import plan_for
 
     plan = plan_for(
-        desk_folders.folders,
+        opened_targets.folders,
         flags,
         os.environ,
         may_move=True,
         mode=reach.mode,
         withholds_invalid=True,
-        upstreams=desk_folders.upstreams,
+        upstreams=opened_targets.upstreams,
         feature_options=feature_options,
     )
     if plan.settings.web:
@@ -214,7 +216,7 @@ def show_capture(file: Path, theme: str | None, message: str = "") -> int:
     from mcpdesk.recorder.archive import Archive
 
     archive = Archive(file, FIRST_READ_S)
-    require_terminal("A capture can only be shown in a terminal. For other programs, its lines are JSON.")
+    require_terminal("To read the capture without a terminal, open the file: each line is a JSON object.")
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
     from mcpdesk.paths import state_folder
     from mcpdesk.tui.app import CaptureApp
@@ -241,15 +243,15 @@ def capture_link(archive: Archive, message: str = "") -> CaptureLink:
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
     """Check that the screen can be shown. Raises: DeskUserError.
 
-    The screen needs a terminal for drawing and reading keys, and the package textual, which bundles do not
-    have. `instead` is the hint if no terminal is available.
+    The screen needs a terminal for drawing and reading keys. It also needs the package textual, which the
+    copy of mcpdesk in an MCPB bundle does not have. `instead` is the hint if no terminal is available.
     """
     from importlib.util import find_spec
 
     if find_spec("textual") is None:
         raise DeskUserError(
             "The desk needs textual, which is not installed.",
-            "Install mcpdesk; the copy in a bundle can only serve the bundle.",
+            "Install mcpdesk; the copy in an MCPB bundle can only serve this bundle.",
         )
     is_stdin_terminal, is_stdout_terminal, is_stderr_terminal = (
         each is not None and each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)
@@ -258,7 +260,7 @@ def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs th
         # The message is also printed on stdout, because stderr is redirected and the person cannot see it.
         message = "The desk draws on stderr, which is not a terminal: do not redirect it."
         print(f"mcpdesk: {message}")
-        raise DeskUserError(message, "Its log is on screen 5.")
+        raise DeskUserError(message, "To read the log, open screen 5 of the desk.")
     if not (is_stdin_terminal and is_stderr_terminal):
         raise DeskUserError("The desk needs a terminal.", instead)
     if os.environ.get("TERM") == "dumb":
@@ -271,9 +273,9 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     Raises: DeskError if the core cannot start.
     """
     # Garbage collection would find nothing here, because the objects created before the screen is shown are
-    # long-lived.
+    # long-lived. `collect_rarely` enables it again.
     gc.disable()
-    from mcpdesk.auth.operator import kept_in
+    from mcpdesk.auth.operator import credential_file
     from mcpdesk.hosting.core_loop.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
     from mcpdesk.link.local.local_link import LocalLink
@@ -282,7 +284,7 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     host = Host(replace(plan, draws_first=True))
     host.read_targets, host.read_untrusted = typed_targets, untrusted_file
     offer_link(host)
-    with capture_output(host, "screen") as descriptors, kept_in(host.state_dir, host.operator):
+    with capture_output(host, "screen") as descriptors, credential_file(host.state_dir, host.operator):
         core = CoreThread(host)
         link = LocalLink(host)
         try:
@@ -340,52 +342,52 @@ If MCPDESK_STATE_DIR is set, only processes with the same state folder are found
 
 
 @click.command(name="attach", epilog=EXAMPLES, short_help="Open a screen on a core that already runs.")
-@click.argument("who", nargs=-1, metavar="[NAME, PID or URL]...")
+@click.argument("names", nargs=-1, metavar="[NAME, PID or URL]...")
 @click.option("--list", "is_list", is_flag=True, help="List the running processes and taps.")
 @click.option(
     "--shared", is_flag=True, help="Attach to every replica that uses the Valkey or Redis in MCPDESK_SHARED."
 )
 @THEME
-def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str | None) -> int:
+def attach_command(names: tuple[str, ...], is_list: bool, shared: bool, theme: str | None) -> int:
     """Open a screen on processes that you run: a desk, `mcpdesk serve` or `mcpdesk stdio`. When you close
     the screen, the processes continue. If you name several processes, one screen shows them all, and each
     line names its process. For a tap (`mcpdesk stdio -- COMMAND`), the screen can show and hold messages."""
     require_unix("`mcpdesk attach`", "termios and Unix sockets")
-    if shared or (len(who) == 1 and "://" in who[0]):
+    if shared or (len(names) == 1 and "://" in names[0]):
         require_terminal("Use the status page of any replica, /status, instead.")
-        return run_sharing(who[0] if who else "", theme)
+        return run_sharing(names[0] if names else "", theme)
     processes = running()
     if not processes:
         raise DeskUserError(
             "No core of mcpdesk is running on this machine.", "Start one: mcpdesk serve FOLDER"
         )
-    if is_list or (not who and len(processes) > 1):
+    if is_list or (not names and len(processes) > 1):
         print("\n".join(listed(processes)))
         return 0
-    if len(who) > 1:
-        refuse_unknown(processes, who)
-        require_terminal("`mcpdesk attach --list` works without one.")
-        return run_named(who, theme)
-    process = chosen(processes, next(iter(who), ""))
+    if len(names) > 1:
+        refuse_unknown(processes, names)
+        require_terminal("`mcpdesk attach --list` needs no terminal.")
+        return run_named(names, theme)
+    process = chosen(processes, next(iter(names), ""))
     if not os.environ.get("TEXTUAL_DRIVER"):  # otherwise the screen is drawn in a browser
-        require_terminal("`mcpdesk attach --list` works without one.")
-    if isinstance(process.at, LiveCapture):
+        require_terminal("`mcpdesk attach --list` needs no terminal.")
+    if isinstance(process.source, LiveCapture):
         message = f"attached to {process.title}: it continues when you leave"
-        return show_capture(Path(process.at.path), theme, message)
-    return run_screen(process.at, theme)
+        return show_capture(Path(process.source.path), theme, message)
+    return run_screen(process.source, theme)
 
 
 def _attach_to_connection(name: str, theme: str | None) -> int:
     """Show the process of an open connection until the person leaves. Return the exit code."""
     cores = [each for each in running() if each.kind == "up"]
     core = chosen(cores, name)
-    require_terminal("`mcpdesk ps` lists open connections without one.")
-    assert not isinstance(core.at, LiveCapture)
-    return run_screen(core.at, theme)
+    require_terminal("`mcpdesk ps` lists open connections, and needs no terminal.")
+    assert not isinstance(core.source, LiveCapture)
+    return run_screen(core.source, theme)
 
 
 class Attachable(NamedTuple):
-    """Running core or tap in the list."""
+    """Running core or tap to which a screen can be attached."""
 
     names: tuple[str, ...]
     """Names of its servers."""
@@ -393,14 +395,19 @@ class Attachable(NamedTuple):
     kind: str
     since: float
     """Unix time in seconds."""
-    place: str
+    address: str
     """Address of its first server, or path of a tap's capture."""
-    at: RunningCore | LiveCapture
+    source: RunningCore | LiveCapture
+    """Core or capture to show."""
 
     @property
     def title(self) -> str:
         """Description for a person: `serve hello (pid 4711)`."""
         return f"{self.kind} {' '.join(self.names)} (pid {self.pid})"
+
+    def is_named(self, name_or_pid: str) -> bool:
+        """Return True if this core or tap has a server with the name, or has the pid."""
+        return name_or_pid in self.names or name_or_pid == str(self.pid)
 
 
 def running() -> list[Attachable]:
@@ -419,26 +426,26 @@ def running() -> list[Attachable]:
     return cores
 
 
-def chosen(processes: list[Attachable], who: str) -> Attachable:
-    """Return the core or tap with the server name or pid `who`. If `who` is empty, return the only core or
+def chosen(processes: list[Attachable], name_or_pid: str) -> Attachable:
+    """Return the core or tap with a server name or pid. If `name_or_pid` is empty, return the only core or
     tap. Raises: DeskUserError if no core or tap matches, or if several match.
     """
-    matches = [each for each in processes if not who or who in each.names or who == str(each.pid)]
+    matches = [each for each in processes if not name_or_pid or each.is_named(name_or_pid)]
     if len(matches) == 1:
         return matches[0]
     if matches:
         pids = [str(each.pid) for each in matches]
         hint = f"Name one by its pid: {', '.join(pids)}; or all: mcpdesk attach {' '.join(pids)}"
-        raise DeskUserError(f"{len(matches)} cores have a server {who!r}.", hint)
+        raise DeskUserError(f"{len(matches)} cores have a server {name_or_pid!r}.", hint)
     titles = ", ".join(each.title for each in processes)
-    raise DeskUserError(f"No running core has a server {who!r} or that pid.", f"Running: {titles}.")
+    raise DeskUserError(f"No running core has the server name or pid {name_or_pid!r}.", f"Running: {titles}.")
 
 
-def refuse_unknown(processes: list[Attachable], named: Sequence[str]) -> None:
-    """Check several names. Raises: DeskUserError if a name matches no core. A tap is not sufficient."""
-    for who in named:
-        if not any(who in each.names or who == str(each.pid) for each in processes if each.kind != "tap"):
-            tap = chosen(processes, who)  # raises if no core or tap has the name
+def refuse_unknown(processes: list[Attachable], names: Sequence[str]) -> None:
+    """Check that each name or pid matches a core. Raises: DeskUserError, also if one matches only a tap."""
+    for name_or_pid in names:
+        if not any(each.is_named(name_or_pid) for each in processes if each.kind != "tap"):
+            tap = chosen(processes, name_or_pid)  # raises if no core or tap has the name
             raise DeskUserError(f"{tap.title} must be shown alone.", f"mcpdesk attach {tap.pid}")
 
 
@@ -447,7 +454,7 @@ def listed(processes: list[Attachable]) -> list[str]:
     rows = [("NAME", "PID", "KIND", "SINCE", "ADDRESS")]
     for each in processes:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.since))
-        rows.append((",".join(each.names) or "-", str(each.pid), each.kind, since, each.place or "-"))
+        rows.append((",".join(each.names) or "-", str(each.pid), each.kind, since, each.address or "-"))
     return list(aligned(rows))
 
 
@@ -462,9 +469,9 @@ def run_screen(core: RunningCore, theme: str | None = None) -> int:
         link.close()
 
 
-def run_named(named: Sequence[str], theme: str | None = None) -> int:
+def run_named(names: Sequence[str], theme: str | None = None) -> int:
     """Show several cores of this machine on one screen. Raises: DeskUserError."""
-    return _run_joint((feature.link_to_cores(named) for feature in features_with("link_to_cores")), theme)
+    return _run_joint((feature.link_to_cores(names) for feature in features_with("link_to_cores")), theme)
 
 
 def run_sharing(url: str, theme: str | None = None) -> int:
@@ -487,7 +494,7 @@ def _run_joint(links: Iterable[AttachedLink | None], theme: str | None) -> int:
 
 
 def _show_attached(link: Link, journal: Journal, title: Callable[[], str], theme: str | None) -> int:
-    """Show a core of another process until the person leaves. `journal` contains the log of this core."""
+    """Show one or more cores of other processes until the person leaves. `journal` contains their log."""
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
     from mcpdesk.hosting.journal import Severity, logging_to
     from mcpdesk.tui.app import DeskApp

@@ -201,7 +201,7 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
     # Garbage collection would find nothing here: imported objects and loaded folders are long-lived. The core
     # enables it when it serves.
     gc.disable()
-    from mcpdesk.auth.operator import kept_in
+    from mcpdesk.auth.operator import credential_file
     from mcpdesk.hosting.core_loop import core_thread
     from mcpdesk.hosting.host import Host
 
@@ -209,7 +209,7 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
     host.read_targets, host.read_untrusted = typed_targets, untrusted_file
     offer_link(host)
     _require_free_addresses(plan)
-    with ExitStack() as last, capture_output(host, "serve"), kept_in(host.state_dir, host.operator):
+    with ExitStack() as last, capture_output(host, "serve"), credential_file(host.state_dir, host.operator):
         host.load()
         # The printer ends last, because tools may still print after the core has ended.
         printer = last.enter_context(JournalPrinter(host))

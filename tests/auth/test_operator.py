@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from mcpdesk import private_files
-from mcpdesk.auth.operator import FOLDER, LINK_S, MAX_LINKS, MAX_SESSIONS, SESSION_S, Operator, kept_in
+from mcpdesk.auth.operator import (
+    FOLDER,
+    LINK_S,
+    MAX_LINKS,
+    MAX_SESSIONS,
+    SESSION_S,
+    Operator,
+    credential_file,
+)
 from mcpdesk.setting_values import FolderUse, SettingKind
 from mcpdesk.settings import BY_NAME, resolve
 
@@ -71,11 +79,11 @@ def test_sessions_and_links_are_bounded_and_all_are_revoked_together() -> None:
 
 def test_a_random_credential_is_kept_for_this_user_while_the_process_runs(tmp_path: Path) -> None:
     operator = Operator()
-    with kept_in(tmp_path, operator) as path:
+    with credential_file(tmp_path, operator) as path:
         assert path is not None and path.read_text().strip() == operator.credential
         assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
     assert not path.exists()
-    with kept_in(tmp_path, Operator("configured")) as none:
+    with credential_file(tmp_path, Operator("configured")) as none:
         assert none is None
     assert list(path.parent.iterdir()) == []
 
@@ -84,8 +92,8 @@ def test_a_random_credential_is_kept_for_this_user_while_the_process_runs(tmp_pa
 def test_files_of_killed_processes_are_deleted_and_those_of_living_ones_stay(tmp_path: Path) -> None:
     code = (
         "import os, sys, pathlib\n"
-        "from mcpdesk.auth.operator import Operator, kept_in\n"
-        "with kept_in(pathlib.Path(sys.argv[1]), Operator()):\n"
+        "from mcpdesk.auth.operator import Operator, credential_file\n"
+        "with credential_file(pathlib.Path(sys.argv[1]), Operator()):\n"
         "    print('kept', flush=True)\n"
         "    sys.stdin.read()\n"
         "    os._exit(9)\n"
@@ -94,16 +102,16 @@ def test_files_of_killed_processes_are_deleted_and_those_of_living_ones_stay(tmp
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == b"kept\n"
         theirs = tmp_path / FOLDER / str(process.pid)
-        with kept_in(tmp_path, Operator()):
+        with credential_file(tmp_path, Operator()):
             assert theirs.exists()
     assert theirs.exists()
-    with kept_in(tmp_path, Operator()):
+    with credential_file(tmp_path, Operator()):
         assert not theirs.exists()
 
 
 def test_a_state_folder_that_cannot_be_written_costs_only_the_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with kept_in(tmp_path / "file", Operator()) as path:
+    with credential_file(tmp_path / "file", Operator()) as path:
         assert path is None
 
 
@@ -134,7 +142,7 @@ def test_a_file_that_a_starting_process_deletes_before_it_is_held_is_made_again(
 
     monkeypatch.setattr(private_files, "hold", slow_hold)
     operator = Operator()
-    with kept_in(tmp_path, operator) as path:
+    with credential_file(tmp_path, operator) as path:
         assert deleted == [path]
         assert path is not None and path.read_text() == f"{operator.credential}\n"
         assert private_files.is_held(path)

@@ -48,7 +48,7 @@ def test_what_runs_is_listed_and_chosen_by_name_or_pid(
         assert found["small"][-1] == address
         assert found["lone"][2] == "stdio"
         unknown = mcpdesk("attach", "nobody")
-        assert "No running core has a server 'nobody' or that pid." in unknown.stderr
+        assert "No running core has the server name or pid 'nobody'." in unknown.stderr
         assert f"serve small (pid {first.process.pid})" in unknown.stderr
         assert "needs a terminal" in mcpdesk("attach", "small").stderr
     finally:
