@@ -31,7 +31,7 @@ from mcpdesk.portable_files import OPEN_FLAGS, read_at
 MAX_WHOLE_BYTES = 1 << 20
 """Maximum size in bytes of a stream that is kept completely."""
 END_BYTES = 128 << 10
-"""Number of bytes that are kept from the start, and from the end, of a larger stream."""
+"""Number of bytes that are kept from the start, and as many from the end, of a larger stream."""
 MAX_NOTE_LENGTH = 50
 """Maximum length in characters of the line about omitted bytes, without the hint."""
 
@@ -41,10 +41,13 @@ class Excerpt:
     Not thread-safe.
     """
 
-    def __init__(self, limit: int = MAX_WHOLE_BYTES, end: int = END_BYTES) -> None:
+    def __init__(self, limit: int = MAX_WHOLE_BYTES, end_bytes: int = END_BYTES) -> None:
+        """A stream of at most `limit` bytes is kept completely. Of a larger stream, `end_bytes` are kept from
+        the start, and as many from the end.
+        """
         self.size = 0
         """Total bytes added."""
-        self._limit, self._end = limit, end
+        self._limit, self._end_bytes = limit, end_bytes
         self._head = bytearray()
         self._tail = bytearray()
 
@@ -73,11 +76,11 @@ class Excerpt:
             return
         if not was_cut:
             self._split()
-        free_length = self._end - len(self._head)
+        free_length = self._end_bytes - len(self._head)
         self._head += data[:free_length]
-        self._tail += data[free_length:][-self._end :]
-        if len(self._tail) > 2 * self._end:
-            del self._tail[: -self._end]
+        self._tail += data[free_length:][-self._end_bytes :]
+        if len(self._tail) > 2 * self._end_bytes:
+            del self._tail[: -self._end_bytes]
 
     def text(self, hint: str = "", max_length: int | None = None) -> str:
         """Return the stream as text. If bytes are omitted, a line states their number, followed by `hint`.
@@ -88,7 +91,7 @@ class Excerpt:
         head = self._head.decode("utf-8", "replace")
         if not self.is_cut and (max_length is None or len(head) <= max_length):
             return head
-        tail = _decode_partial(self._tail[-self._end :]) if self.is_cut else head
+        tail = _decode_partial(self._tail[-self._end_bytes :]) if self.is_cut else head
         head = head.rstrip("\ufffd") if self.is_cut else head
         if max_length is not None:
             half = max(0, (max_length - MAX_NOTE_LENGTH - len(hint)) // 2)
@@ -102,8 +105,8 @@ class Excerpt:
         return _decode_partial(data[-limit:]) if len(data) > limit else data.decode("utf-8", "replace")
 
     def _split(self) -> None:
-        self._tail = self._head[self._end :][-self._end :]
-        del self._head[self._end :]
+        self._tail = self._head[self._end_bytes :][-self._end_bytes :]
+        del self._head[self._end_bytes :]
 
 
 def _decode_partial(data: bytearray) -> str:
@@ -116,7 +119,7 @@ Stream = Literal["stdout", "stderr"]
 MAX_FILE_BYTES = 1 << 30
 """Maximum size in bytes of an output file, so that a program cannot fill the disk."""
 NEWEST_BYTES, NEWEST_END_BYTES = 32 << 10, 8 << 10
-"""Number of bytes kept in memory if a file contains all output: in total, and from the end of the output."""
+"""Like `MAX_WHOLE_BYTES` and `END_BYTES`, for the part in memory of an output whose file has all bytes."""
 MAX_FILES = 100
 """Maximum number of output files in a folder; a new file replaces the oldest."""
 
@@ -124,7 +127,8 @@ MAX_FILES = 100
 class Output:
     """All output of one program. Large output goes to a new file in `folder`, unless `folder` is None.
 
-    With `file` all output goes to that file, and only the most recent part stays in memory.
+    With `file`, all output goes to this file. Of large output, only the start and the end stay in memory, and
+    not separately for each stream.
     """
 
     def __init__(
@@ -134,7 +138,8 @@ class Output:
         reader_length: int = MAX_WHOLE_BYTES,
         budget: OutputBudget | None = None,
     ) -> None:
-        """`reader_length` is the number of characters that a reader gets. Longer output is written to a file.
+        """`reader_length` is the maximum number of characters that the caller will read. Larger output is
+        written to a file.
 
         `budget` is the disk space that all files share, or None for unlimited space.
         """
@@ -165,7 +170,7 @@ class Output:
 
     @property
     def is_cut(self) -> bool:
-        """True if the texts omit something."""
+        """True if `text` omits bytes."""
         return self._all.is_cut
 
     @property
@@ -195,8 +200,9 @@ class Output:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+            # With `file`, `read` still reads the file after this. Its removal must still be reported.
             if self._budget is not None and self.file is not None and self._folder is not None:
-                self._budget.unwatch(self.file)  # this object no longer uses the file
+                self._budget.unwatch(self.file)
 
     def notify(self, listener: Callable[[], None]) -> None:
         """Call `listener` once, at the next output, on the thread that adds it."""
@@ -209,7 +215,7 @@ class Output:
             return self._all.text(self._hint, max_length)
 
     def stream(self, stream: Stream, max_length: int | None = None) -> str:
-        """Return one stream, with at most `max_length` characters."""
+        """Return one stream, with at most `max_length` characters. Not available with `file`."""
         with self._lock:
             return self._streams[stream].text("" if max_length is None else self._hint, max_length)
 
@@ -256,7 +262,7 @@ class Output:
                 self._write(self._all.head)
             self._write(data[: MAX_FILE_BYTES - size])
         except OSError as error:
-            self.problem = f"the output could not all be written to a file: {error}"
+            self.problem = f"not all output could be written to a file: {error}"
         if size + len(data) > MAX_FILE_BYTES and not self.problem:
             self.problem = f"the file holds the first {MAX_FILE_BYTES:,} bytes only"
 
@@ -288,12 +294,12 @@ class Output:
         return self._folder is not None and size > self._reader_length
 
 
-def stored_text(folder: Path, text: str, budget: OutputBudget | None = None) -> Path:
-    """Write a text that is too long for a reader to a new file. Raises: OSError."""
+def write_text(folder: Path, text: str, budget: OutputBudget | None = None) -> Path:
+    """Write a text to a new file, and return the path of the file. Raises: OSError."""
     data = text.encode("utf-8", "replace")
     path = _new_path(folder)
     if budget is not None and budget.reserve(len(data)) < len(data):
-        raise OSError(errno.EDQUOT, "it is larger than outputs_keep_bytes")
+        raise OSError(errno.EDQUOT, "not enough space is left within outputs_keep_bytes")
     with os.fdopen(private_files.create(path), "wb") as file:
         file.write(data)
     return path
@@ -320,7 +326,7 @@ class _Parsed(NamedTuple):
 
 
 class _Plain:
-    """Reader for programs that do not report progress."""
+    """Passes on the output of programs that do not report progress."""
 
     def feed(self, data: bytes) -> _Parsed:
         return _Parsed(data, [])
@@ -401,25 +407,29 @@ class _Percent:
 
     def _find_percentages(self, line: bytes, progress: list[ProgressReport]) -> None:
         for part in line.split(b"\r"):
-            shares = [float(share) for share in _PERCENT.findall(part)]
-            value = shares[-1] if shares else math.inf
+            percentages = [float(each) for each in _PERCENT.findall(part)]
+            value = percentages[-1] if percentages else math.inf
             if value <= 100 and value != self._last:
                 self._last = value
                 progress.append(ProgressReport(value, 100, _message(part.decode("utf-8", "replace"))))
 
 
-_Reader: TypeAlias = _Plain | _JsonLines | _Percent
+_Parser: TypeAlias = _Plain | _JsonLines | _Percent
 
 
-_READERS: dict[str, Callable[[], _Reader]] = {"": _Plain, "json-lines": _JsonLines, "percent": _Percent}
+_PARSERS: dict[str, Callable[[], _Parser]] = {"": _Plain, "json-lines": _JsonLines, "percent": _Percent}
 
 
 class Reports(Output):
     """Output that calls `on_text` and `on_progress`, on the thread that adds output.
 
-    `form` is the format of progress reports. `json-lines`: objects on separate lines (`{"progress": 3,
-    "message": "reading"}`), which are removed from the text. `percent`: the last `NN%` of a line. If the
-    program overwrites a line, the text keeps only its final version, like a terminal. Empty: no progress.
+    `form` is the format of progress reports:
+
+    * `json-lines`: objects on separate lines, such as `{"progress": 3, "message": "reading"}`. They are
+      removed from the text.
+    * `percent`: the last `NN%` of a line. If the program overwrites a line, the text keeps only its final
+      version, like a terminal.
+    * an empty text: the program reports no progress.
     """
 
     def __init__(
@@ -432,14 +442,14 @@ class Reports(Output):
         budget: OutputBudget | None = None,
     ) -> None:
         super().__init__(folder, reader_length=reader_length, budget=budget)
-        self._readers: dict[Stream, _Reader] = {"stdout": _READERS[form](), "stderr": _READERS[form]()}
-        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in self._readers}
+        self._parsers: dict[Stream, _Parser] = {"stdout": _PARSERS[form](), "stderr": _PARSERS[form]()}
+        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in self._parsers}
         self._on_text = on_text
         self._on_progress = on_progress
 
     def add(self, stream: Stream, data: bytes) -> None:
         """Add data that was read from a stream."""
-        text, progress = self._readers[stream].feed(data)
+        text, progress = self._parsers[stream].feed(data)
         for report in progress:
             self._on_progress(report)
         if text:
@@ -447,8 +457,8 @@ class Reports(Output):
 
     def close(self) -> None:
         """Add the remaining text and close the file."""
-        for stream, reader in self._readers.items():
-            self._add_decoded(stream, reader.end(), True)
+        for stream, parser in self._parsers.items():
+            self._add_decoded(stream, parser.end(), True)
         super().close()
 
     def _add_decoded(self, stream: Stream, text: bytes, is_last: bool) -> None:

@@ -320,11 +320,11 @@ async def test_on_a_full_disk_what_cannot_be_kept_is_refused_and_the_rest_goes_o
     async with box.over_stdio(LATEST_HANDSHAKE.name, limit_kib=FULL_KIB, **state) as client:
         flood = {"command": f"head -c {4 * FULL_KIB}K /dev/zero"}
         large = await call(client, "Bash", {"command": "yes | head -c 3M; echo end"})
-        assert "could not all be written" in said(large) and "end" in said(large)[-500:]
+        assert "not all output could be written" in said(large) and "end" in said(large)[-500:]
         begun = await call(client, "BackgroundBash", flood)
         assert begun.structured_content is not None
         task = {"task_id": begun.structured_content["task_id"]}
-        assert "could not all be written" in await _said_at_the_end(client, task)
+        assert "not all output could be written" in await _said_at_the_end(client, task)
         long = {"action": "add", "query": "", "task_id": 1, "text": "x" * 10_000}
         while not (result := await call(client, "TaskManager", long)).is_error:
             assert len(said(result)) < 4 * 1024 * FULL_KIB

@@ -23,7 +23,7 @@ from mcpdesk.jobs.output import (
     Output,
     Reports,
     Stream,
-    stored_text,
+    write_text,
 )
 from mcpdesk.jobs.output_budget import OutputBudget
 
@@ -65,7 +65,7 @@ def test_a_folder_that_cannot_be_written_is_said_and_costs_nothing_else(tmp_path
     output = Output(tmp_path / "taken")
     output.add("stdout", b"x" * 2 * MAX_WHOLE_BYTES)
     output.close()
-    assert output.file is None and "could not all be written" in output.problem
+    assert output.file is None and "not all output could be written" in output.problem
     assert output.is_cut
 
 
@@ -125,9 +125,9 @@ def test_space_that_another_process_uses_counts(tmp_path: Path) -> None:
 
 def test_a_text_larger_than_the_space_gets_no_file(tmp_path: Path) -> None:
     budget = OutputBudget(1_000, (tmp_path,))
-    with pytest.raises(OSError, match="larger than outputs_keep_bytes"):
-        stored_text(tmp_path, "x" * 1_001, budget)
-    assert stored_text(tmp_path, "x" * 900, budget).read_text() == "x" * 900
+    with pytest.raises(OSError, match="not enough space is left within outputs_keep_bytes"):
+        write_text(tmp_path, "x" * 1_001, budget)
+    assert write_text(tmp_path, "x" * 900, budget).read_text() == "x" * 900
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -150,7 +150,7 @@ def test_what_does_not_fit_the_disk_is_said_and_the_rest_can_be_read(tmp_path: P
     output.add("stdout", b"the end")
     output.close()
     assert (output.size, output.written) == (180_007, 100_000)
-    assert "could not all be written" in output.problem
+    assert "not all output could be written" in output.problem
     assert len(output.read(90_000, 1 << 20)) == 10_000
     assert output.end(10) == "xxxthe end"
 

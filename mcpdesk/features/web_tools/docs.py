@@ -189,7 +189,7 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
 
 async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Document]:
     """Return the part of the text that fits, and write the full text to a file."""
-    from mcpdesk.jobs.output import stored_text
+    from mcpdesk.jobs.output import write_text
 
     notes = [document.note] if document.note else []
     if document.truncated:
@@ -200,7 +200,7 @@ async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Doc
         omission = f"{len(text) - max_length:,} characters more"
         document = replace(document, truncated=True)
         try:
-            path = await asyncio.to_thread(stored_text, ctx.hosted.outputs, text, ctx.hosted.output_budget)
+            path = await asyncio.to_thread(write_text, ctx.hosted.outputs, text, ctx.hosted.output_budget)
             document = replace(document, output_file=str(path))
             notes.append(f"{omission}; the full text is in {path}")
         except OSError as error:
