@@ -60,7 +60,7 @@ class InterceptorChain(Interceptor):
         return [part for each in self._interceptors for part in each.parts]
 
     def do(self, intent: Intent[Any]) -> Any:
-        """Carry out a request, by the interceptor whose state lists it. Raises: ValueError."""
+        """Carry out an intent, by the interceptor whose state lists it. Raises: ValueError."""
         for interceptor in self._interceptors:
             if any(type(intent) in part.intents for part in interceptor.parts):
                 return interceptor.do(intent)
@@ -135,8 +135,8 @@ class InterceptorChain(Interceptor):
         return _LineChain(lines, deliver)
 
     async def lose(self, connection: int) -> None:
-        """Wait until the client of a request that gets no answer has disconnected."""
-        # At the same time, because a client disconnects only once.
+        """Wait until the client has disconnected, because its request gets no answer."""
+        # All interceptors wait at the same time, because a client disconnects only once.
         await asyncio.gather(*(each.lose(connection) for each in self._interceptors))
 
     def forget(self, connection: int) -> None:

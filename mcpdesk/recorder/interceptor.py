@@ -27,13 +27,13 @@ class InterceptedCore(NamedTuple):
     report: Callable[[str], object]
     """Shows a message to a person."""
     on_switch: Callable[[], object] = lambda: None
-    """Must be called after `is_active` may have changed. The core reads `is_active` itself after the creation
-    of an interceptor.
+    """The interceptor must call this function after `is_active` may have changed. The core reads `is_active`
+    itself after the creation of an interceptor.
     """
     disconnect: Callable[[int], object] = lambda connection: None
     """Disconnects the client with a connection number."""
     on_part: Callable[[], object] = lambda: None
-    """Must be called after a change of `parts`."""
+    """The interceptor must call this function after a change of `parts`."""
     options: Mapping[str, str] = MappingProxyType({})
     """Values of the command line options of features, by name."""
 
@@ -65,8 +65,9 @@ class MessageLine:
 class Interceptor:
     """Passes every message on. A subclass overrides the methods for the messages that it intercepts.
 
-    While `is_active` is False, the core does not give it any messages. Its methods must be called on the
-    core's loop. `parts` may be read on any thread.
+    While `is_active` is False, the core does not call the methods for messages. Only the handlers that
+    `wrap_handler` has returned may still receive messages. All methods must be called on the core's loop.
+    `parts` may be read on any thread.
 
     A core may have several interceptors, which pass messages on to each other.
     """
@@ -83,11 +84,11 @@ class Interceptor:
 
     @property
     def parts(self) -> Sequence[FeaturePart]:
-        """States for front ends. Each request of a front end is listed by one of them."""
+        """States for front ends. Each state lists the intents of front ends that belong to it."""
         return ()
 
     def do(self, intent: Intent[Any]) -> Any:
-        """Carry out a request of a front end. Return its result. Raises: ValueError."""
+        """Carry out an intent of a front end. Return its result. Raises: ValueError if it is not possible."""
         raise ValueError(NOT_DONE)
 
     def reset(self) -> None:
@@ -97,16 +98,18 @@ class Interceptor:
         """Return the handler of client messages that replaces `plain` while messages of a connection may be
         intercepted.
 
-        The handler must give other messages to `plain`, even while `is_active` is False, because another
-        interceptor may be active. This is the only method through which an interceptor receives messages of
-        hosted servers. Without it, it receives only those of pass-through servers and taps.
+        The handler must pass messages that it does not intercept to `plain`. It may receive messages while
+        `is_active` is False, because another interceptor may be active.
+
+        An interceptor receives messages to hosted servers only through this handler. For messages to upstream
+        servers, and for those of taps, the other methods are called directly.
         """
         return plain
 
     async def request(
         self, connection: int, message: JSONObject, in_session: bool = False
     ) -> tuple[JSONObject | None, JSONObject | None]:
-        """Intercept a request.
+        """Intercept a request. `in_session` is True if the request belongs to a session of the handshake era.
 
         Return a pair: the request to handle and None, or None and the answer to give. If both are None, the
         request was dropped. Raises: SessionLost if HTTP must report a lost session.
@@ -150,7 +153,7 @@ class Interceptor:
         return MessageLine(deliver)
 
     async def lose(self, connection: int) -> None:
-        """Wait until the client of a request that gets no answer has disconnected."""
+        """Wait until the client has disconnected, because its request gets no answer."""
 
     def forget(self, connection: int) -> None:
         """Drop the waiting messages of a connection that has ended."""

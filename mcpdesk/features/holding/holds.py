@@ -482,7 +482,7 @@ class Holds(Interceptor):
         return decision.message if decision.verdict is Verdict.CHANGE else answer
 
     async def lose(self, connection: int) -> None:
-        """Wait until the client of a request that gets no answer has disconnected."""
+        """Wait until the client has disconnected, because its request gets no answer."""
         await self._wait(connection, None, None)
 
     def _apply_fault(
