@@ -85,7 +85,7 @@ def test_without_colour_nobody_is_asked(folder: Path) -> None:
     with desk:
         desk.see("flag.png")
         desk.press(CTRL_R)
-        desk.see("not drawn without colour")
+        desk.see("not drawn: the terminal has no colours")
         assert ASKED not in desk.raw
         leave(desk)
 

@@ -81,7 +81,7 @@ def unpacked(encoded: str) -> bytes:
     Raises: PictureError.
     """
     if len(encoded) // 4 * 3 > MAX_BYTES + 3:
-        raise PictureError(f"{len(encoded) // 4 * 3:,} bytes; at most {MAX_BYTES:,} are drawn")
+        raise PictureError(f"{len(encoded) // 4 * 3:,} bytes; at most {MAX_BYTES:,} are allowed")
     try:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
@@ -96,13 +96,13 @@ def examine(data: bytes) -> PictureFacts:
     with _opened(data) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
-            raise PictureError(f"{width} x {height} pixels; at most {MAX_PIXELS:,} are drawn")
+            raise PictureError(f"{width} x {height} pixels; at most {MAX_PIXELS:,} are allowed")
         if _orientation(image) in _ROTATED_ORIENTATIONS:
             width, height = height, width
         return PictureFacts(str(image.format), width, height, bool(getattr(image, "is_animated", False)))
 
 
-def shrunk(data: bytes, size: tuple[int, int], max_size: tuple[int, int], background: Colour) -> Image:
+def scaled(data: bytes, size: tuple[int, int], max_size: tuple[int, int], background: Colour) -> Image:
     """Return the first frame, upright and scaled to `size`, at the top left of an image of `max_size`.
 
     The colour `background` fills the remaining area and transparent pixels. Raises: PictureError.
@@ -150,7 +150,7 @@ def _opened(data: bytes) -> Iterator[Image]:
 
     warnings.filterwarnings("ignore", module=r"PIL\.")  # warnings about metadata
     try:
-        check_icon(data, MAX_PIXELS)
+        check_icon(data, MAX_PIXELS)  # an ICO file has several images
     except ValueError as error:
         raise PictureError(str(error)) from None
     try:
@@ -161,9 +161,9 @@ def _opened(data: bytes) -> Iterator[Image]:
     except UnidentifiedImageError:
         raise PictureError(f"not one of {', '.join(FORMATS)}") from None
     except Image.DecompressionBombError:  # Pillow has a higher limit of its own
-        raise PictureError(f"too many pixels; at most {MAX_PIXELS:,} are drawn") from None
+        raise PictureError(f"too many pixels; at most {MAX_PIXELS:,} are allowed") from None
     except Exception as error:  # decoders raise any exception for untrusted bytes
-        _log.debug("a picture that cannot be read", exc_info=True)
+        _log.debug("reading a picture failed", exc_info=True)
         raise PictureError(f"broken: {error}") from error
 
 
@@ -263,7 +263,10 @@ class SixelStrip(Strip):
         return parts
 
     def crop(self, start: int, end: int | None = None) -> Strip:
-        """Crop the strip. A part from the left edge draws the complete picture, because it is not covered."""
+        """Crop the strip. A part that begins at the left edge draws the complete picture.
+
+        Textual crops a strip to repaint a part of it. It divides a strip that other widgets cover.
+        """
         end = self.cell_length if end is None else min(self.cell_length, end)
         if start <= 0:
             return self if end == self.cell_length else self._as_wide(max(end, 0))
@@ -345,12 +348,14 @@ def _message(keys: str, payload: str = "") -> str:
 
 
 MIN_ROWS = 12
-"""Number of rows that a picture may always take. In a higher pane, it may take all rows but `_TEXT_ROWS`."""
+"""Number of rows that a picture may have even in a pane with fewer rows. In a taller pane, it may have all
+rows except `_TEXT_ROWS`.
+"""
 _TEXT_ROWS = 3
 """Number of rows left for text: the line of facts, and the tool's text before the picture."""
 MAX_SCROLLED_SIXELS = 128_000
-"""Maximum number of characters of the sixels of a picture that is drawn during scrolling, because terminals
-are slow.
+"""A picture whose sixels have more characters is not drawn during scrolling, because terminals draw sixels
+slowly.
 """
 SCROLL_END_S = 0.1
 """Seconds without a movement of a picture after which scrolling has ended."""
@@ -362,7 +367,7 @@ _numbers: Iterator[int] = count(randrange(1 << 8, 1 << 23))
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _Parameters:
     """Parameters of a drawing. A picture is drawn again when one of them changes."""
 
     graphics: Graphics
@@ -375,14 +380,14 @@ class _Frame:
 class _Drawing:
     """Picture as lines of the screen."""
 
-    frame: _Frame
+    parameters: _Parameters
     strips: list[Strip] = field(default_factory=list)
     """Lines of half blocks, or of kitty's placeholders."""
     sixels: list[str] = field(default_factory=list)
     """Sequences that draw the picture as sixels, one for each line."""
     number: int = 0
     """Number of the picture in the terminal. 0 if the terminal does not store it."""
-    sent: str = ""
+    transmission: str = ""
     """Messages that send the picture to the terminal."""
 
 
@@ -406,7 +411,7 @@ class PictureView(Widget):
         self._error_text = ""
         self._graphics = Graphics()
         self._cells = (0, 0)
-        self._latest_frame: _Frame | None = None
+        self._latest_parameters: _Parameters | None = None
         self._drawing: _Drawing | None = None
         self._regions: tuple[Region, Region] | None = None
         self._scroll_timer: Timer | None = None
@@ -416,7 +421,7 @@ class PictureView(Widget):
 
     def on_unmount(self) -> None:
         self._delete(self._drawing)
-        self._latest_frame = None
+        self._latest_parameters = None
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         if self._error_text:
@@ -449,7 +454,7 @@ class PictureView(Widget):
             return super().render_lines(crop)
         drawing = self._newest_drawing()
         if drawing is not None:
-            is_cut = crop.x > 0 or drawing.frame.columns > crop.width
+            is_cut = crop.x > 0 or drawing.parameters.columns > crop.width
             if is_cut or self._is_scrolling(drawing, crop):
                 drawing = None
         return [self._sixel_line(y, crop, drawing) for y in crop.line_range]
@@ -459,7 +464,7 @@ class PictureView(Widget):
             return self.render_line(0).crop(crop.x, crop.right)
         if drawing is None or y > len(drawing.sixels):
             return Strip.blank(crop.width, self.rich_style)
-        return SixelStrip(drawing.sixels[y - 1], drawing.frame.columns, crop.width, self.rich_style)
+        return SixelStrip(drawing.sixels[y - 1], drawing.parameters.columns, crop.width, self.rich_style)
 
     def _is_scrolling(self, drawing: _Drawing, crop: Region) -> bool:
         """Return True if a large picture moved a moment ago. It is drawn when it stays in place."""
@@ -480,14 +485,14 @@ class PictureView(Widget):
     def _newest_drawing(self) -> _Drawing | None:
         """Return the last drawing. If its parameters changed, start a new drawing."""
         red, green, blue = self.background_colors[1].rgb
-        frame = _Frame(self._graphics, *self._cells, (red, green, blue))
-        if self._facts is not None and frame.columns and frame != self._latest_frame:
-            self._latest_frame = frame
-            self.call_later(self._begin, frame)
+        parameters = _Parameters(self._graphics, *self._cells, (red, green, blue))
+        if self._facts is not None and parameters.columns and parameters != self._latest_parameters:
+            self._latest_parameters = parameters
+            self.call_later(self._begin, parameters)
         return self._drawing
 
-    def _begin(self, frame: _Frame) -> None:
-        self.run_worker(self._draw(frame), group="draw", exclusive=True)
+    def _begin(self, parameters: _Parameters) -> None:
+        self.run_worker(self._draw(parameters), group="draw", exclusive=True)
 
     async def _open(self) -> None:
         query = asyncio.create_task(graphics_of(self.app))
@@ -498,20 +503,20 @@ class PictureView(Widget):
         self._graphics = await query
         self.refresh(layout=True)
 
-    async def _draw(self, frame: _Frame) -> None:
+    async def _draw(self, parameters: _Parameters) -> None:
         try:
             drawing = await _in_thread(
-                _draw, self._data, self._facts, frame, lambda: frame == self._latest_frame
+                _draw, self._data, self._facts, parameters, lambda: parameters == self._latest_parameters
             )
         except PictureError as error:
             self._error_text = str(error)
             self.refresh(layout=True)
             return
-        if frame != self._latest_frame or drawing is None:
+        if parameters != self._latest_parameters or drawing is None:
             return
         driver = driver_of(self.app)
-        if drawing.sent and driver is not None:
-            driver.write(drawing.sent)
+        if drawing.transmission and driver is not None:
+            driver.write(drawing.transmission)
         self._delete(self._drawing)
         self._drawing = drawing
         self.refresh()
@@ -524,7 +529,7 @@ class PictureView(Widget):
     def _facts_line(self) -> str:
         facts = f"{self._facts}" if self._facts else "" if self._error_text else "…"
         is_undrawn = self._graphics.kind is GraphicsKind.WORDS and self._facts is not None
-        undrawn_reason = "not drawn without colour" if is_undrawn else ""
+        undrawn_reason = "not drawn: the terminal has no colours" if is_undrawn else ""
         return " · ".join(part for part in (facts, undrawn_reason, self._note) if part)
 
     def _partial(self, name: str) -> Style:
@@ -545,13 +550,15 @@ def _decode(encoded: str) -> tuple[bytes, PictureFacts]:
     return data, examine(data)
 
 
-def _draw(data: bytes, facts: PictureFacts, frame: _Frame, is_latest: Callable[[], bool]) -> _Drawing | None:
+def _draw(
+    data: bytes, facts: PictureFacts, parameters: _Parameters, is_latest: Callable[[], bool]
+) -> _Drawing | None:
     """Return the drawing, or None if a newer drawing is needed. Raises: PictureError."""
     if not is_latest():
         return None
-    graphics, columns, rows = frame.graphics, frame.columns, frame.rows
+    graphics, columns, rows = parameters.graphics, parameters.columns, parameters.rows
     size = graphics.within(facts.width, facts.height, columns, rows)
-    image = shrunk(data, size, graphics.pixels(columns, rows), frame.background)
+    image = scaled(data, size, graphics.pixels(columns, rows), parameters.background)
     match graphics.kind:
         case GraphicsKind.SIXEL:
             sixels = []
@@ -559,10 +566,12 @@ def _draw(data: bytes, facts: PictureFacts, frame: _Frame, is_latest: Callable[[
                 if not is_latest():
                     return None
                 sixels.append(row)
-            return _Drawing(frame, sixels=sixels)
+            return _Drawing(parameters, sixels=sixels)
         case GraphicsKind.KITTY:
             number = next(_numbers)
-            sent = transmission(image, number, columns, rows)
-            return _Drawing(frame, placeholders(number, columns, rows), number=number, sent=sent)
+            messages = transmission(image, number, columns, rows)
+            return _Drawing(
+                parameters, placeholders(number, columns, rows), number=number, transmission=messages
+            )
         case _:
-            return _Drawing(frame, half_blocks(image))
+            return _Drawing(parameters, half_blocks(image))

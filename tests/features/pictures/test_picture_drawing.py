@@ -24,7 +24,7 @@ from mcpdesk.features.pictures.picture import (
     examine,
     half_blocks,
     placeholders,
-    shrunk,
+    scaled,
     sixel_rows,
     transmission,
     unpacked,
@@ -35,7 +35,7 @@ BLACK = (0, 0, 0)
 
 
 def drawn(data: bytes, background: tuple[int, int, int] = BLACK) -> Image.Image:
-    return shrunk(data, (8, 8), (8, 8), background)
+    return scaled(data, (8, 8), (8, 8), background)
 
 
 def near(pixel: object, colour: tuple[int, int, int]) -> bool:
@@ -47,7 +47,7 @@ def near(pixel: object, colour: tuple[int, int, int]) -> bool:
 def test_the_usual_formats_are_read(kind: str) -> None:
     data = packed(two_halves(), kind)
     assert examine(data).format == kind
-    image = shrunk(data, (8, 8), (8, 8), BLACK)
+    image = scaled(data, (8, 8), (8, 8), BLACK)
     assert near(image.getpixel((1, 4)), RED) and near(image.getpixel((6, 4)), BLUE)
 
 
@@ -70,7 +70,7 @@ def test_the_colours_are_those_the_eye_sees(
 
 def test_the_background_shines_through_and_fills_the_rest() -> None:
     assert drawn(plain(9, 9, (255, 255, 255, 0), "RGBA"), BLUE).getpixel((4, 4)) == BLUE
-    image = shrunk(plain(9, 9), (4, 4), (8, 6), BLUE)
+    image = scaled(plain(9, 9), (4, 4), (8, 6), BLUE)
     assert image.size == (8, 6)
     assert (image.getpixel((3, 3)), image.getpixel((4, 3)), image.getpixel((3, 4))) == (RED, BLUE, BLUE)
 
@@ -80,7 +80,7 @@ def test_a_camera_on_its_side_is_made_up_for() -> None:
     exif[0x0112] = 6
     data = packed(two_halves(80, 40), "PNG", exif=exif)
     assert examine(data) == PictureFacts("PNG", 40, 80)
-    image = shrunk(data, (4, 8), (4, 8), BLACK)
+    image = scaled(data, (4, 8), (4, 8), BLACK)
     assert (image.getpixel((2, 1)), image.getpixel((2, 6))) == (RED, BLUE)
 
 
@@ -117,12 +117,12 @@ def test_pictures_that_end_early_are_told(kind: str) -> None:
 @pytest.mark.slow
 def test_enormous_pictures_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 89_478_485)
-    with pytest.raises(PictureError, match=r"8000 x 6000 pixels; at most 40,000,000 are drawn"):
+    with pytest.raises(PictureError, match=r"8000 x 6000 pixels; at most 40,000,000 are allowed"):
         examine(plain(8000, 6000, 1, "L"))
     bomb = plain(2, 2).replace(b"\x00\x00\x00\x02\x00\x00\x00\x02", b"\x7f\xff\xff\xff\x7f\xff\xff\xff")
     header = bomb[12:29]
     bomb = bomb.replace(bomb[29:33], zlib.crc32(header).to_bytes(4, "big"), 1)
-    with pytest.raises(PictureError, match="too many pixels; at most 40,000,000 are drawn"):
+    with pytest.raises(PictureError, match="too many pixels; at most 40,000,000 are allowed"):
         examine(bomb)
 
 
@@ -151,7 +151,7 @@ def test_base64_is_checked_and_bounded() -> None:
     for wrong in ("***", "YWJj\n*", "YWJ", "ü"):
         with pytest.raises(PictureError, match="not valid base64"):
             unpacked(wrong)
-    with pytest.raises(PictureError, match=r"bytes; at most 20,000,000 are drawn"):
+    with pytest.raises(PictureError, match=r"bytes; at most 20,000,000 are allowed"):
         unpacked("A" * (MAX_BYTES // 3 * 4 + 8))
 
 
