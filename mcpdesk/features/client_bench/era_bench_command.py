@@ -36,7 +36,7 @@ from mcpdesk.features.client_bench.bench_report import (
 from mcpdesk.features.client_bench.bench_text import report_lines
 from mcpdesk.features.client_bench.client_process import COMMAND, client_argv, running_client
 from mcpdesk.features.client_bench.era_checks import checks
-from mcpdesk.features.client_bench.era_servers import SERVED, EraRecorder, read_run, serve_stdio
+from mcpdesk.features.client_bench.era_servers import SERVER_NAMES, EraRecorder, read_run, serve_stdio
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -64,10 +64,10 @@ server in time.
 @click.argument("client", nargs=-1, type=click.UNPROCESSED, metavar="[-- CLIENT...]")
 @click.option("--port", type=click.IntRange(0, 65530), default=0, metavar="PORT",
               help="First port on 127.0.0.1. Default: any free ports.")  # fmt: skip
-@click.option("--revision", "served", multiple=True, type=click.Choice(SERVED),
+@click.option("--revision", "served", multiple=True, type=click.Choice(SERVER_NAMES),
               help="Start only this server. Default: one for each revision, and one for all.")  # fmt: skip
 @click.option(
-    "--stdio", type=click.Choice(SERVED), help="Be a server over stdio, which serves this revision."
+    "--stdio", type=click.Choice(SERVER_NAMES), help="Be a server over stdio, which serves this revision."
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="With --stdio: file that receives the result as JSON.")  # fmt: skip
@@ -103,7 +103,7 @@ def era_bench_command(
         return _serve_stdio(stdio, output, shows_messages)
     if output is not None:
         raise click.UsageError("--output is only for --stdio.")
-    names = served or SERVED
+    names = served or SERVER_NAMES
     if client:
         require_placeholder(client, takes_command=True)
     plan = _Plan(client, port, tuple(dict.fromkeys(names)), timeout_s)
@@ -132,13 +132,13 @@ async def _waiting(plan: _Plan, stop: asyncio.Event) -> BenchReport:
             for number, name in enumerate(plan.served)
         ]
         announce([f"{each.served}: connect a client to {each.url}" for each in recorders])
-        waits = [_is_decided(each, plan.timeout_s) for each in recorders]
+        waits = [_wait_until_decided(each, plan.timeout_s) for each in recorders]
         if await first_of(asyncio.gather(*waits), stop.wait()) == 0 and not stop.is_set():
             await first_of(asyncio.sleep(SETTLE_S), stop.wait())
-    return _report([each.run() for each in recorders], plan)
+    return _report([each.result() for each in recorders], plan)
 
 
-async def _is_decided(recorder: EraRecorder, timeout_s: float) -> bool:
+async def _wait_until_decided(recorder: EraRecorder, timeout_s: float) -> bool:
     """Wait until the client uses the server. Return False after the limit."""
     return await wait_for(recorder.changed, lambda: recorder.is_decided, timeout_s)
 
@@ -180,10 +180,10 @@ async def _over_http(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
         recorder = await _listening(stack, name, plan.port)
         argv = client_argv(plan.client, recorder.url)
         process = await stack.enter_async_context(running_client(argv, {}))
-        use_wait = _is_decided(recorder, plan.timeout_s)
+        use_wait = _wait_until_decided(recorder, plan.timeout_s)
         if await first_of(use_wait, stop.wait(), process.wait()) == 0:
             await first_of(asyncio.sleep(SETTLE_S), stop.wait(), process.wait())
-        return recorder.run(process.returncode)
+        return recorder.result(process.returncode)
 
 
 async def _over_stdio(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:

@@ -30,8 +30,8 @@ from mcpdesk.features.client_bench.scripted_server import (
 from mcpdesk.protocol.revisions import BY_NAME, REVISIONS
 from mcpdesk.protocol.stateless import VERSION_KEY
 
-SERVED = (ALL, *(each.name for each in reversed(REVISIONS)))
-"""Names of the servers: one for all revisions, then one for each revision, newest first."""
+SERVER_NAMES = (ALL, *(each.name for each in reversed(REVISIONS)))
+"""Names of the servers: `ALL` for the one with all revisions, then each revision, newest first."""
 MAX_MESSAGES = 200
 """Maximum number of messages of one client that are recorded."""
 MAX_LINE_BYTES = 1 << 20
@@ -46,6 +46,7 @@ class EraRecorder:
     """Scripted server of one run, and the messages that its client sent."""
 
     def __init__(self, served: str, *, is_http: bool) -> None:
+        """`served` is one of `SERVER_NAMES`."""
         self.served = served
         self.url = ""
         self.changed = asyncio.Event()
@@ -59,7 +60,7 @@ class EraRecorder:
 
     @property
     def is_decided(self) -> bool:
-        """True if the client uses the server."""
+        """True if the client uses the server, so that all checks have a result."""
         return is_decided(self.served, self._observed)
 
     def observe(self, message: Any, reply: ScriptedReply, headers: Mapping[str, str] | None) -> None:
@@ -96,8 +97,8 @@ class EraRecorder:
             texts = (info.get("name"), info.get("version"), (headers or {}).get("user-agent"))
             self._client = ClientFacts(*map(short_text, texts))
 
-    def run(self, exit_code: int | None = None) -> BenchRun:
-        """Return the result."""
+    def result(self, exit_code: int | None = None) -> BenchRun:
+        """Return the result of the messages so far."""
         return BenchRun(
             self.served,
             self.url,
@@ -111,7 +112,7 @@ class EraRecorder:
 
 
 def serve_stdio(served: str, output: Path | None) -> BenchRun:
-    """Serve a client on stdin and stdout until it ends. `output` receives the result after each message.
+    """Serve a client on stdin and stdout until it ends. After each message, write the result to `output`.
 
     Raises: KeyboardInterrupt, OSError.
     """
@@ -130,12 +131,12 @@ def serve_stdio(served: str, output: Path | None) -> BenchRun:
             _write(recorder, output)
     finally:
         _write(recorder, output)
-    return recorder.run()
+    return recorder.result()
 
 
 def _write(recorder: EraRecorder, output: Path | None) -> None:
     if output is not None:
-        private_files.write(output, msgspec.json.encode(recorder.run()))
+        private_files.write(output, msgspec.json.encode(recorder.result()))
 
 
 def read_run(output: Path) -> BenchRun | None:

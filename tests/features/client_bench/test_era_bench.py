@@ -14,7 +14,7 @@ import pytest
 
 from mcpdesk.cli.main import run
 from mcpdesk.features.client_bench.bench_report import Check, CheckVerdict
-from mcpdesk.features.client_bench.era_servers import SERVED, EraRecorder
+from mcpdesk.features.client_bench.era_servers import SERVER_NAMES, EraRecorder
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import LATEST, REVISIONS
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, VERSION_KEY
@@ -58,7 +58,7 @@ class _Client:
 
     @property
     def checks(self) -> dict[str, Check]:
-        return {each.name: each for each in self.recorder.run().checks}
+        return {each.name: each for each in self.recorder.result().checks}
 
 
 def test_client_of_both_eras_falls_back() -> None:
@@ -171,11 +171,11 @@ def test_invalid_member_is_answered_and_not_repeated(change: JSONObject, code: i
     recorder.observe(message, reply, {})
     answer = orjson.loads(orjson.dumps(reply.message))
     assert answer.get("error", {}).get("code") == code
-    assert recorder.run().client.name == ""
+    assert recorder.result().client.name == ""
 
 
 def test_there_is_a_server_for_each_revision() -> None:
-    assert ("all", *(each.name for each in reversed(REVISIONS))) == SERVED
+    assert ("all", *(each.name for each in reversed(REVISIONS))) == SERVER_NAMES
 
 
 @pytest.mark.parametrize(
