@@ -18,8 +18,8 @@ _SCALARS = {
     "int": (r"[-+]?[0-9]+", "-+0123456789"),
     "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
 }
-"""Pattern of plain scalars and their first characters, by type."""
-_ZERO_FIRST = r"(?![-+]?0[0-9])"
+"""Pattern of plain scalars and their first characters, by type. NUL stands for an empty scalar."""
+_NO_LEADING_ZERO = r"(?![-+]?0[0-9])"
 
 
 @cache
@@ -31,18 +31,19 @@ def core_loader(*, keeps_zeros: bool = False) -> type[yaml.SafeLoader]:
     """
     import yaml
 
-    class CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # it has no types
+    class CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # PyYAML has no types
         yaml_implicit_resolvers: dict[str, Any] = {}
         """Replaces the resolvers of YAML 1.1."""
 
         def flatten_mapping(self, node: Any) -> None:
+            """Resolve merge keys as the base class does, and make each key a text."""
             super().flatten_mapping(node)
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode):
                     key.tag = "tag:yaml.org,2002:str"
 
     for kind, (pattern, first_characters) in _SCALARS.items():
-        pattern = f"{_ZERO_FIRST if keeps_zeros else ''}(?:{pattern})\\Z"
+        pattern = f"{_NO_LEADING_ZERO if keeps_zeros else ''}(?:{pattern})\\Z"
         characters = [each.strip("\0") for each in first_characters]
         CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(pattern), characters)
     CoreLoader.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"<<\Z"), ["<"])

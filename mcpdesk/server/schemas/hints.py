@@ -1,8 +1,8 @@
 """Conversion of type hints to JSON Schema.
 
-msgspec generates the schemas. This module adds texts in `Annotated`, descriptions from docstrings, the order
-of the values in a `Literal` or an enum, and bounds in annotations of pydantic (`Field`) and
-`annotated_types`. It reads the attributes of these annotations without importing the libraries.
+msgspec generates the schemas. This module adds descriptions from `Annotated` and from docstrings, the order of
+the values in a `Literal` or an enum, and bounds from annotations of pydantic (`Field`) and `annotated_types`.
+It reads the attributes of these annotations without importing the libraries.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _length_keywords(base: Any) -> set[tuple[str, str]]:
 def with_description(hint: Any, description: str) -> Any:
     """Add a description to a hint.
 
-    A description in `msgspec.Meta`, or a text in `Annotated`, replaces `description`.
+    A description in `msgspec.Meta`, or a text in `Annotated`, takes precedence over `description`.
     """
     base, notes = split_annotated(hint)
     texts = [note for note in notes if isinstance(note, str)]
