@@ -38,12 +38,16 @@ class CaseResult(Struct, frozen=True):
 
 
 class ScriptedAnswers:
-    """Answers the questions of a server from the script of the current case."""
+    """Answers the questions of a server from the script of the current case.
+
+    An answer of the script either has the key `elicitation`, `sampling` or `roots`, which is the kind of the
+    question, or the keys `question` and `answer`, for a field of a form.
+    """
 
     def __init__(self) -> None:
         self._script: deque[dict[str, Any]] = deque()
         self.failures: list[str] = []
-        """Questions without an answer in the script."""
+        """Messages about questions without an answer in the script."""
 
     def begin(self, script: Sequence[dict[str, Any]]) -> None:
         """Start with a new script."""
@@ -51,8 +55,8 @@ class ScriptedAnswers:
         self.failures = []
 
     def unused_answers(self) -> list[str]:
-        """Return messages about the answers in the script that no question has used."""
-        return [f"it never asked this question: {_short(each)}" for each in self._script]
+        """Return messages about the answers in the script for which no question was asked."""
+        return [f"no question was asked for this answer: {_short(each)}" for each in self._script]
 
     def handlers(self) -> Questions:
         """Return the question handlers for a connection."""
@@ -79,17 +83,17 @@ class ScriptedAnswers:
         content = dict[str, Any]()
         while self._is_next("question"):
             question, answer = str(self._script[0]["question"]), self._script[0]["answer"]
-            form_fields = _matching_fields(
-                question, question_text, {k: v for k, v in fields.items() if k not in content}
-            )
-            if not form_fields:
+            empty_fields = {name: field for name, field in fields.items() if name not in content}
+            matching_fields = _matching_fields(question, question_text, empty_fields)
+            if not matching_fields:
                 break
             self._script.popleft()
-            if answer in DECLINED and not any(answer in _choices(field) for field in form_fields.values()):
+            is_choice = any(answer in _choices(field) for field in matching_fields.values())
+            if answer in DECLINED and not is_choice:
                 return {"action": answer}
-            content |= _form_content(form_fields, fields, answer)
+            content |= _form_content(matching_fields, fields, answer)
         if not content:
-            self.failures.append(f"it asked a question that the next answer does not match: {question_text}")
+            self.failures.append(f"the next answer does not match the question: {question_text}")
             return {"action": "decline"}
         return {"action": "accept", "content": content}
 
@@ -102,7 +106,7 @@ class ScriptedAnswers:
         return {"role": "assistant", "content": content, "model": "scripted", "stopReason": "endTurn"}
 
     async def _roots(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
-        answer = self._next("roots", "its roots", [])
+        answer = self._next("roots", "roots/list", [])
         return {"roots": [each if isinstance(each, dict) else {"uri": str(each)} for each in answer]}
 
     def _is_next(self, kind: str) -> bool:
@@ -111,7 +115,7 @@ class ScriptedAnswers:
     def _next(self, kind: str, question_text: str, default: Any) -> Any:
         if self._is_next(kind):
             return self._script.popleft()[kind]
-        self.failures.append(f"it asked ({kind}), but the case has no answer: {question_text}")
+        self.failures.append(f"the case has no answer to a question ({kind}): {question_text}")
         return default
 
 
@@ -131,26 +135,30 @@ def _matching_fields(question: str, question_text: str, fields: Mapping[str, Any
     return matching_fields or (dict(fields) if folded_question in question_text.casefold() else {})
 
 
-def _form_content(properties: Mapping[str, Any], fields: Mapping[str, Any], answer: Any) -> dict[str, Any]:
-    """Return the form content for an answer.
+def _form_content(
+    matching_fields: Mapping[str, Any], all_fields: Mapping[str, Any], answer: Any
+) -> dict[str, Any]:
+    """Return the form content for an answer to the question of some fields.
 
     A multiple choice may consist of one checkbox for each option. An answer that is not an option is written
     to the field for free text.
     """
     values = answer if isinstance(answer, list) else [answer]
-    first_name, field = next(iter(properties.items()))
-    if all(each.get("type") == "boolean" for each in properties.values()) and not isinstance(answer, bool):
-        titles = {each.get("title", name): name for name, each in properties.items()}
+    first_name, first_field = next(iter(matching_fields.items()))
+    are_checkboxes = all(each.get("type") == "boolean" for each in matching_fields.values())
+    if are_checkboxes and not isinstance(answer, bool):
+        titles = {each.get("title", name): name for name, each in matching_fields.items()}
         content: dict[str, Any] = {titles[each]: True for each in values if each in titles}
         free_texts = [str(each) for each in values if each not in titles]
         free_text_name = f"{first_name.rpartition('_')[0]}_other"
     else:
-        free_texts = [] if answer in _choices(field) or not _choices(field) else [str(answer)]
+        choices = _choices(first_field)
+        free_texts = [str(answer)] if choices and answer not in choices else []
         content = {} if free_texts else {first_name: answer}
         free_text_name = f"{first_name}_other"
     if free_texts:
-        content[free_text_name if free_text_name in fields else first_name] = ", ".join(free_texts)
-    return content or dict.fromkeys(properties, False)
+        content[free_text_name if free_text_name in all_fields else first_name] = ", ".join(free_texts)
+    return content or dict.fromkeys(matching_fields, False)
 
 
 def _choices(field: Mapping[str, Any]) -> list[Any]:
@@ -243,7 +251,7 @@ def _joined_text(blocks: Any) -> str:
 
 
 def differences(expect: Expectation, answer: CallAnswer) -> Iterator[str]:
-    """Yield the differences from the expected outcome, each with a diff."""
+    """Yield a message for each difference from the expected outcome."""
     if answer.error is not None and expect.error is None:
         yield f"it failed: {answer.error}"
         return
@@ -255,7 +263,7 @@ def differences(expect: Expectation, answer: CallAnswer) -> Iterator[str]:
             yield f"expected an error with {expect.error!r}, got: {answer.error}"
     text = answer.text if answer.error is None else answer.error
     if expect.text is not None and expect.text != text:
-        yield "\n".join(["another text (- expected, + actual):", *_difference(expect.text, text)])
+        yield "\n".join(["the text differs (- expected, + actual):", *_difference(expect.text, text)])
     for part in expect.contains:
         if part not in text:
             yield f"expected {part!r} in the text: {text!r:.400}"
@@ -264,13 +272,13 @@ def differences(expect: Expectation, answer: CallAnswer) -> Iterator[str]:
             yield f"expected the text to match {pattern!r}: {text!r:.400}"
     if expect.has_structured and expect.structured != answer.structured:
         difference = _difference(_pretty(expect.structured), _pretty(answer.structured))
-        yield "\n".join(["other structured content (- expected, + actual):", *difference])
+        yield "\n".join(["the structured content differs (- expected, + actual):", *difference])
     if expect.like is not None and not fits(expect.like, text):
         difference = _difference(expect.like, text)
-        yield "\n".join(["another text, not counting {{placeholders}} (- expected, + actual):", *difference])
+        yield "\n".join(["the text does not match `like` (- expected, + actual):", *difference])
     if expect.structured_like is not None and not fits(expect.structured_like, answer.structured):
         difference = _difference(_pretty(expect.structured_like), _pretty(answer.structured))
-        heading = "other structured content, not counting {{placeholders}} (- expected, + actual):"
+        heading = "the structured content does not match `structured_like` (- expected, + actual):"
         yield "\n".join([heading, *difference])
     if expect.schema is not None:
         yield from _schema_failures(expect.schema, answer)
@@ -295,7 +303,7 @@ def _schema_failures(schema: dict[str, Any], answer: CallAnswer, name: str = "th
         try:
             value = json.loads(answer.text)
         except ValueError:
-            yield "expected structured content or a text that is JSON, for the schema"
+            yield "the schema needs structured content, or a text that is JSON"
             return
     try:
         failures = compile_schema(schema).failures(value)

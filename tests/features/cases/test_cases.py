@@ -146,7 +146,7 @@ def test_all_kinds_of_calls_and_answers(run: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        ({"tool": "add", "arguments": SUMMANDS, "expect": {"text": "4"}}, "another text"),
+        ({"tool": "add", "arguments": SUMMANDS, "expect": {"text": "4"}}, "the text differs"),
         ({"tool": "add", "arguments": SUMMANDS, "expect": {"structured": {"sum": 4}}}, '-   "sum": 4'),
         ({"tool": "add", "arguments": SUMMANDS, "expect": {"contains": "x"}}, "expected 'x' in the text"),
         ({"tool": "add", "arguments": SUMMANDS, "expect": {"matches": "^x"}}, "to match '^x'"),
@@ -155,11 +155,14 @@ def test_all_kinds_of_calls_and_answers(run: Run, folder: Path) -> None:
         ({"tool": "add", "arguments": SUMMANDS, "expect": {"under_ms": 1e-6}}, "expected under 1e-06"),
         ({"tool": "fall"}, "it failed: "),
         ({"tool": "fall"}, 'RuntimeError("the bridge is down")'),
-        ({"tool": "ask"}, "it asked (elicitation), but the case has no answer: How many?"),
-        ({"tool": "ask", "answers": [{"question": "Which tea", "answer": 1}]}, "does not match: How many?"),
+        ({"tool": "ask"}, "the case has no answer to a question (elicitation): How many?"),
+        (
+            {"tool": "ask", "answers": [{"question": "Which tea", "answer": 1}]},
+            "the next answer does not match the question: How many?",
+        ),
         (
             {"tool": "add", "arguments": SUMMANDS, "answers": [{"sampling": "hm"}]},
-            'it never asked this question: {"sampling": "hm"}',
+            'no question was asked for this answer: {"sampling": "hm"}',
         ),
     ],
 )  # fmt: skip
