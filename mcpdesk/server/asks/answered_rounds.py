@@ -1,11 +1,12 @@
 """Rounds that a client has answered, with their results.
 
 If a server asks questions, the client sends its request again with the answers, perhaps several times. Each
-of these requests is a round.
+of these requests is a round. All rounds of one call are an operation.
 
-A client or a proxy repeats a request if it did not receive the response. The repeated request then gets the
-first result instead of running again. Source: MCP basic/patterns/mrtr: "At-most-once
-use needs a server-side record".
+A client or a proxy repeats a request if it did not receive the response. The repeated request belongs to the
+same round as the original one, and gets the same result. The handler does not run again.
+
+Source: MCP basic/patterns/mrtr: "At-most-once use needs a server-side record".
 """
 
 from __future__ import annotations
@@ -35,11 +36,15 @@ MAX_RESULT_BYTES = 1 << 20
 
 OTHER_ANSWERS = "requestState was already used with other inputResponses"
 OPERATION_ENDED = "requestState belongs to an operation that has ended"
-RESULT_DROPPED = "This round was answered before; its result is no longer kept"
+RESULT_DROPPED = "This round has already run; its result is no longer stored"
 
 
 class AnsweredRound:
-    """One answered round: the requests that wait for its result, and the result after it has ended."""
+    """One answered round.
+
+    While it runs, it has the original and the repeated requests that wait for its result. Then it has the
+    result.
+    """
 
     def __init__(self, answers_digest: str, expires: float) -> None:
         """`answers_digest` is the digest of `inputResponses`. `expires` is the Unix time when the state
@@ -56,7 +61,7 @@ class AnsweredRound:
         self.size = 0
         self._task: asyncio.Task[JSONObject] | None = None
         self._calls: list[Call] = []
-        """Requests that wait for the result. The handler reports to the first of them."""
+        """Original and repeated requests that wait for the result. The handler reports to the first one."""
         self._body: JSONObject | None = None
         self._error: tuple[int, str, Any] | None = None
         """Code, message and data of an error. The exception itself would keep the request in memory."""
@@ -82,7 +87,7 @@ class AnsweredRound:
         self._task.add_done_callback(lambda task: self._on_task_end(task, on_end))
 
     async def result(self, call: Call) -> JSONObject:
-        """Wait for the result of the round. If its last request is cancelled, the operation ends.
+        """Wait for the result of the round. If the only request that waits is cancelled, cancel the round.
 
         Raises: the error of the round; ProtocolError if the result was dropped; CancelledError.
         """
@@ -187,8 +192,8 @@ class AnsweredRounds:
     def find(self, key: str, answers_digest: str, operation: str) -> AnsweredRound | None:
         """Return the round that a request repeats, or None if the request must run.
 
-        The round may be abandoned. Raises: RemoteProtocolError (-32602) if the state was used with other
-        answers, or if its operation has ended.
+        If the round is abandoned, the caller must wait for its end, and then call this method again. Raises:
+        RemoteProtocolError (-32602) if the state was used with other answers, or if its operation has ended.
         """
         earlier_round = self._rounds.get(key)
         if earlier_round is not None and (

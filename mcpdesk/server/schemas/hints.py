@@ -1,8 +1,8 @@
 """Conversion of type hints to JSON Schema.
 
-msgspec generates the schemas. This module adds descriptions from `Annotated` and from docstrings, the order of
-the values in a `Literal` or an enum, and bounds from annotations of pydantic (`Field`) and `annotated_types`.
-It reads the attributes of these annotations without importing the libraries.
+msgspec generates the schemas. This module adds descriptions from `Annotated` and from docstrings, the order
+of the values in a `Literal` or an enum, and bounds from annotations of pydantic (`Field`) and
+`annotated_types`. It reads the attributes of these annotations without importing the libraries.
 """
 
 from __future__ import annotations
