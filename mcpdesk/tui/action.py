@@ -28,8 +28,8 @@ class Action:
     """True if the key is handled before the focused widget receives it. Set it only for keys that type no
     text."""
     former_keys: str = ""
-    """Keys that the action had in the previous release, separated by commas. Where such a key has no action,
-    it shows the present key."""
+    """Keys that the action had in the previous release, separated by commas. If such a key has no action now,
+    pressing it shows a message with the present key."""
     scope: str = field(kw_only=True)
     """Name of the widget that implements the action, as in `bindings_for`."""
     group: str = field(kw_only=True)

@@ -117,7 +117,7 @@ def test_prompts_and_resources_have_contracts_too() -> None:
         '!"a" is required now'
     ]
     assert told("resource", {"mimeType": "text/plain"}, {"mimeType": "text/html"}) == [
-        "!its type is text/html now, was text/plain"
+        "!its media type is text/html now, was text/plain"
     ]
 
 

@@ -307,21 +307,21 @@ mcpdesk check hello --clients
 With `--client cursor`, the command checks only the limits of Cursor.
 
 The desk compares the results of tools with the limits for results. A line above a result on the workbench,
-and in the details of its call on the traffic screen, names each client that cuts, moves or refuses a result
-of this size. If the traffic shows that one of these clients called the tool, only its limit counts. A higher
-limit that the tool declares in `_meta` is respected.
+and in the details of its call on the traffic screen, names each client that cuts or refuses a result of this
+size, or saves it to a file. If the traffic shows that one of these clients called the tool, the line names
+only this client. If the tool declares a higher limit in `_meta`, the higher limit applies.
 
 Clients change. Before you rename a tool, read the source of the limit. The last column has a link to the
 source, with the date of the report and often with the version of the client. Clients can have other limits
 that are not listed here.
 """
 ABOUT = {
-    "called": "a tool whose name in the client (`{form}`) has more than {most} characters",
+    "called": "a tool whose name in the client (`{form}`) has more than {most:,} characters",
     "tool_name": "a tool whose name does not match `{pattern}`",
-    "description": "a tool's description of more than {most} characters",
-    "instructions": "instructions of more than {most} characters",
+    "description": "a tool's description of more than {most:,} characters",
+    "instructions": "instructions of more than {most:,} characters",
     "tool_count": "more than {most} tools",
-    "result_size": "results of more than {most} characters, from a tool without `{hint}` in `_meta`",
+    "result_size": "results of more than {most:,} characters, from a tool without `{hint}` in `_meta`",
     "root_keyword": "an input schema with {words} at the top level",
     "parameter_name": "a parameter whose name does not match `{pattern}`",
     "array_items": "an array without `items` in an input schema",

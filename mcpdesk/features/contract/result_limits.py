@@ -19,7 +19,7 @@ SEARCHED_BYTES = 64 << 10
 
 
 def exceeded_limits(message: bytes, definition: Mapping[str, Any], peer: str) -> list[str]:
-    """Return a text for each known client that cuts, moves or refuses a result of this size.
+    """Return a text for each known client that limits results to less than this size.
 
     `message` is the response to `tools/call`, and `definition` is the definition of the tool. `peer` is the
     name of the program that called the tool. If this is not a known client, all known clients are considered.

@@ -98,7 +98,8 @@ def _item_differences(kind: str, old: Mapping[str, Any] | None, new: Mapping[str
             yield f"the {member} changed", ContractVerdict.WORDING, *_texts(old, new, member)
     yield from _annotations(_mapping(old.get("annotations")), _mapping(new.get("annotations")))
     if old.get("mimeType") != new.get("mimeType"):
-        yield f"its type is {new.get('mimeType')} now, was {old.get('mimeType')}", ContractVerdict.BREAKING
+        new_type, old_type = new.get("mimeType", "missing"), old.get("mimeType", "missing")
+        yield f"its media type is {new_type} now, was {old_type}", ContractVerdict.BREAKING
     if kind == "prompt":
         yield from _Comparison(_prompt_schema(old), _prompt_schema(new)).run()
     if kind == "tool":
