@@ -240,7 +240,7 @@ def capture_link(archive: Archive, message: str = "") -> CaptureLink:
     return next(filter(None, links), None) or CaptureLink(archive, message)
 
 
-def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
+def require_terminal(instead: str = "`mcpdesk serve FOLDER` runs the same server without a screen.") -> None:
     """Check that the screen can be shown. Raises: DeskUserError.
 
     The screen needs a terminal for drawing and reading keys. It also needs the package textual, which the

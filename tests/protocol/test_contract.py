@@ -119,6 +119,9 @@ def test_prompts_and_resources_have_contracts_too() -> None:
     assert told("resource", {"mimeType": "text/plain"}, {"mimeType": "text/html"}) == [
         "!its media type is text/html now, was text/plain"
     ]
+    assert told("resource", {"mimeType": "text/plain"}, {}) == [
+        "!its media type is missing now, was text/plain"
+    ]
 
 
 def test_references_are_followed_once() -> None:

@@ -472,7 +472,7 @@ class ConfigTarget(NamedTuple):
     over: ClientTransport
     """With `stdio` the client starts the server itself. With `http` it connects to the URL."""
     title: str
-    place: str
+    recipient: str
     """File or program that receives the text."""
 
 
@@ -512,7 +512,7 @@ async def choose_client(main: MainScreen) -> None:
     if server is None:
         return
     targets = enumerate(targets_for(server), 1)
-    choices = [Choice(one.title, one, one.place, str(number)) for number, one in targets]
+    choices = [Choice(one.title, one, one.recipient, str(number)) for number, one in targets]
     chosen = await main.app.push_screen_wait(Menu(f"Connect a client to {server.name}", choices))
     mode = "" if chosen is None or server.mode or not server.modes else await _choose_mode(main, server)
     if chosen is None or mode is None:
