@@ -14,7 +14,7 @@ from mcpdesk.recorder.interceptor import (
     GiveAnswer,
     InterceptedCore,
     Interceptor,
-    MessageLine,
+    MessageQueue,
 )
 
 if TYPE_CHECKING:
@@ -123,21 +123,21 @@ class InterceptorChain(Interceptor):
                 data = new_data
         return data
 
-    def line(
+    def open_queue(
         self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
-    ) -> MessageLine:
+    ) -> MessageQueue:
         """Return the queue of the last interceptor, which delivers to those of the others."""
-        lines: list[MessageLine] = []
+        queues: list[MessageQueue] = []
         for interceptor in self._interceptors:
-            line = interceptor.line(connection, deliver, answer, of)
-            lines.append(line)
-            deliver = partial(_put, interceptor, line, deliver)
-        return _LineChain(lines, deliver)
+            queue = interceptor.open_queue(connection, deliver, answer, of)
+            queues.append(queue)
+            deliver = partial(_put, interceptor, queue, deliver)
+        return _QueueChain(queues, deliver)
 
-    async def lose(self, connection: int) -> None:
+    async def wait_until_disconnected(self, connection: int) -> None:
         """Wait until the client has disconnected, because its request gets no answer."""
         # All interceptors wait at the same time, because a client disconnects only once.
-        await asyncio.gather(*(each.lose(connection) for each in self._interceptors))
+        await asyncio.gather(*(each.wait_until_disconnected(connection) for each in self._interceptors))
 
     def forget(self, connection: int) -> None:
         """Let all interceptors drop the waiting messages of a connection that has ended."""
@@ -150,37 +150,37 @@ class InterceptorChain(Interceptor):
             each.close()
 
 
-class _LineChain(MessageLine):
+class _QueueChain(MessageQueue):
     """Queues of several interceptors for the same messages."""
 
-    def __init__(self, lines: Sequence[MessageLine], put: Callable[[bytes], object]) -> None:
-        """The last one of `lines` receives a message first. `put` adds a message to it."""
+    def __init__(self, queues: Sequence[MessageQueue], put: Callable[[bytes], object]) -> None:
+        """The last one of `queues` receives a message first. `put` adds a message to it."""
         super().__init__(put)
-        self._lines = lines
+        self._queues = queues
 
     @property
     def has_messages(self) -> bool:
         """True if messages wait in one of the queues."""
-        return any(line.has_messages for line in self._lines)
+        return any(queue.has_messages for queue in self._queues)
 
     async def wait_until_empty(self) -> None:
         """Wait until all queues are empty."""
-        for line in reversed(self._lines):
-            await line.wait_until_empty()
+        for queue in reversed(self._queues):
+            await queue.wait_until_empty()
 
     def close(self) -> list[bytes]:
         """Discard and return the waiting messages, oldest first."""
-        return [message for line in self._lines for message in line.close()]
+        return [message for queue in self._queues for message in queue.close()]
 
 
 def _put(
-    interceptor: Interceptor, line: MessageLine, deliver: Callable[[bytes], object], message: bytes
+    interceptor: Interceptor, queue: MessageQueue, deliver: Callable[[bytes], object], message: bytes
 ) -> None:
     """Add a message to a queue, or deliver it if the interceptor of the queue is not active.
 
     If earlier messages wait in the queue, the message must not overtake them.
     """
-    if interceptor.is_active or line.has_messages:
-        line.put(message)
+    if interceptor.is_active or queue.has_messages:
+        queue.put(message)
     else:
         deliver(message)

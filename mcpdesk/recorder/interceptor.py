@@ -38,7 +38,7 @@ class InterceptedCore(NamedTuple):
     """Values of the command line options of features, by name."""
 
 
-class MessageLine:
+class MessageQueue:
     """Queue for a server's messages about one request, or for its messages about no request."""
 
     def __init__(self, deliver: Callable[[bytes], object]) -> None:
@@ -142,17 +142,17 @@ class Interceptor:
         """
         return data
 
-    def line(
+    def open_queue(
         self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
-    ) -> MessageLine:
+    ) -> MessageQueue:
         """Return a queue for a server's messages about the request `of`, or about no request if `of` is None.
 
         `deliver` is called with each message that is passed on. `answer` is called if a person answers a
         question instead of the client.
         """
-        return MessageLine(deliver)
+        return MessageQueue(deliver)
 
-    async def lose(self, connection: int) -> None:
+    async def wait_until_disconnected(self, connection: int) -> None:
         """Wait until the client has disconnected, because its request gets no answer."""
 
     def forget(self, connection: int) -> None:

@@ -24,7 +24,7 @@ from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorde
 
 if TYPE_CHECKING:
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
-    from mcpdesk.recorder.interceptor import Interceptor, MessageLine
+    from mcpdesk.recorder.interceptor import Interceptor, MessageQueue
 
 OnReply = Callable[[str, ServerReply], None]
 """Function that is called with the method of each answered request, and the reply."""
@@ -69,9 +69,9 @@ class RecordedTransport(ClientTransport):
         self._watch = watch
         self._pending: dict[Id, _Pending] = {}
         """Pending requests by progress token, or by id if they have no token."""
-        self._queues: dict[_Pending, MessageLine] = {}
+        self._queues: dict[_Pending, MessageQueue] = {}
         """Pending requests with intercepted messages, and the queue of each."""
-        self._unrelated_queue: MessageLine | None = None
+        self._unrelated_queue: MessageQueue | None = None
         """Queue for messages that belong to no pending request, or None before the connection is open."""
         self._questions = RequestTable[Id, Id | None](MAX_QUESTIONS)
         """Unanswered requests of the server, by id. The value is the id of the client's request on whose
@@ -198,7 +198,7 @@ class RecordedTransport(ClientTransport):
                 return reply
             if answer is not None:
                 return ServerReply(answer, codec.encode(answer), headers=reply.headers)
-        await interceptor.lose(number)
+        await interceptor.wait_until_disconnected(number)
         raise CallError("dropped by the person at the desk", self.target)
 
     async def _exchange_in_line(
@@ -397,7 +397,7 @@ class RecordedTransport(ClientTransport):
 
     def _queue_for(
         self, message: JSONObject, receive: Receive, pending: _Pending | None
-    ) -> MessageLine | None:
+    ) -> MessageQueue | None:
         """Return the queue for a message.
 
         The message belongs to the request `pending`, or to the request that the message names. If the message
@@ -419,7 +419,7 @@ class RecordedTransport(ClientTransport):
             self._queues[pending] = self._new_queue(receive, pending.identifier)
         return self._queues[pending]
 
-    def _new_queue(self, receive: Receive, request_id: Id | None = None) -> MessageLine:
+    def _new_queue(self, receive: Receive, request_id: Id | None = None) -> MessageQueue:
         """Return a queue whose messages are recorded and passed to `receive`."""
 
         def deliver(data: bytes) -> None:
@@ -431,7 +431,7 @@ class RecordedTransport(ClientTransport):
             with suppress(CallError):
                 await self._inner.send(message)
 
-        return self._interceptor.line(self._info.number, deliver, answer, request_id)
+        return self._interceptor.open_queue(self._info.number, deliver, answer, request_id)
 
     def _record(self, direction: Direction, data: bytes, is_json: bool = True) -> None:
         self._recorder.frame(self._info.number, direction, data, is_json)

@@ -16,7 +16,7 @@ from mcpdesk.link.feature_part import FeaturePart, Intent
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.outlet import Answer, Outlet
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.interceptor import Accept, GiveAnswer, InterceptedCore, Interceptor, MessageLine
+from mcpdesk.recorder.interceptor import Accept, GiveAnswer, InterceptedCore, Interceptor, MessageQueue
 from tests.support.messages import text_of
 from tests.support.served import Peer
 
@@ -56,7 +56,7 @@ class Stamp(Interceptor):
         self.core, self.name, self._part = core, name, part
         self.is_on, self.must_drop = True, False
         self.given: JSONObject | None = None
-        self.queue: StampedLine | None = None
+        self.queue: StampedQueue | None = None
         self.forgotten: list[int] = []
         self.is_closed = self.is_reset = False
         self.left = asyncio.Event()
@@ -114,13 +114,13 @@ class Stamp(Interceptor):
     ) -> bytes | None:
         return None if self.must_drop else data + self.name.encode()
 
-    def line(
+    def open_queue(
         self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
-    ) -> MessageLine:
-        self.queue = StampedLine(self.name, deliver)
+    ) -> MessageQueue:
+        self.queue = StampedQueue(self.name, deliver)
         return self.queue
 
-    async def lose(self, connection: int) -> None:
+    async def wait_until_disconnected(self, connection: int) -> None:
         await self.left.wait()
 
     def forget(self, connection: int) -> None:
@@ -135,7 +135,7 @@ class Stamp(Interceptor):
         return message | {"seen": message.get("seen", "") + self.name}
 
 
-class StampedLine(MessageLine):
+class StampedQueue(MessageQueue):
     """Keeps messages until they are released, and appends a name to them."""
 
     def __init__(self, name: str, deliver: Callable[[bytes], object]) -> None:
@@ -231,22 +231,22 @@ async def test_what_one_drops_or_answers_does_not_reach_the_next(made: Made) -> 
 async def test_queued_messages_of_a_server_keep_their_order(made: Made) -> None:
     interceptor, first, second = made
     delivered: list[bytes] = []
-    line = interceptor.line(1, delivered.append, nowhere)
+    queue = interceptor.open_queue(1, delivered.append, nowhere)
     assert first.queue is not None and second.queue is not None
-    line.put(b"1")
-    assert second.queue.kept == [b"1"] and line.has_messages
+    queue.put(b"1")
+    assert second.queue.kept == [b"1"] and queue.has_messages
     second.is_on = False
-    line.put(b"2")  # must not overtake the first one
+    queue.put(b"2")  # must not overtake the first one
     await second.queue.wait_until_empty()
-    line.put(b"3")
+    queue.put(b"3")
     assert first.queue.kept == [b"1B", b"2B", b"3"] and delivered == []
     second.is_on = True
-    line.put(b"4")
-    await line.wait_until_empty()
-    assert delivered == [b"1BA", b"2BA", b"3A", b"4BA"] and not line.has_messages
+    queue.put(b"4")
+    await queue.wait_until_empty()
+    assert delivered == [b"1BA", b"2BA", b"3A", b"4BA"] and not queue.has_messages
     first.queue.put(b"5")
-    line.put(b"6")
-    assert line.close() == [b"5", b"6"] and not line.has_messages
+    queue.put(b"6")
+    assert queue.close() == [b"5", b"6"] and not queue.has_messages
 
 
 async def test_requests_of_front_ends_reach_the_interceptor_that_lists_them(made: Made) -> None:
@@ -259,7 +259,7 @@ async def test_requests_of_front_ends_reach_the_interceptor_that_lists_them(made
 
 async def test_the_end_of_a_connection_and_of_the_core_reach_all(made: Made) -> None:
     interceptor, *both = made
-    lost = asyncio.create_task(interceptor.lose(7))
+    lost = asyncio.create_task(interceptor.wait_until_disconnected(7))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     interceptor.forget(7)

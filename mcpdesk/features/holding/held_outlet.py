@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from mcpdesk.protocol.outlet import Outlet
-from mcpdesk.recorder.interceptor import MessageLine
+from mcpdesk.recorder.interceptor import MessageQueue
 
 MAX_QUEUED_MESSAGES = 1_000
 """Maximum number of messages in a queue. If the queue is full, a new message overtakes the queued ones."""
 _log = logging.getLogger(__name__)
 
 
-class HeldLine(MessageLine):
+class HeldQueue(MessageQueue):
     """Queue of a server's messages about one request, or of its messages that belong to no request."""
 
     def __init__(
@@ -91,10 +91,10 @@ class HeldLine(MessageLine):
 class HeldOutlet:
     """Outlet of one request that sends messages through a queue."""
 
-    def __init__(self, outlet: Outlet, line: HeldLine) -> None:
-        """`line` must deliver its messages to `outlet`."""
+    def __init__(self, outlet: Outlet, queue: HeldQueue) -> None:
+        """`queue` must deliver its messages to `outlet`."""
         self._outlet = outlet
-        self._line = line
+        self._queue = queue
 
     @property
     def may_send(self) -> bool:
@@ -104,16 +104,16 @@ class HeldOutlet:
     @property
     def must_drain(self) -> bool:
         """True if `drain` must be called before the next message."""
-        return self._line.has_messages or self._outlet.must_drain
+        return self._queue.has_messages or self._outlet.must_drain
 
     def send(self, message: bytes) -> None:
         """Send one message, or queue it."""
         if self._outlet.may_send:
-            self._line.put(message)
+            self._queue.put(message)
 
     async def drain(self) -> None:
         """Wait for the queued messages, and then until the peer has read enough."""
-        await self._line.wait_until_empty()
+        await self._queue.wait_until_empty()
         await self._outlet.drain()
 
     async def reserve(self, size: int) -> None:
@@ -126,7 +126,7 @@ class HeldOutlet:
 
     async def close_stream(self, retry_ms: int) -> bool:
         """Close the connection of a stream that the client can resume."""
-        await self._line.wait_until_empty()
+        await self._queue.wait_until_empty()
         return await self._outlet.close_stream(retry_ms)
 
     async def cut_off(self, answer: bytes) -> bool:

@@ -38,7 +38,7 @@ from mcpdesk.features.holding.held_message import (
     questions_in,
     response_of,
 )
-from mcpdesk.features.holding.held_outlet import HeldLine, HeldOutlet
+from mcpdesk.features.holding.held_outlet import HeldOutlet, HeldQueue
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import adapted_headers
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, is_id
@@ -97,7 +97,7 @@ class Holds(Interceptor):
         self._on_view = on_view
         self._questions = RequestTable[tuple[int, Id], JSONObject](MAX_WAITING_REQUESTS)
         """Questions that servers asked while messages were held, by connection and id."""
-        self._lines = WeakKeyDictionary[HeldLine, tuple[int, Id | None]]()
+        self._queues = WeakKeyDictionary[HeldQueue, tuple[int, Id | None]]()
         """Queues in use, each with its connection and request."""
         self._numbers = count(1)
 
@@ -226,8 +226,8 @@ class Holds(Interceptor):
 
     def forget(self, connection: int) -> None:
         """Drop the held messages of a connection that has ended."""
-        for line in [each for each, (owner, _) in self._lines.items() if owner == connection]:
-            line.close()
+        for queue in [each for each, (owner, _) in self._queues.items() if owner == connection]:
+            queue.close()
         for waiting in self._held.values():
             if waiting.view.connection == connection:
                 waiting.decide(Decision(Verdict.DROP))
@@ -236,8 +236,8 @@ class Holds(Interceptor):
 
     def close(self) -> None:
         """Drop all held messages without an answer, because the core stops."""
-        for line in list(self._lines):
-            line.close()
+        for queue in list(self._queues):
+            queue.close()
         for waiting in self._held.values():
             waiting.decide(Decision(Verdict.DROP))
         self._release(lambda owner, identifier: True)
@@ -341,14 +341,14 @@ class Holds(Interceptor):
             return True
         return self.view.directions != "requests" and self._must_hold(connection, message, message, True)
 
-    def line(
+    def open_queue(
         self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
-    ) -> HeldLine:
+    ) -> HeldQueue:
         """Return a queue for a server's messages about the request `of`."""
         hold = partial(self._hold_sent, connection, answer, of)
-        line = HeldLine(partial(self._must_hold_sent, connection), hold, deliver)
-        self._lines[line] = (connection, of)
-        return line
+        queue = HeldQueue(partial(self._must_hold_sent, connection), hold, deliver)
+        self._queues[queue] = (connection, of)
+        return queue
 
     async def sent(
         self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
@@ -395,19 +395,19 @@ class Holds(Interceptor):
         if response is not None:
             return (200, codec.encode(response), Phases(time()))
         if request is None:
-            return await self._lose(connection, headers)
+            return await self._send_no_answer(connection, headers)
         if request is not message and headers is not None:
             headers = adapted_headers(request, headers)
 
         async def answered(response: JSONObject) -> None:
             plain(response, NULL_OUTLET, headers, principal)
 
-        line = self.line(connection, outlet.send, answered, request["id"])
+        queue = self.open_queue(connection, outlet.send, answered, request["id"])
         may_hold_messages = self._node is not None or self._faults.has_one_way
-        queued_outlet = HeldOutlet(outlet, line) if may_hold_messages else outlet
+        queued_outlet = HeldOutlet(outlet, queue) if may_hold_messages else outlet
         answer = plain(request, queued_outlet, headers, principal)
         reply = answer if isinstance(answer, tuple) else await answer
-        await line.wait_until_empty()
+        await queue.wait_until_empty()
         status, body, phases = reply
         if body is None or not self.needs_answers:
             return reply
@@ -419,7 +419,7 @@ class Holds(Interceptor):
                 self._disconnect(connection)
             return ACCEPTED
         if released is None:
-            return await self._lose(connection, headers)
+            return await self._send_no_answer(connection, headers)
         if released is not value:
             status, body = (200 if "result" in released else status), codec.encode(released)
         return (status, body, phases)
@@ -481,7 +481,7 @@ class Holds(Interceptor):
             return None
         return decision.message if decision.verdict is Verdict.CHANGE else answer
 
-    async def lose(self, connection: int) -> None:
+    async def wait_until_disconnected(self, connection: int) -> None:
         """Wait until the client has disconnected, because its request gets no answer."""
         await self._wait(connection, None, None)
 
@@ -654,10 +654,10 @@ class Holds(Interceptor):
             )
         )
 
-    async def _lose(self, connection: int, headers: Mapping[str, str] | None) -> Reply:
+    async def _send_no_answer(self, connection: int, headers: Mapping[str, str] | None) -> Reply:
         """Send no answer. Over HTTP, the request stays open until the client disconnects."""
         if headers is not None:
-            await self.lose(connection)
+            await self.wait_until_disconnected(connection)
         return ACCEPTED
 
     def _cancel(self, connection: int, params: Any) -> None:
@@ -666,8 +666,8 @@ class Holds(Interceptor):
         if not is_id(request_id):
             return
         self._release(lambda owner, identifier: (owner, identifier) == (connection, request_id))
-        for line in [each for each, owner in self._lines.items() if owner == (connection, request_id)]:
-            line.close()
+        for queue in [each for each, owner in self._queues.items() if owner == (connection, request_id)]:
+            queue.close()
         for waiting in self._held.values():
             subject_id = waiting.view.id if waiting.view.what == "request" else waiting.request_id
             if (waiting.view.connection, subject_id) == (connection, request_id):

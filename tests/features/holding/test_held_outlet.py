@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mcpdesk.features.holding import held_outlet
-from mcpdesk.features.holding.held_outlet import HeldLine
+from mcpdesk.features.holding.held_outlet import HeldQueue
 from tests.support.patience import within
 
 
@@ -21,15 +21,15 @@ async def test_messages_beyond_the_limit_are_not_held(monkeypatch: pytest.Monkey
         await may_go.wait()
         return message
 
-    line = HeldLine(lambda message: message == b"0", hold, delivered.append)
-    line.put(b"0")
+    queue = HeldQueue(lambda message: message == b"0", hold, delivered.append)
+    queue.put(b"0")
     async with within():
         await is_held.wait()
         for number in range(1, 5):
-            line.put(b"%d" % number)
+            queue.put(b"%d" % number)
         assert delivered == [b"3", b"4"], "two wait behind the held one"
         may_go.set()
-        await line.wait_until_empty()
+        await queue.wait_until_empty()
     assert delivered == [b"3", b"4", b"0", b"1", b"2"]
 
 
@@ -42,18 +42,18 @@ async def test_a_queue_that_is_closed_before_it_moves_returns_its_messages_and_c
         await asyncio.Event().wait()
         return message
 
-    line = HeldLine(lambda message: message.startswith(b"held"), hold, delivered.append)
-    line.put(b"held 1")
-    line.put(b"2")
-    assert line.close() == [b"held 1", b"2"]
+    queue = HeldQueue(lambda message: message.startswith(b"held"), hold, delivered.append)
+    queue.put(b"held 1")
+    queue.put(b"2")
+    assert queue.close() == [b"held 1", b"2"]
     async with within():
-        await line.wait_until_empty()
-        line.put(b"held 3")
+        await queue.wait_until_empty()
+        queue.put(b"held 3")
         await held.wait()
-        line.put(b"4")
-        assert line.close() == [b"held 3", b"4"]
-        await line.wait_until_empty()
-    line.put(b"5")
+        queue.put(b"4")
+        assert queue.close() == [b"held 3", b"4"]
+        await queue.wait_until_empty()
+    queue.put(b"5")
     assert delivered == [b"5"]
 
 
@@ -72,10 +72,10 @@ async def test_messages_behind_one_that_cannot_be_held_or_delivered_are_delivere
             raise OSError("cannot be delivered")
         delivered.append(message)
 
-    line = HeldLine(lambda message: message.startswith(b"held"), hold, deliver)
+    queue = HeldQueue(lambda message: message.startswith(b"held"), hold, deliver)
     for message in (b"held 1", b"held 2", b"held 3", b"4"):
-        line.put(message)
+        queue.put(message)
     async with within():
-        await line.wait_until_empty()
-    assert delivered == [b"held 3", b"4"] and not line.has_messages
+        await queue.wait_until_empty()
+    assert delivered == [b"held 3", b"4"] and not queue.has_messages
     assert [each.exc_info is not None for each in caplog.records] == [True, True]

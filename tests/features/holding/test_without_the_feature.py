@@ -36,11 +36,11 @@ async def test_every_message_passes(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("no answer is due")
 
     assert await interceptor.sent(1, b"{}", answered) == b"{}"
-    line = interceptor.line(1, delivered.append, answered)
-    line.put(b"{}")
-    await line.wait_until_empty()
-    assert delivered == [b"{}"] and not line.has_messages and line.close() == []
-    await interceptor.lose(1)
+    queue = interceptor.open_queue(1, delivered.append, answered)
+    queue.put(b"{}")
+    await queue.wait_until_empty()
+    assert delivered == [b"{}"] and not queue.has_messages and queue.close() == []
+    await interceptor.wait_until_disconnected(1)
 
 
 @pytest.mark.slow

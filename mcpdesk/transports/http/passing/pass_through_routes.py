@@ -384,7 +384,7 @@ class PassThroughRoutes:
             self._record(relay, codec.encode(given_answer), None)
             return json_answer(200, codec.encode(given_answer))
         if forwarded_message is None:
-            await interceptor.lose(number)
+            await interceptor.wait_until_disconnected(number)
             return web.Response(status=202)
         return forwarded_message
 
@@ -407,7 +407,7 @@ class PassThroughRoutes:
         ):
             result = await interceptor.answer(client.info.number, request, relay.arrival, message)
             if result is None:
-                await interceptor.lose(client.info.number)
+                await interceptor.wait_until_disconnected(client.info.number)
                 return web.Response(status=202)
             body = body if result is message else codec.encode(result)
         http_note = None if answer.status == 200 else response_note(answer.status, JSON)
@@ -465,7 +465,7 @@ class PassThroughRoutes:
                 for event in events:
                     result = await self._intercepted_event(event.data, relay)
                     if result is None and _is_answer(_decode(event.data), relay.request):
-                        await interceptor.lose(relay.client.info.number)
+                        await interceptor.wait_until_disconnected(relay.client.info.number)
                         return False
                     if result is not None:
                         await self._record_relayed(relay, result, http_note)
