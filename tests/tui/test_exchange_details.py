@@ -6,8 +6,9 @@ import pytest
 
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import HttpNote
+from mcpdesk.tui.actions import BY_ID
 from mcpdesk.tui.traffic import exchange_details as module
-from mcpdesk.tui.traffic.exchange_details import MESSAGES, http_text, steps, with_important_first
+from mcpdesk.tui.traffic.exchange_details import MESSAGES, frame_heading, http_text, steps, with_important_first
 from tests.support.traffic import (
     IN,
     OUT,
@@ -163,3 +164,12 @@ def test_a_message_begins_with_what_says_most_and_ends_with_its_envelope() -> No
 def test_a_message_that_is_no_object_is_shown_as_it_is(value: object) -> None:
     assert with_important_first(value) is value
     assert with_important_first({"params": value}) == {"params": value}
+
+
+def test_the_heading_of_a_long_frame_names_the_key_that_shows_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    index = busy_recording().index
+    assert "shows all" not in frame_heading(index, 0)
+    monkeypatch.setattr(module, "MAX_SHOWN_BYTES", 20)
+    assert f"{BY_ID['traffic.pager'].keys} shows all, " in frame_heading(index, 0)

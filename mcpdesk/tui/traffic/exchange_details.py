@@ -93,7 +93,7 @@ def frame_heading(index: Index, number: int) -> str:
         return f"{heading}: loading the rest from its core"
     if size < frame.size:
         heading += f", of which {size_text(size)} were kept"
-    return heading + (": its beginning · v shows all, y copies it" if size > MAX_SHOWN_BYTES else "")
+    return heading + (": its beginning · o shows all, y copies it" if size > MAX_SHOWN_BYTES else "")
 
 
 def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
