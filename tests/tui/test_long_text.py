@@ -120,6 +120,13 @@ async def test_rows_that_are_selected_with_the_mouse_are_copied() -> None:
         await pilot.hover(text, offset=(5, 1))
         await pilot.mouse_up(text, offset=(5, 1))
         assert stage.screen.get_selected_text() == "two\nthree"
+        highlighted = [
+            segment.text
+            for row in range(2)
+            for segment in text.render_line(row)
+            if segment.style is not None and segment.style.bgcolor != text.rich_style.bgcolor
+        ]
+        assert highlighted == ["two", "three "]
 
 
 @pytest.mark.parametrize("width", [7, 20, 100])

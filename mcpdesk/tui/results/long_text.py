@@ -340,11 +340,9 @@ class LongText(Widget):
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(y)) is not None:
             start, end = span[0], len(text) if span[1] == -1 else span[1]
-            selection_style = base_style + self.screen.get_component_rich_style(
-                "screen--selection", partial=True
-            )
+            selection_style = self.screen.get_component_rich_style("screen--selection", partial=True)
             parts = list(strip.divide([start, end, strip.cell_length]))
-            parts[1:2] = [part.apply_style(selection_style) for part in parts[1:2]]
+            parts[1:2] = [Strip(Segment.apply_style(part, post_style=selection_style)) for part in parts[1:2]]
             strip = Strip.join(parts)
         return strip.adjust_cell_length(width, base_style).apply_offsets(0, y)
 
