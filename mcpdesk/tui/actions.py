@@ -31,6 +31,7 @@ _catalogue = partial(Action, scope="catalogue", group="Catalogue")
 _form = partial(Action, scope="form", group="Form")
 _form_fields = partial(Action, scope="form_fields", group="Form")
 _result_text = partial(Action, scope="result_text", group="Result")
+_long_text = partial(Action, scope="long_text", group="Text")
 _table = partial(Action, scope="table", group="Table")
 _json = partial(Action, scope="json", group="JSON")
 _traffic_list = partial(Action, scope="traffic_list", group="Traffic")
@@ -128,6 +129,12 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _result_text("next_hit(-1)", "N", "previous hit", footer=False),
     _result_text("go_to", "g n", "go to",
         "Go to a line number, or to a percentage such as 50%.", footer=False),
+
+    _long_text("wrap", "v b", "wrap lines",
+        "Wrap long lines, or show each line as one row. Left and right then scroll sideways.", footer=False),
+    _long_text("sideways(-1)", "left,h", "to the left", footer=False),
+    _long_text("sideways(1)", "right,l", "to the right",
+        "Scroll by half of the width, if lines are not wrapped.", footer=False),
 
     _table("choose", "enter", "the object", "Show the row as JSON."),
     _table("sort", "s", "sort",
@@ -456,6 +463,7 @@ OUTER_SCOPES: dict[str, tuple[str, ...]] = {
     "form_fields": ("form",),
     "result": ("workbench",),
     "result_text": ("result",),
+    "long_text": ("result_text", "traffic_detail", "jobs"),
     "table": ("result", "traffic_detail"),
     "json": ("result", "traffic_detail"),
     "workbench": ("main",),

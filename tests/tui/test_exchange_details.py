@@ -8,7 +8,13 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.tui.actions import BY_ID
 from mcpdesk.tui.traffic import exchange_details as module
-from mcpdesk.tui.traffic.exchange_details import MESSAGES, frame_heading, http_text, steps, with_important_first
+from mcpdesk.tui.traffic.exchange_details import (
+    MESSAGES,
+    frame_heading,
+    http_text,
+    steps,
+    with_important_first,
+)
 from tests.support.traffic import (
     IN,
     OUT,

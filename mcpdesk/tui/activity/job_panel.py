@@ -159,7 +159,9 @@ class JobPanel(Section[JobView]):
         omitted_note = (
             f" · {size_text(self._omitted_bytes)} before it, {storage}" if self._omitted_bytes else ""
         )
-        return f"output · {'complete' if self._is_complete else follow_text}{omitted_note}", facts
+        columns_note = f" · {self.output.columns_text}" if self.output.columns_text else ""
+        state = "complete" if self._is_complete else follow_text
+        return f"output · {state}{columns_note}{omitted_note}", facts
 
     def copy_choices(self, row: JobView) -> list[Choice]:
         choices = [Choice("command" if row.number else "tool", row.name, row.name, "c")]
@@ -206,6 +208,7 @@ class JobPanel(Section[JobView]):
             self._has_new_output = True
             self.read_now("output")
             self.output.clear()
+            self.output.scroll_to_column(0)
         super().show_detail()
         self.query_one(JobDetail).set_class(job is not None and not job.has_output, "-silent")
         may_grow = job is not None and job.has_output and not self._is_complete
@@ -239,7 +242,8 @@ class JobPanel(Section[JobView]):
             self.link.kill_job(job.id)
 
     @on(OutputView.FollowingChanged)
-    def _following_changed(self) -> None:
+    @on(OutputView.ColumnsChanged)
+    def _output_changed(self) -> None:
         self.show_detail()
 
     def _show_uses(self, uses: Mapping[str, JobUse]) -> None:

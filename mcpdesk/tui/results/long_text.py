@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len, chop_cells, split_text
 from rich.segment import Segment
 from textual.geometry import Offset, Size
 from textual.selection import Selection
@@ -21,6 +21,8 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcpdesk.tui.render.safe_text import clean
+from mcpdesk.tui.results.line_layout import LineLayout, Window
+from mcpdesk.tui.results.sideways_text import SidewaysText, visible_part
 
 MAX_SEGMENT_LENGTH = 4_096
 """Maximum number of characters in a segment. A longer line is divided, because a very long text may be one
@@ -220,7 +222,8 @@ def _wrapped_cells(line: str, width: int) -> Iterator[str]:
 class LongText(Widget):
     """Widget with the height of its text, inside a scrolling parent. `find` searches the text.
 
-    When the width changes, the text at the top of the scrolling parent stays there.
+    Long lines are wrapped, unless the parent is a `SidewaysText` that does not wrap lines. When the width or
+    the wrapping changes, the text at the top of the scrolling parent stays there.
     """
 
     ALLOW_SELECT = True
@@ -236,31 +239,69 @@ class LongText(Widget):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.text = text
-        self._layout = TextLayout(text, 0)
+        self._layout: TextLayout | LineLayout = TextLayout(text, 0)
         self._lower_case_text: str | None = None
         self._words = ""
         self._current_hit = -1
         """Offset of the current hit, or -1 if there is none."""
         self._timer: Timer | None = None
+        self._reported_width = 0
+        """Width for which the numbers of the columns are shown."""
         self._top = (-1, -1)
-        """Pair: the offset of the text that stays at the top when the width changes, and its row. (-1, -1)
-        before the first change."""
+        """Pair: the offset of the text that stays at the top when the width or the wrapping changes, and its
+        row. (-1, -1) before the first change."""
         self._is_returning = False
         """True until the parent has scrolled back to the offset in `_top`."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of rows laid out so far. The rest of a long text is added by a timer."""
-        if width != self._layout.width:
+        if not self._is_layout_for(width):
             self._keep_top()
-            self._layout = TextLayout(self.text, width)
-            self._layout.grow(LAYOUT_STEP_S)
-            if self._is_returning:
-                self._layout.grow(
-                    offset=self._top[0] + BLOCK_LENGTH
-                )  # without rows below, `_top` could not be at the top
+            self._lay_out(width)
         if not self._layout.is_complete and self._timer is None:
             self._timer = self.set_timer(PAUSE_S, self._grow)
         return max(1, self._layout.row_count)
+
+    @property
+    def _sideways(self) -> SidewaysText | None:
+        """Parent that can scroll sideways, or None."""
+        return self.parent if isinstance(self.parent, SidewaysText) else None
+
+    def _lay_out(self, width: int) -> None:
+        """Begin the layout for a width, and for the wrapping of the parent."""
+        is_wrapped = self._sideways is None or self._sideways.is_wrapped
+        self._layout = TextLayout(self.text, width) if is_wrapped else LineLayout(self.text)
+        self._layout.grow(LAYOUT_STEP_S)
+        if self._is_returning:
+            self._layout.grow(
+                offset=self._top[0] + BLOCK_LENGTH
+            )  # without rows below, `_top` could not be at the top
+
+    def change_wrapping(self) -> int:
+        """Lay out the text again, because the parent wraps lines now, or no longer.
+
+        Return the first column to show. It is not 0 if a part of a long line filled the parent, which shows
+        this part again.
+        """
+        self._keep_top()
+        is_within_line = self._is_returning and self._is_within_line()
+        self._lay_out(self.size.width)
+        self.refresh(layout=True)
+        return self.column_of(self._top[0]) if is_within_line else 0
+
+    def _is_within_line(self) -> bool:
+        """Return True if all rows in the parent belong to the line of its first row."""
+        if not isinstance(self.parent, Widget):
+            return False
+        offset, row = self._top
+        last_row = min(row + self.parent.size.height, self._layout.row_count) - 1
+        return self.text.find("\n", offset, self._layout.offset_of(last_row)) < 0
+
+    def _is_layout_for(self, width: int) -> bool:
+        """Return True if the layout has the wrapping of the parent, and the width if lines are wrapped."""
+        if self._sideways is not None and not self._sideways.is_wrapped:
+            return isinstance(self._layout, LineLayout)
+        return isinstance(self._layout, TextLayout) and self._layout.width == max(1, width)
 
     def _keep_top(self) -> None:
         """Remember the text at the top of the parent before the rows change. Scroll back to this text
@@ -269,9 +310,12 @@ class LongText(Widget):
         if self._is_returning or not isinstance(self.parent, Widget):
             return
         row = self.parent.scroll_offset.y - self.virtual_region.y
-        if not 0 < row < self._layout.row_count:
+        first_column = 0 if self._sideways is None else self._sideways.first_column
+        if not 0 <= row < self._layout.row_count or (row, first_column) == (0, 0):
             return
-        if row != self._top[1]:
+        if isinstance(self._layout, LineLayout) and first_column:
+            self._top = self._layout.offset_of(row, first_column), row
+        elif row != self._top[1]:
             self._top = self._layout.offset_of(row), row
         self._is_returning = True
         self.call_after_refresh(self._return_to_top)
@@ -284,6 +328,12 @@ class LongText(Widget):
             self._top = offset, row
             y = self.virtual_region.y + row
             self.parent.scroll_to(y=y, animate=False, force=True, immediate=True)
+
+    def on_resize(self) -> None:
+        """Show the numbers of the columns if the width changed."""
+        if self._sideways is not None and self.size.width != self._reported_width:
+            self._reported_width = self.size.width
+            self._sideways.columns_changed()
 
     def _grow(self) -> None:
         self._timer = None
@@ -302,6 +352,18 @@ class LongText(Widget):
         if self._layout.row_count != old_row_count:
             self.refresh(layout=True)
         return row
+
+    def column_of(self, offset: int) -> int:
+        """Return the column of an offset, counted in cells from 0. It is 0 if lines are wrapped."""
+        return self._layout.column_of(offset) if isinstance(self._layout, LineLayout) else 0
+
+    def widest_row(self, first: int, last: int) -> int:
+        """Return the width in cells of the widest row from `first` to `last`, as far as they are laid out."""
+        layout = self._layout
+        if not isinstance(layout, LineLayout):
+            return self.size.width
+        rows = range(max(0, first), min(last + 1, layout.row_count))
+        return max(map(layout.row_width, rows), default=0)
 
     def find(self, words: str, start: int, *, forward: bool = True) -> int:
         """Return the next offset of `words`, ignoring case, or -1 if there is none.
@@ -335,27 +397,56 @@ class LongText(Widget):
     def render_line(self, y: int) -> Strip:
         """Draw one row, with hits and selection."""
         width, base_style = self.size.width, self.rich_style
-        text = self._layout.row(y).rstrip()
-        strip = Strip(list(self._segments(text, y)), None)
+        first_column = 0 if self._sideways is None else self._sideways.first_column
+        window = self._window(y, first_column, first_column + width)
+        text, left = window.text, first_column - window.column
+        strip = Strip(list(self._segments(window, y)), None)
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(y)) is not None:
-            start, end = span[0], len(text) if span[1] == -1 else span[1]
+            start, end = span[0], window.character + len(text) if span[1] == -1 else span[1]
+            start, end = (
+                cell_len(text[: max(0, character - window.character)]) for character in (start, end)
+            )
             selection_style = self.screen.get_component_rich_style("screen--selection", partial=True)
             parts = list(strip.divide([start, end, strip.cell_length]))
             parts[1:2] = [Strip(Segment.apply_style(part, post_style=selection_style)) for part in parts[1:2]]
             strip = Strip.join(parts)
-        return strip.adjust_cell_length(width, base_style).apply_offsets(0, y)
+        character = window.character
+        if left:
+            character += len(text)
+            if left < strip.cell_length:
+                character -= len(split_text(text, left)[1])
+        if left or strip.cell_length > width:
+            strip = Strip(visible_part(strip, left, width))
+        return strip.adjust_cell_length(width, base_style).apply_offsets(character, y)
 
-    def _segments(self, text: str, y: int) -> Iterator[Segment]:
-        base_style, position = self.rich_style, 0
+    def _window(self, y: int, start: int, end: int) -> Window:
+        """Return the part of a row that contains the columns from `start` to `end`, and hits at its edges."""
+        if not isinstance(self._layout, LineLayout):
+            return Window(self._layout.row(y).rstrip(), 0, 0)
+        margin = 2 * len(self._words)
+        return self._layout.window(y, start - margin, end + margin)
+
+    def _segments(self, window: Window, y: int) -> Iterator[Segment]:
+        """Yield the parts of a row, with hits. A wrapped row with the current hit is highlighted at all its
+        hits, and a line that is not wrapped only at the current hit.
+        """
+        text, base_style, position = window.text, self.rich_style, 0
         searched_text = text.lower() if self._words else ""
         has_current_hit = self._current_hit >= 0 and self._layout.row_of(self._current_hit) == y
-        name = "long-text--here" if has_current_hit else "long-text--hit"
-        hit_style = base_style + self.get_component_rich_style(name, partial=True)
+        current_column = self.column_of(self._current_hit) if has_current_hit else 0
+        here_style, other_style = (
+            base_style + self.get_component_rich_style(name, partial=True)
+            for name in ("long-text--here", "long-text--hit")
+        )
         while self._words and (start := searched_text.find(self._words, position)) >= 0:
             yield Segment(text[position:start], base_style)
             position = start + len(self._words)
-            yield Segment(text[start:position], hit_style)
+            is_current = has_current_hit and (
+                isinstance(self._layout, TextLayout)
+                or window.column + cell_len(text[:start]) == current_column
+            )
+            yield Segment(text[start:position], here_style if is_current else other_style)
         yield Segment(text[position:], base_style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:

@@ -22,8 +22,10 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.results.long_text import word_rows
+from mcpdesk.tui.results.sideways_text import SidewaysText, visible_part
 from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
@@ -37,12 +39,12 @@ Row = tuple[str, int, int]
 the row as indexes into `plain(line)`."""
 
 
-class OutputView(WithFirstResize, ScrollView, can_focus=True):
+class OutputView(SidewaysText, WithFirstResize, ScrollView, can_focus=True):
     """View of a text that grows. While `following` is True, the view stays at the end. Scrolling up sets
     `following` to False.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
+    BINDINGS: ClassVar[list[BindingType]] = [*SCROLL_BINDINGS, *bindings_for("long_text")]
     DEFAULT_CSS = """
     OutputView {
         height: 1fr; padding: 0; overflow-x: hidden; overflow-y: auto; background: transparent;
@@ -53,6 +55,9 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
 
     class FollowingChanged(Message):
         """`following` was switched on or off."""
+
+    class ColumnsChanged(Message):
+        """Other columns are on the screen, or lines are wrapped again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +118,34 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
             offset += len(text)
             if visible_text:
                 segments.append(Segment(visible_text, base + style))
-        return Strip(segments).adjust_cell_length(width, base)
+        strip = Strip(visible_part(segments, self.first_column, width))
+        return strip.adjust_cell_length(width, base)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Enable the keys for wrapping if there is output."""
+        return self.allows(action)
+
+    @property
+    def has_text(self) -> bool:
+        return bool(self._rows)
+
+    @property
+    def text_width(self) -> int:
+        return self.size.width
+
+    def widest_row(self) -> int:
+        top = self.scroll_offset.y
+        rows = self._rows[top : top + self.size.height]
+        return max((cell_len(plain(line)[start:end]) for line, start, end in rows), default=0)
+
+    def wrapping_changed(self) -> int:
+        self._lay_out()
+        return 0
+
+    def columns_changed(self) -> None:
+        self.refresh()
+        self.refresh_bindings()
+        self.post_message(self.ColumnsChanged())
 
     def toggle(self) -> None:
         """Switch following on or off."""
@@ -137,7 +169,15 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
             self.vertical_scrollbar.position = self.scroll_y
 
     def on_resize(self) -> None:
-        """Wrap all lines again. The text in the top row stays there, unless the view follows the end."""
+        """Wrap all lines again, and report the columns on the screen."""
+        self._lay_out()
+        if not self.is_wrapped:
+            self.post_message(self.ColumnsChanged())
+
+    def _lay_out(self) -> None:
+        """Divide all lines into rows again. The text in the top row stays there, unless the view follows the
+        end.
+        """
         lines, top = self._lines(), min(self.scroll_offset.y, len(self._rows) - 1)
         line_count = sum(
             start == 0 or row_index == 0 for row_index, (_, start, _) in enumerate(self._rows[: top + 1])
@@ -148,14 +188,14 @@ class OutputView(WithFirstResize, ScrollView, can_focus=True):
         self._rows = [row for line_rows in rows_by_line for row in line_rows]
         self._partial_row_count = len(rows_by_line[-1]) if self._partial_row_count and rows_by_line else 0
         new_top = sum(map(len, rows_by_line[:top_line]))
-        new_top += sum(end <= top_offset for _, _, end in rows_by_line[top_line]) if rows_by_line else 0
+        new_top += sum(0 < end <= top_offset for _, _, end in rows_by_line[top_line]) if rows_by_line else 0
         self._rows_changed(top - new_top)
 
     def _lines(self) -> list[str]:
         return [line for row_index, (line, start, _) in enumerate(self._rows) if start == 0 or row_index == 0]
 
     def _rows_of(self, line: str) -> list[Row]:
-        width = self.size.width or 80
+        width = (self.size.width or 80) if self.is_wrapped else 0
         return [(line, start, end) for start, end in row_bounds(plain(line), width)]
 
     def _rows_changed(self, removed_count: int) -> None:

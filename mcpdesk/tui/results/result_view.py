@@ -42,7 +42,6 @@ from mcpdesk.tui.results.required_links import link_widgets
 from mcpdesk.tui.results.result_content import Block, BlockKind, blocks, content_text, table_of
 from mcpdesk.tui.results.steady_text_scroll import SteadyTextScroll
 from mcpdesk.tui.widgets.choice_box import Chip, TabStrip
-from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.typed_query import TypedQuery
 
 TABS = ("Content", "Structured", "Raw", "Table")
@@ -64,10 +63,10 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
     """Blocks of the content, in a scrolling container. All texts are searched together."""
 
     ALLOW_MAXIMIZE = True
-    BINDINGS: ClassVar[list[BindingType]] = [*SCROLL_BINDINGS, *bindings_for("result_text")]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("result_text")
 
     class QueryMoved(Message):
-        """The line `query_status` below the content changed."""
+        """The line below the content changed: `query_status`, or the columns on the screen."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -76,16 +75,13 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
         self.query_status = ""
         """Typed line, with the number of the current hit."""
 
-    @property
-    def texts(self) -> list[LongText]:
-        """Texts, in order."""
-        return [child for child in self.children if isinstance(child, LongText)]
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Enable a search if there is a text, and the next hit if there is a search."""
         if action == "next_hit":
             return self.query_sign == "/" and bool(self.query_text)
-        return action not in ("search", "go_to") or bool(self.texts or self._markdown_widgets)
+        if action in ("search", "go_to"):
+            return bool(self.texts or self._markdown_widgets)
+        return super().check_action(action, parameters)
 
     @property
     def _markdown_widgets(self) -> list[Widget]:
@@ -108,12 +104,6 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
         """Go to the top without animation, because the distance may be long."""
         self.scroll_home(animate=False)
 
-    def action_scroll_end(self) -> None:
-        """Lay out all of the content, and go to its end."""
-        for text in self.texts:
-            text.complete()
-        self.call_after_refresh(self.scroll_end, animate=False)
-
     def query_changed(self) -> None:
         """Go to the first hit of the typed text."""
         if self.query_sign == "/":
@@ -131,6 +121,7 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
     def clear_query(self) -> None:
         """Clear the query, because other contents will be shown."""
         self.is_typing, self.query_text, self._hit = False, "", (-1, -1)
+        self.first_column = 0
         self._show_query_status("")
 
     def action_next_hit(self, by: int = 1) -> None:
@@ -153,8 +144,7 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
         self._hit = (text_index, found_offset) if found_offset >= 0 else (-1, -1)
         self._show_hits()
         if found_offset >= 0:
-            row = texts[text_index].row_of(found_offset)
-            self.call_after_refresh(self._reveal, texts[text_index], row)
+            self._reveal(texts[text_index], found_offset, len(words))
 
     def _show_hits(self) -> None:
         texts, words, (hit_index, offset) = self.texts, self.query_text, self._hit
@@ -175,10 +165,36 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
         self.query_status = f"{one_line(self.query_line)}  {count_text}" if self.has_query else ""
         self.post_message(self.QueryMoved())
 
-    def _reveal(self, text: LongText, row: int) -> None:
+    def wrapping_changed(self) -> int:
+        """Lay out the texts again. A hit that is on the screen stays there."""
+        hit_index, offset = self._hit
+        text = self.texts[hit_index] if offset >= 0 else None
+        is_hit_shown = text is not None and self._is_on_screen(text, text.row_of(offset))
+        first_column = super().wrapping_changed()
+        if text is not None and is_hit_shown:
+            self.call_after_refresh(self._reveal, text, offset, len(self.query_text))
+        return first_column
+
+    def columns_changed(self) -> None:
+        super().columns_changed()
+        self.post_message(self.QueryMoved())
+
+    def _reveal(self, text: LongText, offset: int, length: int = 0) -> None:
+        """Scroll to a part of a text."""
+        row = text.row_of(offset)
+        start, end = (text.column_of(position) for position in (offset, offset + length))
+        self.show_columns(start, max(start, end))
+        self.call_after_refresh(self._reveal_row, text, row)
+
+    def _reveal_row(self, text: LongText, row: int) -> None:
         y, height = text.virtual_region.y + row, self.size.height
-        if not self.scroll_offset.y <= y < self.scroll_offset.y + height:
+        if not self._is_on_screen(text, row):
             self.scroll_to(y=max(0, y - height // 3), animate=False, force=True, immediate=True)
+
+    def _is_on_screen(self, text: LongText, row: int) -> bool:
+        """Return True if a row of a text is within the scrolled area."""
+        top = self.scroll_offset.y
+        return top <= text.virtual_region.y + row < top + self.size.height
 
     def _go_to(self, requested_line: str) -> None:
         number = requested_line.strip().rstrip("%").replace(",", "")
@@ -189,8 +205,7 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
             offset = len(text.text) * min(100, int(number)) // 100
         else:
             offset = line_start(text.text, int(number))
-        row = text.row_of(offset)
-        self.call_after_refresh(self._reveal, text, row)
+        self._reveal(text, offset)
 
 
 class LinkChip(Chip):
@@ -381,6 +396,7 @@ class ResultView(Vertical):
         switcher = self.query_one(ContentSwitcher)
         had_focus = switcher.has_focus_within
         switcher.current = self._page(index)
+        self._show_status()
         self._read_message()
         if had_focus:
             self.focus_contents()
@@ -404,9 +420,16 @@ class ResultView(Vertical):
     @on(ResultContent.QueryMoved)
     def _query_moved(self, event: ResultContent.QueryMoved) -> None:
         event.stop()
+        self._show_status()
+
+    def _show_status(self) -> None:
+        """Show the search, and the columns on the screen if lines are not wrapped."""
         line = self.query_one(".query", Static)
-        line.update(Content(self.content.query_status))
-        line.display = bool(self.content.query_status)
+        is_shown = self.query_one(ContentSwitcher).current == "content"
+        parts = (self.content.query_status, self.content.columns_text if is_shown else "")
+        status = " · ".join(filter(None, parts))
+        line.update(Content(status))
+        line.display = bool(status)
 
     @on(Chip.Pressed)
     def _chip_pressed(self, event: Chip.Pressed) -> None:
@@ -453,6 +476,7 @@ class ResultView(Vertical):
             self._show_tab(0)
         if switcher.current != self._page(strip.current):
             switcher.current = self._page(strip.current)
+        self._show_status()
         self._read_message()
 
     def _read_message(self) -> None:

@@ -1,26 +1,76 @@
-"""Scrolling container that keeps the text at its top in place when its width changes and the text wraps."""
+"""Scrolling container for texts. The text at its top stays there when the width or the wrapping changes."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.geometry import Region
 from textual.widget import Widget
 
+from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.results.long_text import LongText
+from mcpdesk.tui.results.sideways_text import SidewaysText
+from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 
-class SteadyTextScroll(VerticalScroll):
+class SteadyTextScroll(SidewaysText, VerticalScroll):
     """Container that remembers the text at its top, and scrolls back to it when the width has changed.
 
     The position is a block and the share of this block that is scrolled out. A `LongText` keeps its own
     position, which is precise to the character.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [*SCROLL_BINDINGS, *bindings_for("long_text")]
     _width = 0
     """Width in cells at which the position was read."""
     _position: tuple[Widget, float] | None = None
     """Block at the top, and the share of its rows that are scrolled out. None at the beginning."""
     _is_returning = False
+
+    @property
+    def texts(self) -> list[LongText]:
+        """Texts, in order."""
+        return [child for child in self.children if isinstance(child, LongText)]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Enable the keys for wrapping if there is a text."""
+        return self.allows(action)
+
+    @property
+    def has_text(self) -> bool:
+        return bool(self.texts)
+
+    @property
+    def text_width(self) -> int:
+        return max((text.size.width for text in self.texts), default=0)
+
+    def widest_row(self) -> int:
+        top, height = self.scroll_offset.y, self.size.height
+        widths = []
+        for text in self.texts:
+            first_row = top - text.virtual_region.y
+            widths.append(text.widest_row(first_row, first_row + height - 1))
+        return max(widths, default=0)
+
+    def wrapping_changed(self) -> int:
+        self.screen.clear_selection()
+        if self._position is not None:
+            self._is_returning = True
+            self.call_after_refresh(self._return)
+        return max((text.change_wrapping() for text in self.texts), default=0)
+
+    def columns_changed(self) -> None:
+        for text in self.texts:
+            text.refresh()
+        self.refresh_bindings()
+
+    def action_scroll_end(self) -> None:
+        """Lay out all texts, and go to the end without animation, because the distance may be long."""
+        for text in self.texts:
+            text.complete()
+        self.call_after_refresh(self.scroll_end, animate=False)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Remember the position, unless the layout caused the scrolling."""

@@ -37,6 +37,7 @@ from mcpdesk.tui.results.after_call import LogBlock, failure_code, failure_line,
 from mcpdesk.tui.results.client_limits import MIN_CHECKED_BYTES, exceeded_limits
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText
+from mcpdesk.tui.results.steady_text_scroll import SteadyTextScroll
 from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.exchange_details import (
     ENVELOPE,
@@ -56,7 +57,6 @@ from mcpdesk.tui.traffic.line_cells import operation_words
 from mcpdesk.tui.traffic.waterfall import phases_in_words
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.first_size import WithFirstResize
-from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 TABS = ("frame", "messages", "steps", "held", "http", "events")
 _EXPLANATIONS = {
@@ -83,23 +83,28 @@ MAX_FETCHED_BYTES = 32 << 20
 """Maximum total size in bytes of the large frames that the details wait for."""
 
 
-class FramePage(VerticalScroll):
+class FramePage(SteadyTextScroll):
     """Raw frame of any length."""
 
-    BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
+    _heading = ""
 
     def show(self, index: Index, number: int) -> None:
         """Show another frame from its beginning."""
-        self.border_title = Content(frame_heading(index, number)).markup
+        self._heading = frame_heading(index, number)
+        self.first_column = 0
         self.remove_children()
         self.mount(LongText(frame_text(index, number, MAX_SHOWN_BYTES)))
         self.scroll_home(animate=False)
+        self._show_heading()
 
-    def action_scroll_end(self) -> None:
-        """Lay out the whole frame, and go to its end."""
-        for text in self.query(LongText):
-            text.complete()
-        self.call_after_refresh(self.scroll_end, animate=False)
+    def columns_changed(self) -> None:
+        super().columns_changed()
+        self._show_heading()
+
+    def _show_heading(self) -> None:
+        """Show the description of the frame, and the columns on the screen, in the border."""
+        heading = " · ".join(filter(None, (self._heading, self.columns_text)))
+        self.border_title = Content(heading).markup
 
 
 class TrafficDetail(WithFirstResize, Vertical):
