@@ -107,6 +107,7 @@ GRAMMAR = {
     "v h": "doctor",
     "v t": "login_steps",
     "v d": "show_save",
+    "v c": "columns",
 }
 """Key to the names of the actions that may have it. They mean the same, for different things.
 

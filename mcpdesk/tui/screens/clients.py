@@ -289,6 +289,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
     empty_message = ("No client is connected yet", "")
     back_action = "clients.back"
     opens_details = False
+    column_list_name = "clients"
     table = COLUMNS
     hiding_order = HIDING_ORDER
 

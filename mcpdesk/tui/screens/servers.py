@@ -93,6 +93,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     )
     back_action = "servers.back"
     opens_details = False
+    column_list_name = "servers"
     table = COLUMNS
     hiding_order = HIDING_ORDER
 

@@ -125,6 +125,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
     )
     may_be_beside = False
     may_take_turns = False
+    column_list_name = "statistics"
     table = COLUMNS
     hiding_order = HIDING_ORDER
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from mcpdesk.protocol.revisions import with_era
@@ -178,6 +178,9 @@ COLUMNS = (
 )  # fmt: skip
 """All columns, from the left. Exchanges have those with `exchange`, raw frames those with `frame`."""
 _BY_NAME = {column.name: column for column in COLUMNS}
+HIDEABLE = frozenset(_BY_NAME) - {"mark", "what", "bytes"}
+"""Names of the columns that the person can hide. Marks, messages and bytes are always shown."""
+_HIDEABLE_BESIDE_BARS = frozenset({"way", "status", "took"})
 SORT_KEYS = {column.name: column.sort for column in COLUMNS if column.sort is not None}
 """Sort key by name of a column, for the columns that lines can be sorted by."""
 _MIN_WIDTH_WITH_CORE = 60
@@ -213,21 +216,23 @@ def columns_for(
     is_time_kept: bool = False,
     has_cores: bool = False,
     has_servers: bool = False,
+    hidden: Collection[str] = (),
 ) -> tuple[LineColumn, ...]:
     """Return the columns that fit into a line of `width` cells. A column of width 0 takes the remaining
     space.
 
     `width` is the width of the list. On a terminal of 160 columns, it is 96 if the details are beside the
     list. With `is_time_kept`, the time column is never hidden. If the core column does not fit, the core is
-    shown in the peer column.
+    shown in the peer column. `hidden` are the names of columns that the person hid. The message or bytes
+    column takes their space.
     """
-    hidden_names = {
+    needless_names = {
         name for name, is_needed in (("core", has_cores), ("server", has_servers)) if not is_needed
     }
     columns = [
         column
         for column in COLUMNS
-        if (column.frame if raw else column.exchange) is not None and column.name not in hidden_names
+        if (column.frame if raw else column.exchange) is not None and column.name not in needless_names
     ]
     roomy_width, min_width = (
         (_ROOMY_BYTES_WIDTH, _MIN_BYTES_WIDTH) if raw else (_ROOMY_MESSAGE_WIDTH, _MIN_MESSAGE_WIDTH)
@@ -255,12 +260,44 @@ def columns_for(
             columns[position] = replace(
                 columns[position], width=columns[position].width + CORE_WIDTH, has_core=True
             )
+    columns = list(_without(columns, {*hidden} - {"time"} if is_time_kept else hidden))
     remaining = max(1, _remaining_width(columns, width))
     return tuple(column if column.width else replace(column, width=remaining) for column in columns)
 
 
-def bar_columns(width: int) -> tuple[LineColumn, ...]:
-    """Return the columns beside the bars of the waterfall. The bars take the remaining space."""
+def _without(columns: Iterable[LineColumn], hidden: Collection[str]) -> Iterator[LineColumn]:
+    """Yield the columns that are not hidden.
+
+    The peer column of a narrow line also shows the core. If only one of the two is hidden, the other remains.
+    """
+    for column in columns:
+        if column.has_core and "core" in hidden:
+            column = replace(column, width=column.width - CORE_WIDTH, has_core=False)
+        elif column.has_core and column.name in hidden:
+            column = _BY_NAME["core"]
+        if column.name not in hidden:
+            yield column
+
+
+def hideable_columns(
+    *, raw: bool, has_bars: bool, has_cores: bool, has_servers: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield name and label of each column that the person can hide: of raw frames, of exchanges beside the
+    bars of the waterfall, or of exchanges.
+    """
+    for column in COLUMNS:
+        is_possible = (column.frame if raw else column.exchange) is not None
+        is_needed = {"core": has_cores, "server": has_servers}.get(column.name, True)
+        if has_bars and not raw:
+            is_possible = column.name in _HIDEABLE_BESIDE_BARS
+        if column.name in HIDEABLE and is_possible and is_needed:
+            yield column.name, column_label(column.name) or "direction"
+
+
+def bar_columns(width: int, hidden: Collection[str] = ()) -> tuple[LineColumn, ...]:
+    """Return the columns beside the bars of the waterfall, without `hidden`. The bars take the remaining
+    space.
+    """
     status = _BY_NAME["status"]
     columns = [
         _BY_NAME["mark"],
@@ -272,6 +309,7 @@ def bar_columns(width: int) -> tuple[LineColumn, ...]:
         _BY_NAME["took"],
         LineColumn("bar", 0, ""),
     ]
+    columns = list(_without(columns, hidden))
     columns[-1] = replace(columns[-1], width=max(1, _remaining_width(columns, width)))
     return tuple(columns)
 

@@ -9,16 +9,21 @@ from mcpdesk.recorder.index.sorted_lines import SortedLines
 from mcpdesk.tui.traffic.line_columns import SORT_KEYS, column_label
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
-_LETTERS = {
+COLUMN_LETTERS = {
+    "time": "e",
+    "core": "c",
     "peer": "p",
     "server": "v",
+    "way": "d",
     "what": "m",
+    "frame": "f",
     "id": "i",
     "status": "s",
     "took": "t",
     "size": "z",
     "revision": "r",
 }
+"""Column -> its key in the menus of the sort column and of the hidden columns."""
 _HELP = {
     "peer": "Name of the client.",
     "server": "Name of the server.",
@@ -50,7 +55,7 @@ def sort_menu(visible_columns: Collection[str], order: SortedLines | None, *, ha
         if order is not None and order.column == name:
             hint = f"{'↓' if order.is_descending else '↑'} now; choose it again to reverse the order"
         choices.append(
-            Choice(column_label(name), SortChoice(name), hint, _LETTERS.get(name, ""), _HELP.get(name, ""))
+            Choice(column_label(name), SortChoice(name), hint, COLUMN_LETTERS[name], _HELP.get(name, ""))
         )
     cursor = 1 + names.index(order.column) if order is not None and order.column in names else 0
     return Menu("Sort by", choices, cursor=cursor)

@@ -157,6 +157,8 @@ class TrafficStrips:
         comes first."""
         self.held: Collection[tuple[int, Id | None]] = ()
         """Connections and ids of exchanges with a message that is held at the desk."""
+        self.hidden_columns: frozenset[str] = frozenset()
+        """Names of the columns that the person hid."""
         self.has_single_item = False
         """True if all lines are requests for the same item, so that method and name are left out."""
         self.time_origin: float | None = None
@@ -193,6 +195,7 @@ class TrafficStrips:
             has_time_origin,
             has_cores,
             has_servers,
+            self.hidden_columns,
             filters,
             background,
         )
@@ -200,7 +203,7 @@ class TrafficStrips:
             self._layout_key, self._width, self._has_bars = layout_key, width, has_bars
             self._filters, self._background = filters, background
             self._columns = (
-                bar_columns(width - 2)
+                bar_columns(width - 2, self.hidden_columns)
                 if has_bars
                 else item_columns(width - 2)
                 if self.has_single_item and not raw
@@ -210,14 +213,16 @@ class TrafficStrips:
                     is_time_kept=has_time_origin,
                     has_cores=has_cores,
                     has_servers=has_servers,
+                    hidden=self.hidden_columns,
                 )
             )
             self._strip_cache.clear()
 
     @property
     def columns(self) -> list[str]:
-        """Names of the shown columns, from the left."""
-        return [column.name for column in self._columns]
+        """Names of the shown columns, from the left. `core` is also included if the peer column shows it."""
+        names = [column.name for column in self._columns]
+        return [*names, "core"] if any(column.has_core for column in self._columns) else names
 
     def column_at(self, x: int) -> str:
         """Return the name of the column at a cell of a line."""

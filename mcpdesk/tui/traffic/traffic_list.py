@@ -61,10 +61,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(STYLES)
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings_for("traffic_list"),
-        *CURSOR_BINDINGS,
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("traffic_list"), *CURSOR_BINDINGS]
     DEFAULT_CSS = """
     TrafficList {
         height: 1fr; background: transparent;
@@ -158,6 +155,11 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         if exchanges != self._strips.held:
             self._strips.held = self.index.held = exchanges
             self.refresh()
+
+    def hide_columns(self, names: frozenset[str]) -> None:
+        """Hide columns by name."""
+        self._strips.hidden_columns = names
+        self.refresh()
 
     def set_rules(self, rules: ColourRules) -> None:
         """Colour the lines by rules."""
@@ -377,6 +379,11 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         if choice is not None:
             self._sort_or_reverse(choice.column)
 
+    def visible_columns(self) -> list[str]:
+        """Return the names of the columns that are shown at the current width."""
+        self._fit_strips()
+        return self._strips.columns
+
     def action_zero(self) -> None:
         """Show times relative to the selected exchange. If they already are, show the time of day."""
         if (selected := self.selected) is not None:
@@ -480,11 +487,8 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Lay the lines out for the width of the widget, and return the width."""
         width, strips = self.size.width, self._strips
         strips.fit(width, self.view.raw)
-        strips.order = (
-            ("", False)
-            if self.sorted_lines is None
-            else (self.sorted_lines.column, self.sorted_lines.is_descending)
-        )
+        order = self.sorted_lines
+        strips.order = ("", False) if order is None else (order.column, order.is_descending)
         return width
 
     def _draw_row(self, y: int, lines: UnfoldedLines) -> Strip:

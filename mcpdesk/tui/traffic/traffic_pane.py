@@ -60,6 +60,7 @@ from mcpdesk.tui.traffic.line_jumps import comparison_pair, next_mark, next_of_k
 from mcpdesk.tui.traffic.marked_lines import hidden_marks, shown_marks
 from mcpdesk.tui.traffic.pane_texts import connect_instructions, counts_text, mode_text, pointed_message
 from mcpdesk.tui.traffic.possible_actions import ExchangeActions, PossibleActions
+from mcpdesk.tui.traffic.traffic_columns import WithTrafficColumns
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
@@ -85,7 +86,7 @@ _FILTER_HINT = (
 )
 
 
-class TrafficPane(FilterPane, Pane):
+class TrafficPane(FilterPane, WithTrafficColumns, Pane):
     """Filter at the top, list and details, counts at the bottom."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("traffic")

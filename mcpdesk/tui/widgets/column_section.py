@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from string import ascii_lowercase
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len
@@ -14,6 +15,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.column_menu import RESET_LETTER, HideableColumn, WithColumnMenu
 from mcpdesk.tui.widgets.line_list import Span
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.section import Section
@@ -50,8 +52,8 @@ class Column(NamedTuple, Generic[Row]):
         return (pad + cell if self.is_number else cell + pad) + " " * COLUMN_GAP
 
 
-class ColumnSection(Section[Row]):
-    """Section with columns that are cut or hidden if space is short.
+class ColumnSection(Section[Row], WithColumnMenu):
+    """Section with columns that are cut or hidden if space is short. The person can hide all but the first.
 
     A menu or a click on a header chooses the column to sort by. Choosing it again reverses the order.
     """
@@ -109,16 +111,32 @@ class ColumnSection(Section[Row]):
 
     def columns(self, width: int) -> list[tuple[int, Column[Row]]]:
         """Return the columns that fit into `width` cells, with their indexes in `table`."""
-        candidates = [
-            indexed_column
-            for indexed_column in enumerate(self.table)
-            if not self.is_empty_column(indexed_column[1])
-        ]
+        candidates = self._columns_with_values()
         for name in self.hiding_order:
             if 1 + sum(self._min_width_of(index) + COLUMN_GAP for index, _ in candidates) <= width:
                 break
             candidates = [indexed_column for indexed_column in candidates if indexed_column[1].name != name]
-        return candidates
+        return [(index, column) for index, column in candidates if column.name not in self.hidden_columns]
+
+    def _columns_with_values(self) -> list[tuple[int, Column[Row]]]:
+        return [
+            (index, column) for index, column in enumerate(self.table) if not self.is_empty_column(column)
+        ]
+
+    def hideable_names(self) -> Collection[str]:
+        return [column.name for column in self.table[1:]]
+
+    def hideable_columns(self) -> Sequence[HideableColumn]:
+        titles = [column.name for index, column in self._columns_with_values() if index]
+        letters = _letters(titles, RESET_LETTER)
+        return [HideableColumn(title, title, letter) for title, letter in zip(titles, letters, strict=True)]
+
+    def visible_columns(self) -> Collection[str]:
+        return [column.name for _, column in self.columns(self._list_cells)]
+
+    def show_columns(self) -> None:
+        self.listing.refresh()
+        self.show_heads()
 
     def _shown_columns(self, width: int) -> Iterator[tuple[int, Column[Row], int]]:
         """Yield each column that fits, with its width. Columns that may be cut share the remaining space."""
@@ -208,12 +226,12 @@ class ColumnSection(Section[Row]):
                 return
 
 
-def _letters(names: Sequence[str]) -> list[str]:
-    """Return for each name one of its letters that no earlier name uses, or "" if it has no such letter.
+def _letters(names: Sequence[str], reserved_letters: str = "") -> list[str]:
+    """Return for each name one of its letters that no earlier name uses, or else an unused letter.
 
-    Letters that move the cursor of a menu are not used.
+    Letters that move the cursor of a menu, and `reserved_letters`, are not used.
     """
-    used_letters = set("gjk")
+    used_letters = set("gjk" + reserved_letters)
     letters = []
     for name in names:
         letter = next(
@@ -226,4 +244,5 @@ def _letters(names: Sequence[str]) -> list[str]:
         )
         used_letters.add(letter)
         letters.append(letter)
-    return letters
+    spare_letters = (letter for letter in ascii_lowercase if letter not in used_letters)
+    return [letter or next(spare_letters, "") for letter in letters]

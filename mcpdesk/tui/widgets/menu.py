@@ -204,6 +204,8 @@ class Menu(Dialog[Any]):
     Menu.-bare .help { display: none; }
     """
 
+    key_hint = "enter choose · esc close"
+    """Text on the lower border of the box."""
     no_match_advice = "Fewer letters find more."
     """Advice shown if no line matches the search."""
 
@@ -238,7 +240,7 @@ class Menu(Dialog[Any]):
         """Compose the filter, the lines, and the help for the selected line."""
         box = Vertical(classes="box")
         box.border_title = Content(one_line(self.title_text))
-        box.border_subtitle = "enter choose · esc close"
+        box.border_subtitle = self.key_hint
         with box:
             if self.filtered:
                 yield SearchField(placeholder="type to search", compact=True)
@@ -296,7 +298,7 @@ class Menu(Dialog[Any]):
         for choice in self.choices:
             if choice.key and choice.key == event.character:
                 event.stop()
-                self.dismiss(choice.value)
+                self.choose(choice)
 
     def on_click(self, event: events.Click) -> None:
         """Close the menu on a click outside its box."""
@@ -323,9 +325,12 @@ class Menu(Dialog[Any]):
     @on(Input.Submitted)
     @on(ChoiceList.Opened)
     def _line_chosen(self) -> None:
-        """Close with the value immediately, so that the menu does not handle the next key."""
         if (choice := self.listing.selected) is not None:
-            self.dismiss(choice.value)
+            self.choose(choice)
+
+    def choose(self, choice: Choice) -> None:
+        """Close with the value immediately, so that the menu does not handle the next key."""
+        self.dismiss(choice.value)
 
     @on(ChoiceList.Moved)
     def _cursor_moved(self) -> None:

@@ -1,0 +1,166 @@
+"""Choice of the columns of a list: a menu that hides and shows them, and the file that stores the choice."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import msgspec
+from textual import work
+from textual.widget import Widget
+
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.menu import MAX_NAME_LENGTH, Choice, Menu
+from mcpdesk.tui.workbench.past_calls import DeskFile
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.app import DeskApp
+
+FILE_NAME = "columns.json"
+RESET_LETTER = "w"
+"""Key of the menu that shows all columns that fit."""
+
+
+class ColumnChoices:
+    """Columns that the person hid in each list, in a file or, without a `path`, in memory only."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = DeskFile(path)
+        self._hidden_by_list: Mapping[str, Sequence[str]] = {}
+
+    def hidden(
+        self, list_name: str, hideable: Collection[str], report: Callable[[str], None]
+    ) -> frozenset[str]:
+        """Return the names of the hidden columns of a list.
+
+        `hideable` are the names of the columns that can be hidden. Other stored names, or an invalid file,
+        are reported and ignored.
+        """
+        try:
+            names = self._read().get(list_name, ())
+        except msgspec.DecodeError as error:
+            report(f"{FILE_NAME} is invalid and ignored: {error}. hint: choose the columns again")
+            return frozenset()
+        if unknown_names := [name for name in names if name not in hideable]:
+            unknown_text = ", ".join(one_line(name, MAX_NAME_LENGTH) for name in unknown_names)
+            report(
+                f"{FILE_NAME}: {list_name} cannot hide the column {unknown_text}. "
+                "hint: choose the columns again"
+            )
+        return frozenset(names) & frozenset(hideable)
+
+    def hide(self, list_name: str, names: Collection[str]) -> None:
+        """Store the hidden columns of a list. The choices for other lists are kept, unless they are invalid.
+
+        Other lists are read from the file each time, because another desk may have changed them.
+        """
+        try:
+            hidden_by_list = dict(self._read())
+        except msgspec.DecodeError:
+            hidden_by_list = {}
+        hidden_by_list.pop(list_name, None)
+        if names:
+            hidden_by_list[list_name] = sorted(names)
+        self._hidden_by_list = hidden_by_list
+        self._file.write(msgspec.json.encode(hidden_by_list, order="sorted") + b"\n")
+
+    def _read(self) -> Mapping[str, Sequence[str]]:
+        """Return the hidden columns by list. Raises: msgspec.DecodeError if the file is invalid."""
+        if (data := self._file.read()) is not None:
+            self._hidden_by_list = msgspec.json.decode(data, type=dict[str, list[str]])
+        return self._hidden_by_list
+
+
+class HideableColumn(NamedTuple):
+    """Column that the person can hide."""
+
+    name: str
+    title: str
+    letter: str
+    """Key that toggles it in the menu."""
+
+
+class ColumnMenu(Menu):
+    """Menu that stays open while the person hides and shows columns."""
+
+    key_hint = "enter shows or hides · esc closes"
+
+    def __init__(self, columns: Callable[[], Sequence[Choice]], toggle: Callable[[str | None], None]) -> None:
+        """Create a menu. `columns` returns its lines. `toggle` hides or shows the column of a line, or shows
+        all columns if the value of the line is None.
+        """
+        super().__init__("Columns", columns())
+        self._columns = columns
+        self._toggle = toggle
+
+    def choose(self, choice: Choice) -> None:
+        """Toggle the column, and stay open."""
+        self._toggle(choice.value)
+        self.listing.rows = self.choices = tuple(self._columns())
+        self.listing.rows_changed()
+
+
+class WithColumnMenu(Widget):
+    """Pane with a list of columns, which the person can hide. The choice is stored across restarts.
+
+    It must not be the first base of a pane, because Textual inherits styles only from the first base.
+    """
+
+    column_list_name: ClassVar[str]
+    """Name of the list in the file of hidden columns."""
+    hidden_columns: frozenset[str] = frozenset()
+    """Names of the columns that the person hid."""
+    app: DeskApp
+
+    @abstractmethod
+    def hideable_names(self) -> Collection[str]:
+        """Return the names of all columns that can be hidden, also of those that have no value at present."""
+
+    @abstractmethod
+    def hideable_columns(self) -> Sequence[HideableColumn]:
+        """Return the columns that the menu offers: those that can be hidden and have a value."""
+
+    @abstractmethod
+    def visible_columns(self) -> Collection[str]:
+        """Return the names of the columns that are shown at the current width."""
+
+    @abstractmethod
+    def show_columns(self) -> None:
+        """Draw the list without the hidden columns."""
+
+    def on_mount(self) -> None:
+        """Hide the columns that the person hid before the restart."""
+        self.hidden_columns = self.app.column_choices.hidden(
+            self.column_list_name, self.hideable_names(), self._report_problem
+        )
+        self.show_columns()
+
+    def _report_problem(self, problem: str) -> None:
+        self.notify(one_line(problem), severity="warning", markup=False)
+
+    @work
+    async def action_columns(self) -> None:
+        """Let the person hide and show columns."""
+        await self.app.push_screen_wait(ColumnMenu(self._column_choices, self._toggle_column))
+
+    def _column_choices(self) -> list[Choice]:
+        visible_names, hidden_names = self.visible_columns(), self.hidden_columns
+        columns = self.hideable_columns()
+        choices = []
+        for column in columns:
+            is_visible = column.name in visible_names
+            if column.name not in hidden_names:
+                mark, hint = ("[x]", "") if is_visible else ("[-]", "no room at this width")
+            else:
+                mark, hint = ("[x]", "hidden, but needed now") if is_visible else ("[ ]", "hidden")
+            choices.append(Choice(f"{mark} {column.title}", column.name, hint, column.letter))
+        hint = "" if hidden_names else "now"
+        return [*choices, Choice("as the width allows", None, hint, RESET_LETTER)]
+
+    def _toggle_column(self, name: str | None) -> None:
+        """Hide a column, or show it again. If `name` is None, show all columns that fit."""
+        self.hidden_columns = frozenset() if name is None else self.hidden_columns ^ {name}
+        self.app.column_choices.hide(self.column_list_name, self.hidden_columns)
+        self.show_columns()
