@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "many"
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40)])
+@pytest.mark.parametrize(("columns", "rows"), [(120, 24), (120, 40)])
 def test_the_pane_on_the_terminal_shows_the_tool_under_the_cursor(
     folder: Path, columns: int, rows: int
 ) -> None:

@@ -166,7 +166,7 @@ def test_what_a_client_leaves_running_is_followed_and_ended(folder: Path) -> Non
         ("PlanMode", {"action": "enter", "goal": "Tidy up"}),
     )
     with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
-        desk.see("Greet somebody")
+        desk.see("http://127.0.0.1")  # clients can join its core now
         client = Server(folder)
         try:
             client.shake_hands()

@@ -215,7 +215,7 @@ async def test_the_selected_client_is_told_in_full() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(120, 30), (120, 40)])
 async def test_many_clients_leave_room_for_the_selected_one(size: tuple[int, int]) -> None:
     link = quiet_link()
     one = link.core.clients[1]

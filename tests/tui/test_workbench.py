@@ -625,6 +625,8 @@ async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_on
         app = DeskApp(link)
         async with driven(app, size=(80, 24)) as pilot:
             it = Bench(app, pilot, link)
+            await it.until(lambda: "tols: unknown key" in it.shown())
+            await pilot.press("enter")
             await it.until(
                 lambda: "mcp.json:2" in it.shown() and "✕ unavailable: tols: unknown key" in it.shown()
             )
@@ -682,6 +684,7 @@ async def test_the_whole_of_why_a_tool_is_unavailable_can_be_read_on_a_small_ter
 async def test_why_an_older_version_serves_is_told_in_full_until_it_is_called() -> None:
     definition: dict[str, Any] = {"inputSchema": {}}
     async with bench(link_with(unavailable(50, stale=True, definition=definition)), size=(80, 24)) as it:
+        await it.pilot.press("enter")
         await it.until(lambda: "<49>" in it.shown() and "ctrl+r calls the tool." in it.shown())
         await it.pilot.press("ctrl+r")
         await it.until(lambda: "Result ─" in it.title)

@@ -52,7 +52,7 @@ async def test_connections_opened_later_appear_and_ended_ones_are_closed(shell: 
         )
         assert any(each.closed is None for each in infos.values() if each.server == "early")
         assert not [each for each in link.view().servers if each.name in ("early", "late")]
-        await asyncio.to_thread(shell.succeed, "up", "--name", "brief", "--idle", "1", *SERVER)
+        await asyncio.to_thread(shell.succeed, "up", "--name", "brief", "--idle", "5", *SERVER)
         await until(lambda: any("brief has ended" in line.text for line in host.journal.lines()))
         assert any("late has ended" in line.text for line in host.journal.lines())
     finally:

@@ -76,7 +76,7 @@ async def test_a_folder_that_differs_is_told_on_both_desks(
     (changed / "tools" / "more.py").write_text('async def more() -> str:\n    """More."""\n    return ""\n')
     async with running_desk(changed, **sharing) as three:
         for desk in (one, three):
-            await until(lambda: _was_told(desk, "calc on .* has files that differ"))
+            await until(lambda: _was_told(desk, "calc on .* has other files than on this replica"))
         (changed / "tools" / "more.py").unlink()
         three.reload("calc")
         for desk in (one, three):
