@@ -169,7 +169,7 @@ def test_what_is_no_capture_is_refused(
 def test_without_a_terminal_nothing_is_drawn(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["open", str(capture)]) != 0
     said = capsys.readouterr()
-    assert "needs a terminal" in said.err and "A capture can only be shown in a terminal" in said.err
+    assert "needs a terminal" in said.err and "open the file: each line is a JSON object" in said.err
 
 
 def test_without_a_name_the_captures_there_are_are_listed_the_newest_first(
