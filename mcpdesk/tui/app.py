@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mcpdesk.inbox.question import Question
     from mcpdesk.link.link import Link
     from mcpdesk.link.values import CoreView
-    from mcpdesk.tui.widgets.column_menu import ColumnChoices
+    from mcpdesk.tui.column_choices import ColumnChoices
     from mcpdesk.tui.widgets.menu import Choice
     from mcpdesk.tui.workbench.call_menus import DestructiveCalls
 
@@ -167,7 +167,7 @@ class DeskApp(App[None]):
     @cached_property
     def column_choices(self) -> ColumnChoices:
         """Columns that the person hid, stored beside the calls of the workbench."""
-        from mcpdesk.tui.widgets.column_menu import FILE_NAME, ColumnChoices
+        from mcpdesk.tui.column_choices import FILE_NAME, ColumnChoices
 
         return ColumnChoices(self.history_path.with_name(FILE_NAME) if self.history_path else None)
 

@@ -12,10 +12,11 @@ import pytest
 from textual.pilot import Pilot
 
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.column_choices import ColumnChoices
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.traffic.line_columns import HIDEABLE, columns_for
 from mcpdesk.tui.traffic.sort_menu import COLUMN_LETTERS
-from mcpdesk.tui.widgets.column_menu import RESET_LETTER, ColumnChoices, ColumnMenu
+from mcpdesk.tui.widgets.column_menu import RESET_LETTER, ColumnMenu
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
 from tests.support.patience import screen_lines, until
 from tests.support.traffic import busy_recording
