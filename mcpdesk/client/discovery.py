@@ -21,7 +21,7 @@ from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.errors import DeskUserError
 
 MAX_PARENTS = 32
-"""Maximum number of parent folders in which project files are looked for."""
+"""Maximum number of parent folders that are searched for project files."""
 MAX_FILES = 500
 """Maximum number of files that are read."""
 MAX_SERVERS = 2000

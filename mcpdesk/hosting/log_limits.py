@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 INTERVAL_S = 1.0
-"""Seconds in which at most one line of each cause is written."""
+"""Minimum time in seconds between two lines of the same cause."""
 MAX_CAUSES = 1_000
 """Maximum number of causes that are tracked. Lines with further causes are not limited."""
 Write = Callable[[str], object]

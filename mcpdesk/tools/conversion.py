@@ -44,7 +44,7 @@ MANUAL_STEPS: dict[Form, str] = {
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs")
 """Brands in the header of a HEIC file."""
 DETECTION_BYTES = 4_096
-"""Maximum number of bytes at the start of a file in which its form is searched."""
+"""Maximum number of bytes at the start of a file that are searched for its form."""
 _OUT_OF_MEMORY = re.compile(r"memory allocation|out of memory|bad_alloc|cannot allocate|MemoryError", re.I)
 
 

@@ -29,7 +29,7 @@ _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
 class ClientFile(Struct, frozen=True):
-    """Location of a file, or of a folder of files, in which a client keeps its servers."""
+    """File, or folder of files, where a client keeps its servers."""
 
     client: str
     scope: Literal["project", "user", "system"]

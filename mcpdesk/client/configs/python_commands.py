@@ -19,7 +19,7 @@ RUNNER = Path(__file__).parents[1] / "python_server.py"
 MODULE = "module:"
 """Prefix of a target that is a module, such as `module:package.server:app`."""
 PROJECT_LEVELS = 3
-"""Number of folders above a file, or above the current folder, in which an environment is searched."""
+"""Number of folders above a file, or above the current folder, that are searched for an environment."""
 ENVIRONMENTS = (".venv", "venv")
 MAX_MODULE_NAME_LENGTH = 200
 """Maximum number of characters of a module name that is recognised without the prefix."""

@@ -16,7 +16,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 MAX_QUESTIONS = 4
 """Maximum number of questions that wait on one page. Further ones are declined."""
 END_S = 1.0
-"""Seconds in which a page must read that its app has ended."""
+"""Time limit in seconds for a page to read that its app has ended."""
 MAX_NAME_LENGTH = 64
 """Maximum length in characters of a language or a time zone."""
 MAX_HEIGHT_PIXELS = 20_000

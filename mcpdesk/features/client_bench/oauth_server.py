@@ -85,7 +85,7 @@ class Observations(Struct):
     is_stateless: bool = False
     """True if the client uses the revision 2026-07-28."""
     metadata_paths: list[str] = []
-    """Paths from which the metadata of the resource was read."""
+    """Paths where clients read the metadata of the resource."""
     registrations: list[Document] = []
     authorizations: list[Document] = []
     codes: list[Document] = []

@@ -18,7 +18,7 @@ HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 TIMEOUT_S = 30.0
 MAX_REDIRECTS = 10
 LISTEN_S = 10.0
-"""Seconds in which a client may begin to listen for the redirect."""
+"""Time limit in seconds for a client to begin to listen for the redirect."""
 RETRY_S = 0.1
 UNDELIVERED = "/bench/undelivered"
 """Path of the bench that is requested if the client did not receive the redirect."""

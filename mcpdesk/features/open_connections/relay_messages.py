@@ -33,7 +33,7 @@ class Failure(Struct, frozen=True):
 
 
 def failure_of(error: CallError | DeskUserError) -> JSONObject:
-    """Return the form in which an error is sent."""
+    """Convert an error to the form that is sent."""
     reported = with_hint(error) if isinstance(error, CallError) else error
     failure = Failure(str(reported), getattr(reported, "hint", ""), exit_code(reported))
     return dict(msgspec.to_builtins(failure))

@@ -26,7 +26,7 @@ _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 """Rest of a string, up to the closing quotation mark, the end of the data, or a backslash at the end."""
 _BLANKS = b"\0\r\t "
 _ENDING_BYTES = 8
-"""Number of bytes at the end of a line in which the end of a message is searched."""
+"""Number of bytes at the end of a line that are searched for the end of a message."""
 _NEWLINES = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
 
 

@@ -270,7 +270,7 @@ def _padded(row: Sequence[Span], width: int) -> list[Span]:
 
 
 _MAX_LINES: Final = 5_000
-"""Maximum number of lines of a text in which changed lines are searched."""
+"""Maximum number of lines of a text that are searched for changed lines."""
 MAX_DIFFERENCES: Final = 1_000
 """Maximum number of differences."""
 _MAX_ALIGNED_ITEMS: Final = 300
