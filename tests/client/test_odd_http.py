@@ -288,13 +288,13 @@ async def test_a_probe_without_an_answer_leads_to_a_handshake(
 SILENT: list[tuple[str, bytes | None, str]] = [
     ("nothing", None, "the request was sent, but no response has begun"),
     ("body", begun("application/json", b'{"json'), "HTTP 200 began, and 6 bytes of its body arrived"),
-    ("stream", begun("text/event-stream", b": a\n\n"), "delivered no event in 5 bytes, but not the answer"),
+    ("stream", begun("text/event-stream", b": a\n\n"), "5 bytes arrived, but no event"),
     (
         "data",
         begun("text/event-stream", b"data: x\n" * 9),
-        "delivered no event in 72 bytes, but not the answer",
+        "72 bytes arrived, but no event",
     ),
-    ("events", begun("text/event-stream", b"data: x\n\n" * 2), "delivered 2 events, but not the answer"),
+    ("events", begun("text/event-stream", b"data: x\n\n" * 2), "2 events arrived, but not the answer"),
 ]
 
 

@@ -114,8 +114,10 @@ class HttpAnswer:
         """Description for a person of the bytes received so far."""
         if not self._is_stream:
             return f"HTTP {self._status} began, and {self._bytes:,} bytes of its body arrived"
-        content = f"{self._events:,} events" if self._events else f"no event in {self._bytes:,} bytes"
-        return f"an event stream began (HTTP {self._status}) and delivered {content}, but not the answer"
+        began = f"an event stream began (HTTP {self._status})"
+        if not self._events:
+            return f"{began}, and {self._bytes:,} bytes arrived, but no event"
+        return f"{began}, and {self._events:,} events arrived, but not the answer"
 
     async def read(self, answer: aiohttp.ClientResponse) -> ServerReply:
         """Read the reply. Raises: InvalidAnswer if the answer is too large or unusable."""
