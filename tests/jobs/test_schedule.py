@@ -74,7 +74,7 @@ async def test_an_absent_store_is_one_line_without_a_traceback_and_work_is_calle
     assert "it did not answer within 1 s" in record.getMessage()
 
 
-async def test_a_poke_ends_a_long_sleep(make: Make) -> None:
+async def test_waking_ends_a_long_sleep(make: Make) -> None:
     called = asyncio.Event()
 
     async def work() -> float | None:

@@ -189,10 +189,10 @@ async def test_an_id_that_two_clients_use_is_replaced_and_restored_without_decod
 
 async def test_an_answer_costs_the_same_however_many_requests_have_progress_tokens() -> None:
     class Tokens(dict[Id, Id]):
-        polls = 0
+        scans = 0
 
         def items(self) -> Any:
-            self.polls += 1
+            self.scans += 1
             return super().items()
 
     server, strays = Server(), list[bytes]()
@@ -212,7 +212,7 @@ async def test_an_answer_costs_the_same_however_many_requests_have_progress_toke
         progress = codec.notification("notifications/progress", {"progressToken": "t2", "progress": 1})
         server.say(progress)
         assert await asked[1].next_message(WITHIN_S) == (progress, False)
-        assert tokens.polls == 0
+        assert tokens.scans == 0
         server.say(answer(2))
     assert not strays and not channel._tokens
 

@@ -70,10 +70,10 @@ async def test_of_too_many_questions_without_an_answer_the_oldest_are_forgotten(
 class Pending(dict[Id, Any]):
     """Pending requests. They count how often all of them are looked at."""
 
-    polls = 0
+    scans = 0
 
     def values(self) -> Any:
-        self.polls += 1
+        self.scans += 1
         return super().values()
 
 
@@ -89,5 +89,5 @@ async def test_a_message_costs_the_same_however_many_requests_are_pending() -> N
     pending = transport._pending = Pending()
     servers[0].write([codec.request("q", "ping", {})])
     assert len(received) == 1 and len(frames.seen) == 1
-    assert pending.polls == 0
+    assert pending.scans == 0
     await transport.close()
