@@ -133,14 +133,18 @@ async def test_enter_shows_details_below_where_there_is_not_and_esc_closes_them(
 
 
 @pytest.mark.slow
-async def test_on_a_small_screen_list_and_details_take_turns() -> None:
+def sixty_calls() -> Recording:
     recording = Recording(None)
     recording.connect(connection(1))
     for number in range(60):
         recording.frame(1, IN, call(number, "price", {"article": number}))
         recording.frame(1, OUT, text(number, f"{number} coins"))
     settle(recording)
-    async with running(recording, size=(80, 24)) as (app, pilot, pane):
+    return recording
+
+
+async def test_on_a_small_screen_list_and_details_take_turns() -> None:
+    async with running(sixty_calls(), size=(80, 24)) as (app, pilot, pane):
         await pilot.press("home", *["j"] * 30, *["k"] * 5)
         before = (pane.listing.selected, pane.listing._offset)
         assert before[0] == 25 and before[1] > 0
@@ -152,6 +156,18 @@ async def test_on_a_small_screen_list_and_details_take_turns() -> None:
         await until(lambda: app.focused is pane.listing and pane.listing.display, pilot)
         await until(lambda: (pane.listing.selected, pane.listing._offset) == before, pilot)
         assert not pane.detail.display
+
+
+@pytest.mark.slow
+async def test_a_list_that_is_shown_again_keeps_its_lines_until_it_is_laid_out() -> None:
+    async with running(sixty_calls(), size=(80, 24)) as (_, pilot, pane):
+        await pilot.press("home", *["j"] * 30, *["k"] * 5)
+        before = (pane.listing.selected, pane.listing._offset)
+        await pilot.press("enter")
+        await until(lambda: pane.detail.has_focus_within and not pane.listing.display, pilot)
+        pane.listing.styles.display = "block"
+        pane.listing.on_resize()
+        assert (pane.listing.selected, pane.listing._offset) == before
 
 
 @pytest.mark.slow

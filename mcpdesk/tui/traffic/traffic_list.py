@@ -689,10 +689,11 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self._line, reveal = lines[position], True
         if self._top is not None:
             self._offset = self.lines.position(self._top)
-        if reveal and self.display:  # a hidden list keeps its offset
+        if not self.size:  # a list that is hidden, or not laid out since it was hidden, keeps its offset
+            return
+        if reveal:
             self._offset = max(position - self.rows_visible + 1, min(self._offset, position))
-        if self.display:
-            self._offset = max(0, min(self._offset, self._last_offset()))
+        self._offset = max(0, min(self._offset, self._last_offset()))
 
     def _remember_top(self) -> None:
         lines = self.lines
