@@ -7,7 +7,6 @@ may be wrong, so a small file can contain an image that needs all memory.
 from __future__ import annotations
 
 import io
-from contextlib import suppress
 
 SIGNATURE = b"\0\0\1\0"
 MAX_IMAGES = 32
@@ -21,17 +20,19 @@ def check_icon(data: bytes, max_pixels: int) -> None:
     """
     if not data.startswith(SIGNATURE):
         return
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     image_count = int.from_bytes(data[4:6], "little")
     if image_count > MAX_IMAGES:
         raise ValueError(f"{image_count:,} images in one file; at most {MAX_IMAGES} are allowed")
     for number in range(image_count):
         start = int.from_bytes(data[18 + 16 * number : 22 + 16 * number], "little")
-        with (
-            suppress(UnidentifiedImageError),  # Pillow cannot decode the image either
-            Image.open(io.BytesIO(data[start:]), formats=("PNG", "DIB")) as image,
-        ):
-            width, height = image.size
-            if width * height > max_pixels:
-                raise ValueError(f"{width} x {height} pixels; at most {max_pixels:,} are allowed")
+        try:
+            with Image.open(io.BytesIO(data[start:]), formats=("PNG", "DIB")) as image:
+                width, height = image.size
+        except Image.DecompressionBombError:  # Pillow has a higher limit of its own
+            raise ValueError(f"an image with too many pixels; at most {max_pixels:,} are allowed") from None
+        except Exception:  # Pillow's decoder of ICO files cannot read this image either
+            continue
+        if width * height > max_pixels:
+            raise ValueError(f"{width} x {height} pixels; at most {max_pixels:,} are allowed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import struct
 import subprocess
 import sys
 import warnings
@@ -65,19 +66,45 @@ async def test_an_icon_is_read(tmp_path: Path) -> None:
     ) and "ICO, 64 x 64" in text
 
 
-async def test_an_icon_with_an_enormous_picture_is_not_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inner = save(tmp_path / "inner", "png", (300, 200)).read_bytes()
+def icon_of(inner: bytes) -> bytes:
+    """Return an ICO file that contains one image, whose directory says 16 x 16 pixels."""
     directory = (
         bytes((16, 16, 0, 0, 1, 0, 8, 0)) + len(inner).to_bytes(4, "little") + (22).to_bytes(4, "little")
     )
+    return bytes((0, 0, 1, 0, 1, 0)) + directory + inner
+
+
+async def test_an_icon_with_an_enormous_picture_is_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     icon = tmp_path / "icon"
-    icon.write_bytes(bytes((0, 0, 1, 0, 1, 0)) + directory + inner)
+    icon.write_bytes(icon_of(save(tmp_path / "inner", "png", (300, 200)).read_bytes()))
     monkeypatch.setattr(images, "MAX_PIXELS", 50_000)
     monkeypatch.setattr(IcoImageFile, "load", lambda self: pytest.fail("the icon was decoded"))
     with pytest.raises(HandlerError, match=r"icon has 300 x 200 pixels; at most 50,000 are allowed"):
         await read(icon)
+
+
+def bitmap_header(width: int, height: int, bits: int, compression: int) -> bytes:
+    """Return the header of a bitmap (DIB) in an ICO file."""
+    return struct.pack("<IiiHHIIiiII", 40, width, height, 1, bits, compression, 0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("inner", "reason"),
+    [
+        (bitmap_header(40_000, 40_000, 32, 0), "has an image with too many pixels; at most 100,000,000 are"),
+        (bitmap_header(16, 32, 99, 0), "is not a readable image, or is broken"),
+        (bitmap_header(16, 32, 32, 77), "is not a readable image, or is broken"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\x01IHDRxxxxx", "is not a readable image, or is broken"),
+    ],
+)
+async def test_a_broken_image_in_an_icon_is_an_error_of_the_file(
+    inner: bytes, reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "icon").write_bytes(icon_of(inner))
+    with pytest.raises(HandlerError, match=f"icon {reason}"):
+        await read(tmp_path / "icon")
 
 
 @pytest.mark.slow

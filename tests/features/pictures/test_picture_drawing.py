@@ -140,6 +140,13 @@ def test_enormous_pictures_in_an_icon_are_not_decoded(monkeypatch: pytest.Monkey
         examine(bytes((0, 0, 1, 0, 44, 1)) + directory)
 
 
+def test_a_broken_bitmap_in_an_icon_is_an_error_of_the_picture() -> None:
+    header = (40).to_bytes(4, "little") + bytes((16, 0, 0, 0, 32, 0, 0, 0, 1, 0, 99, 0)) + bytes(24)
+    directory = bytes((16, 16, 0, 0, 1, 0, 8, 0)) + bytes((40, 0, 0, 0, 22, 0, 0, 0))
+    with pytest.raises(PictureError, match="broken: Unsupported BMP pixel depth"):
+        examine(bytes((0, 0, 1, 0, 1, 0)) + directory + header)
+
+
 def test_limit_of_pillow_for_other_code_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000_000)
     assert examine(packed(two_halves())).format == "PNG"
