@@ -94,7 +94,7 @@ def _selected(target: str) -> FoundServers:
     if not is_config_file(str(path)):
         kinds = "A target is a client (`cursor:`), a server (`cursor:github`) or a configuration file."
         raise DeskUserError(
-            f"{target[:200]!r} is no client, no open connection and no configuration file.",
+            f"{target[:200]!r} is not a client, an open connection or a configuration file.",
             client_hint(target)
             or similar_servers(target)
             or f"{kinds} `mcpdesk check TARGET` checks any other server.",
