@@ -155,7 +155,7 @@ def test_a_running_call_shows_the_line_it_awaits(tmp_path: Path) -> None:
         desk.see("Take long")
         desk.press("\x12")
         desk.see(r"at tools/slow.py:\d+ · await asyncio.sleep\(600\)")
-        desk.see("ctrl\\+x cancels")
+        desk.see("ctrl\\+x cancel")
         desk.press("2")
         desk.see("tools/call slow")
         desk.press("\r")

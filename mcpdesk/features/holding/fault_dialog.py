@@ -22,7 +22,7 @@ from mcpdesk.tui.widgets.text_field import TextField
 _HELP = """\
 delay 2s 10% for tool:echo     delay 0.5s..3s for peer:claude     lose 5%     cut 10% for tool:echo
 error -32000 "busy" 20%     session 2% (404 over HTTP)     seed 7 (another random sequence)
-ctrl+r applies the rules; an empty field ends all faults · esc changes nothing"""
+ctrl+r apply the rules; an empty field ends all faults · esc close without changes"""
 
 
 class FaultDialog(Dialog[None]):

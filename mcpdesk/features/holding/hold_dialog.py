@@ -482,7 +482,7 @@ class HoldDialog(Dialog[bool]):
         """Yield the keys that have an effect on the focused widget."""
         view, message = self._shown_view, self._selected_message
         if self.editor.has_focus_within:
-            yield "ctrl+r sends this answer" if self._is_answering else "ctrl+r releases it as shown"
+            yield "ctrl+r send this answer" if self._is_answering else "ctrl+r release as shown"
             yield "esc back to the list"
             return
         if self.query_one(RepetitionStrip).has_focus:
@@ -492,7 +492,7 @@ class HoldDialog(Dialog[bool]):
             yield "← → choose the direction"
             yield "enter to the list"
         elif self.query_one(SearchField).has_focus:
-            yield "enter holds matching messages" if view.rule else "enter starts holding"
+            yield "enter hold matching messages" if view.rule else "enter start holding"
             if view.rule:
                 yield "an empty filter ends holding"
             yield "tab, then ← → choose the direction"
@@ -502,18 +502,18 @@ class HoldDialog(Dialog[bool]):
         else:
             held_messages = f"{'the next of ' * view.is_once}{view.directions}"
             yield f"holding {held_messages}; none held" if view.rule else "holding is off"
-            yield "/ changes the filter, an empty one ends holding" if view.rule else "/ filter"
-        yield "esc closes"
+            yield "/ change the filter, an empty one ends holding" if view.rule else "/ filter"
+        yield "esc close"
 
     def _keys_of(self, message: HeldMessage) -> Iterable[str]:
         """Yield the keys that have an effect on a held message."""
         is_changed = (message.number, message.since, False) in self._drafts
-        yield "r releases it as changed" if is_changed else "r releases"
+        yield "r release as changed" if is_changed else "r release"
         if message.text:
-            yield "e edits"
-        yield "x drops"
+            yield "e edit"
+        yield "x drop"
         if _can_be_answered(message):
-            yield "a answers by hand"
+            yield "a answer by hand"
         yield "space all actions"
 
 

@@ -99,7 +99,7 @@ class TokenPrompt(Dialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = Content(f"Token for {one_line(self._server.name, 40)}")
-            box.border_subtitle = "enter checks · esc closes"
+            box.border_subtitle = "enter check · esc close"
             yield Static(Content("\n".join(self._facts())))
             yield TokenInput(placeholder="paste a token", password=True, compact=True)
             yield Static(id="trouble", markup=False)
@@ -243,7 +243,7 @@ async def choose_grant(main: MainScreen) -> None:
         main.notify(NO_GRANTS, markup=False)
         return
     choices = [grant_choice(grant, time.time()) for grant in grants]
-    grant = await main.app.push_screen_wait(Menu("Standing approvals: enter revokes one", choices))
+    grant = await main.app.push_screen_wait(Menu("Revoke a standing approval", choices))
     if grant is not None:
         main.link.revoke(grant)
 

@@ -74,7 +74,7 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "Add a server"
-            box.border_subtitle = "enter adds · esc closes"
+            box.border_subtitle = "enter add · esc close"
             yield LineField(placeholder="as after `mcpdesk` on the command line", compact=True)
             yield Static(id="trouble", markup=False)
             yield Static(TARGET_EXAMPLES, markup=False)
@@ -125,7 +125,7 @@ class RootsPrompt(ServerPrompt[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "Roots of the desk"
-            box.border_subtitle = "ctrl+s saves · esc closes"
+            box.border_subtitle = "ctrl+s save · esc close"
             yield TextField("\n".join(self._link.view().roots), compact=True)
             yield Static(id="trouble", markup=False)
             yield Static(

@@ -36,7 +36,7 @@ class TrustPrompt(Dialog[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "Trust this file?"
-            box.border_subtitle = "t trusts this content and adds it · n, esc closes"
+            box.border_subtitle = "t trust this content and add it · n, esc close"
             yield Static(Content(clean(self._file.path, newlines=False)))
             with VerticalScroll() as scroll:
                 lines = (clean(line, newlines=False) for line in self._file.lines)

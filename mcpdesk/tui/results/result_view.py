@@ -611,7 +611,7 @@ class RunningView(Static):
             return
         self._shown_state = (progress, count, self._code_line, age)
         lines = [one_line(line) for line in list(self._call.logs)[-_MAX_LOG_LINES:]]
-        hint = Content.styled("x, ctrl+x cancels", "$text-muted")
+        hint = Content.styled("x, ctrl+x cancel", "$text-muted")
         waiting_line = (
             [Content.assemble((f"{age} at ", "$text-muted"), one_line(self._code_line))] if age else []
         )

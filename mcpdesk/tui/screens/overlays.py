@@ -114,7 +114,7 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
             label = Static(letter, classes="letter", markup=False)
             label.styles.offset = offset
             yield label
-        yield Static("a letter jumps there · a digit shows that screen · esc stays", classes="hint")
+        yield Static("letters jump there · digits show that screen · esc close", classes="hint")
 
     def on_key(self, event: events.Key) -> None:
         """Jump to the target of the key."""

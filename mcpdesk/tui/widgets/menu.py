@@ -395,7 +395,7 @@ async def ask_moment(app: App[Any]) -> float | None:
     """Ask for a time. Return it in Unix seconds, or None if the person cancels. Must run in a worker."""
     from mcpdesk.recorder.index.query import QueryError, moment_of
 
-    prompt = LinePrompt("Go to a time", "12:03, 12:03:40, or how long ago: 5m", "goes there")
+    prompt = LinePrompt("Go to a time", "12:03, 12:03:40, or how long ago: 5m", "go there")
     if not (text := await app.push_screen_wait(prompt)):
         return None
     try:
@@ -415,17 +415,17 @@ class LinePrompt(Dialog[str]):
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("line_prompt")
     DEFAULT_CSS = "LinePrompt > .box { width: 60; margin-top: 4; }"
 
-    def __init__(self, title: str, placeholder: str = "a name", enter_effect: str = "keeps") -> None:
-        """Create a prompt. `enter_effect` is the verb for the effect of Enter, shown below the line."""
+    def __init__(self, title: str, placeholder: str = "a name", enter_action: str = "save") -> None:
+        """Create a prompt. `enter_action` is the action of Enter, shown below the line."""
         super().__init__()
         self._title = title
         self._placeholder = placeholder
-        self._enter_effect = enter_effect
+        self._enter_action = enter_action
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = self._title
-            box.border_subtitle = f"enter {self._enter_effect} · esc closes"
+            box.border_subtitle = f"enter {self._enter_action} · esc close"
             yield LineField(placeholder=self._placeholder, max_length=MAX_NAME_LENGTH, compact=True)
 
     @on(Input.Submitted)

@@ -45,7 +45,7 @@ class PathPrompt(Dialog[Path]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = Content(one_line(self._title))
-            box.border_subtitle = "enter writes the file · esc close"
+            box.border_subtitle = "enter write the file · esc close"
             yield LineField(
                 str(self._proposed_path), max_length=MAX_PATH_LENGTH, compact=True, select_on_focus=False
             )

@@ -28,7 +28,7 @@ async def test_rules_are_set_by_keys_and_what_they_strike_is_marked(
         await it.until(lambda: bool(it.app.screen.query("TrafficList")))
         await choose(it, "faults")
         await it.until(
-            lambda: "delay 2s 10% for tool:NAME" in it.shown() and "ctrl+r applies the rules" in it.shown()
+            lambda: "delay 2s 10% for tool:NAME" in it.shown() and "ctrl+r apply the rules" in it.shown()
         )
         dialog = it.app.screen
         assert isinstance(dialog, FaultDialog)
