@@ -155,7 +155,7 @@ class HoldDialog(Dialog[bool]):
     HoldDialog > .box { width: 96%; height: 90%; max-height: 90%; }
     HoldDialog > .box > Input, HoldDialog > .box > Input:focus { background: $foreground 8%; }
     HoldDialog .which { height: 1; }
-    HoldDialog TimesStrip { margin-left: 2; }
+    HoldDialog RepetitionStrip { margin-left: 2; }
     HoldDialog HeldList { height: 3; border-top: solid $border-blurred; }
     HoldDialog HeldList:focus { border-top: solid $border; }
     HoldDialog JsonEditor { height: 1fr; border-top: solid $border-blurred; }
