@@ -349,9 +349,13 @@ def _summary(
     ]
     clients = dict.fromkeys(each.client or each.file for each in servers)
     budgets = [_budget(client, servers) for client in clients if client]
-    over = [
-        each.client for each in budgets if plan.max_tokens is not None and each.tools.tokens > plan.max_tokens
+    offered = [(each.client, each.tools) for each in budgets]
+    offered += [
+        (each.target, each.tools)
+        for subject, each in zip(subjects, servers, strict=True)
+        if subject.found.connection and each.tools is not None
     ]
+    over = [name for name, tools in offered if plan.max_tokens is not None and tools.tokens > plan.max_tokens]
     is_ok = not (problems or over or any(each.has_fault for each in servers))
     return Report(
         VERSION,

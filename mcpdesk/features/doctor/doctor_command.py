@@ -67,7 +67,8 @@ not work, 2 invalid command, or the file of a TARGET is not trusted.
     "--max-tokens",
     type=click.IntRange(1),
     metavar="N",
-    help="Fail if the tool definitions of one client have more than N tokens. Default: no limit.",
+    help="Fail if the tool definitions of one client, or of one open connection, have more than N tokens. "
+    "Default: no limit.",
 )
 @click.option(
     "--trust", is_flag=True, help="Start the servers of all files without asking whether you trust them."

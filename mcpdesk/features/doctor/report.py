@@ -210,7 +210,7 @@ class Report(Struct, frozen=True):
     duplicates: list[Duplicate]
     clients: list[ClientBudget]
     over_budget: list[str]
-    """Clients whose tools have more tokens than `--max-tokens`."""
+    """Clients and open connections whose tools have more tokens than `--max-tokens`."""
     seconds: float
     """Duration of the check-up."""
     is_cut: bool = False

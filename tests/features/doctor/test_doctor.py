@@ -27,7 +27,7 @@ from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.features.doctor import checkup
 from mcpdesk.features.doctor.examination import Examination
-from mcpdesk.features.doctor.report import OtherEra
+from mcpdesk.features.doctor.report import OtherEra, Totals
 from mcpdesk.features.doctor.selection import with_connections
 from mcpdesk.upstream.target_transport import Reach
 from tests.features.doctor.conftest import Home, hostile, odd, write
@@ -339,6 +339,18 @@ def test_budget_of_a_client_can_be_limited(home: Home, capfd: Capture) -> None:
     home.cursor({"git": odd()})
     assert report(capfd, "--trust", "--max-tokens", "10", code=1)["over_budget"] == ["cursor"]
     assert report(capfd, "--trust", "--max-tokens", "1000")["over_budget"] == []
+
+
+def test_budget_of_an_open_connection_can_be_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def examine(*_: object) -> Examination:
+        return Examination(era="handshake", tools=Totals(1, 100, 25))
+
+    monkeypatch.setattr(checkup, "examine", examine)
+    opened = {"shop": (UrlTarget("http://127.0.0.1:9/mcp"), Reach())}
+    plan = checkup.CheckupPlan(tmp_path, lambda config: None, lambda variable: "", opened=opened)
+    for max_tokens, over in ((24, ["shop"]), (25, [])):
+        found = checkup.check_up(with_connections([], opened), replace(plan, max_tokens=max_tokens))
+        assert (found.over_budget, found.ok, found.clients) == (over, not over, [])
 
 
 @pytest.mark.sampled(2)
