@@ -188,7 +188,9 @@ def _expectation(entry: dict[str, Any], location: str) -> Expectation:
     error = fields.values.get("error")
     if error is not None and error is not True and not isinstance(error, str):
         raise fields.error('"error" must be a text that it contains, or true for any error')
-    uses_tool_schema = fields.values.get("schema") is True
+    schema = fields.values.get("schema")
+    if "schema" in fields.values and schema is not True and not isinstance(schema, dict):
+        raise fields.error('"schema" must be a JSON Schema, or true for the output schema of the tool')
     if not isinstance(fields.values.get("like", ""), str):
         raise fields.error('"like" must be a text; for structured content, use "structured_like"')
     expectation = Expectation(
@@ -199,8 +201,8 @@ def _expectation(entry: dict[str, Any], location: str) -> Expectation:
         has_structured="structured" in fields.values,
         like=fields.member("like", str, None),
         structured_like=fields.values.get("structured_like"),
-        schema=None if uses_tool_schema else fields.member("schema", dict, None),
-        uses_tool_schema=uses_tool_schema,
+        schema=None if schema is True else schema,
+        uses_tool_schema=schema is True,
         error="" if error is True else error,
         under_ms=fields.number("under_ms", None),
     )

@@ -195,6 +195,8 @@ def test_a_failure_says_what_differs_and_where(
         ("- tool: a\n  expect: {texts: b}", 1, 'expect has no key "texts"; allowed: text, contains'),
         ("- tool: a\n  expect: {matches: '('}", 1, "is not a regular expression"),
         ("- tool: a\n  expect: {like: {b: 1}}", 1, 'for structured content, use "structured_like"'),
+        ("- tool: a\n  expect: {schema: false}", 1, '"schema" must be a JSON Schema, or true'),
+        ("- tool: a\n  expect: {schema: null}", 1, '"schema" must be a JSON Schema, or true'),
         ("- tool: a\n  expect: {under_ms: -1}", 1, "must be a number above 0"),
         ("- tool: a\n  answers: [{question: b}]", 1, '"answer" is missing'),
         ("- tool: a\n  answers: [{elicitation: perhaps}]", 1, "accept, decline or cancel"),
