@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from mcpdesk.cli.authoring.folder_source import has_command
 from mcpdesk.cli.printing import aligned, print_json, print_message, print_text
+from mcpdesk.client.configs.program_names import shell_word
 from mcpdesk.client.discovery import FoundServer, FoundServers, discover
 from mcpdesk.client.trust import TrustStore
 from mcpdesk.plain_text import clean
@@ -42,15 +44,25 @@ def print_discovered(as_json: bool) -> None:
             print_message(f"mcpdesk: {each.target} cannot be used: {each.server.problem}")
     if discovery.is_cut:
         print_message("mcpdesk: there are more configuration files or servers than are listed.")
-    if discovery.servers:
-        target = clean(discovery.servers[0].target, newlines=False)
-        print_message(f"Check all of them: mcpdesk doctor. Use a server: mcpdesk list {target}")
+    if hint := _hint(discovery):
+        print_message(hint)
 
 
 def trusted_files(discovery: FoundServers, store: TrustStore, trusts_all: bool) -> set[Path]:
     """Return the files whose content the person agreed to."""
     contents = {(each.path, each.sha256) for each in discovery.servers}
     return {path for path, sha256 in contents if trusts_all or store.is_trusted(path, sha256)}
+
+
+def _hint(discovery: FoundServers) -> str:
+    """Return commands for the listed servers. Empty if there are none."""
+    sentences = []
+    if discovery.servers and has_command("doctor"):
+        sentences.append("Check all of them: mcpdesk doctor.")
+    usable = (each for each in discovery.servers if not each.server.problem and not each.server.is_disabled)
+    if server := next(usable, None):
+        sentences.append(f"Use a server: mcpdesk list {shell_word(server.target)}")
+    return " ".join(sentences)
 
 
 def _row(entry: FoundServer, is_trusted: bool) -> tuple[str, ...]:

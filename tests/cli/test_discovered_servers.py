@@ -44,6 +44,19 @@ def test_list_without_a_target_is_a_table_of_all_servers(
     assert SECRET not in shown + messages
 
 
+def test_the_hint_names_a_server_that_can_be_used_as_a_word_of_a_shell(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    servers = {
+        "off": {"command": "c", "disabled": True},
+        "odd": {"command": "c", "url": "https://example.com"},
+        "on;reboot": {"command": "c"},
+    }
+    (home / "code" / "shop" / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    assert run(["list"]) == 0
+    assert "Use a server: mcpdesk list 'cursor:on;reboot'\n" in capfd.readouterr().err
+
+
 def test_list_as_json_says_what_is_trusted(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["trust", str(home / ".cursor" / "mcp.json"), "--yes"]) == 0
     capfd.readouterr()
