@@ -429,12 +429,13 @@ class DeskApp(App[None]):
     async def copy_one_of(self, choices: Sequence[Choice]) -> None:
         """Let the person choose a text, and copy it. Must run in a worker.
 
-        The value of each choice is the text to copy.
+        The value of each choice is the text to copy, or a function that returns it on another thread.
         """
         from mcpdesk.tui.widgets.menu import Menu
 
-        if text := await self.push_screen_wait(Menu("Copy", choices)):
-            label = next(choice.label for choice in choices if choice.value is text)
+        if value := await self.push_screen_wait(Menu("Copy", choices)):
+            label = next(choice.label for choice in choices if choice.value is value)
+            text = await asyncio.to_thread(value) if callable(value) else value
             self.copy(text, label if "\n" in text else one_line(text, 40))
 
     @work

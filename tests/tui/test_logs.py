@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from itertools import count
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.screens import log_list
 from mcpdesk.tui.screens.frame_lines import DeskFooter
 from mcpdesk.tui.screens.log_histogram import CLOCK_CELLS, Bar, LogHistogram, bars_of
-from mcpdesk.tui.screens.log_list import LEVELS, MAX_UNFOLDED_ROWS, LogFilter, LogList, rank
+from mcpdesk.tui.screens.log_list import LEVELS, MAX_UNFOLDED_ROWS, LogFilter, LogList, as_text, rank
 from mcpdesk.tui.screens.logs import LogDetail, LogsPane
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
@@ -222,16 +223,26 @@ async def test_only_new_lines_are_shown_until_escape() -> None:
 @pytest.mark.slow
 async def test_all_shown_lines_are_copied_or_paged(monkeypatch: pytest.MonkeyPatch) -> None:
     pages: list[tuple[str, str]] = []
+    threads: list[threading.Thread] = []
+
+    def text_of(lines: list[LogLine]) -> str:
+        threads.append(threading.current_thread())
+        return as_text(lines)
+
     monkeypatch.setattr("mcpdesk.tui.screens.logs.page", lambda _, text, name: pages.append((text, name)))
+    monkeypatch.setattr("mcpdesk.tui.screens.logs.as_text", text_of)
     link = quiet_link()
     link.log_lines = [entry(0, text="one"), entry(1, text="two")]
     async with running_frame(link) as (app, pilot):
         await shown(app, pilot)
-        await pilot.press("y", "a")
-        await pilot.pause()
-        assert [line[-3:] for line in app.clipboard.splitlines()] == ["one", "two"]
+        await pilot.press("y")
+        await until(lambda: "shown lines" in "".join(screen_lines(app)), pilot)
+        assert not threads, "many lines take seconds"
+        await pilot.press("a")
+        await until(lambda: [line[-3:] for line in app.clipboard.splitlines()] == ["one", "two"], pilot)
         await pilot.press("o")
         await until(lambda: pages == [(app.clipboard, "log.txt")], pilot)
+    assert len(threads) == 2 and threading.main_thread() not in threads
 
 
 @pytest.mark.slow

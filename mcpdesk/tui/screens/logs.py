@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on, work
@@ -302,7 +304,7 @@ class LogsPane(FilterPane, Pane):
         if line.where:
             choices.append(Choice("place", line.where, line.where, "p"))
         if (count := self.listing.match_count) > 1:
-            choices.append(Choice("shown lines", as_text(self.listing.entries), f"{count:,} lines", "a"))
+            choices.append(Choice("shown lines", self._create_text(), f"{count:,} lines", "a"))
         await self.app.copy_one_of(choices)
 
     @work
@@ -318,11 +320,16 @@ class LogsPane(FilterPane, Pane):
         if chosen is not None:
             extension, format_lines = chosen
             name = f"mcpdesk-log-{time.strftime('%Y%m%d-%H%M%S')}.{extension}"
-            await write_to_new_file(self.app, format_lines(lines), name, count)
+            await write_to_new_file(self.app, partial(format_lines, lines), name, count)
 
-    def action_pager(self) -> None:
+    @work(exclusive=True, group="logs-pager")
+    async def action_pager(self) -> None:
         """Show the shown lines in the user's pager."""
-        page(self.app, as_text(self.listing.entries), "log.txt")
+        page(self.app, await asyncio.to_thread(self._create_text()), "log.txt")
+
+    def _create_text(self) -> Callable[[], str]:
+        """Return a function that returns the shown lines as text. Call it on a worker thread."""
+        return partial(as_text, list(self.listing.entries))
 
     def apply_filter(self) -> None:
         self._last_words = self.words or self._last_words

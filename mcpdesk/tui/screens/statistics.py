@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on, work
@@ -270,7 +271,9 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             return
         extension, format_rows = chosen
         name = f"mcpdesk-{self.subject.value}s-{time.strftime('%Y%m%d-%H%M%S')}.{extension}"
-        await write_to_new_file(self.app, format_rows(self.rows), name, counted(len(self.rows), "row"))
+        await write_to_new_file(
+            self.app, partial(format_rows, self.rows), name, counted(len(self.rows), "row")
+        )
 
     def _show_titles(self, rows: int) -> None:
         titles = [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -71,24 +73,26 @@ class PathPrompt(Dialog[Path]):
         return path / self._proposed_path.name if os.path.isdir(path) else path
 
 
-async def write_to_new_file(app: App[Any], text: str, name: str, contents: str) -> None:
+async def write_to_new_file(app: App[Any], create_text: Callable[[], str], name: str, contents: str) -> None:
     """Ask for a path, write a text to a private file there, and notify the person. Must run in a worker.
 
-    `name` is the proposed file name, and `contents` says what is written, such as `12 rows`.
+    `create_text` is called on another thread. `name` is the proposed file name, and `contents` says what is
+    written, such as `12 rows`.
     """
     prompt = PathPrompt(f"Write {contents} to a new file", in_working_folder(Path(name)))
     if (path := await app.push_screen_wait(prompt)) is None:
         return
     try:
-        _write(path, text)
+        await asyncio.to_thread(_write, path, create_text)
     except OSError as error:
         app.notify(f"Not exported: {error.strerror} ({error.filename})", severity="error", markup=False)
     else:
         app.notify(f"{contents} written to {path}", markup=False)
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, create_text: Callable[[], str]) -> None:
     """Write a new private file. Raises: OSError."""
+    text = create_text()
     opener = partial(os.open, mode=0o600)
     with open(path, "x", encoding="utf-8", errors="backslashreplace", opener=opener) as file:
         file.write(text)
