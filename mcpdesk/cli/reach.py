@@ -408,6 +408,7 @@ def similar_servers(text: str) -> str:
 
     if "/" in text or ":" in text:
         return ""
+    from mcpdesk.client.configs.program_names import shell_word
     from mcpdesk.client.discovery import discover
 
     names = [name for each in features_with("open_connection_names") for name in each.open_connection_names()]
@@ -416,7 +417,7 @@ def similar_servers(text: str) -> str:
     server_names = {each.server.name for each in servers}
     similar_names = [text] if text in server_names else get_close_matches(text, server_names, n=3)
     matches += [each.target for name in similar_names for each in servers if each.server.name == name]
-    quoted_names = [shlex.quote(name) for name in dict.fromkeys(matches) if name.isprintable()]
+    quoted_names = [shell_word(name) for name in dict.fromkeys(matches) if name.isprintable()]
     return f"Did you mean {' or '.join(quoted_names[:3])}?" if quoted_names else ""
 
 

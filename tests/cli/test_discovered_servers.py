@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 from mcpdesk.cli.desk_targets import desk_targets
 from mcpdesk.cli.main import run, with_command
+from mcpdesk.cli.reach import similar_servers
 from mcpdesk.errors import DeskUserError
 from mcpdesk.upstream.target_transport import Reach
 from tests.cli.conftest import Run
@@ -55,6 +57,14 @@ def test_the_hint_names_a_server_that_can_be_used_as_a_word_of_a_shell(
     (home / "code" / "shop" / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     assert run(["list"]) == 0
     assert "Use a server: mcpdesk list 'cursor:on;reboot'\n" in capfd.readouterr().err
+
+
+def test_a_similar_name_in_a_hint_is_a_word_of_a_shell(home: Path) -> None:
+    text = json.dumps({"mcpServers": {"files`reboot`": {"command": "c"}}})
+    (home / "code" / "shop" / ".cursor" / "mcp.json").write_text(text)
+    hint = similar_servers("files`reboot")
+    assert "`" not in hint
+    assert shlex.split(hint.removesuffix("?"))[-1] == "cursor:files'reboot'"
 
 
 def test_list_as_json_says_what_is_trusted(home: Path, capfd: pytest.CaptureFixture[str]) -> None:

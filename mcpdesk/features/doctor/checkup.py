@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from mcpdesk.cli.discovered_servers import server_facts
 from mcpdesk.client.configs.own_program import own_arguments
-from mcpdesk.client.configs.program_names import plain_name
+from mcpdesk.client.configs.program_names import plain_name, shell_word
 from mcpdesk.client.configs.servers import InputVariable
 from mcpdesk.client.discovery import FoundServer, FoundServers
 from mcpdesk.client.oauth.stored_grants import open_grants
@@ -174,7 +174,7 @@ async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict
         name, secrets = subject.found.target, subject.secrets
         try:
             async with slot, limit:
-                result = await examine(target, shlex.quote(name), secrets, plan.timeout_s, subject.reach)
+                result = await examine(target, shell_word(name), secrets, plan.timeout_s, subject.reach)
             if result.era == "stateless":  # waits for a slot again, after the first connection to all servers
                 async with slot, limit:
                     result = await with_handshake(result, target, secrets, plan.timeout_s, subject.reach)
