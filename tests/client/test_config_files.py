@@ -95,6 +95,14 @@ def test_a_variable_without_a_value_is_named(text: str, told: str, tmp_path: Pat
         expanded(config.servers[0], {}, config.inputs, _nobody, tmp_path)
 
 
+@pytest.mark.parametrize("text", ["${A\n`rm -rf ~`\x1b[2J}", "${input:A\n`rm -rf ~`\x1b[2J}"])
+def test_the_name_of_a_variable_cannot_look_like_a_command_of_ours(text: str, tmp_path: Path) -> None:
+    config = _read(tmp_path, _file({"x": {"command": text}}))
+    with pytest.raises(DeskUserError, match=r"A⏎'rm -rf ~'␛\[2J\} has no value") as refused:
+        expanded(config.servers[0], {}, config.inputs, _nobody, tmp_path)
+    assert not {"\n", "`", "\x1b"} & set(f"{refused.value}{refused.value.hint}")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -10,7 +10,7 @@ from pathlib import Path
 from mcpdesk.plain_text import clean
 
 MAX_WORD_LENGTH = 120
-"""Maximum number of characters of a name in a hint."""
+"""Maximum number of characters of a name in a message or hint."""
 RUNNERS = frozenset({"npx", "uvx", "uv", "node", "python", "python3", "deno", "bun", "docker", "run", "exec"})
 """Words in commands that do not name a server."""
 
@@ -23,11 +23,16 @@ def program_name(argv: Sequence[str]) -> str:
 
 
 def shell_word(name: str) -> str:
-    """Return a name of an untrusted file as a word of a shell, for a hint. Control characters and backquotes
-    are made visible or replaced, and a long name is cut.
+    """Return a name of an untrusted file as a word of a shell, for a hint."""
+    return shlex.quote(name_excerpt(name))
+
+
+def name_excerpt(name: str) -> str:
+    """Return a name of an untrusted file for a message. Control characters and backquotes are made visible or
+    replaced, and a long name is cut.
     """
     word = clean(name, newlines=False).replace("`", "'")
-    return shlex.quote(word if len(word) <= MAX_WORD_LENGTH else f"{word[: MAX_WORD_LENGTH - 1]}…")
+    return word if len(word) <= MAX_WORD_LENGTH else f"{word[: MAX_WORD_LENGTH - 1]}…"
 
 
 def plain_name(name: str) -> str:

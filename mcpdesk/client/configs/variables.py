@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from mcpdesk.client.configs.program_names import name_excerpt
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.errors import DeskUserError
 
@@ -30,10 +31,10 @@ class UnsetVariable(DeskUserError):
     """An entry has an environment variable that is not set. `variable` is its name."""
 
     def __init__(self, server: str, variable: str) -> None:
+        name = name_excerpt(variable)
         super().__init__(
-            f"{server}: {f'${{{variable}}}'[:80]} has no value: the environment variable is not set.",
-            f"Set {variable[:80]} in the environment, or write a default into the file: "
-            f"${{{variable[:80]}:-VALUE}}.",
+            f"{server}: ${{{name}}} has no value: the environment variable is not set.",
+            f"Set {name} in the environment, or write a default into the file: ${{{name}:-VALUE}}.",
         )
         self.variable = variable
 
@@ -55,7 +56,8 @@ class _Lookup(msgspec.Struct):
         match name.partition(":"):
             case ("input", ":", key):
                 if key not in self.inputs:
-                    raise self._unknown(match[0], f"inputs contains {', '.join(self.inputs) or 'nothing'}")
+                    input_names = ", ".join(map(name_excerpt, self.inputs)) or "nothing"
+                    raise self._unknown(match[0], f"inputs contains {input_names}")
                 return self.ask(self.inputs[key])
             case ("env", ":", variable):
                 variable_value = self.environ.get(variable, self.own_variables.get(variable))
@@ -95,7 +97,7 @@ class _Lookup(msgspec.Struct):
         return None
 
     def _unknown(self, variable: str, reason: str) -> DeskUserError:
-        return DeskUserError(f"{self.server.name}: {variable[:80]} has no value: {reason}.")
+        return DeskUserError(f"{self.server.name}: {name_excerpt(variable)} has no value: {reason}.")
 
 
 def expanded(
