@@ -12,20 +12,19 @@ import logging
 import os
 import time
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from mcpdesk.hosting.channel import next_connection
 from mcpdesk.hosting.host_part import HostPart, StartedCore
-from mcpdesk.recorder.record import ConnectionInfo
+from mcpdesk.recorder.record import MAX_CONNECTIONS, ConnectionInfo
 from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.link.attach_messages import TrafficBatch
-    from mcpdesk.link.remote import RunningCore
+    from mcpdesk.link.remote import RunningCore, UnixWire
     from mcpdesk.recorder.capture.recording import Recording
 
 SEARCH_PERIOD_S = 2.0
@@ -43,7 +42,11 @@ class CopiedTraffic(HostPart):
     def __init__(self, core: StartedCore) -> None:
         self._core = core
         self._followed: dict[str, asyncio.Task[None]] = {}
-        """Tasks that copy the traffic of a process, by the path of its socket."""
+        """Tasks that copy the traffic of a process, by the path of its socket.
+
+        A task that has ended is kept as long as the socket exists. If its process were followed again, its
+        messages would be recorded a second time.
+        """
         self._search = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -74,39 +77,60 @@ class CopiedTraffic(HostPart):
         from mcpdesk.link.remote import running_cores
 
         mark = rendezvous.state_mark(self._core.chosen_state)
-        for core in await asyncio.to_thread(running_cores, self._core.chosen_state):
+        cores = await asyncio.to_thread(running_cores, self._core.chosen_state)
+        paths = {core.path for core in cores}
+        self._followed = {
+            path: task for path, task in self._followed.items() if path in paths or not task.done()
+        }
+        for core in cores:
             welcome, file = core.welcome, os.path.basename(core.path)
             is_ours = welcome.kind == "up" and file == f"{welcome.pid}{mark}.attach"
-            if is_ours and welcome.mcpdesk == __version__ and core.path not in self._followed:
+            if is_ours and core.path not in self._followed:
                 task = asyncio.get_running_loop().create_task(self._follow(core))
                 self._followed[core.path] = task
-                task.add_done_callback(partial(self._forget, core.path))
-
-    def _forget(self, path: str, task: asyncio.Task[None]) -> None:
-        self._followed.pop(path, None)
 
     async def _follow(self, core: RunningCore) -> None:
         """Copy the traffic of a process until it ends."""
-        from mcpdesk.link.attach_messages import FromCore, TrafficBatch
-        from mcpdesk.link.core_copy import message_decoder
+        from mcpdesk.link.core_copy import other_version
         from mcpdesk.link.remote import join
 
         name, journal = ", ".join(core.welcome.names), self._core.journal
-        copy, decoder = _ConnectionCopy(self._core.recording), message_decoder()
+        if core.welcome.mcpdesk != __version__:
+            reason = other_version(core.welcome)
+            journal.log(
+                "warning", "server", f"the traffic of the open connection {name} is not shown: {reason}"
+            )
+            return
         try:
             _, wire = await join(core.path, viewers=0)
-            journal.log("info", "server", f"the traffic of the open connection {name} is shown")
-            try:
-                while True:
-                    message: FromCore = decoder.decode(await wire.receive())
-                    if isinstance(message, TrafficBatch):
-                        copy.add(message)
-            finally:
-                wire.close()
+        except (EOFError, OSError):
+            del self._followed[core.path]  # the next search tries again
+            return
+        journal.log("info", "server", f"the traffic of the open connection {name} is shown")
+        try:
+            await self._copy(wire, name)
         except (EOFError, OSError):
             journal.log("info", "server", f"the open connection {name} has ended")
         except Exception:
-            _log.exception("the traffic of an open connection cannot be copied")
+            _log.exception("the traffic of the open connection %s is no longer copied", name)
+        finally:
+            wire.close()
+
+    async def _copy(self, wire: UnixWire, name: str) -> None:
+        """Copy the messages of a process. Raises: EOFError or OSError when it has ended."""
+        from mcpdesk.link.attach_messages import FromCore, TrafficBatch
+        from mcpdesk.link.core_copy import message_decoder
+
+        copy, decoder = _ConnectionCopy(self._core.recording), message_decoder()
+        try:
+            while True:
+                message: FromCore = decoder.decode(await wire.receive())
+                if isinstance(message, TrafficBatch):
+                    if message.missed:
+                        reason = message.why or "they were deleted before they could be read"
+                        text = f"{message.missed:,} messages of the open connection {name} are not shown"
+                        self._core.journal.log("warning", "server", f"{text}: {reason}")
+                    copy.add(message)
         finally:
             copy.close()
 
@@ -117,7 +141,7 @@ class _ConnectionCopy:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._copies: dict[int, ConnectionInfo] = {}
-        """Connections in the recording, by number at the other process."""
+        """Connections in the recording, by number at the other process. At most `MAX_CONNECTIONS`."""
 
     def add(self, batch: TrafficBatch) -> None:
         """Record a batch. Of a large frame, only the beginning and the end are here."""
@@ -127,6 +151,9 @@ class _ConnectionCopy:
             copied = replace(info, number=number, peer=PEER if info.peer == "desk" else info.peer)
             self._copies[info.number] = copied
             self._recording.connect(copied)
+            if len(self._copies) > MAX_CONNECTIONS:
+                closed = (number for number, each in self._copies.items() if each.closed is not None)
+                del self._copies[next(closed, next(iter(self._copies)))]
         for frame in batch.frames:
             if (copied_info := self._copies.get(frame.connection)) is not None:
                 self._recording.frame(
