@@ -236,7 +236,7 @@ def _traffic_parts(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[L
 
 
 def _work_parts(work: WorkView, countdown_text: str, waiting: int) -> Iterator[LinePart]:
-    """Yield parts about work other than calls. `left` is the time to the next callback."""
+    """Yield parts about work other than calls. `countdown_text` is the time until the next callback."""
     if work.is_planning:
         tip = "Plan mode: tools that are not read-only are refused"
         action = "screen.show_part('plan')"
