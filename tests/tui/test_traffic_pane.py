@@ -569,6 +569,17 @@ async def test_only_new_exchanges_are_shown_until_escape() -> None:
 
 
 @pytest.mark.slow
+async def test_only_new_exchanges_are_shown_although_the_list_was_paused() -> None:
+    recording = busy_recording()
+    async with running(recording) as (_, pilot, pane):
+        await pilot.press("p", "v", "n")
+        await until(lambda: "since:" in pane.filter_field.value and not pane.listing.lines, pilot)
+        recording.frame(1, IN, call(977, "new"))
+        pane.show_view(pane.link.view())
+        await until(lambda: len(pane.listing.lines) == 1, pilot)
+
+
+@pytest.mark.slow
 async def test_an_empty_list_offers_only_keys_that_do_something() -> None:
     async with running(Recording(None)) as (app, _, _):
         own = [each for each in footer(app) if each.split()[0] not in ("space", "^p", "?", "^o", "^q", "a")]

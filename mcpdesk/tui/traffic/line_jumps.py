@@ -28,8 +28,8 @@ _SINCE_MOMENT = re.compile(r"(^|\s+)since:\d\d:\d\d:\d\d\.\d{3}$")
 def only_new(query: str, index: Index, now: float) -> str:
     """Return a filter that matches the exchanges of `query` that start from now.
 
-    Exchanges that have already started do not match, although the clock of a remote core may be ahead. An
-    invalid `query` is replaced.
+    The clock of a remote core may be behind. The limit is therefore the start of the newest exchange, unless
+    that is later than `now`. An invalid `query` is replaced.
     """
     query = _SINCE_MOMENT.sub("", query.strip())
     try:

@@ -178,11 +178,9 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
             return ("traffic.edit", *return_actions)
         if possible.can_cancel:
             return ("traffic.cancel", *return_actions)
-        return (
-            ("traffic.edit_source", "traffic.replay", *return_actions)
-            if possible.has_failed
-            else return_actions
-        )
+        if possible.has_failed:
+            return ("traffic.edit_source", "traffic.replay", *return_actions)
+        return return_actions
 
     @property
     def action_titles(self) -> Mapping[str, str]:
@@ -328,6 +326,8 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
         self.set_filter(only_new(self.filter_field.entered_text, self.link.traffic, time()))
         if not self.listing.following:
             self.listing.action_follow()
+        elif self.listing.paused:
+            self.listing.action_pause()
 
     @work
     async def action_copy(self) -> None:
