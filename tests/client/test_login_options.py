@@ -16,12 +16,13 @@ from mcpdesk.client.config_files import read_config
 from mcpdesk.client.configs.variables import variables
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
-from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory
+from mcpdesk.client.oauth.authorizer import Authorizer
 from mcpdesk.client.oauth.login_options import MAX_BYTES, LoginOptions, Secret
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.client.targets import UrlTarget, find_target
 from mcpdesk.client.trust import describe_untrusted
 from mcpdesk.errors import AuthorizationError, DeskUserError
+from tests.support.grants import GrantsInMemory
 from tests.support.guarded_server import GuardedServer
 from tests.support.tokens import private_key
 from tests.support.trusting import agree

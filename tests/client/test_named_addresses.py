@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from mcpdesk.client.http_transports import HttpRequests
-from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory
+from mcpdesk.client.oauth.authorizer import Authorizer
 from mcpdesk.client.oauth.browser_login import BrowserLogin
 from mcpdesk.client.oauth.grants import ClientCredentials, ClientSetup
 from mcpdesk.client.oauth.named_addresses import (
@@ -27,6 +27,7 @@ from mcpdesk.client.oauth.named_addresses import (
 )
 from mcpdesk.client.oauth.values import ClientRegistration, Fetch
 from mcpdesk.errors import AuthorizationError
+from tests.support.grants import GrantsInMemory
 from tests.support.guarded_server import Change, Document, GuardedServer
 from tests.support.patience import within
 

@@ -21,12 +21,13 @@ from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.hints import hint
 from mcpdesk.client.http_transports import HttpRequests, StreamableHttp
 from mcpdesk.client.oauth import stored_grants
-from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, GrantStore, Visitor
+from mcpdesk.client.oauth.authorizer import Authorizer, GrantStore, Visitor
 from mcpdesk.client.oauth.discovery import find_authorization_server, parse_challenge
 from mcpdesk.client.oauth.grants import FORM, ClientCredentials, ClientSetup
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants
 from mcpdesk.client.oauth.values import Challenge, ClientRegistration, Fetch, FetchResult
 from mcpdesk.errors import AuthorizationError, HttpError
+from tests.support.grants import GrantsInMemory
 from tests.support.guarded_server import Change, Document, GuardedServer
 from tests.support.patience import until, within
 from tests.support.scripted import http, scripted

@@ -18,11 +18,12 @@ from msgspec.structs import replace
 
 from mcpdesk.client.connection import Questions, ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
-from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory
+from mcpdesk.client.oauth.authorizer import Authorizer
 from mcpdesk.client.oauth.login_options import LoginOptions, Secret
 from mcpdesk.errors import CallError, DeskError
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import BY_NAME
+from tests.support.grants import GrantsInMemory
 
 DEADLINE_S = 25.0
 """A client that hangs would hold up the whole suite."""

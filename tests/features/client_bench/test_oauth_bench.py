@@ -20,7 +20,7 @@ import pytest
 from mcpdesk.cli.main import run
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
-from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory
+from mcpdesk.client.oauth.authorizer import Authorizer
 from mcpdesk.client.oauth.grants import ClientSetup
 from mcpdesk.errors import AuthorizationError
 from mcpdesk.features.client_bench import oauth_server
@@ -29,6 +29,7 @@ from mcpdesk.features.client_bench.bench_report import CheckVerdict
 from mcpdesk.features.client_bench.oauth_checks import checks, is_decided
 from mcpdesk.features.client_bench.oauth_server import RENEWALS, SCOPE, BenchServer, Probe
 from mcpdesk.testing.authorization_server import MAX_BODY_BYTES, MAX_FORM_FIELDS, IssuedToken
+from tests.support.grants import GrantsInMemory
 from tests.support.patience import until, within
 
 BENCH_S = 150.0
