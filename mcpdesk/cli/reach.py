@@ -455,7 +455,10 @@ def transport_to_open_connection(connection: OpenConnection, reach: Reach) -> tu
 
     core = running_core(connection.folder, reach)
     if core is None:
-        hint = f"Use the environment of `mcpdesk up`, or open it again: mcpdesk down {connection.name}."
+        name = connection.name
+        hint = (
+            f"Use the environment of `mcpdesk up`, or end it with `mcpdesk down {name}`, and open it again."
+        )
         raise DeskUserError(f"The open connection {connection.name!r} cannot be used.", hint, CANNOT_CONNECT)
     settings = effective_settings({}, os.environ, connection.folder).settings
     return UnixPipe(core, str(connection.folder)), Reach(reach.mode, revision=settings.desk_revision)

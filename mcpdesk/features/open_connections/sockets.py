@@ -139,7 +139,7 @@ def plan_of_connection(name: str) -> bytes | None:
     except (OSError, EOFError):
         raise DeskUserError(
             f"The open connection {name!r} sent no plan, so its server is unknown.",
-            f"Open it again: mcpdesk down {name}",
+            f"End it with `mcpdesk down {name}`, and open it again with `mcpdesk up`.",
             CANNOT_CONNECT,
         ) from None
     finally:
