@@ -237,11 +237,11 @@ class Archive:
 
         If the part `grows`, an incomplete last line is not read yet.
         """
-        offset, places, lines, is_at_end = self._offset, self._positions, 0, True
+        offset, positions, lines, is_at_end = self._offset, self._positions, 0, True
         with path.open("rb") as file:
             file.seek(offset)
             for raw in iter(partial(file.readline, _MAX_LINE_READ_BYTES), b""):
-                if len(places) >= MAX_FRAMES:
+                if len(positions) >= MAX_FRAMES:
                     self.is_cut = True
                     break
                 if lines & _CLOCK_CHECK_MASK == _CLOCK_CHECK_MASK and perf_counter() > deadline:
@@ -250,7 +250,7 @@ class Archive:
                 lines += 1
                 frame_match = _FRAME_LINE.match(raw) if raw.endswith(b"}\n") else None
                 if frame_match and int(frame_match[1]) == self._next_number:
-                    places.add(1, part, offset)
+                    positions.add(1, part, offset)
                     self._next_number += 1
                     self._last_time = float(frame_match[2])
                     offset += len(raw)
@@ -333,9 +333,8 @@ class Archive:
 
     def _add_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
         number = len(self._positions)
-        self._long_line_sizes[number] = (
-            size  # `_long_line_sizes` is set before another thread can see the frame
-        )
+        # The size is stored first, because another thread can see the frame as soon as it has a position.
+        self._long_line_sizes[number] = size
         try:
             self._add_frames(frame.number, 1, part, offset)
         except ValueError:

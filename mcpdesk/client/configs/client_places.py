@@ -80,13 +80,13 @@ def config_paths(
 
     System-wide files are left out. A name that is not in `CLIENTS` is the path of a file.
     """
-    places = [
+    config_files = [
         path
         for row in platform_rows(platform)
         if row.client == client and row.scope != "system"
         for path in paths(row, home, folder, environ)
     ]
-    return places or [Path(client).expanduser()]
+    return config_files or [Path(client).expanduser()]
 
 
 def platform_rows(platform: str = sys.platform) -> Iterator[ClientFile]:

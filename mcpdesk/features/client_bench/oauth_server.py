@@ -180,14 +180,12 @@ class BenchServer(LocalAuthorizationServer):
                 _note(observations.registrations, fields)
                 if isinstance(name := fields.get("client_name"), str):
                     self._describe(registered=name)
-            case "authorization" if (
-                fields not in observations.authorizations
-            ):  # some clients also check the page
+            case "authorization" if fields not in observations.authorizations:
+                # Some clients repeat the request to check the page.
                 _note(observations.authorizations, fields)
                 if self._newest_token is not None and not self._newest_token.is_renewed:
-                    observations.is_login_revoked |= not observations.later_logins and bool(
-                        observations.revoked_uses
-                    )
+                    is_first, is_revoked = not observations.later_logins, bool(observations.revoked_uses)
+                    observations.is_login_revoked |= is_first and is_revoked
                     observations.later_logins += 1
 
     async def login_page(self, request: web.BaseRequest, authorization: Document) -> web.Response | None:

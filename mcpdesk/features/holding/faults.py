@@ -178,30 +178,30 @@ def _rule(number: int, words: str) -> FaultRule:
         node = parse(match["filter"] or "", time())
     except QueryError as error:
         raise ValueError(error.message) from None
-    share, code, message, delay_range_s = 100.0, int(ErrorCode.INTERNAL_ERROR), "a fault by rule", (0.0, 0.0)
+    share, code, message = 100.0, int(ErrorCode.INTERNAL_ERROR), "a fault by rule"
+    min_delay_s = max_delay_s = 0.0
     for word in _OPTION.findall(match["given"]):
         delay = _DELAY_TIME.fullmatch(word)
         if (percent := _PERCENTAGE.fullmatch(word)) and 0 < float(percent[1]) <= 100:
             share = float(percent[1])
         elif kind is FaultKind.DELAY and delay is not None:
-            shortest = _seconds(delay[1], delay[2])
-            delay_range_s = (shortest, _seconds(delay[3], delay[4]) if delay[3] else shortest)
+            min_delay_s = _seconds(delay[1], delay[2])
+            max_delay_s = _seconds(delay[3], delay[4]) if delay[3] else min_delay_s
         elif kind is FaultKind.ERROR and word.startswith('"'):
             message = word[1:-1]
         elif kind is FaultKind.ERROR and re.fullmatch(r"-?\d{1,9}", word):
             code = int(word)
         else:
             raise ValueError(f"{word!r} is invalid; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
-    if (kind is FaultKind.DELAY and not 0 < delay_range_s[1] <= MAX_DELAY_S) or delay_range_s[
-        0
-    ] > delay_range_s[1]:
+    is_valid_delay = min_delay_s <= max_delay_s and 0 < max_delay_s <= MAX_DELAY_S
+    if kind is FaultKind.DELAY and not is_valid_delay:
         raise ValueError(f"delay needs a time above 0s, of {MAX_DELAY_S:.0f}s at most, like 2s or 1s..5s")
     is_one_way = kind in (FaultKind.DELAY, FaultKind.LOSE) and bool(_ONE_WAY.search(match["filter"] or ""))
     moments = [reachable_rules.ANSWER if kind is FaultKind.CUT else reachable_rules.REQUEST]
     if is_one_way:
         moments += [reachable_rules.NOTIFICATION, reachable_rules.QUESTION]
     reachable_rules.check_matches(node, moments)
-    return FaultRule(number, kind, node, share, *delay_range_s, code, message, is_one_way)
+    return FaultRule(number, kind, node, share, min_delay_s, max_delay_s, code, message, is_one_way)
 
 
 def _seconds(amount: str, unit: str) -> float:

@@ -66,9 +66,8 @@ class HeldQueue(MessageQueue):
         self._queue.clear()
         if self._queue_task is not None:
             self._queue_task.cancel()
-            self._queue_task = self._held_message = (
-                None  # a task that never started does not reset these attributes
-            )
+            # A task that never started does not reset these attributes.
+            self._queue_task = self._held_message = None
         return messages
 
     async def _process_queue(self) -> None:

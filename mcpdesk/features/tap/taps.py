@@ -154,10 +154,8 @@ def _open_door(traffic: RelayTraffic, recording: Recording) -> Iterator[str]:
 
 def _wait_for_screens(listener: socket, recording: Recording, reports: int, commands: int) -> None:
     """Serve screens. The required modules are imported when the first screen connects."""
-    from socket import (
-        MSG_DONTWAIT,
-        MSG_PEEK,
-    )  # MSG_DONTWAIT does not exist on Windows, where other commands import this module
+    # MSG_DONTWAIT does not exist on Windows, where other commands import this module.
+    from socket import MSG_DONTWAIT, MSG_PEEK
 
     while True:
         connection, _ = listener.accept()

@@ -62,11 +62,8 @@ def part_of(path: Path) -> tuple[Path, int]:
     match = _PART.fullmatch(path.name)
     if match is None:
         return path, 1
-    first, number, stated_number = (
-        path.with_name(f"{match['stem']}.jsonl"),
-        int(match["number"]),
-        _stated_number(path),
-    )
+    first, number = path.with_name(f"{match['stem']}.jsonl"), int(match["number"])
+    stated_number = _stated_number(path)
     return (first, number) if stated_number == number or (not stated_number and first.exists()) else (path, 1)
 
 

@@ -514,9 +514,8 @@ class Recording:
         was_accepted = self._flush()
         while self._release_oldest():  # no other thread waits for this lock
             pass
-        return (
-            encoder.frames >= count or not was_accepted
-        )  # if the disk is failing, the next turn tries again
+        # If the disk is failing, the next turn tries again.
+        return encoder.frames >= count or not was_accepted
 
     def _release_oldest(self) -> bool:
         """Release the oldest segment if the memory limit is exceeded. Return True if a segment was released.

@@ -273,9 +273,8 @@ class LongText(Widget):
         self._layout = TextLayout(self.text, width) if is_wrapped else LineLayout(self.text)
         self._layout.grow(LAYOUT_STEP_S)
         if self._is_returning:
-            self._layout.grow(
-                offset=self._top[0] + BLOCK_LENGTH
-            )  # without rows below, `_top` could not be at the top
+            # Without rows below, `_top` could not be at the top.
+            self._layout.grow(offset=self._top[0] + BLOCK_LENGTH)
 
     def change_wrapping(self) -> int:
         """Lay out the text again, because the parent wraps lines now, or no longer.

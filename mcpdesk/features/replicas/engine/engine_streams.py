@@ -336,12 +336,8 @@ class EngineStream:
 
         `read_soon` schedules a read of these streams.
         """
-        self.position, self.is_held, self.lost_message, self.request = (
-            position,
-            is_held,
-            lost_message,
-            request,
-        )
+        self.position, self.is_held = position, is_held
+        self.lost_message, self.request = lost_message, request
         self._followed, self._read_soon, self._key, self._primes = (
             followed,
             read_soon,

@@ -49,12 +49,8 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         """
         super().__init__(table, holder, server, store, complain)
         self._shared_table = table
-        self._repeat, self._end_on_other_replica, self._outage_reason, self._clock = (
-            repeat,
-            end_on_other_replica,
-            outage_reason,
-            clock,
-        )
+        self._repeat, self._end_on_other_replica = repeat, end_on_other_replica
+        self._outage_reason, self._clock = outage_reason, clock
         self._written_sizes: dict[str, int] = {}
         """Value of `_output_marker` of each running job at the last write."""
 

@@ -187,9 +187,8 @@ class ReplicaGroup:
 
     async def close(self) -> None:
         """Leave the other replicas."""
-        await (
-            self.streams.close()
-        )  # before the lease ends, because other replicas then expect no further events
+        # The streams end before the lease, because other replicas then expect no further events.
+        await self.streams.close()
         await self.living.close()
         await self.bus.close()
         await self.secrets.close()
@@ -199,11 +198,8 @@ class ReplicaGroup:
     @property
     def figures(self) -> list[MetricFamily]:
         """Metrics of the engine and the replicas, for `/metrics`."""
-        status, engine_figures, replica_count = (
-            self.engine.status,
-            self.engine.figures,
-            len(self.living.others) + 1,
-        )
+        status, engine_figures = self.engine.status, self.engine.figures
+        replica_count = len(self.living.others) + 1
         bounds = (*map(str, DURATION_BOUNDS_S), "+Inf")
         duration_samples = [
             Sample(count, {"le": bound}, "_bucket")
