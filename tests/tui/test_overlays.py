@@ -23,15 +23,16 @@ async def test_help_begins_with_the_focused_pane_and_scrolls_where_it_does_not_f
         assert isinstance(app.screen, HelpScreen)
         titles = list(app.screen.groups)
         assert titles[0] == "Logs" and titles[-1] == "Everywhere"
-        await pilot.pause()
-        box = app.screen.query_one("VerticalScroll")
-        text = "\n".join(line.text for line in app.screen.query_one(Static).render_lines(box.region))
-        assert "Show only lines that contain all words in their" in " ".join(text.split())
+        box, content = app.screen.query_one("VerticalScroll"), app.screen.query_one(Static)
+
+        def shown() -> str:
+            return " ".join(" ".join(line.text for line in content.render_lines(box.region)).split())
+
+        await until(lambda: "Show only lines that contain all words in their" in shown(), pilot)
         await pilot.press("j", "j")
-        assert box.scroll_offset.y == 2
+        await until(lambda: box.scroll_offset.y == 2, pilot)
         await pilot.press("end")
-        await pilot.pause()
-        assert box.scroll_offset.y > 2
+        await until(lambda: box.scroll_offset.y > 2, pilot)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from time import time
 
 import pytest
 
+from mcpdesk.features.holding.fault_dialog import FaultDialog
 from mcpdesk.features.holding.held_message import HoldView
 from mcpdesk.features.holding.hold_dialog import HeldList, HoldDialog
 from mcpdesk.link.link import LinkCall
@@ -16,8 +17,9 @@ from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.action_menu import ActionMenu
 from mcpdesk.tui.widgets.fields import LineField
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.dialog_hints import check_hints
 from tests.support.folders import write
-from tests.support.frame import toasts
+from tests.support.frame import quiet_link, running_frame, toasts
 from tests.support.patience import result_of
 from tests.support.workbench import Bench, bench
 
@@ -28,6 +30,13 @@ FILES = {
             return a + b
         """,
 }
+
+
+@pytest.mark.slow
+async def test_the_last_lines_of_the_dialogs_name_actions() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        await check_hints(app, pilot, [FaultDialog(link), HoldDialog(link)])
 
 
 def add(desk: RunningDesk, a: int) -> LinkCall:

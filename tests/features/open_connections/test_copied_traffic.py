@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,9 +24,10 @@ from mcpdesk.link.remote import RunningCore
 from mcpdesk.paths import sample_servers
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
+from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 from tests.features.open_connections.conftest import SERVER, Shell
-from tests.support.patience import until, within
+from tests.support.patience import until, wait_until, within
 
 
 def calls(link: LocalLink, server: str) -> list[tuple[str, str]]:
@@ -88,14 +91,20 @@ class Wire:
 class Copying:
     """Copied traffic of one process, whose connections are fakes."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *wires: Wire, version: str = __version__) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *wires: Wire,
+        version: str = __version__,
+        search_period_s: float = 60.0,
+    ) -> None:
         welcome = Welcome(mcpdesk=version, pid=7, kind="up", names=("tea",))
         self.joined, self._wires = 0, list(wires)
         self.cores = [RunningCore(welcome, "/run/7.attach")]
         self.journal, self.recording = Journal(), Recording(None)
         monkeypatch.setattr(remote, "running_cores", lambda state: self.cores)
         monkeypatch.setattr(remote, "join", self._join)
-        monkeypatch.setattr(copied_traffic, "SEARCH_PERIOD_S", 60.0)
+        monkeypatch.setattr(copied_traffic, "SEARCH_PERIOD_S", search_period_s)
         core: Any = SimpleNamespace(chosen_state="", journal=self.journal, recording=self.recording)
         self.part = CopiedTraffic(core)
 
@@ -166,4 +175,28 @@ async def test_only_closed_connections_are_forgotten(monkeypatch: pytest.MonkeyP
     await until(lambda: index.frame_count == 2)
     infos_of_frames = [index.connections[each.connection] for each in index.frames(0, 2) if each is not None]
     assert [each.opened for each in infos_of_frames] == [1.0, 4.0], "the open one, and the newest"
+    await copying.part.stop()
+
+
+async def test_without_changes_the_loop_of_the_core_sleeps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    looks, status_of = list[str](), os.stat
+
+    def look(path: Any, **options: Any) -> os.stat_result:
+        if path == str(tmp_path):
+            looks.append(path)
+        return status_of(path, **options)
+
+    monkeypatch.setattr(rendezvous, "runtime_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(os, "stat", look)
+    copying = Copying(monkeypatch, search_period_s=0.001)
+    await until(lambda: copying.joined == copied_traffic.SEARCHES_AFTER_CHANGE)
+    turns, seen = list[object](), len(looks)
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio.get_running_loop(), "call_soon_threadsafe", turns.append)
+        wait_until(lambda: len(looks) > seen + 20)
+        assert not turns and copying.joined == copied_traffic.SEARCHES_AFTER_CHANGE
+        (tmp_path / "8.attach").touch()
+        wait_until(lambda: turns)
     await copying.part.stop()
