@@ -444,6 +444,7 @@ class ResultView(Vertical):
         content = self.content
         content.clear_query()
         await content.remove_children()
+        content.forget_position()
         await content.mount_all(widgets)
         content.scroll_home(animate=False)
 

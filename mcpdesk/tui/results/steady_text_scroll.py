@@ -66,6 +66,11 @@ class SteadyTextScroll(SidewaysText, VerticalScroll):
             text.refresh()
         self.refresh_bindings()
 
+    def forget_position(self) -> None:
+        """Go to the top at once, so that texts mounted next do not keep the position of removed texts."""
+        self.scroll_to(y=0, animate=False, force=True, immediate=True)
+        self._position = None
+
     def action_scroll_end(self) -> None:
         """Lay out all texts, and go to the end without animation, because the distance may be long."""
         for text in self.texts:

@@ -92,6 +92,7 @@ class FramePage(SteadyTextScroll):
         """Show another frame from its beginning."""
         self._heading = frame_heading(index, number)
         self.first_column = 0
+        self.forget_position()
         self.remove_children()
         self.mount(LongText(frame_text(index, number, MAX_SHOWN_BYTES)))
         self.scroll_home(animate=False)
