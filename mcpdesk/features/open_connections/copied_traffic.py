@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -47,30 +48,48 @@ class CopiedTraffic(HostPart):
         A task that has ended is kept as long as the socket exists. If its process were followed again, its
         messages would be recorded a second time.
         """
-        self._search = asyncio.get_running_loop().create_task(self._run())
+        self._loop = asyncio.get_running_loop()
+        self._has_changed = asyncio.Event()
+        """Set when the folder of the sockets has changed."""
+        self._is_stopped = threading.Event()
+        self._search = self._loop.create_task(self._run())
+        threading.Thread(target=self._watch, name="open connections", daemon=True).start()
 
     async def stop(self) -> None:
         """End all copies."""
+        self._is_stopped.set()
         tasks = [self._search, *self._followed.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self) -> None:
-        """Search for processes when the folder of the sockets has changed."""
-        folder, known_time, searches = rendezvous.runtime_folder(), -1, 0
+    def _watch(self) -> None:
+        """Report changes of the sockets' folder. Runs on a thread, because each timer of the loop would also
+        refresh the screen.
+        """
+        folder = rendezvous.runtime_folder()
+        known_time: int | None = None
         while True:
             try:
                 changed = os.stat(folder).st_mtime_ns
             except OSError:  # no process of this user has run so far
                 changed = -1
             if changed != known_time:
-                known_time, searches = changed, SEARCHES_AFTER_CHANGE
-            if searches:
-                searches -= 1
+                known_time = changed
+                with suppress(RuntimeError):  # the loop is closed
+                    self._loop.call_soon_threadsafe(self._has_changed.set)
+            if self._is_stopped.wait(SEARCH_PERIOD_S):
+                return
+
+    async def _run(self) -> None:
+        """Search for processes when the folder of the sockets has changed."""
+        while True:
+            await self._has_changed.wait()
+            self._has_changed.clear()
+            for _ in range(SEARCHES_AFTER_CHANGE):
                 with suppress(OSError):  # other users can write to the folder, so it cannot be trusted
                     await self._find()
-            await asyncio.sleep(SEARCH_PERIOD_S)
+                await asyncio.sleep(SEARCH_PERIOD_S)
 
     async def _find(self) -> None:
         """Follow the processes of open connections that are not followed yet."""
