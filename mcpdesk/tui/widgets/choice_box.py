@@ -118,7 +118,7 @@ class ChoiceBox(Widget, can_focus=True):
 
 
 def _clickable_labels(labels: Iterable[Content]) -> Content:
-    """Join labels side by side. For clicks, each label has its position as the meta value `at` of its style."""
+    """Join labels side by side. For clicks, the style of each label has its position as meta value `at`."""
     labels_with_positions = (
         label.stylize(Style.from_meta({"at": position})) for position, label in enumerate(labels)
     )
