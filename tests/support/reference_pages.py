@@ -370,8 +370,13 @@ FILES = """\
 {made}
 
 `mcpdesk list` reads these files and lists the servers in them, without starting any. Each server has a name
-of the form `CLIENT:SERVER`, such as `cursor:github`, which all commands accept as a target
-([how](any-server.md#servers-of-your-clients)).
+of the form `CLIENT:SERVER`, which all commands accept as a target
+([how](any-server.md#servers-of-your-clients)). For example, this entry in `~/.cursor/mcp.json` is the server
+`cursor:github`:
+
+```json
+{{"mcpServers": {{"github": {{"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"]}}}}}}
+```
 
 Files of a *project* are looked for in the current folder and in all its parents. Variables in the paths:
 
