@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import urllib.request
 import webbrowser
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
+from mcpdesk.features.dashboard import desk_actions
 from mcpdesk.features.dashboard.browsers import BrowserView, SignInLink, SignOutBrowsers
 from mcpdesk.runtime.core_process import offer_link
 from mcpdesk.tui.widgets.menu import Menu
@@ -22,12 +25,19 @@ from tests.support.patience import result_of
 from tests.tui.test_access_prompts import counter
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.link.test_remote import Attach, Start
 
 LABELS = ("Open it in a browser", "Copy a sign-in link", "Sign out all browsers")
 """Choices of the dashboard's menu."""
+
+
+def test_the_sign_in_page_names_the_action_that_makes_a_link() -> None:
+    page = (Path(desk_actions.__file__).parent / "page" / "index.html").read_text()
+    hint = re.search(r'(?s)id="entry-hint".*?</p>', page)
+    assert hint is not None
+    [offered] = desk_actions.ACTIONS
+    assert offered.action.title in hint[0]
+    assert re.findall(r"<kbd>(.*?)</kbd>", hint[0]) == ["space"]
 
 
 @pytest.mark.slow

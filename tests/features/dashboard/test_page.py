@@ -246,7 +246,7 @@ async def test_a_question_is_answered_with_the_mouse(shown: Dashboard) -> None:
         assert answered["answers"][1]["other"] == "the whole suite"
         await surfer.toasts("Answered.")
         await surfer.until(lambda: _titled(surfer, "mcpdesk"))
-        await page.get_by_text("Answered lately").click()
+        await page.get_by_text("Recent answers").click()
         assert "by dashboard" in await surfer.text("#ended")
 
 
@@ -394,7 +394,7 @@ async def test_a_form_is_closed_without_an_answer_and_a_link_is_agreed_to(shown:
 async def test_the_output_of_a_job_is_followed_and_the_job_cancelled(shown: Dashboard) -> None:
     async with surfing(shown) as surfer:
         page = surfer.page
-        await page.get_by_text("No work outlives its call.").wait_for()
+        await page.get_by_text("No jobs.").wait_for()
         gate = Path(shown.desk.view().servers[0].folder) / "gate"
         wait = f"while [ ! -e {gate} ]; do sleep 0.05; done"
         command = f"echo first; {wait}; printf '\\033[32msecond\\n'; sleep 60"
