@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 POLICY_MEANINGS = {
     Policy.ALLOW: "clients may call it",
     Policy.ASK: "calls of clients wait here for approval",
-    Policy.DENY: "nobody may call it, including this desk",
+    Policy.DENY: "neither clients nor this desk may call it",
 }
 
 

@@ -207,7 +207,7 @@ async def test_the_desk_changes_a_policy_and_says_what_it_means(folder: Path, tm
     await hosted.choose_policy("hello", Policy.DENY)
     assert [notice.text for notice in journal.notices()] == [
         "hello: ask (chosen at the desk), calls of clients wait here for approval",
-        "hello: deny (chosen at the desk), nobody may call it, including this desk",
+        "hello: deny (chosen at the desk), neither clients nor this desk may call it",
     ]
     assert hosted.server.hosted is not None
     await hosted.server.hosted.approvals.grant("hello", "client:cursor 1")

@@ -233,7 +233,7 @@ def unused_path(preferred: Path) -> Path:
 _POLICIES = {
     Policy.ALLOW: "clients may call it",
     Policy.ASK: "calls of clients wait here for approval",
-    Policy.DENY: "nobody may call it, including this desk",
+    Policy.DENY: "neither clients nor this desk may call it",
 }
 
 
