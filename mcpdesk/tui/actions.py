@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 from mcpdesk.features import features_with
 from mcpdesk.tui.action import Action
-from mcpdesk.tui.dialog_actions import DIALOG_ACTIONS, DIALOGS
+from mcpdesk.tui.dialog_actions import DIALOG_ACTIONS, DIALOG_OUTER_SCOPES
 
 if TYPE_CHECKING:
     from mcpdesk.feature import ScreenAction
@@ -451,19 +451,23 @@ OWN_ACTIONS: tuple[Action, ...] = (
 )
 # fmt: on
 FEATURE_ACTIONS: dict[str, ScreenAction] = {
-    each.action.id: each for feature in features_with("screen_actions") for each in feature.screen_actions()
+    screen_action.action.id: screen_action
+    for feature in features_with("screen_actions")
+    for screen_action in feature.screen_actions()
 }
 """Actions of features, by id."""
 
 
-def _in_table_order(own_actions: Iterable[Action]) -> Iterator[Action]:
-    """Yield the actions of the desk and of features. A feature names the action that follows its action."""
-    for action in own_actions:
-        yield from (one.action for one in FEATURE_ACTIONS.values() if one.before == action.id)
-        yield action
+def _desk_and_feature_actions(desk_actions: Iterable[Action]) -> Iterator[Action]:
+    """Yield the actions of the desk, and each action of a feature before the action that it names."""
+    for desk_action in desk_actions:
+        for feature_action in FEATURE_ACTIONS.values():
+            if feature_action.before == desk_action.id:
+                yield feature_action.action
+        yield desk_action
 
 
-ACTIONS: tuple[Action, ...] = tuple(_in_table_order((*OWN_ACTIONS, *DIALOG_ACTIONS)))
+ACTIONS: tuple[Action, ...] = tuple(_desk_and_feature_actions((*OWN_ACTIONS, *DIALOG_ACTIONS)))
 BY_ID = {action.id: action for action in ACTIONS}
 SCREENS = {action.name.split("'")[1]: action for action in ACTIONS if action.name.startswith("show_screen(")}
 """Action that shows each screen, by name of the screen, in the order of the tabs."""
@@ -495,11 +499,11 @@ OUTER_SCOPES: dict[str, tuple[str, ...]] = {
     "logs": ("main",),
     "main": ("app",),
     "question": ("dialog",),
-    **DIALOGS,
+    **DIALOG_OUTER_SCOPES,
     "dialog": ("app",),
     "app": (),
 }
-"""Scope of a widget -> scopes of the widgets that may contain it. Their actions are active as well."""
+"""Scope of a widget -> scopes of the widgets that may contain it. Actions of these scopes are active too."""
 
 
 def bindings_for(scope: str) -> list[BindingType]:
@@ -516,35 +520,40 @@ def bindings_for(scope: str) -> list[BindingType]:
         )
         for action in ACTIONS
         if action.scope == scope
-        for keys in _keys_with_one_priority(action)
+        for keys in _keys_by_priority(action)
     ]
 
 
-def _keys_with_one_priority(action: Action) -> list[str]:
-    """Return the keys of an action. Letters are separate if only the other keys have priority."""
+def _keys_by_priority(action: Action) -> list[str]:
+    """Return the keys of an action, separated by commas, as one text for each binding.
+
+    A key that types a character never has priority. If an action with priority has such keys and other keys,
+    each kind needs its own binding.
+    """
     keys = action.keys.split(",")
-    letters = [key for key in keys if _types_text(key)]
-    if not action.priority or len(letters) in (0, len(keys)):
+    character_keys = [key for key in keys if _types_text(key)]
+    if not action.priority or len(character_keys) in (0, len(keys)):
         return [action.keys or NO_KEY]
-    parts = [",".join(letters), ",".join(key for key in keys if key not in letters)]
-    return parts if keys[0] in letters else parts[::-1]
+    other_keys = [key for key in keys if key not in character_keys]
+    key_groups = [",".join(character_keys), ",".join(other_keys)]
+    return key_groups if keys[0] in character_keys else key_groups[::-1]
 
 
 def _types_text(keys: str) -> bool:
-    """Return True if the first key types a character: `x`, `colon` or `space`."""
+    """Return True if the first of the keys types a character: `x`, `colon` or `space`."""
     name = format_key(keys.partition(",")[0])
     return name == "space" or (len(name) == 1 and name.isascii())
 
 
 def rebind(keys: Mapping[str, str]) -> None:
-    """Show other keys for some actions, by id, in the footer, the menus and the help.
+    """Set the keys that the footer, the menus and the help show for some actions.
 
-    All other actions get their own keys. The keys are separated by commas. Only Textual's keymap changes what
-    the keys do.
+    `keys` maps the id of an action to its keys, separated by commas. All other actions show their default
+    keys again. The bindings do not change: Textual's keymap does that.
     """
     for action in ACTIONS:
-        keys_text = keys.get(action.id)
-        BY_ID[action.id] = action if keys_text is None else replace(action, keys=keys_text)
+        chosen_keys = keys.get(action.id)
+        BY_ID[action.id] = action if chosen_keys is None else replace(action, keys=chosen_keys)
     for name, action in SCREENS.items():
         SCREENS[name] = BY_ID[action.id]
     _actions_of.cache_clear()
@@ -559,7 +568,7 @@ def with_feature_actions(widget_type: type[DOMNode], scope: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """Action, and the widget that implements it."""
+    """Action that is available at present, and the widget that implements it."""
 
     action: Action
     owner: DOMNode
@@ -599,12 +608,13 @@ def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable
     own_nodes = [node for node in ancestors if node is not screen and node is not screen.app]
     visible_widgets = (root or screen).walk_children(Widget, with_self=True)
     other_widgets = [node for node in visible_widgets if node.display and node not in ancestors]
-    actions_by_key: dict[str, Reachable] = {}
-    for node in (*own_nodes, *other_widgets, *(node for node in ancestors if node not in own_nodes)):
+    screen_and_app = [node for node in ancestors if node not in own_nodes]
+    entries: dict[str, Reachable] = {}
+    for node in (*own_nodes, *other_widgets, *screen_and_app):
         for action in _actions_of(type(node)):
-            if action.id not in actions_by_key and _is_enabled(node, action):
-                actions_by_key[action.id] = Reachable(action, node)
-    return list(actions_by_key.values())
+            if action.id not in entries and _is_enabled(node, action):
+                entries[action.id] = Reachable(action, node)
+    return list(entries.values())
 
 
 @cache
@@ -630,10 +640,10 @@ def key_name(key: str) -> str:
 
     A sequence of keys is shown with a space: `] e`. If `key` is empty, return an empty text.
     """
-    return " ".join(map(_one_key_name, key.split()))
+    return " ".join(map(_single_key_name, key.split()))
 
 
-def _one_key_name(key: str) -> str:
+def _single_key_name(key: str) -> str:
     *modifiers, last = key.split("+")
     short_names = {"ctrl": "^", "shift": "⇧", "alt": "⌥"}
     return "".join(short_names.get(modifier, modifier + "+") for modifier in modifiers) + format_key(last)
@@ -646,25 +656,27 @@ def key_names(keys: str) -> str:
 
 
 def key_or_palette(action_id: str) -> str:
-    """Return the first key of an action. If it has no key, return how to find the action in the palette."""
-    return _key_or_list(action_id, "app.palette")
+    """Return the first key of an action. Without a key, return how to find it: `^p, then "revision"`."""
+    return _key_or_search(action_id, "app.palette")
 
 
 def check_up_hint(text: str) -> str:
-    """Return a text with the key of the check-up of all clients' servers as `{key}`, or "" without the
-    feature.
+    """Replace `{key}` in a text by the key of the action that checks the servers of all clients.
+
+    Return an empty text if the feature with this action is missing.
     """
     action_id = "servers.doctor"
     return text.format(key=key_or_palette(action_id)) if action_id in FEATURE_ACTIONS else ""
 
 
 def key_or_menu(action_id: str) -> str:
-    """Return the first key of an action, or how to find it in the action menu: `space, then "revision"`."""
-    return _key_or_list(action_id, "main.action_menu")
+    """Return the first key of an action. Without a key, return how to find it: `space, then "revision"`."""
+    return _key_or_search(action_id, "main.action_menu")
 
 
-def _key_or_list(action_id: str, list_id: str) -> str:
+def _key_or_search(action_id: str, menu_id: str) -> str:
+    """Return the first key of an action. Without a key, return the key of a menu and the title to type."""
     action = BY_ID[action_id]
     if action.keys and action.keys != NO_KEY:
         return key_name(action.keys.split(",")[0])
-    return f'{key_name(BY_ID[list_id].keys.split(",")[0])}, then "{action.title}"'
+    return f'{key_name(BY_ID[menu_id].keys.split(",")[0])}, then "{action.title}"'

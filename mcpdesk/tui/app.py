@@ -56,12 +56,12 @@ SECOND_QUIT_S = 2.0
 """A second Ctrl+C within this many seconds quits at once."""
 END_TIMEOUT_S = 5.0
 """When the screen closes, tasks that still run after this many seconds are cancelled."""
-NEWS_S = 20.0
+CRASH_NEWS_S = 20.0
 """Seconds for which a notification about a failed screen is shown."""
 WARNING_S = 12.0
 """Seconds for which warnings and errors are shown."""
 NEWS_FRAME_CELLS = 3
-"""Cells of the news row that contain no text."""
+"""Cells of a notification that contain no text."""
 MAX_NEWS_LENGTH = 4_000
 """Maximum length in characters of a news item. The middle of a longer item is cut out."""
 MAX_NEWS_ITEMS = 100
@@ -72,8 +72,8 @@ MENU_GROUP = "menu"
 """Group of the workers that run dialogs and the actions chosen in them."""
 MAX_SURE_COPY_CHARS = 75_000
 """Length in characters above which some terminals refuse to copy a text."""
-_NO_COLOUR: dict[bool, LineFilter] = {True: NoColor(), False: Monochrome()}
-"""Filter that removes colours from a line. The key is True if the theme uses the terminal's own colours."""
+_COLOUR_REMOVERS: dict[bool, LineFilter] = {True: NoColor(), False: Monochrome()}
+"""Filters that remove colours from a line. The key is True if the theme uses the terminal's own colours."""
 
 
 class FreshNews(NamedTuple):
@@ -127,7 +127,10 @@ class DeskApp(App[None]):
         keymap = read_keymap(config_folder() / FILE_NAME)
         rebind(keymap.keys)
         self.set_keymap(keymap.textual)
-        self._key_problems = [*keymap.problems, *(f"{FILE_NAME}: {each}" for each in keymap.conflicts)]
+        self._key_problems = [
+            *keymap.problems,
+            *(f"{FILE_NAME}: {conflict}" for conflict in keymap.conflicts),
+        ]
         self._copied = ""
         self.crash: Crash | None = None
         """Exception that ended the screen, or None."""
@@ -195,13 +198,13 @@ class DeskApp(App[None]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters of Textual and of this program. Each drawn line passes through them.
 
-        With NO_COLOR, a theme that uses the terminal's own colours needs another filter than other themes.
-        Textual chooses a filter only once, so choose it here.
+        With NO_COLOR, the filter depends on whether the theme uses the terminal's own colours. Textual
+        chooses its filter only once, although the theme can change, so it is replaced here.
         """
         filters = super().get_line_filters()
         if self.no_color:
-            others = [one for one in filters if not isinstance(one, (Monochrome, NoColor))]
-            filters = [*others, _NO_COLOUR[self.native_ansi_color]]
+            other_filters = [one for one in filters if not isinstance(one, (Monochrome, NoColor))]
+            filters = [*other_filters, _COLOUR_REMOVERS[self.native_ansi_color]]
         return [*filters, self._terminal_gate]
 
     def copy_to_clipboard(self, text: str) -> None:
@@ -209,9 +212,9 @@ class DeskApp(App[None]):
 
         Fields of the desk receive the original text.
         """
-        true_text = from_field(text).encode("utf-8", "replace").decode()
-        super().copy_to_clipboard(harmless(true_text))
-        self._copied = true_text
+        original_text = from_field(text).encode("utf-8", "replace").decode()
+        super().copy_to_clipboard(harmless(original_text))
+        self._copied = original_text
 
     @property
     def clipboard(self) -> str:
@@ -245,7 +248,7 @@ class DeskApp(App[None]):
             self.main.last_key = time.monotonic()
         if isinstance(event, events.InputEvent):
             self.main.refresher.wake()
-        if isinstance(event, events.MouseEvent) and self._is_on_removed(event):
+        if isinstance(event, events.MouseEvent) and self._is_on_removed_widget(event):
             return
         if isinstance(event, events.MouseUp):
             self.sequences.end_unless_shown()
@@ -255,14 +258,16 @@ class DeskApp(App[None]):
             await super().on_event(event)
 
     async def _deliver(self, event: events.Event) -> None:
-        """Deliver a key, unless the person typed it for the screen below a dialog that has just opened.
+        """Deliver a key to the focused widget, which is never a hidden widget.
 
-        A hidden widget receives no key.
+        If a dialog has just opened, ignore the key, because the person typed it for the screen below.
         """
         if self.screen is self.main:
             self.main.settle_focus()
         ignores: Callable[[events.Event], bool] | None = getattr(self.screen, "ignores", None)
-        if (ignores is None or not ignores(event)) and not await self.sequences.takes(event):
+        if ignores is not None and ignores(event):
+            return
+        if not await self.sequences.handle(event):
             await super().on_event(event)
 
     def _is_focus_about_to_move(self) -> bool:
@@ -276,7 +281,7 @@ class DeskApp(App[None]):
             if not worker.is_finished
         )
 
-    def _is_on_removed(self, event: events.MouseEvent) -> bool:
+    def _is_on_removed_widget(self, event: events.MouseEvent) -> bool:
         """Return True if the mouse is on a widget that was removed but is still drawn, such as a
         notification.
 
@@ -289,12 +294,12 @@ class DeskApp(App[None]):
         return widget.parent is None and not isinstance(widget, Screen)
 
     def frame_is_painted(self) -> None:
-        """Start the core after the frame around the panes was painted for the first time."""
+        """Start the core and report problems, after the frame around the panes was painted the first time."""
         self._painted_callback()
         for problem in self._key_problems:
             self.notify(problem, severity="warning", markup=False)
         if self._first_news:
-            self.notify(self._first_news, severity="error", timeout=NEWS_S, markup=False)
+            self.notify(self._first_news, severity="error", timeout=CRASH_NEWS_S, markup=False)
 
     def bell(self) -> None:
         """Ring the bell.
@@ -310,7 +315,7 @@ class DeskApp(App[None]):
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         """Leave the screen. Tasks that still run after `END_TIMEOUT_S` seconds are cancelled."""
         self._is_leaving = True
-        self._close_in_time()
+        self._schedule_cancellation()
         super().exit(result, return_code, message)
 
     async def run_async(self, *args: Any, **options: Any) -> None:
@@ -325,7 +330,8 @@ class DeskApp(App[None]):
             if self._close_timer is not None:
                 self._close_timer.cancel()
 
-    def _close_in_time(self) -> None:
+    def _schedule_cancellation(self) -> None:
+        """Cancel all tasks of the screen after `END_TIMEOUT_S` seconds, if it has not closed by then."""
         if self._main_task is not None and self._close_timer is None:
             loop = asyncio.get_running_loop()
             self._close_timer = loop.call_later(END_TIMEOUT_S, self._cancel_hanging_tasks)
@@ -338,8 +344,9 @@ class DeskApp(App[None]):
             task.cancel()
 
     def panic(self, *renderables: RenderableType) -> None:
-        """Record the exception and end the application. Textual calls this for exceptions that render
-        themselves.
+        """Record the exception and end the application.
+
+        Textual calls this method for exceptions that can render themselves.
         """
         error = next((one for one in renderables if isinstance(one, BaseException)), sys.exception())
         if error is not None:
@@ -356,7 +363,7 @@ class DeskApp(App[None]):
             _log.debug("an exception was ignored because the screen was closing", exc_info=error)
         elif self.crash is None:
             self.crash = Crash.of(error, self.main.position())
-            self._close_in_time()
+            self._schedule_cancellation()
 
     def server_is_painted(self) -> None:
         """Do work that was deferred until the first server is shown."""
@@ -382,12 +389,15 @@ class DeskApp(App[None]):
         self.show_all_news([(message, severity, hint)], timeout_s)
 
     def show_all_news(self, news: Sequence[News], timeout_s: float | None = None) -> None:
-        """Keep all items for the news screen. Show one of them now: the last item of the highest severity."""
+        """Keep all items for the news screen. Show one of them now: the last item of the highest severity.
+
+        `timeout_s` is the number of seconds for which it is shown, or None for a default.
+        """
         now = time.time()
         earliest = now - self.NOTIFICATION_TIMEOUT
         other_severities = [severity for time_s, severity, _ in self.news_log if time_s > earliest]
         shown_index = max(enumerate(news), key=lambda entry: (_SEVERITIES.index(entry[1][1]), entry[0]))[0]
-        news = [(_bounded(message), severity, hint) for message, severity, hint in news]
+        news = [(_limited_message(message), severity, hint) for message, severity, hint in news]
         for index, (message, severity, hint) in enumerate(news):
             self.news_log.append((now, severity, message + hint))
             if index != shown_index:
@@ -397,8 +407,9 @@ class DeskApp(App[None]):
         self.main.news.show_news(now, severity, message, hint)
         if timeout_s is None:
             timeout_s = self.NOTIFICATION_TIMEOUT if severity == "information" else WARNING_S
-        end_time, errors = time.monotonic() + timeout_s, other_severities.count("error")
-        self._current_news = FreshNews(message, severity, hint, len(other_severities), errors, end_time)
+        error_count = other_severities.count("error")
+        end_time = time.monotonic() + timeout_s
+        self._current_news = FreshNews(message, severity, hint, len(other_severities), error_count, end_time)
         self._show_current_news(self.size.width)
 
     def _show_current_news(self, width: int) -> None:
@@ -420,11 +431,11 @@ class DeskApp(App[None]):
 
         self.push_screen(NewsScreen(self.news_log, self.clipboard, self._news_count - len(self.news_log)))
 
-    def copy(self, text: str, what: str) -> None:
-        """Copy `text` to the clipboard through the terminal and report that `what` was copied."""
+    def copy(self, text: str, description: str) -> None:
+        """Copy `text` to the clipboard through the terminal. A notification contains `description`."""
         self.copy_to_clipboard(text)
         length_warning = " (long: some terminals refuse)" if len(text) > MAX_SURE_COPY_CHARS else ""
-        self.notify(f"copied {what}{length_warning}", markup=False)
+        self.notify(f"copied {description}{length_warning}", markup=False)
 
     async def copy_one_of(self, choices: Sequence[Choice]) -> None:
         """Let the person choose a text, and copy it. Must run in a worker.
@@ -448,7 +459,7 @@ class DeskApp(App[None]):
         await open_palette(self)
 
     def action_begin_sequence(self, prefix: str) -> None:
-        """Wait for the second key of a sequence. If there is none, handle the prefix as a former key."""
+        """Wait for the second key of a sequence. A key that begins no sequence is handled as a former key."""
         if not self.sequences.begin(prefix):
             self.action_show_former(prefix)
 
@@ -504,7 +515,7 @@ class DeskApp(App[None]):
         self.notify("Ctrl+C again quits at once, Ctrl+Q asks first.", markup=False, timeout=SECOND_QUIT_S)
 
 
-def _bounded(message: str) -> str:
+def _limited_message(message: str) -> str:
     half = MAX_NEWS_LENGTH // 2
     return message if len(message) <= MAX_NEWS_LENGTH else f"{message[:half]} … {message[-half:]}"
 

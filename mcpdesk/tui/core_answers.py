@@ -32,10 +32,10 @@ class _ConfigRequest(NamedTuple):
 
 
 class ClientConfigs:
-    """Texts with which clients can be configured to use a server, requested from the core.
+    """Configurations with which clients can use a server, requested from the core.
 
-    A text is requested again when its server has changed. When it arrives, the link reports a change, and the
-    screen is drawn again.
+    A configuration is requested again when its server has changed. When it arrives, the link reports a
+    change, and the screen is drawn again.
     """
 
     def __init__(self, link: Link) -> None:
@@ -43,15 +43,15 @@ class ClientConfigs:
         self._requests: dict[tuple[str, str], _ConfigRequest] = {}
 
     def lines(self, view: CoreView, server: ServerView, client: str, width: int) -> list[str]:
-        """Return the text for a client as lines of at most `width` cells.
+        """Return the configuration of a client as lines of at most `width` cells.
 
-        If the text has not arrived yet or is not available, return a line that says so.
+        If it has not arrived yet, return a line that says so. If the core refused it, return its error.
         """
         state = (server.url, server.is_started, server.folder, view.api_key, view.gone)
         request = self._requests.get((server.name, client))
         if request is None or request.state != state:
             names = {one.name for one in view.servers}
-            self._requests = {key: one for key, one in self._requests.items() if key[0] in names}
+            self._requests = {key: old for key, old in self._requests.items() if key[0] in names}
             request = _ConfigRequest(state, self._link.client_config(server.name, client))
             self._requests[server.name, client] = request
         if not request.answer.done():
@@ -62,7 +62,7 @@ class ClientConfigs:
 
 
 async def answer_of(app: App[None], future: Future[Result], subject: str) -> Result | None:
-    """Wait for an answer of the core.
+    """Wait for an answer of the core. `subject` names the answer in notifications.
 
     After an error or `ANSWER_TIMEOUT_S` seconds, notify the person and return None.
     """

@@ -1,4 +1,4 @@
-"""Table of the actions of dialogs. The box of a dialog names its most useful keys, and F1 lists all."""
+"""Table of the actions of dialogs. The box of a dialog shows its most useful keys, and F1 lists all keys."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ DIALOG_ACTIONS: Final[tuple[Action, ...]] = (
     _trust_prompt("dismiss(False)", "n,escape", "close"),
 )
 # fmt: on
-DIALOGS: Final[Mapping[str, tuple[str, ...]]] = {
+DIALOG_OUTER_SCOPES: Final[Mapping[str, tuple[str, ...]]] = {
     **{action.scope: ("dialog",) for action in DIALOG_ACTIONS if action.scope != "dialog"},
     "help_page": ("page",),
     "server_page": ("page",),
 }
-"""Scopes around the scope of each dialog."""
+"""Scope of a dialog -> scopes around it, as in `OUTER_SCOPES`."""

@@ -30,8 +30,9 @@ _FRAME_LOCATION = LatePattern(r"""File "([^"\n]+)", line (\d+)|((?:/|[A-Za-z]:[\
 _BOX_GAP = LatePattern(r"\n[ \t]*│[ \t]*│[ \t]*(?=\n)")
 """Pattern for an empty line of a box that rich draws around a traceback."""
 _BOX_FOLD = LatePattern(r"[ \t]*│[ \t]*\n[ \t]*│ ")
-"""Pattern for the place in such a box at which a long line is wrapped."""
+"""Pattern for the break in a long line that rich wrapped inside such a box."""
 _INSTALLED_PATH_PARTS = ("site-packages", "dist-packages", "/lib/python3")
+"""Parts of the paths of installed packages and of Python's own library."""
 
 
 def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> list[str]:
@@ -51,13 +52,13 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> lis
     return [*words, f"+{line}", str(path)] if line and name in _PLUS_EDITORS else [*words, str(path)]
 
 
-def source_location(folder: str, where: str) -> tuple[Path, int] | None:
+def source_location(folder: str, location: str) -> tuple[Path, int] | None:
     """Return the file and the line that a text such as `tools/prices.py:12` names.
 
     The path is relative to the server folder. Without a folder, it must be absolute. Return None if the text
     names no line or the file does not exist.
     """
-    file, _, number = where.rpartition(":")
+    file, _, number = location.rpartition(":")
     path = Path(folder) / file
     is_complete = bool(file) and number.isdigit() and (bool(folder) or path.is_absolute())
     return (path, int(number)) if is_complete and path.is_file() else None
@@ -67,15 +68,17 @@ def traceback_location(text: str, folder: str = "") -> str:
     """Return the location of the error in a Python traceback, such as `/home/me/server.py:12`.
 
     This is the last location whose file exists and is not in an installed package. Without such a location,
-    it is the last location whose file exists. If no file exists, return an empty text. The text may be in a
-    box with wrapped lines, as the library rich draws it.
+    it is the last location whose file exists. If no file exists, return an empty text. `text` may contain a
+    box with wrapped lines, as the library rich draws it. Relative locations are relative to `folder`.
     """
     unfolded = _BOX_FOLD.regex.sub("", _BOX_GAP.regex.sub("\n", text))
     frames = _FRAME_LOCATION.regex.finditer(unfolded)
     locations = dict.fromkeys(f"{frame[1] or frame[3]}:{frame[2] or frame[4]}" for frame in frames)
-    existing_locations = [one for one in locations if source_location(folder, one) is not None]
+    existing_locations = [location for location in locations if source_location(folder, location) is not None]
     own_locations = [
-        one for one in existing_locations if not any(part in one for part in _INSTALLED_PATH_PARTS)
+        location
+        for location in existing_locations
+        if not any(part in location for part in _INSTALLED_PATH_PARTS)
     ]
     return (own_locations or existing_locations or [""])[-1]
 

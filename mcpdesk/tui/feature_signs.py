@@ -11,9 +11,9 @@ from mcpdesk.link.link import Link
 
 def signs_of(link: Link) -> ScreenSigns:
     """Return the signs of all features, combined into one object."""
-    signs = [feature.screen_signs(link) for feature in features_with("screen_signs")]
+    all_signs = [feature.screen_signs(link) for feature in features_with("screen_signs")]
     return ScreenSigns(
-        tuple(part for each in signs for part in each.header),
-        tuple(mode for each in signs for mode in each.modes),
-        frozenset().union(*(each.stopped for each in signs)),
+        tuple(part for signs in all_signs for part in signs.header),
+        tuple(mode for signs in all_signs for mode in signs.modes),
+        frozenset().union(*(signs.stopped for signs in all_signs)),
     )

@@ -1,4 +1,4 @@
-"""Updates of a widget when the core reports a change, instead of by polling."""
+"""Updates a widget when the core reports a change, without polling the core."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def follow_core(
 ) -> None:
     """Call `update` when the core may have changed, and every `tick_s` seconds for clocks.
 
-    The calls end when the widget is removed. The widget must be mounted. `poll_s` is the interval in seconds
-    for a link that does not report changes.
+    The widget must be mounted. The calls end when it is removed. If the link does not report changes,
+    `update` is called every `poll_s` seconds instead.
     """
     if not link.reports_changes:
         widget.set_interval(poll_s, update)

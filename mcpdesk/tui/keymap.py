@@ -26,20 +26,20 @@ MAX_BYTES = 64_000
 MAX_KEYS = 8
 """Maximum number of keys of one action."""
 _MODIFIERS = ("ctrl", "shift", "alt")
-_KEY_NAMES = frozenset(each.value for each in Keys)
+_KEY_NAMES = frozenset(key.value for key in Keys)
 _CHARACTER_NAMES = {",": "comma", " ": "space", "+": "plus"}
-"""Character that separates keys in a binding, or parts of a key -> name of its key."""
+"""Separators in the notation of keys, which must be written by name -> their names."""
 
 
 class Conflict(Struct, frozen=True):
-    """Key that the file gives to one action, although another action that can be active too has this key.
+    """Key in the file that two actions have that can be active at the same time.
 
-    The other action may also have a sequence that begins with the key. This sequence could not be typed.
+    Or key in the file with which a sequence of another action begins. This sequence cannot be typed.
     """
 
     key: str
     action: str
-    """Id of the action in the file."""
+    """Id of the action with the key."""
     other: str
     """Id of the other action."""
     hidden: str = ""
@@ -78,7 +78,7 @@ class Keymap(Struct, frozen=True):
                 if other.id == name or not _are_active_together(action.scope, other.scope):
                     continue
                 if other.id in self.keys and other.id < name:
-                    continue  # listed from the side of the other action
+                    continue  # this pair was compared when the outer loop reached the other action
                 own_keys = _normalized_keys(self.keys[name])
                 other_keys = _normalized_keys(self.keys_of(other))
                 conflicts += [Conflict(key, name, other.id) for key in sorted(own_keys & other_keys)]
@@ -88,7 +88,7 @@ class Keymap(Struct, frozen=True):
 
 
 def _hidden_sequences(name: str, keys: Set[str], other: str, sequences: Set[str]) -> Iterator[Conflict]:
-    """Yield a conflict for each sequence of an action that begins with a key of the action `name`."""
+    """Yield a conflict for each of the `sequences` of `other` that begins with one of the `keys` of `name`."""
     for sequence in sorted(sequences):
         prefix, _, second = sequence.partition(" ")
         if second and prefix in keys:
@@ -96,7 +96,7 @@ def _hidden_sequences(name: str, keys: Set[str], other: str, sequences: Set[str]
 
 
 def read_keymap(path: Path) -> Keymap:
-    """Read the file. A missing file is an empty keymap. Invalid contents are reported in `problems`."""
+    """Read the file. Return an empty keymap if it does not exist. `problems` reports invalid contents."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -127,7 +127,7 @@ def read_keymap(path: Path) -> Keymap:
 
 
 def _flat_entries(entries: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield ids and values. `traffic.filter = "f"` without quotes is a table of TOML, and is accepted too."""
+    """Yield ids and values. An id without quotes, as in `traffic.filter = "f"`, is a table of TOML."""
     for name, value in entries.items():
         if isinstance(value, dict):
             yield from _flat_entries(value, f"{prefix}{name}.")
@@ -149,11 +149,11 @@ def _checked_id(name: str) -> str:
 def _checked_keys(value: Any) -> list[str]:
     """Return valid keys in Textual's notation. Raises: ValueError."""
     values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
+    if not isinstance(values, list) or not all(isinstance(key, str) for key in values):
         raise ValueError(f"the value must be a key or a list of keys, not {value!r}"[:200])
     if len(values) > MAX_KEYS:
         raise ValueError(f"{len(values)} keys; an action can have at most {MAX_KEYS}")
-    return [_checked_key(one) for one in values]
+    return [_checked_key(key) for key in values]
 
 
 def _checked_key(text: str) -> str:
@@ -209,7 +209,7 @@ def _outer_scopes(scope: str) -> set[str]:
 
 
 def _line_of(text: str, name: str) -> int:
-    """Return the line number of an entry. 1 if the entry is written in an unusual way."""
+    """Return the line number of an entry. Return 1 if it is not found, because of an unusual notation."""
     last_part = name.rpartition(".")[2]
     for needle in (name, last_part):
         pattern = re.compile(rf"^\s*[\"']?[\w.\"']*{re.escape(needle)}[\"']?\s*=")

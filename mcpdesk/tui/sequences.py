@@ -24,14 +24,14 @@ SHOW_AFTER_S = 0.5
 
 def prefix_bindings(*prefixes: str) -> list[BindingType]:
     """Return the bindings that begin sequences, for the application or for a dialog."""
-    return [Binding(one, f"app.begin_sequence({one!r})", show=False) for one in prefixes]
+    return [Binding(prefix, f"app.begin_sequence({prefix!r})", show=False) for prefix in prefixes]
 
 
 def is_prefix(active_bindings: Mapping[str, ActiveBinding], key: str) -> bool:
     """Return True if a key begins a sequence at present: it types no text and has no other action.
 
-    `active_bindings` are those of the screen, by key. Textual determines them anew at each access, which
-    takes milliseconds.
+    `active_bindings` are those of the screen, by key. The caller passes them, because Textual determines them
+    again at each access, which takes milliseconds.
     """
     active = active_bindings.get(key)
     return active is not None and active.binding.action == f"app.begin_sequence({key!r})"
@@ -121,14 +121,15 @@ class Sequences:
             self._timer.stop()
         if self._box is not None and self._app.screen is self._box:
             self._app.pop_screen()
-        self._prefix, self._choices, self._screen, self._box, self._timer = "", {}, None, None, None
+        self._prefix, self._choices = "", {}
+        self._screen = self._box = self._timer = None
 
     def end_unless_shown(self) -> None:
         """Forget the prefix after a click, which may have moved the focus. The box handles its own clicks."""
         if self._box is None:
             self.end()
 
-    async def takes(self, event: events.Event) -> bool:
+    async def handle(self, event: events.Event) -> bool:
         """Handle the key after a prefix. Return False if the event is not a part of a sequence."""
         if not self._prefix:
             return False

@@ -1,7 +1,7 @@
 """Layer between the application and its terminal. Typed keys and drawn lines pass through it.
 
-A query of the terminal may be sent while the person is typing. Its replies then arrive among the keys, and
-are removed before the keys are parsed.
+The program may query the terminal while the person is typing. The replies of the terminal then arrive among
+the keys, and are removed before the keys are parsed.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ class DeskDriver(LinuxDriver):
             while end_reader not in select([self._terminal, end_reader], [], [])[0]:
                 if not (data := os.read(self._terminal, _READ_BYTES)):
                     return
-                os.write(keys_writer, self._without_replies(data))
+                os.write(keys_writer, self._remove_replies(data))
         except BrokenPipeError:
             return  # the application ends
         except OSError as error:
             self._read_error = error
             self.exit_event.set()
 
-    def _without_replies(self, data: bytes) -> bytes:
+    def _remove_replies(self, data: bytes) -> bytes:
         """Return the read bytes without replies."""
         if self.without_replies is None:
             return data
@@ -108,10 +108,11 @@ def driver_of(app: App[Any]) -> DeskDriver | None:
 
 
 class TerminalGate(LineFilter):
-    """Filter that removes control characters from all drawn lines, and draws the substitutes of text fields.
+    """Filter that makes all drawn lines safe: it replaces unsafe characters and removes links.
 
-    Most widgets receive clean text. This filter is for the other widgets. It also removes links that the
-    terminal would open itself. Their addresses are untrusted, and the desk opens them only on request.
+    Most widgets receive clean text. This filter is for the other widgets, such as text fields, which contain
+    placeholders for unsafe characters. A link is removed because the terminal would open its untrusted
+    address without asking; the desk opens it only on request.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
@@ -135,23 +136,22 @@ _PASSES = 2
 """Number of passes over the widgets.
 
 In the first pass, a key moves from the focused widget up to the application, where bindings act on it. In the
-second pass, the messages that these actions sent to the widget move the same way.
+second pass, the messages that these actions sent to the focused widget take the same path.
 """
 _MARKER_TURNS = 2
 """Number of times that a marker is queued at each widget.
 
 The second marker comes after the messages that the widget sent to itself.
 """
-
-
-MAX_KEY_PAUSE = 3
-"""Maximum length of an extended period, as a multiple of its first length."""
+MAX_KEY_PAUSE_FACTOR = 3
+"""Maximum length of a `KeyPause`, as a multiple of its first length."""
 
 
 class KeyPause:
     """Period during which keys have no effect, because the person typed them for the previous screen.
 
-    Each key extends the period, up to `MAX_KEY_PAUSE`, so that the person can notice the new screen.
+    Each key extends the period, so that the person can notice the new screen. `MAX_KEY_PAUSE_FACTOR` limits
+    the total length.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -161,11 +161,11 @@ class KeyPause:
     def begin(self) -> None:
         """Start the period."""
         now = time.monotonic()
-        self._end, self._latest_end = now + self._seconds, now + MAX_KEY_PAUSE * self._seconds
+        self._end, self._latest_end = now + self._seconds, now + MAX_KEY_PAUSE_FACTOR * self._seconds
 
     @property
     def is_over(self) -> bool:
-        """True if keys take effect."""
+        """True if the period has ended and keys take effect."""
         return time.monotonic() >= self._end
 
     def ignores_key(self) -> bool:
@@ -191,7 +191,7 @@ class KeyQueue:
     would therefore reach the widget that had the focus before. This queue makes each key wait for the effect
     of the previous one.
 
-    `deliver` delivers a key. `must_wait` returns True if the focus is about to move.
+    `deliver` delivers a key. `must_wait` returns True if the focus is about to move. The next key then waits.
     """
 
     def __init__(
@@ -205,26 +205,28 @@ class KeyQueue:
         self.is_busy = False
         """True if a key has not taken effect yet."""
         self._key_number = 0
+        """Number of the key that was delivered last. It increases again when the key has taken effect."""
         self._timeout: Timer | None = None
         self._wait_began: float | None = None
+        """Monotonic time when the next key began to wait for the focus, or None."""
 
     async def put(self, event: events.Event) -> None:
         """Queue a key or a paste. It is delivered when all earlier keys have taken effect."""
         self._waiting.append(event)
         if not self.is_busy:
             self.is_busy = True
-            await self._next()
+            await self._deliver_next()
 
-    async def _next(self) -> None:
+    async def _deliver_next(self) -> None:
         had_to_wait = self._wait_began is not None
         if self._waiting and self._is_waiting_for_focus():
-            self._app.set_timer(KEY_POLL_S, self._next)
+            self._app.set_timer(KEY_POLL_S, self._deliver_next)
             return
         if not self._waiting:
             self.is_busy = False
             return
         if had_to_wait and self._wait_began is None:
-            self._app.call_later(self._next)  # the focus moves in a message that may still be queued
+            self._app.call_later(self._deliver_next)  # the focus moves in a message that may still be queued
             return
         event = self._waiting.popleft()
         self._key_number += 1
@@ -232,7 +234,7 @@ class KeyQueue:
         self._timeout = self._app.set_timer(KEY_TIMEOUT_S, end)
         target = self._app.focused or self._app.screen
         await self._deliver(event)
-        self._follow(target, target, _PASSES, _MARKER_TURNS, end)
+        self._queue_marker(target, target, _PASSES, _MARKER_TURNS, end)
 
     def _is_waiting_for_focus(self) -> bool:
         if not self._must_wait():
@@ -243,7 +245,7 @@ class KeyQueue:
             self._wait_began = now
         return now - self._wait_began < KEY_TIMEOUT_S
 
-    def _follow(
+    def _queue_marker(
         self,
         target: MessagePump,
         node: MessagePump,
@@ -251,7 +253,10 @@ class KeyQueue:
         marker_turns: int,
         end: Callable[[], Awaitable[None]],
     ) -> None:
-        """Queue a marker after the key and its effects at `node`, and then at the nodes above it."""
+        """Queue a marker behind the key and its effects at `node`, and then at each node above it.
+
+        `passes` and `marker_turns` are the numbers of those that remain. After the last one, `end` is called.
+        """
         while True:
             if marker_turns == 0:
                 parent = node.parent if isinstance(node, DOMNode) and node is not self._app else None
@@ -260,9 +265,9 @@ class KeyQueue:
             if passes == 0:
                 self._app.call_later(end)
                 return
-            if node.call_later(self._follow, target, node, passes, marker_turns - 1, end):
+            if node.call_later(self._queue_marker, target, node, passes, marker_turns - 1, end):
                 return
-            marker_turns = 0  # a removed node takes no messages, so continue above it
+            marker_turns = 0  # a removed node accepts no messages, so continue above it
 
     async def _end(self, number: int) -> None:
         """Continue after the key with this number has taken effect, or its time limit has passed."""
@@ -271,4 +276,4 @@ class KeyQueue:
         self._key_number += 1
         if self._timeout is not None:
             self._timeout.stop()
-        await self._next()
+        await self._deliver_next()

@@ -35,22 +35,25 @@ MIN_CONTRAST = 4.5
 MARK_BACKGROUNDS = ("block-cursor-blurred-background", "input-selection-background")
 """Variables of a theme that are background colours of marks, such as a selection. Text on a mark may have any
 colour."""
-_MIN_TEXT_CONTRAST, _MIN_DIM_CONTRAST = 3.0, 2.3
-"""Minimum contrasts of text on a mark. The first is for text that keeps its colour, the second for dim
-text."""
+_MIN_TEXT_CONTRAST = 3.0
+"""Minimum contrast of normal text on a mark."""
+_MIN_DIM_CONTRAST = 2.3
+"""Minimum contrast of muted text on a mark."""
 _FIELD_TINT = 0.08
 """Share of the text colour in the background of a field."""
 _MIDDLE_LUMINANCE = 0.18
 """Luminance at which black and white text are equally readable."""
 _CONTRAST_STEPS = 20
-_FIELDS = frozenset(field.name for field in fields(Theme))
-_BOOLEAN_KIND, _NUMBER_KIND = ((bool,), "true or false"), ((int, float), "a number")
-_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+"""Number of steps in which a colour is changed until its contrast is sufficient."""
+_THEME_FIELDS = frozenset(field.name for field in fields(Theme))
+_BOOLEAN = ((bool,), "true or false")
+_NUMBER = ((int, float), "a number")
+_FIELD_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "name": ((str,), "text"),
-    "dark": _BOOLEAN_KIND,
-    "ansi": _BOOLEAN_KIND,
-    "luminosity_spread": _NUMBER_KIND,
-    "text_alpha": _NUMBER_KIND,
+    "dark": _BOOLEAN,
+    "ansi": _BOOLEAN,
+    "luminosity_spread": _NUMBER,
+    "text_alpha": _NUMBER,
     "variables": ((dict,), "a table"),
 }
 """Types of the fields that are not colours, with their names in error messages."""
@@ -79,10 +82,10 @@ def load_themes(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[ThemeEr
 def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str, str]:
     """Return the variables of a theme, adjusted so that the lists of the desk are readable.
 
-    Muted text becomes a colour instead of "auto 60%", which line widgets cannot resolve. Text with too little
+    Muted text gets a colour instead of "auto 60%", which line widgets cannot resolve. Text with too little
     contrast becomes darker or brighter, and marks are weakened if text on them is hard to read. The cursor of
-    an unfocused list becomes visible, too: some themes of Textual draw it in the colours of the page. Without
-    colour, only the text style marks the cursor.
+    an unfocused list is drawn reversed if the theme draws it in the colours of the page. Without colour, only
+    the text style marks the cursor.
     """
     adjusted = dict(variables)
     page_colour, text_colour = variables["background"], variables["foreground"]
@@ -93,18 +96,17 @@ def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str,
     parsed_text_colour = _parse_colour(text_colour)
     if parsed_text_colour is not None and all(backgrounds):
         _make_readable(adjusted, [one for one in backgrounds if one is not None], parsed_text_colour)
-    hidden_colours = ("ansi_default", page_colour)
-    for cursor, style in (("block-cursor", "bold reverse"), ("block-cursor-blurred", "reverse")):
-        if not has_colour:
+    if not has_colour:
+        for cursor in ("block-cursor", "block-cursor-blurred"):
             adjusted |= {f"{cursor}-background": page_colour, f"{cursor}-foreground": text_colour}
-        elif cursor == "block-cursor" or variables[f"{cursor}-background"] not in hidden_colours:
-            continue
-        adjusted[f"{cursor}-text-style"] = style
+        adjusted["block-cursor-text-style"] = "bold reverse"
+    if not has_colour or variables["block-cursor-blurred-background"] in ("ansi_default", page_colour):
+        adjusted["block-cursor-blurred-text-style"] = "reverse"
     return adjusted
 
 
 def _parse_colour(text: str) -> Color | None:
-    """Parse a colour. None if it depends on the terminal or on the background."""
+    """Parse a colour. Return None if it is invalid, or depends on the terminal or on the background."""
     try:
         colour = Color.parse(text)
     except ColorParseError:
@@ -113,7 +115,7 @@ def _parse_colour(text: str) -> Color | None:
 
 
 def _make_readable(variables: dict[str, str], backgrounds: Sequence[Color], text_colour: Color) -> None:
-    """Change colours with too little contrast. `text_colour` is the colour of most text."""
+    """Change colours with too little contrast in `variables`. `text_colour` is the colour of most text."""
     field_backgrounds = [one.blend(text_colour, _FIELD_TINT, alpha=1) for one in backgrounds[:2]]
     for name in TEXT_COLOURS:
         if (colour := _parse_colour(variables[name])) is not None:
@@ -124,17 +126,17 @@ def _make_readable(variables: dict[str, str], backgrounds: Sequence[Color], text
         if (colour := _parse_colour(mark_colour[:7])) is None:
             continue
         share = Color.parse(mark_colour).a * float(percent.rstrip("%") or 100) / 100
-        steps = [
+        candidates = [
             backgrounds[0].blend(colour, share * (1 - step / _CONTRAST_STEPS), alpha=1)
             for step in range(_CONTRAST_STEPS)
         ]
-        readable_steps = (
-            one
-            for one in steps
-            if _contrast(text_colour, one) >= _MIN_TEXT_CONTRAST
-            and _contrast(dim_colour, one) >= _MIN_DIM_CONTRAST
+        readable_candidates = (
+            candidate
+            for candidate in candidates
+            if _contrast(text_colour, candidate) >= _MIN_TEXT_CONTRAST
+            and _contrast(dim_colour, candidate) >= _MIN_DIM_CONTRAST
         )
-        mark_background = next(readable_steps, steps[-1])
+        mark_background = next(readable_candidates, candidates[-1])
         variables[name] = mark_background.hex
         foreground_name = name.replace("background", "foreground")
         foreground = _parse_colour(variables.get(foreground_name, "")) or text_colour
@@ -145,7 +147,7 @@ def _make_readable(variables: dict[str, str], backgrounds: Sequence[Color], text
 
 
 def _contrast(one: Color, other: Color) -> float:
-    """Return the contrast ratio of WCAG, 1 to 21."""
+    """Return the contrast ratio of two colours as WCAG defines it, 1 to 21."""
     dark, light = sorted((_luminance(one) + 0.05, _luminance(other) + 0.05))
     return light / dark
 
@@ -205,15 +207,20 @@ class _InvalidValueError(Exception):
 
 def _check(key: str, value: Any) -> None:
     """Check one field of a theme. Raises: _InvalidValueError."""
-    types, type_name = _KINDS.get(key, ((str,), "a colour"))
-    is_valid = isinstance(value, types) and value != ""
-    if key not in _FIELDS:
+    types, type_name = _FIELD_TYPES.get(key, ((str,), "a colour"))
+    if key not in _THEME_FIELDS:
         raise _InvalidValueError(key, f"unknown key {key!r}")
-    if not is_valid:
+    if not isinstance(value, types) or value == "":
         raise _InvalidValueError(key, f"{key!r} must be {type_name}")
-    if key not in _KINDS:
+    if key not in _FIELD_TYPES:
         _check_colour(key, value)
-    for name, text in value.items() if key == "variables" else ():
+    if key == "variables":
+        _check_variables(value)
+
+
+def _check_variables(variables: dict[str, Any]) -> None:
+    """Check the CSS variables of a theme. Raises: _InvalidValueError."""
+    for name, text in variables.items():
         if not isinstance(text, str):
             raise _InvalidValueError(name, f"variable {name!r} must be text")
         if text.startswith(("#", "rgb", "hsl", "ansi_")):
@@ -228,8 +235,9 @@ def _check_colour(key: str, value: str) -> None:
 
 
 def _line_of(text: str, key: str) -> int:
-    lines = text.splitlines()
-    return next((n for n, line in enumerate(lines, 1) if re.match(rf'\s*[\["]*{re.escape(key)}\b', line)), 1)
+    """Return the number of the line that begins with a key. Return 1 if there is no such line."""
+    pattern = re.compile(rf'\s*[\["]*{re.escape(key)}\b')
+    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1)
 
 
 class ThemeChoice:
@@ -239,7 +247,7 @@ class ThemeChoice:
         self._folders = (package_themes(), config_folder() / "themes")
         self._choice_file = state_folder() / "theme"
         self._unknown_name = ""
-        """Requested name that no theme has."""
+        """Requested name, if no theme has it. Otherwise empty."""
         self._are_registered = False
 
     def apply_first(self, app: App[None], requested_name: str | None) -> None:
@@ -275,16 +283,12 @@ class ThemeChoice:
 
         self.register_all(app)  # the action may be called before the first server is shown
         previous_theme = app.theme
-        own_names = {path.stem for folder in self._folders for path in folder.glob("*.toml")}
-        names = sorted(app.available_themes, key=lambda name: (name not in own_names, name))
-        choices = [
-            Choice(
-                name,
-                name,
-                "in use" if name == previous_theme else "mcpdesk" if name in own_names else "Textual",
-            )
-            for name in names
-        ]
+        file_names = {path.stem for folder in self._folders for path in folder.glob("*.toml")}
+        names = sorted(app.available_themes, key=lambda name: (name not in file_names, name))
+        choices = []
+        for name in names:
+            origin = "mcpdesk" if name in file_names else "Textual"
+            choices.append(Choice(name, name, "in use" if name == previous_theme else origin))
 
         def preview(name: str) -> None:
             app.theme = name
