@@ -321,11 +321,11 @@ async def test_selected_line_stays_selected_when_the_filter_changes() -> None:
         rows.extend([entry(n, "error" if n % 3 == 0 else "info") for n in range(30)])
         await pilot.press("home", "j", "j", "j")
         assert number_of(rows) == 3
-        rows.narrow(LogFilter(level="error"))
+        rows.set_filter(LogFilter(level="error"))
         assert number_of(rows) == 3 and rows.row_count == 10
-        rows.narrow(LogFilter())
+        rows.set_filter(LogFilter())
         assert number_of(rows) == 3 and rows.row_count == 30
-        rows.narrow(LogFilter(words=("nothing",)))
+        rows.set_filter(LogFilter(words=("nothing",)))
         assert rows.selected is None
 
 
@@ -351,7 +351,7 @@ async def test_lines_of_several_replicas_are_in_order_of_time_whenever_they_come
     async with driven(app, size=(80, 10)) as pilot:
         rows = app.query_one(LogList)
         rows.focus()
-        rows.narrow(LogFilter(level="warning"))
+        rows.set_filter(LogFilter(level="warning"))
         rows.extend([said(n, n, "a", "warning" if n % 2 else "info") for n in range(10)])
         rows.extend([said(n, n - 9.5, "b", "error") for n in range(10, 20)])
         assert [line.time for line in rows.lines] == sorted(line.time for line in rows.lines)
@@ -362,7 +362,7 @@ async def test_lines_of_several_replicas_are_in_order_of_time_whenever_they_come
         assert chosen is not None and chosen.text == "a-9"
         rows.extend([said(20, 3.2, "c", "error"), said(21, 30, "a", "warning")])
         assert rows.selected is chosen
-        rows.narrow(LogFilter())
+        rows.set_filter(LogFilter())
         assert len(rows.entries) == rows.match_count == 22 and rows.selected is chosen
         assert [row.text for row in rows.entries][-3:] == ["a-9", "b-9.5", "a-30"]
 
@@ -453,7 +453,7 @@ async def test_equal_tracebacks_are_one_folded_entry_with_their_number() -> None
         rows.extend([entry(6, "error", text=stack)])
         assert len(shown()) == 4 and "×4 HandlerError" in shown()[-1], "the person's choice is kept"
         assert number_of(rows) == 6, "the cursor goes with the entry"
-        rows.narrow(LogFilter(source="other"))
+        rows.set_filter(LogFilter(source="other"))
         assert rows.row_count == 3 and "×" not in "".join(shown())
         await pilot.press("G")
         assert rows.following
@@ -504,7 +504,7 @@ async def test_a_failure_that_is_logged_and_raised_has_one_entry() -> None:
         rows.extend([*second[:3], *third[:3]])
         rows.extend([second[3], third[3]])
         assert len(heads()) == 4 and "×3 ValueError" in heads()[-1], "each call is counted once"
-        rows.narrow(LogFilter(source="root"))
+        rows.set_filter(LogFilter(source="root"))
         assert len(heads()) == 1 and "×3" in heads()[0]
 
 

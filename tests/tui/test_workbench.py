@@ -52,9 +52,9 @@ async def test_typing_arguments_and_calling_shows_the_result() -> None:
 
 @pytest.mark.slow
 async def test_the_catalogue_is_there_first_and_keys_wait_for_what_comes_beside_it() -> None:
-    complete = WorkbenchPane._complete
+    add_other_parts = WorkbenchPane._add_other_parts
     with pytest.MonkeyPatch.context() as later:
-        later.setattr(WorkbenchPane, "_complete", lambda pane: None)
+        later.setattr(WorkbenchPane, "_add_other_parts", lambda pane: None)
         link = FakeLink()
         link.asked = []
         app = DeskApp(cast(Link, link))

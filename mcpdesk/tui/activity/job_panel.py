@@ -21,7 +21,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.state_looks import JOBS
 from mcpdesk.link.values import CoreView, JobKind, JobOutput, JobState, JobUse, JobView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.kept_panels import on_core
+from mcpdesk.tui.activity.kept_panels import core_suffix
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
@@ -34,6 +34,7 @@ from mcpdesk.tui.widgets.section import Section, SectionList
 STATE_CELLS = 2 + max(len(state) for state in JobState if state is not JobState.LEFT)
 """Width in cells of the state column. No space is reserved for the longest state, because it is rare."""
 NUMBER_CELLS, PEER_CELLS, CPU_CELLS, MEMORY_CELLS, TIME_CELLS = 4, 18, 6, 9, 10
+"""Widths in cells of the other columns. The number column is wider if a number needs more cells."""
 MIN_WIDTH_WITH_PEER = 100
 """Width in cells below which the peer column is hidden."""
 MIN_WIDTH_WITH_USAGE = 64
@@ -42,7 +43,8 @@ SAMPLE_S = 1.0
 """Seconds between two measurements of resource usage, which are made only while the section is shown."""
 READ_S = 0.15
 """Seconds between two reads of the output."""
-_ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1, JobState.QUEUED: 2}
+_STATE_ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1, JobState.QUEUED: 2}
+"""State of a job -> position in the list. Jobs in other states have ended, and come last."""
 
 
 class JobDetail(Vertical):
@@ -81,9 +83,9 @@ class JobPanel(Section[JobView]):
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
-        self._uses: Mapping[str, JobUse] = {}
+        self._usage_by_job: Mapping[str, JobUse] = {}
         """Last measured processor time and memory, by job id."""
-        self._job = ""
+        self._job_id = ""
         """Id of the job whose output is shown."""
         self._read_position = -1
         """Position in the output up to which it was read, or -1 if it was not read yet."""
@@ -105,12 +107,10 @@ class JobPanel(Section[JobView]):
         return view.work.jobs_version
 
     def fetch(self) -> Sequence[JobView]:
-        """Return the running jobs, the newest first, followed by the ended jobs, the last ended job
-        first.
-        """
+        """Return waiting, running, queued and ended jobs, in this order. The newest of each state is first."""
         jobs = self.link.jobs()
         self._number_cells = max([NUMBER_CELLS, *(len(str(job.number)) for job in jobs)])
-        return sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
+        return sorted(jobs, key=lambda job: (_STATE_ORDER.get(job.state, 3), -(job.ended or job.started)))
 
     def count_of(self, rows: Sequence[JobView]) -> str:
         running_count = sum(not job.state.is_final for job in rows)
@@ -121,44 +121,45 @@ class JobPanel(Section[JobView]):
 
     def spans(self, row: JobView, width: int) -> Iterable[Span]:
         look = JOBS[row.state]
-        usage_text = self._figures(row) if width >= MIN_WIDTH_WITH_USAGE else ""
-        peer_text = f"{row.core} {row.peer}".lstrip()
-        peer = column(peer_text, PEER_CELLS) + "  " if width >= MIN_WIDTH_WITH_PEER else ""
+        usage_text = self._usage_text(row) if width >= MIN_WIDTH_WITH_USAGE else ""
+        peer_text = ""
+        if width >= MIN_WIDTH_WITH_PEER:
+            peer_text = column(f"{row.core} {row.peer}".lstrip(), PEER_CELLS) + "  "
         state_cells = max(STATE_CELLS, 2 + len(row.state))
-        room = width - state_cells - self._number_cells - TIME_CELLS - 7 - cell_len(usage_text + peer)
+        room = width - state_cells - self._number_cells - TIME_CELLS - 7 - cell_len(usage_text + peer_text)
         number = str(row.number) if row.number else row.kind.value
         text = f"{row.name}  {row.message}" if not row.number and row.message else row.name
         yield f" {look.text:<{STATE_CELLS}}  ", LINE_STYLES[look.tone]
         yield f"{number:>{self._number_cells}}  ", "lines--muted"
         yield column(text, max(room - 1, 1)) + " ", ""
-        yield peer, "lines--key"
-        yield usage_text, "lines--number" if row.id in self._uses else "lines--muted"
+        yield peer_text, "lines--key"
+        yield usage_text, "lines--number" if row.id in self._usage_by_job else "lines--muted"
         yield f"{duration(row.runtime_s(self.now)):>{TIME_CELLS}}  ", "lines--muted"
 
-    def _figures(self, job: JobView) -> str:
-        """Return the resource usage of a running job, or the exit code of one that has ended."""
-        cpu = memory = ""
-        if job.state.is_final:
-            memory = job.message.replace("exit code", "exit") if job.message.startswith("exit code") else ""
-        elif (use := self._uses.get(job.id)) is not None:
-            cpu = "" if use.cpu is None else f"{use.cpu * 100:.0f} %"
-            memory = size_text(use.memory)
-        return f"{cpu:>{CPU_CELLS}} {memory:>{MEMORY_CELLS}}"
+    def _usage_text(self, job: JobView) -> str:
+        """Return processor time and memory of a running job, or the exit code of a job that has ended."""
+        cpu_text = memory_text = ""
+        if job.state.is_final and job.message.startswith("exit code"):
+            memory_text = job.message.replace("exit code", "exit")  # in the place of the memory
+        elif not job.state.is_final and (use := self._usage_by_job.get(job.id)) is not None:
+            cpu_text = "" if use.cpu is None else f"{use.cpu * 100:.0f} %"
+            memory_text = size_text(use.memory)
+        return f"{cpu_text:>{CPU_CELLS}} {memory_text:>{MEMORY_CELLS}}"
 
     def texts_of(self, row: JobView) -> Iterable[str]:
         return row.name, row.peer, row.server, row.state, row.message, row.core
 
     def detail_of(self, row: JobView) -> tuple[str, Content]:
-        use = self._uses.get(row.id)
+        use = self._usage_by_job.get(row.id)
         processes = 0 if use is None or row.state.is_final else use.processes
-        facts = _facts(row, processes, self.detail_cells)
+        facts = _facts_content(row, processes, self.detail_cells)
         if not row.has_output:
             return "task", facts
         follow_text = "following" if self.output.following else "not following (f)"
         storage = "in the file" if row.file else "not stored"
-        omitted_note = (
-            f" · {size_text(self._omitted_bytes)} before it, {storage}" if self._omitted_bytes else ""
-        )
+        omitted_note = ""
+        if self._omitted_bytes:
+            omitted_note = f" · {size_text(self._omitted_bytes)} before it, {storage}"
         columns_note = f" · {self.output.columns_text}" if self.output.columns_text else ""
         state = "complete" if self._is_complete else follow_text
         return f"output · {state}{columns_note}{omitted_note}", facts
@@ -172,16 +173,16 @@ class JobPanel(Section[JobView]):
             choices.append(Choice("file", row.file, row.file, "f"))
         if row.kind is not JobKind.PROGRAM:
             choices.append(Choice("id", row.id, row.id, "i"))
-        facts = _facts(row, 0, 0).plain
+        facts = _facts_content(row, 0, 0).plain
         return [*choices, Choice("facts", facts, one_line(facts), "a")]
 
     def update_clock(self, view: CoreView, now: float) -> None:
         super().update_clock(view, now)
-        if self._uses or any(not job.state.is_final for job in self.rows):
-            self.read("uses", SAMPLE_S, self.link.usage, self._show_uses)
-        if self._job and not self._is_complete:
-            source = partial(self.link.output, self._job, self._read_position)
-            self.read("output", READ_S, source, partial(self._add_output, self._job))
+        if self._usage_by_job or any(not job.state.is_final for job in self.rows):
+            self.read("uses", SAMPLE_S, self.link.usage, self._show_usage)
+        if self._job_id and not self._is_complete:
+            source = partial(self.link.output, self._job_id, self._read_position)
+            self.read("output", READ_S, source, partial(self._add_output, self._job_id))
 
     def seconds_until_change(self, row: JobView) -> float | None:
         return None if row.state.is_final else TICK_S
@@ -191,7 +192,7 @@ class JobPanel(Section[JobView]):
         job = self.listing.selected
         if job is not None and job.has_output and not self._is_complete:
             return READ_S if self._has_new_output or job.state.is_final else TICK_S
-        return TICK_S if self._uses else super().tick_s()
+        return TICK_S if self._usage_by_job else super().tick_s()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable following if the output is complete, or if the job has none."""
@@ -203,8 +204,11 @@ class JobPanel(Section[JobView]):
         """Show the selected job, and start to read its output if the selection changed."""
         job = self.listing.selected
         job_id = "" if job is None else job.id
-        if job_id != self._job:
-            self._job, self._read_position, self._is_complete, self._omitted_bytes = job_id, -1, False, 0
+        if job_id != self._job_id:
+            self._job_id = job_id
+            self._read_position = -1
+            self._omitted_bytes = 0
+            self._is_complete = False
             self._has_new_output = True
             self.read_now("output")
             self.output.clear()
@@ -220,8 +224,10 @@ class JobPanel(Section[JobView]):
         """Focus the output. For a job without output, focus the facts if the list hides them."""
         if not self.query_one(JobDetail).has_class("-silent"):
             self.output.focus()
+        elif self.hides_details:
+            self.query_one("JobDetail > VerticalScroll").focus()
         else:
-            (self.query_one("JobDetail > VerticalScroll") if self.hides_details else self.listing).focus()
+            self.listing.focus()
 
     def action_follow(self) -> None:
         """Follow the output, or stop following it."""
@@ -246,13 +252,13 @@ class JobPanel(Section[JobView]):
     def _output_changed(self) -> None:
         self.show_detail()
 
-    def _show_uses(self, uses: Mapping[str, JobUse]) -> None:
-        self._uses = uses
+    def _show_usage(self, usage_by_job: Mapping[str, JobUse]) -> None:
+        self._usage_by_job = usage_by_job
         self.load()
 
-    def _add_output(self, job: str, piece: JobOutput | None) -> None:
-        """Append the next part of a job's output. `piece` is None at the end."""
-        if job != self._job:
+    def _add_output(self, job_id: str, piece: JobOutput | None) -> None:
+        """Append the next piece of a job's output. `piece` is None if the job has no output."""
+        if job_id != self._job_id:
             return
         if piece is None:
             self._is_complete = True
@@ -271,12 +277,16 @@ class JobPanel(Section[JobView]):
             self.show_detail()
 
 
-def _facts(job: JobView, processes: int, width: int) -> Content:
-    """Return the full command and other data of a job. With a width of 0, no line is cut."""
+def _facts_content(job: JobView, processes: int, width: int) -> Content:
+    """Return the full command and other facts of a job. `processes` is the number of its processes.
+
+    File names are cut to `width` cells, or not cut if `width` is 0.
+    """
     room = max(0, width - 4)
+    job_name = f"job {job.number}" if job.number else job.kind.value
     fact_texts = [
-        f"{job.state}{': ' + job.message if job.message else ''}",
-        f"{'job ' + str(job.number) if job.number else job.kind.value} of {job.server}{on_core(job.core)}",
+        f"{job.state}: {job.message}" if job.message else job.state,
+        f"{job_name} of {job.server}{core_suffix(job.core)}",
         f"began {clock(job.started)[:8]} by {one_line(job.peer, 30)}",
     ]
     if job.ended is not None:

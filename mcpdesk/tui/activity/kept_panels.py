@@ -28,6 +28,7 @@ from mcpdesk.tui.widgets.section import Detail, Section
 MIN_WIDTH_WITH_PEER = 90
 """Width in cells below which the peer column is hidden."""
 STATE_CELLS, TIME_CELLS, REPEATS_CELLS, PEER_CELLS = 11, 10, 9, 18
+"""Widths in cells of the columns of a callback."""
 PLAN_READ_S = 1.0
 """Seconds between two reads of the file of an active plan, while the section is shown."""
 INACTIVE_PLAN_READ_S = 5.0
@@ -45,7 +46,7 @@ def state_of(callback: CallbackView) -> tuple[str, str, str]:
     return "✓", "fired", "lines--good"
 
 
-def on_core(core: str) -> str:
+def core_suffix(core: str) -> str:
     """Return text such as ` on web-1`, or "" if there is only one core."""
     return f" on {one_line(core, 30)}" if core else ""
 
@@ -76,13 +77,13 @@ class CallbackPanel(Section[CallbackView]):
 
     def fetch(self) -> Sequence[CallbackView]:
         """Return the scheduled callbacks by due time. The ended callbacks follow, the newest first."""
-        return sorted(
-            self.link.callbacks(),
-            key=lambda callback: (
-                callback.due is None,
-                callback.due or -(callback.last_fired or callback.created),
-            ),
-        )
+
+        def sort_key(callback: CallbackView) -> tuple[bool, float]:
+            if callback.due is not None:
+                return False, callback.due
+            return True, -(callback.last_fired or callback.created)
+
+        return sorted(self.link.callbacks(), key=sort_key)
 
     def count_of(self, rows: Sequence[CallbackView]) -> str:
         waiting_count = sum(callback.due is not None for callback in rows)
@@ -96,8 +97,8 @@ class CallbackPanel(Section[CallbackView]):
         yield f" {glyph} {word:<{STATE_CELLS - 2}} ", style
         time_text = f"{since(self.now - (row.last_fired or row.created))} ago"
         if row.due is not None:
-            time_left = countdown(row.due - self.now)
-            time_text = time_left if time_left == "now" else f"in {time_left}"
+            countdown_text = countdown(row.due - self.now)
+            time_text = countdown_text if countdown_text == "now" else f"in {countdown_text}"
         yield f"{time_text:>{TIME_CELLS}}  ", "lines--number" if row.due else "lines--muted"
         yield f"{repeat_text(row):<{REPEATS_CELLS}}  ", "lines--muted"
         room = width - STATE_CELLS - TIME_CELLS - REPEATS_CELLS - 8
@@ -111,20 +112,18 @@ class CallbackPanel(Section[CallbackView]):
 
     def detail_of(self, row: CallbackView) -> tuple[str, Content]:
         message = Content.styled(clean(row.message), "bold")
-        facts = Content.styled(_facts(row), "$text-muted")
-        title = f"callback {row.own_id} of {one_line(row.server, 30)}{on_core(row.core)}"
+        facts = Content.styled(_facts_text(row), "$text-muted")
+        title = f"callback {row.own_id} of {one_line(row.server, 30)}{core_suffix(row.core)}"
         return title, Content("\n\n").join([message, facts])
 
     def copy_choices(self, row: CallbackView) -> list[Choice]:
-        facts = _facts(row)
+        facts = _facts_text(row)
         return [Choice("message", row.message, row.message, "m"), Choice("facts", facts, facts, "a")]
 
     def seconds_until_change(self, row: CallbackView) -> float:
-        return (
-            TICK_S
-            if row.due is not None
-            else seconds_until_since_changes(self.now - (row.last_fired or row.created))
-        )
+        if row.due is not None:
+            return TICK_S
+        return seconds_until_since_changes(self.now - (row.last_fired or row.created))
 
     def update_ages(self) -> None:
         super().update_ages()
@@ -144,6 +143,7 @@ class CallbackPanel(Section[CallbackView]):
                 self.link.cancel_callback(callback.server, callback.id)
 
     def _waiting_callback(self) -> CallbackView | None:
+        """Return the selected callback. If it is not waiting, notify the person and return None."""
         callback = self.listing.selected
         if callback is None or callback.due is None:
             self.notify("No waiting callback is selected.", markup=False)
@@ -151,9 +151,9 @@ class CallbackPanel(Section[CallbackView]):
         return callback
 
 
-def _facts(callback: CallbackView) -> str:
+def _facts_text(callback: CallbackView) -> str:
     _, word, _ = state_of(callback)
-    due_text, last_text = "", ""
+    due_text = last_text = ""
     if callback.due is not None:
         due_text = f", next at {clock(callback.due)[:8]} ({countdown(callback.due - time.time())})"
     if callback.last_fired is not None:
@@ -191,7 +191,7 @@ class TodoPanel(Section[TodoRow]):
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
-        self._folded: dict[Hashable, bool] = {}
+        self._fold_choices: dict[Hashable, bool] = {}
         """True if the person folded a task, False if the person unfolded it, by server and task id."""
 
     def on_resize(self) -> None:
@@ -208,10 +208,11 @@ class TodoPanel(Section[TodoRow]):
         Completed tasks are folded, unless the person unfolded them.
         """
         rows: list[TodoRow] = []
-        for task in sorted(
-            self.link.todo(),
-            key=lambda task: (not task.is_current, task.completed is not None, -task.created),
-        ):
+
+        def sort_key(task: TodoView) -> tuple[bool, bool, float]:
+            return not task.is_current, task.completed is not None, -task.created
+
+        for task in sorted(self.link.todo(), key=sort_key):
             rows.append((task, None))
             if not self._is_folded(task):
                 rows += [(task, step) for step in task.steps]
@@ -219,7 +220,9 @@ class TodoPanel(Section[TodoRow]):
 
     def count_of(self, rows: Sequence[TodoRow]) -> str:
         unfinished_count = sum(step is None and task.completed is None for task, step in rows)
-        return f"○{unfinished_count}" if unfinished_count else "✓" if rows else ""
+        if unfinished_count:
+            return f"○{unfinished_count}"
+        return "✓" if rows else ""
 
     def keys_of(self, row: TodoRow) -> tuple[Hashable, ...]:
         task, step = row
@@ -234,23 +237,23 @@ class TodoPanel(Section[TodoRow]):
             yield one_line(step.text, max(1, width - 14)), "lines--muted" if is_done else ""
             return
         is_done = task.completed is not None
-        fold = " " if not task.steps else "▸" if self._is_folded(task) else "▾"
-        yield f" {fold} ", "lines--muted"
+        fold_glyph = "▸" if self._is_folded(task) else "▾"
+        yield f" {fold_glyph if task.steps else ' '} ", "lines--muted"
         if is_done:
             yield "✓ done    ", "lines--good"
         elif task.is_current:
             yield "● current ", "lines--key"
         else:
             yield "○ open    ", ""
-        steps = f"  {task.done}/{len(task.steps)}" if task.steps else "  no steps"
-        has_several = len({other_task.server for other_task, _ in self.rows}) > 1
-        server_note = f"  {one_line(task.server, 20)}" if has_several else ""
+        steps_note = f"  {task.done}/{len(task.steps)}" if task.steps else "  no steps"
+        has_several_servers = len({other_task.server for other_task, _ in self.rows}) > 1
+        server_note = f"  {one_line(task.server, 20)}" if has_several_servers else ""
         # A completed task may also be the current one.
         current_note = "  current" if is_done and task.is_current else ""
-        room = width - 14 - cell_len(steps + server_note + current_note) - 6
+        room = width - 14 - cell_len(steps_note + server_note + current_note) - 6
         yield f"{task.own_id:>3}  ", "lines--muted"
         yield one_line(task.name, max(room, 1)), "lines--muted" if is_done else "lines--head"
-        yield steps, "lines--number"
+        yield steps_note, "lines--number"
         yield current_note, "lines--key"
         yield server_note, "lines--muted"
 
@@ -260,7 +263,7 @@ class TodoPanel(Section[TodoRow]):
 
     def detail_of(self, row: TodoRow) -> tuple[str, Content]:
         task, step = row
-        title = f"task {task.own_id} of {one_line(task.server, 30)}{on_core(task.core)}"
+        title = f"task {task.own_id} of {one_line(task.server, 30)}{core_suffix(task.core)}"
         text, completed_at = task.name, task.completed
         if step is not None:
             title, text, completed_at = f"{title}, step {step.id}", step.text, step.completed
@@ -282,11 +285,11 @@ class TodoPanel(Section[TodoRow]):
         """Fold or unfold the selected task."""
         if self.listing.selected is not None:
             task, _ = self.listing.selected
-            self._folded[task.server, task.id] = not self._is_folded(task)
+            self._fold_choices[task.server, task.id] = not self._is_folded(task)
             self.load()
 
     def _is_folded(self, task: TodoView) -> bool:
-        return self._folded.get((task.server, task.id), task.completed is not None)
+        return self._fold_choices.get((task.server, task.id), task.completed is not None)
 
 
 def _markdown(task: TodoView) -> str:
@@ -295,7 +298,7 @@ def _markdown(task: TodoView) -> str:
 
 
 class PlanPanel(Section[PlanView]):
-    """Active plans of each server, or else its last plan. The details show the current plan file."""
+    """Active plans of each server, or its last plan if none is active. The details show the plan file."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("plan")
     DEFAULT_CSS = """
@@ -316,9 +319,10 @@ class PlanPanel(Section[PlanView]):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._plans: tuple[PlanView, ...] = ()
-        self._file = ""
+        self._shown_file = ""
         """Path of the plan file whose text is shown, or "" until a file was read."""
-        self._text: str | None = None
+        self._shown_text: str | None = None
+        """Text of this file, or None if it cannot be read."""
 
     def version_of(self, view: CoreView) -> Hashable:
         self._plans = view.work.plans
@@ -330,7 +334,9 @@ class PlanPanel(Section[PlanView]):
 
     def count_of(self, rows: Sequence[PlanView]) -> str:
         active_count = sum(plan.is_active for plan in rows)
-        return f"on ({active_count})" if active_count > 1 else "on" if active_count else ""
+        if active_count > 1:
+            return f"on ({active_count})"
+        return "on" if active_count else ""
 
     def keys_of(self, row: PlanView) -> tuple[Hashable]:
         return ((row.server, row.session),)
@@ -351,15 +357,15 @@ class PlanPanel(Section[PlanView]):
         return row.goal, row.server, row.file, row.client
 
     def detail_of(self, row: PlanView) -> tuple[str, Content]:
-        title = f"since {_moment(row.since)} · {ending(row.file, max(20, self.detail_cells - 36))}"
-        if row.file != self._file:
+        title = f"since {_local_time_text(row.since)} · {ending(row.file, max(20, self.detail_cells - 36))}"
+        if row.file != self._shown_file:
             return title, Content("")
-        return title, Content(clean(self._text or f"{row.file} cannot be read."))
+        return title, Content(clean(self._shown_text or f"{row.file} cannot be read."))
 
     def copy_choices(self, row: PlanView) -> list[Choice]:
         choices = [Choice("file", row.file, row.file, "f"), Choice("goal", row.goal, row.goal, "g")]
-        if row.file == self._file and self._text:
-            choices.insert(0, Choice("plan", self._text, self._text, "p"))
+        if row.file == self._shown_file and self._shown_text:
+            choices.insert(0, Choice("plan", self._shown_text, self._shown_text, "p"))
         return choices
 
     def update_clock(self, view: CoreView, now: float) -> None:
@@ -371,7 +377,9 @@ class PlanPanel(Section[PlanView]):
     def tick_s(self) -> float | None:
         """Return the seconds until the plan file must be read again. An active plan is read more often."""
         plan = self.listing.selected
-        return None if plan is None else PLAN_READ_S if plan.is_active else INACTIVE_PLAN_READ_S
+        if plan is None:
+            return None
+        return PLAN_READ_S if plan.is_active else INACTIVE_PLAN_READ_S
 
     @work
     async def action_end(self) -> None:
@@ -388,21 +396,21 @@ class PlanPanel(Section[PlanView]):
     def show_detail(self) -> None:
         super().show_detail()
         plan = self.listing.selected
-        if self._file and plan is not None and plan.file != self._file:
-            self._file, self._text = "", None
+        if self._shown_file and plan is not None and plan.file != self._shown_file:
+            self._shown_file, self._shown_text = "", None
             self._show_markdown("")
             self.read_now("plan")
 
     def _show_text(self, file: str, text: str | None) -> None:
         plan = self.listing.selected
-        if plan is None or file != plan.file or (file, text) == (self._file, self._text):
+        if plan is None or file != plan.file or (file, text) == (self._shown_file, self._shown_text):
             return
-        self._file, self._text = file, text
+        self._shown_file, self._shown_text = file, text
         self.show_detail()
         self._show_markdown(clean(text) if text and len(text) <= MARKDOWN_LIMIT else "")
 
     def _show_markdown(self, text: str) -> None:
-        """Show a text as Markdown, in place of the plain text. An empty text shows the plain text again."""
+        """Show a text as Markdown instead of the plain text. If it is empty, show the plain text again."""
         from textual.widgets import Markdown  # slow to import, and rarely needed
 
         detail = self.query_one(Detail)
@@ -415,8 +423,8 @@ class PlanPanel(Section[PlanView]):
         detail.query(Static).first().display = not text
 
 
-def _moment(iso_time: str) -> str:
-    """Return an ISO 8601 time as local time."""
+def _local_time_text(iso_time: str) -> str:
+    """Format an ISO 8601 time as local time. An invalid time is returned as it is."""
     try:
         return f"{datetime.fromisoformat(iso_time).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:

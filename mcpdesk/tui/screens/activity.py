@@ -23,7 +23,7 @@ from mcpdesk.link.state_looks import QUESTIONS
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.job_panel import JobPanel
-from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel, on_core
+from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel, core_suffix
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.forms.question_text import absence_reason, outcome_line, plain_text, question_content
 from mcpdesk.tui.render.amounts import seconds_until_since_changes, since
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 
 STATE_CELLS = 2 + max(len(state) for state in QuestionState)
+"""Width in cells of the state column, without its glyph."""
 PEER_CELLS = 20
+"""Width in cells of the peer column, without the space after it."""
 MIN_WIDTH_WITH_PEER = 70
 """Width in cells below which the peer column is hidden."""
 
@@ -102,7 +104,7 @@ class InboxPanel(Section[Question]):
 
     def detail_of(self, row: Question) -> tuple[str, Content]:
         peer, tool, server = (one_line(text, 30) for text in (row.peer, row.tool, row.server))
-        return f"{peer} through {tool} of {server}{on_core(row.core)}", question_content(row)
+        return f"{peer} through {tool} of {server}{core_suffix(row.core)}", question_content(row)
 
     def copy_choices(self, row: Question) -> list[Choice]:
         text, end = plain_text(row), outcome_line(row)
@@ -158,8 +160,8 @@ def _summary(question: Question) -> str:
     """
     if question.kind is QuestionKind.APPROVAL:
         return f"approve {question.tool} · {question.pages[0].detail}"
-    more = len(question.pages) - 1
-    return question.pages[0].question + (f" (+{more})" if more else "")
+    further_pages = len(question.pages) - 1
+    return question.pages[0].question + (f" (+{further_pages})" if further_pages else "")
 
 
 SECTIONS: dict[str, Callable[[Link], Section[Any]]] = {
@@ -169,7 +171,7 @@ SECTIONS: dict[str, Callable[[Link], Section[Any]]] = {
     "tasks": TodoPanel,
     "plan": PlanPanel,
 }
-"""Name -> section, in the order of the tabs."""
+"""Name -> class of the section, in the order of the tabs."""
 
 
 class ActivityPane(Vertical, Pane):
@@ -184,10 +186,11 @@ class ActivityPane(Vertical, Pane):
 
     def __init__(self, link: Link) -> None:
         super().__init__()
-        self.sections = {name: kind(link) for name, kind in SECTIONS.items()}
+        self.sections = {name: section_type(link) for name, section_type in SECTIONS.items()}
         for name, section in self.sections.items():
             section.id = f"part-{name}"
         self._has_chosen_section = False
+        """True after the first section was chosen: the first one that is not empty."""
 
     def compose(self) -> ComposeResult:
         yield TabStrip([section.title for section in self.sections.values()])
@@ -237,7 +240,7 @@ class ActivityPane(Vertical, Pane):
 
     @property
     def action_titles(self) -> Mapping[str, str]:
-        """Title of that action, while the list is hidden."""
+        """Title of the action that leads back to the list of the section, while the list is hidden."""
         return self.section.action_titles if self.query(TabStrip) else {}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -249,7 +252,7 @@ class ActivityPane(Vertical, Pane):
         self.section.action_filter()
 
     def action_back(self) -> None:
-        """Move the focus from the details to the list, then clear the filter."""
+        """Move the focus from the details to the list. On the list, clear the filter."""
         self.section.action_back()
 
     @on(TabStrip.Picked)

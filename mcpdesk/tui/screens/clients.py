@@ -51,12 +51,13 @@ _PRESENCE_ORDER = {presence: position for position, presence in enumerate(PRESEN
 RUNNING = "▸"
 """Glyph of a client with a running request."""
 LABEL_CELLS = 15
+"""Width in cells of the column of labels in the details of a client."""
 _MAX_LINES = 12
-"""Maximum number of lines of one kind in the text about a client. Further lines are only counted."""
+"""Maximum number of lines for one label in the details of a client. Further lines are only counted."""
 
 
 def era(revision: str) -> str:
-    """Return `handshake` or `stateless`, or "" if the revision is unknown."""
+    """Return the era of a protocol revision, `handshake` or `stateless`, or "" if the revision is unknown."""
     return with_era(revision).removeprefix(revision).strip()
 
 
@@ -129,22 +130,19 @@ def _client_facts(
     if client.mode:
         yield "mode", [client.mode]
     yield "capabilities", [capabilities_text(detail.capabilities)]
-    durations = (
-        f" · p50 {duration_or_dash(client.p50_s)} · p95 {duration_or_dash(client.p95_s)}"
-        if client.p50_s is not None
-        else ""
-    )
+    durations_text = ""
+    if client.p50_s is not None:
+        durations_text = f" · p50 {duration_or_dash(client.p50_s)} · p95 {duration_or_dash(client.p95_s)}"
     errors_text = f"{client.errors} error{'' if client.errors == 1 else 's'}"
     connections_text = f" · over {client.connections:,} connections" if client.connections > 1 else ""
-    yield "calls", [f"{client.calls} · {errors_text}{durations}{connections_text}"]
-    yield (
-        "tools",
-        [f"last listed: {client.tools.value}" if client.tools != "never listed" else "never listed"],
-    )
+    yield "calls", [f"{client.calls} · {errors_text}{durations_text}{connections_text}"]
+    tools_prefix = "" if client.tools is ToolsSeen.NEVER else "last listed: "
+    yield "tools", [f"{tools_prefix}{client.tools.value}"]
     if used_tools:
-        usage_text = " · ".join(_limited([_usage_text(*one) for one in used_tools]))
-        has_more = sum(tally.calls for _, tally in used_tools) > client.calls
-        yield "tools used", [f"{usage_text} (by all connections of this name)" if has_more else usage_text]
+        usage_text = " · ".join(_limited([_usage_text(tool, tally) for tool, tally in used_tools]))
+        if sum(tally.calls for _, tally in used_tools) > client.calls:
+            usage_text += " (by all connections of this name)"
+        yield "tools used", [usage_text]
     if detail.session is not None:
         yield "session", list(_session_lines(detail.session, detail.session_ttl_s, now - client.opened))
     else:
@@ -153,16 +151,14 @@ def _client_facts(
     if subscriptions or detail.subscribed:
         yield "notified of", _limited([*subscriptions, *detail.subscribed])
     if detail.listens:
-        yield "listens to", _limited([", ".join(one) or "nothing" for one in detail.listens])
+        yield "listens to", _limited([", ".join(topics) or "nothing" for topics in detail.listens])
     if detail.running:
         yield "running", _limited([_running_text(call) for call in detail.running])
     if detail.parked:
-        yield (
-            "waited for",
-            _limited(
-                [f"{one.method} {one.name}: {', '.join(one.asks) or 'a retry'}" for one in detail.parked]
-            ),
-        )
+        parked_texts = [
+            f"{call.method} {call.name}: {', '.join(call.asks) or 'a retry'}" for call in detail.parked
+        ]
+        yield "waited for", _limited(parked_texts)
 
 
 def _includes_calls_of(client: ClientView, info: ConnectionInfo) -> bool:
@@ -185,8 +181,7 @@ def _usage_text(tool: str, tally: CallTally) -> str:
 def _wrapped(texts: list[str], width: int) -> list[str]:
     if width <= 0:
         return texts
-    rows = (Content(one_line(text)).wrap(width) for text in texts)
-    return [row.plain.rstrip() for row_group in rows for row in row_group]
+    return [row.plain.rstrip() for text in texts for row in Content(one_line(text)).wrap(width)]
 
 
 def _session_lines(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:
@@ -256,11 +251,12 @@ HIDING_ORDER = (
     "connected",
     "p95",
 )
-"""Columns that are hidden if space is short, the first one first."""
+"""Columns that may be hidden if space is short, in the order in which they are hidden."""
 SEEN_STYLES = {
     RUNNING: "lines--warn",
     **{look.glyph: LINE_STYLES[look.tone] for look in PRESENCES.values()},
 }
+"""Glyph of a text that `seen_text` returns -> style of the text."""
 
 
 def cells_of(client: ClientView, now: float) -> tuple[str, ...]:
@@ -320,10 +316,10 @@ class ClientsPane(ColumnSection[ClientView], Pane):
             self.in_order(view.clients), key=lambda one: _PRESENCE_ORDER[one.presence(now)]
         )
         self.cells = {client.connection: cells_of(client, now) for client in self._clients}
-        rows = [(one.connection, one.seen, self._ageless(one)) for one in self._clients]
+        rows = [(one.connection, one.seen, self._cells_without_ages(one)) for one in self._clients]
         return self.order, self.is_reversed, rows
 
-    def _ageless(self, client: ClientView) -> tuple[str, ...]:
+    def _cells_without_ages(self, client: ClientView) -> tuple[str, ...]:
         """Return the cells of a client with each digit of an age replaced by zero.
 
         Column widths depend only on the number of digits, so they need not be computed again when only the
@@ -337,7 +333,8 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         return self._clients
 
     def load(self) -> None:
-        self.set_class(all(client.transport == "memory" for client in self._clients), "-alone")
+        is_desk_alone = all(client.transport == "memory" for client in self._clients)
+        self.set_class(is_desk_alone, "-alone")
         super().load()
 
     def keys_of(self, row: ClientView) -> tuple[int]:
@@ -366,13 +363,13 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         """Append the latest calls of the client, if there is space."""
         if not text:
             return text
-        index, room = self.link.traffic, self.query_one(".detail").size
+        free_height = self.query_one(".detail").size.height - text.plain.count("\n") - 2
         lines = latest_lines(
-            index,
+            self.link.traffic,
             lambda info, method, _: canonical(method) in CALLS and _includes_calls_of(client, info),
             lambda call: call.name,
             self.detail_cells,
-            room.height - text.plain.count("\n") - 2,
+            free_height,
             time.time(),
         )
         return Content("\n").join([text, Content(""), *lines]) if lines else text
@@ -383,8 +380,10 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         If `width` is 0, lines are not wrapped.
         """
         detail = self.link.client(client.connection)
-        used = self.link.traffic.statistics.tools_of(client.server, client.name)
-        return Content("") if detail is None else client_text(client, detail, time.time(), width, used)
+        if detail is None:
+            return Content("")
+        used_tools = self.link.traffic.statistics.tools_of(client.server, client.name)
+        return client_text(client, detail, time.time(), width, used_tools)
 
     def copy_choices(self, row: ClientView) -> list[Choice]:
         line = "  ".join(filter(None, self.cells[row.connection]))
@@ -487,8 +486,8 @@ CONFIG_TARGETS = (
     ConfigTarget("cursor", "stdio", "Cursor, starting it", ".cursor/mcp.json"),
     ConfigTarget("vscode", "stdio", "VS Code, starting it", ".vscode/mcp.json"),
 )
-"""Targets for the menu. Targets that connect to the running server by URL come before targets that start the
-server with a command."""
+"""Choices of the menu. Clients that connect to the running server by URL come before clients that start the
+server themselves."""
 
 
 def targets_for(server: ServerView) -> list[ConfigTarget]:
@@ -496,12 +495,14 @@ def targets_for(server: ServerView) -> list[ConfigTarget]:
 
     A client can use a URL only if the server listens on a port. Only curl can use a Unix socket.
     """
-    is_served = server.url.startswith("http") or not server.is_started
-    return [
-        one
-        for one in CONFIG_TARGETS
-        if (server.is_started if one.over == "stdio" else is_served or (one.name == "curl" and server.url))
-    ]
+    has_http_url = server.url.startswith("http") or not server.is_started
+
+    def is_possible(target: ConfigTarget) -> bool:
+        if target.over == "stdio":
+            return server.is_started
+        return has_http_url or (target.name == "curl" and bool(server.url))
+
+    return [target for target in CONFIG_TARGETS if is_possible(target)]
 
 
 async def choose_client(main: MainScreen) -> None:
@@ -515,8 +516,11 @@ async def choose_client(main: MainScreen) -> None:
     targets = enumerate(targets_for(server), 1)
     choices = [Choice(one.title, one, one.recipient, str(number)) for number, one in targets]
     chosen = await main.app.push_screen_wait(Menu(f"Connect a client to {server.name}", choices))
-    mode = "" if chosen is None or server.mode or not server.modes else await _choose_mode(main, server)
-    if chosen is None or mode is None:
+    if chosen is None:
+        return
+    needs_mode = bool(server.modes) and not server.mode
+    mode = await _choose_mode(main, server) if needs_mode else ""
+    if mode is None:
         return
     requested_config = main.link.client_config(server.name, chosen.name, mode=mode, over=chosen.over)
     if (text := await answer_of(main.app, requested_config, "configuration")) is None:

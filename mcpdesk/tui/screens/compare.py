@@ -21,7 +21,8 @@ from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
 from mcpdesk.tui.widgets.menu import Dialog
 
-_NEVER_COMPARED = ("jsonrpc", "id")
+_IGNORED_MEMBERS = ("jsonrpc", "id")
+"""Members of a message that are not compared."""
 _MAX_VALUE_LENGTH = 2_000
 """Maximum number of characters of a value that are shown."""
 MIN_WIDTH_SIDE_BY_SIDE = 110
@@ -33,7 +34,7 @@ _CONTEXT_LINES = 2
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Both values at one position, or None if a value does not exist."""
+    """Texts of both values at one position. The text of a value that does not exist is None."""
 
     before: str | None
     after: str | None
@@ -105,13 +106,11 @@ class CompareScreen(Dialog[None]):
         """Create the dialog. `before` and `after` contain the messages by side: `request` and `response`."""
         super().__init__()
         self.titles = titles
-        self.differences = [
-            (side, difference)
-            for side in dict.fromkeys([*before, *after])
-            for difference in differences(
-                *(_without_unique_members(messages.get(side, NOTHING)) for messages in (before, after))
-            )
-        ]
+        self.differences: list[tuple[str, Difference]] = []
+        for side in dict.fromkeys([*before, *after]):
+            first = _without_unique_members(before.get(side, NOTHING))
+            second = _without_unique_members(after.get(side, NOTHING))
+            self.differences += [(side, difference) for difference in differences(first, second)]
 
     def compose(self) -> ComposeResult:
         """Compose the titles of both exchanges, then the differences."""
@@ -137,7 +136,7 @@ def _without_unique_members(message: Any) -> Any:
     """Return a message without the members that always differ."""
     if not isinstance(message, dict):
         return message
-    members = {key: value for key, value in message.items() if key not in _NEVER_COMPARED}
+    members = {key: value for key, value in message.items() if key not in _IGNORED_MEMBERS}
     match members.get("params"):
         case {"_meta": {"progressToken": _, **meta}, **params}:  # each call has a new token
             members["params"] = {**params, "_meta": meta}
@@ -149,12 +148,12 @@ def _comparison_lines(pairs: Sequence[tuple[str, Difference]]) -> Iterator[_Line
         yield one_line(f"{side} {path_text(difference.path)}")
         lines = _changed_lines(difference)
         if lines is None:
-            yield _Pair(_value(difference.before), _value(difference.after))
+            yield _Pair(_value_text(difference.before), _value_text(difference.after))
         else:
             yield from lines
 
 
-def _value(value: Any) -> str | None:
+def _value_text(value: Any) -> str | None:
     return None if value is NOTHING else one_line(compact(value)[:_MAX_VALUE_LENGTH])
 
 
@@ -164,7 +163,9 @@ def _changed_lines(difference: Difference) -> Iterator[_Line] | None:
     if not (isinstance(before, str) and isinstance(after, str) and ("\n" in before or "\n" in after)):
         return None
     old, new = before.split("\n"), after.split("\n")
-    return None if max(len(old), len(new)) > _MAX_LINES else islice(_changed_pairs(old, new), _MAX_LINES)
+    if max(len(old), len(new)) > _MAX_LINES:
+        return None
+    return islice(_changed_pairs(old, new), _MAX_LINES)
 
 
 def _changed_pairs(old: list[str], new: list[str]) -> Iterator[_Line]:
@@ -172,11 +173,11 @@ def _changed_pairs(old: list[str], new: list[str]) -> Iterator[_Line]:
     for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT_LINES):
         yield f"  line {group[0][3] + 1:,}"
         for _, start, stop, new_start, new_stop in group:
-            for one, other in zip_longest(old[start:stop], new[new_start:new_stop]):
-                yield _Pair(_line(one), _line(other))
+            for old_line, new_line in zip_longest(old[start:stop], new[new_start:new_stop]):
+                yield _Pair(_shortened_line(old_line), _shortened_line(new_line))
 
 
-def _line(text: str | None) -> str | None:
+def _shortened_line(text: str | None) -> str | None:
     return None if text is None else one_line(text[:_MAX_VALUE_LENGTH])
 
 
@@ -197,7 +198,10 @@ def _stacked_rows(lines: Sequence[_Line]) -> Iterator[list[Span]]:
                     yield [("  + ", "lines--good"), (pair.after, "lines--good")]
             continue
         for line in group_lines:
-            yield [(f"    {line.after}", "lines--muted")] if isinstance(line, _Pair) else [_heading(line)]
+            if isinstance(line, _Pair):
+                yield [(f"    {line.after}", "lines--muted")]
+            else:
+                yield [_heading(line)]
 
 
 def _side_by_side_rows(lines: Sequence[_Line], width: int) -> Iterator[list[Span]]:
@@ -214,7 +218,7 @@ def _side_by_side_rows(lines: Sequence[_Line], width: int) -> Iterator[list[Span
 
 
 def _heading(text: str) -> Span:
-    """Return a heading: the path of a value, or the number of a line of its text in a muted style."""
+    """Return the span of a heading: the path of a value, or in a muted style, a line number in its text."""
     return text, "lines--muted" if text.startswith(" ") else "lines--key"
 
 
@@ -228,21 +232,20 @@ def _cells(pair: _Pair, width: int) -> tuple[list[list[Span]], list[list[Span]]]
         rows = _wrapped([(before or "", "lines--muted")], width)
         return rows, rows
     if before is None or after is None:
-        return _wrapped([(before or "", "lines--bad")], width), _wrapped(
-            [(after or "", "lines--good")], width
-        )
-    start = _common_prefix_length(before, after)
-    end = _common_prefix_length(before[start:][::-1], after[start:][::-1])
-    return (
-        _wrapped(_highlighted(before, start, len(before) - end, "lines--bad"), width),
-        _wrapped(_highlighted(after, start, len(after) - end, "lines--good"), width),
-    )
+        left_spans: list[Span] = [(before or "", "lines--bad")]
+        right_spans: list[Span] = [(after or "", "lines--good")]
+    else:
+        start = _common_prefix_length(before, after)
+        suffix_length = _common_prefix_length(before[start:][::-1], after[start:][::-1])
+        left_spans = _highlighted(before, start, len(before) - suffix_length, "lines--bad")
+        right_spans = _highlighted(after, start, len(after) - suffix_length, "lines--good")
+    return _wrapped(left_spans, width), _wrapped(right_spans, width)
 
 
 def _common_prefix_length(one: str, other: str) -> int:
     """Return the length of the common prefix of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+    return next((index for index, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _highlighted(text: str, start: int, stop: int, style: str) -> list[Span]:
@@ -270,7 +273,7 @@ def _padded(row: Sequence[Span], width: int) -> list[Span]:
 
 
 _MAX_LINES: Final = 5_000
-"""Maximum number of lines of a text that are searched for changed lines."""
+"""Maximum number of lines of a text whose lines are compared. A longer text is compared as one value."""
 MAX_DIFFERENCES: Final = 1_000
 """Maximum number of differences."""
 _MAX_ALIGNED_ITEMS: Final = 300
@@ -278,7 +281,7 @@ _MAX_ALIGNED_ITEMS: Final = 300
 
 
 NOTHING: Final = object()
-"""Marks a position that one of the values does not have."""
+"""Placeholder for a value that does not exist at a position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,16 +315,17 @@ def _list_differences(path: Path, before: list[Any], after: list[Any]) -> Iterat
     if max(len(before), len(after)) > _MAX_ALIGNED_ITEMS:
         yield from _item_differences(path, 0, before, after)
         return
-    matcher = SequenceMatcher(None, [compact(one) for one in before], [compact(one) for one in after], False)
-    for operation, start, stop, other_start, other_stop in matcher.get_opcodes():
+    before_texts, after_texts = [compact(item) for item in before], [compact(item) for item in after]
+    matcher = SequenceMatcher(None, before_texts, after_texts, autojunk=False)
+    for operation, start, stop, new_start, new_stop in matcher.get_opcodes():
         if operation != "equal":
-            start_index = start if operation == "delete" else other_start
-            yield from _item_differences(path, start_index, before[start:stop], after[other_start:other_stop])
+            start_index = start if operation == "delete" else new_start
+            yield from _item_differences(path, start_index, before[start:stop], after[new_start:new_stop])
 
 
 def _item_differences(
     path: Path, start_index: int, before: list[Any], after: list[Any]
 ) -> Iterator[Difference]:
     """Compare items with the same index. The indexes in the paths begin with `start_index`."""
-    for offset, (one, other) in enumerate(zip_longest(before, after, fillvalue=NOTHING)):
-        yield from _value_differences((*path, start_index + offset), one, other)
+    for offset, (old_item, new_item) in enumerate(zip_longest(before, after, fillvalue=NOTHING)):
+        yield from _value_differences((*path, start_index + offset), old_item, new_item)

@@ -24,7 +24,7 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.tui.action import Action
 from mcpdesk.tui.actions import BY_ID, NO_KEY, SCREENS, key_name, key_or_palette
-from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
+from mcpdesk.tui.render.amounts import clock, countdown, counted, rate, sparkline
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.render.tones import TEXT_STYLES
 from mcpdesk.tui.sequences import is_prefix
@@ -47,16 +47,17 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
     ),
     Protection.STARTING: ("starting …", "$text-muted", "The desk does not listen yet."),
 }
-"""Protection -> text with glyph, style, and meaning. Cores without HTTP, such as those of `mcpdesk up` and of
-captures, show nothing.
+"""Protection -> text with glyph, style, and meaning. A core without HTTP (`OFFLINE`), such as the core of
+`mcpdesk up` or of a capture, shows nothing.
 """
-TOKEN = ("token ●", "$text-success", "Callers need a bearer token.")
-TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the key and a bearer token.")}
-"""Protection -> text, style and meaning for a server that also requires tokens. `TOKEN` is used for other
-protections."""
+TOKEN_LOOK = ("token ●", "$text-success", "Callers need a bearer token.")
+TOKEN_LOOKS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the key and a bearer token.")}
+"""Protection -> text, style and meaning for a server that also requires tokens. Other protections use
+`TOKEN_LOOK`."""
 REACHABLE_PROTECTIONS = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN, Protection.SOCKET)
 """Protections of a core that clients can reach. A required token is shown only for these."""
 SPARK_SECONDS = 8
+"""Number of seconds, one bar each, in the chart of the message rate."""
 _MAX_NAMED_SERVERS = 8
 """Maximum number of servers that the tooltip about servers that are down names."""
 
@@ -77,28 +78,33 @@ class DeskHeader(PartLine):
         view: CoreView,
         server: str,
         rates: Sequence[float],
-        waiting: int,
+        waiting_count: int,
         feature_parts: Sequence[LinePart] = (),
-        down: Sequence[str] = (),
+        down_servers: Sequence[str] = (),
     ) -> None:
         """Show a new view.
 
         `server` is the name of the selected server. `rates` are messages per second, the newest last.
-        `waiting` is the number of waiting questions. `down` has the names of the servers that cannot be used.
+        `waiting_count` is the number of waiting questions. `down_servers` has the names of the servers that
+        cannot be used.
         """
         now, next_callback = time.time(), view.work.next_callback
         countdown_text = "" if next_callback is None else countdown(next_callback - now)
         peers = presences(view.clients, now)
-        shown_state = (view, server, tuple(rates), waiting, countdown_text, peers, feature_parts, tuple(down))
-        if shown_state != self._last_state:
-            self._last_state = shown_state
+        shown_questions = (waiting_count, countdown_text)
+        shown_servers = (server, tuple(down_servers))
+        new_state = (view, tuple(rates), shown_questions, peers, feature_parts, shown_servers)
+        if new_state != self._last_state:
+            self._last_state = new_state
             server_view = next((one for one in view.servers if one.name == server), None)
             state_parts = [*_status_parts(view, server_view), *_traffic_parts(peers, rates), *feature_parts]
-            state_parts += _work_parts(view.work, countdown_text, waiting)
-            self.show([BRAND, *_server_part(server_view, view), *_down_part(down, server), *state_parts])
+            state_parts += _work_parts(view.work, countdown_text, waiting_count)
+            server_parts = [*_server_part(server_view, view), *_down_part(down_servers, server)]
+            self.show([BRAND, *server_parts, *state_parts])
 
 
 BRAND = LinePart(Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10)
+"""First part of the header: the name of the program."""
 SHOW_LOGS = "screen.show_screen('logs')"
 ABOUT_SERVER = "screen.about_server"
 
@@ -107,15 +113,15 @@ def _part(
     text: str, style: str, action: str, tip: str, short: str, rank: int, *, right: bool = False
 ) -> LinePart:
     """Return a part in one style, with spaces around it. `short` is its text if the line is too narrow."""
-    long = Content.styled(f"  {text} ", style)
-    return LinePart(long, action, tip, Content.styled(f" {short} ", style), rank, right)
+    long_content = Content.styled(f"  {text} ", style)
+    return LinePart(long_content, action, tip, Content.styled(f" {short} ", style), rank, right)
 
 
 def _server_part(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
     if server is not None:
-        has_several = len(view.servers) > 1
+        menu_sign = " ▾" if len(view.servers) > 1 else ""
         mode = f" · {one_line(server.mode, 16)}" if server.mode else ""
-        text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if has_several else ''} ", "bold")
+        text = Content.styled(f" {one_line(server.name, 30)}{mode}{menu_sign} ", "bold")
         short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
         tip = f"{server.title or server.name} {server.version}\n{one_line(server.shown_location, 200)}"
         yield LinePart(text, "screen.servers", tip, short, rank=90)
@@ -125,8 +131,9 @@ def _server_part(server: ServerView | None, view: CoreView) -> Iterator[LinePart
 
 
 def _down_part(names: Sequence[str], current: str) -> Iterator[LinePart]:
-    """Yield the number of servers that are down. Yield nothing if only the current server is down, because
-    its state is shown anyway.
+    """Yield the number of servers that are down.
+
+    Yield nothing if only the current server is down, because its state is shown anyway.
     """
     if any(name != current for name in names):
         shown_names = [one_line(name, 60) for name in names[:_MAX_NAMED_SERVERS]]
@@ -153,12 +160,12 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
         tip = one_line(view.capture_failing, 300)
         yield _part("✗ capture not written", "bold $text-error", SHOW_LOGS, tip, "✗ capture", 95)
     if view.stuck is not None:
-        start = f"▲ loop stuck {view.stuck.seconds:.1f} s"
+        status = f"▲ loop stuck {view.stuck.seconds:.1f} s"
         tool = f"in {view.stuck.tool}" if view.stuck.tool else ""
         location = " ".join(("", *filter(None, (tool, view.stuck.where))))
         tip = "Hosted code blocks the core; calls wait until it returns"
-        short = start + one_line(location, 32)
-        yield _part(start + one_line(location), "bold $text-error", SHOW_LOGS, tip, short, 100)
+        short = status + one_line(location, 32)
+        yield _part(status + one_line(location), "bold $text-error", SHOW_LOGS, tip, short, 100)
         return
     if server is not None and server.upstream is not None:
         yield from _upstream_parts(server.upstream)
@@ -175,24 +182,26 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
         return
     word, style, tip = PROTECTIONS[view.protection]
     if server is not None and server.wants_token and view.protection in REACHABLE_PROTECTIONS:
-        word, style, tip = TOKENS.get(view.protection, TOKEN)
+        word, style, tip = TOKEN_LOOKS.get(view.protection, TOKEN_LOOK)
     yield _part(word, style, "screen.client_config", tip, word, 70)
 
 
 def cores_part(cores: Sequence[ShownCore]) -> LinePart:
-    """Return the number of cores, and the names of those in the most severe state of `ALARMS`.
+    """Return the number of cores, and the names of the cores in the most severe state of `ALARMS`.
 
     Ended cores are not counted.
     """
-    tip = "\n".join(one_line(f"{one.name}: {one.reason or one.address or 'lives'}", 200) for one in cores)
-    count = sum(one.state is not ShownCoreState.ENDED for one in cores)
-    alarms = sorted({one.state for one in cores if one.state in ALARMS}, key=list(ALARMS).index)
-    if not alarms:
-        return _part(_count(count, "replica"), "$text-muted", ABOUT_SERVER, tip, f"{count} replicas", 45)
-    living = sum(one.state is ShownCoreState.LIVING for one in cores)
-    status = f"✕ {living} of {count} replicas"
-    names = one_line(", ".join(one.name for one in cores if one.state is alarms[0]), 30)
-    return _part(f"{status}: {names} {ALARMS[alarms[0]]}", "bold $text-error", ABOUT_SERVER, tip, status, 96)
+    tip = "\n".join(one_line(f"{core.name}: {core.reason or core.address or 'lives'}", 200) for core in cores)
+    count = sum(core.state is not ShownCoreState.ENDED for core in cores)
+    alarm_states = sorted({core.state for core in cores if core.state in ALARMS}, key=list(ALARMS).index)
+    if not alarm_states:
+        return _part(counted(count, "replica"), "$text-muted", ABOUT_SERVER, tip, f"{count} replicas", 45)
+    living_count = sum(core.state is ShownCoreState.LIVING for core in cores)
+    status = f"✕ {living_count} of {count} replicas"
+    worst_state = alarm_states[0]
+    names = one_line(", ".join(core.name for core in cores if core.state is worst_state), 30)
+    text = f"{status}: {names} {ALARMS[worst_state]}"
+    return _part(text, "bold $text-error", ABOUT_SERVER, tip, status, 96)
 
 
 ALARMS: Final = {
@@ -200,11 +209,11 @@ ALARMS: Final = {
     ShownCoreState.SILENT: "silent",
     ShownCoreState.UNREADABLE: "of another version",
 }
-"""States of cores that the header reports, the most severe first."""
+"""State of a core that the header reports -> word for it. The most severe state is first."""
 
 
 def upstream_state(upstream: UpstreamView) -> tuple[str, str]:
-    """Return the text of a connection state, and its style."""
+    """Return the text for the connection state of an upstream, and its style."""
     look = UPSTREAMS[upstream.state]
     style = TEXT_STYLES[look.tone]
     return look.text, f"bold {style}" if look.tone is Tone.BAD else style
@@ -220,11 +229,11 @@ def _upstream_parts(upstream: UpstreamView) -> Iterator[LinePart]:
 
 
 def _traffic_parts(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePart]:
-    """Yield clients and message rate. `peers` are the numbers of connected and of quiet clients."""
+    """Yield the number of clients and the message rate. `peers` counts connected and quiet clients."""
     connected, quiet = peers
-    status, short = _count(connected, "client"), f"{connected}⇄"
+    status, short = counted(connected, "client"), f"{connected}⇄"
     if quiet:
-        status = f"{status} + {quiet} quiet" if connected else f"{_count(quiet, 'client')}, quiet"
+        status = f"{status} + {quiet} quiet" if connected else f"{counted(quiet, 'client')}, quiet"
         short = f"{connected}/{connected + quiet}⇄"
     action, tip = "screen.show_screen('clients')", f"Connected clients: {connected}; quiet clients: {quiet}"
     yield _part(status, "", action, tip, short, 40, right=True)
@@ -235,25 +244,21 @@ def _traffic_parts(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[L
     yield LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
 
 
-def _work_parts(work: WorkView, countdown_text: str, waiting: int) -> Iterator[LinePart]:
+def _work_parts(work: WorkView, countdown_text: str, waiting_count: int) -> Iterator[LinePart]:
     """Yield parts about work other than calls. `countdown_text` is the time until the next callback."""
     if work.is_planning:
         tip = "Plan mode: tools that are not read-only are refused"
         action = "screen.show_part('plan')"
         yield _part("● plan mode", "bold $text-warning", action, tip, "●plan", 75, right=True)
     if jobs := work.running_jobs:
-        text, action = f"▸ {_count(jobs, 'job')}", "screen.show_part('jobs')"
+        text, action = f"▸ {counted(jobs, 'job')}", "screen.show_part('jobs')"
         yield _part(text, "$text-primary", action, "Jobs in the background", f"▸{jobs}", 60, right=True)
     if countdown_text:
         action, tip = "screen.show_part('callbacks')", "Time until the next callback"
         yield _part(f"◷ {countdown_text}", "", action, tip, f"◷{countdown_text}", 55, right=True)
-    if waiting:
-        text, style = f"? {_count(waiting, 'question')}", "bold $text-warning"
-        yield _part(text, style, "screen.open_question", "Answer (a)", f"?{waiting}", 80, right=True)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    if waiting_count:
+        text, style = f"? {counted(waiting_count, 'question')}", "bold $text-warning"
+        yield _part(text, style, "screen.open_question", "Answer (a)", f"?{waiting_count}", 80, right=True)
 
 
 CURRENT_TAB_STYLE = "bold $block-cursor-foreground on $block-cursor-background"
@@ -292,12 +297,12 @@ class DeskTabs(PartLine):
 
 
 def _tab(action: Action, badge: str, style: str) -> LinePart:
+    """Return the tab of a screen. `style` is the style of the current tab, or "" for any other tab."""
     mark = Content.styled(f" {badge}", "bold $text-warning") if badge else Content("")
     key = Content.styled(action.keys, "" if style else "$footer-key-foreground")
-    name = action.title if style else action.title[:4]
-    text, short = (
-        Content.assemble(" ", key, f" {title}", mark, " ").stylize(style) for title in (action.title, name)
-    )
+    short_title = action.title if style else action.title[:4]
+    text = Content.assemble(" ", key, f" {action.title}", mark, " ").stylize(style)
+    short = Content.assemble(" ", key, f" {short_title}", mark, " ").stylize(style)
     rank = 99 if style else 50
     return LinePart(Content.assemble(" ", text), f"screen.{action.name}", action.help, short, rank)
 
@@ -314,8 +319,9 @@ class NewsRow(PartLine):
         self._news: tuple[float, str, str, str] | None = None
 
     def show_news(self, time_s: float, severity: str, text: str, hint: str = "") -> None:
-        """Show news. `time_s` is Unix time in seconds. `hint` is the end of the line, which is never cut
-        off.
+        """Show a news item.
+
+        `time_s` is Unix time in seconds. `hint` is the end of the line, which is never cut off.
         """
         self._news = (time_s, severity, text, hint)
         self._draw()
@@ -329,12 +335,12 @@ class NewsRow(PartLine):
             return
         time_s, severity, text, hint = self._news
         sign, style = NEWS_SIGNS.get(severity, ("·", ""))
-        more = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " messages ")
-        room = self.size.width - more.cell_length - cell_len(hint) - len(" 12:03:40 ! ")
+        messages_key = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " messages ")
+        room = self.size.width - messages_key.cell_length - cell_len(hint) - len(" 12:03:40 ! ")
         news_text = shortened(text, max(20, room), REASON_TAIL) + hint
         news = Content.assemble(f" {clock(time_s)[:8]} ", (f"{sign} ", style), news_text)
         action = "app.show_news"
-        self.show([LinePart(news, action, rank=90), LinePart(more, action, rank=50, right=True)])
+        self.show([LinePart(news, action, rank=90), LinePart(messages_key, action, rank=50, right=True)])
 
 
 NEWS_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}
@@ -344,9 +350,9 @@ ANSWER_ACTION = "main.open_question"
 MAX_KEYS = 7
 """Maximum number of keys in the footer. The help and the action menu show all keys."""
 LIKELY_WEIGHT = 50
-"""Weight of the likely actions of the focused pane, which are first."""
-DESK_SCOPES = ("app.", "main.")
-"""Scopes whose keys are on the right."""
+"""Weight of the likely actions of the focused pane, which are first in the footer."""
+DESK_ID_PREFIXES = ("app.", "main.")
+"""Prefixes of the ids of actions whose keys are on the right of the footer."""
 
 
 class DeskFooter(PartLine):
@@ -365,15 +371,15 @@ class DeskFooter(PartLine):
         self._is_covered = False
         """True while a dialog, which shows its own keys, is open."""
 
-    def cover(self, *, is_covered: bool) -> None:
+    def set_covered(self, *, is_covered: bool) -> None:
         """Hide all keys, or show them again."""
         if is_covered != self._is_covered:
             self._is_covered = is_covered
             if self.is_attached:
                 self._redraw(self.screen)
 
-    def announce(self, *, has_question: bool) -> None:
-        """Set whether a question waits."""
+    def set_has_question(self, *, has_question: bool) -> None:
+        """Show the key that opens a waiting question, or hide it."""
         if has_question != self._has_question:
             self._has_question = has_question
             self._redraw(self.screen)
@@ -393,8 +399,9 @@ class DeskFooter(PartLine):
             self.show([])
         elif self.is_attached and screen is self.screen:
             parts = list(_key_parts(screen, {ANSWER_ACTION} if self._has_question else ()))
-            lowest_ranks = sorted((part.rank for part in parts), reverse=True)[:MAX_KEYS][-1:]
-            self.show([part for part in parts if part.rank >= lowest_ranks[0]] if lowest_ranks else [])
+            highest_ranks = sorted((part.rank for part in parts), reverse=True)[:MAX_KEYS]
+            lowest_shown_rank = min(highest_ranks, default=0)
+            self.show([part for part in parts if part.rank >= lowest_shown_rank])
 
 
 def _key_parts(screen: Screen[object], additional_ids: Collection[str]) -> Iterator[LinePart]:
@@ -406,23 +413,26 @@ def _key_parts(screen: Screen[object], additional_ids: Collection[str]) -> Itera
     pane = next((one for one in ancestors if isinstance(one, Pane)), None)
     likely, titles = ((), {}) if pane is None else (pane.likely_actions, pane.action_titles)
 
-    def is_shown(one: Binding) -> bool:
-        return one.show or one.id in additional_ids or one.id in likely
+    def is_shown(binding: Binding) -> bool:
+        return binding.show or binding.id in additional_ids or binding.id in likely
 
-    active = screen.active_bindings  # determined anew at each access
+    active_bindings = screen.active_bindings  # read once, because Textual computes them at each access
     enabled = [
-        one.binding for one in active.values() if one.enabled and _can_be_pressed(active, one.binding.key)
+        active.binding
+        for active in active_bindings.values()
+        if active.enabled and _can_be_pressed(active_bindings, active.binding.key)
     ]
     spare_bindings = [one for one in enabled if not is_shown(one) and one.id in BY_ID and BY_ID[one.id].wide]
+    # Highest remaining rank, by whether a key belongs to the pane. Each key takes one rank.
     ranks_of_shown, ranks_of_spare = {True: 60, False: 40}, {True: 20, False: 0}
-    seen = set[tuple[str | None, str]]()
+    seen_actions = set[tuple[str | None, str]]()
     own_bindings = [one for one in enabled if is_shown(one) and _is_own(one)]
     own_bindings.sort(key=lambda one: likely.index(one.id) if one.id in likely else len(likely))
     desk_bindings = (one for one in enabled if is_shown(one) and not _is_own(one))
     for binding in (*own_bindings, *spare_bindings, *desk_bindings):
-        name = (binding.id, binding.action)
-        if name not in seen:
-            seen.add(name)
+        identity = (binding.id, binding.action)
+        if identity not in seen_actions:
+            seen_actions.add(identity)
             is_own = _is_own(binding)
             ranks = ranks_of_shown if is_shown(binding) else ranks_of_spare
             key = binding.key_display or key_name(binding.key)
@@ -435,14 +445,17 @@ def _key_parts(screen: Screen[object], additional_ids: Collection[str]) -> Itera
 
 
 def _can_be_pressed(active_bindings: Mapping[str, ActiveBinding], key: str) -> bool:
-    """Return False for an action without a key, and for a sequence whose prefix types text at present."""
+    """Return True if a key triggers its action at present.
+
+    An action without a key cannot be triggered, and a sequence cannot while its prefix types text.
+    """
     prefix, _, second = key.partition(" ")
     return key != NO_KEY and (not second or is_prefix(active_bindings, prefix))
 
 
 def _is_own(binding: Binding) -> bool:
     """Return True if a key belongs to the focused pane."""
-    return not (binding.id or "").startswith(DESK_SCOPES)
+    return not (binding.id or "").startswith(DESK_ID_PREFIXES)
 
 
 def _weight(binding: Binding) -> int:

@@ -19,7 +19,7 @@ MAX_SEARCHED_ROWS = 2_000
 MIN_LINES = 4
 """Minimum number of lines, including the heading."""
 _NAME_CELLS = 20
-_REQUEST = KINDS.index(ExchangeKind.REQUEST)
+_REQUEST_KIND = KINDS.index(ExchangeKind.REQUEST)
 
 RequestFilter = Callable[[ConnectionInfo, str, str], bool]
 """Function that returns True if a request is included. Its arguments are the connection, the method and the
@@ -27,10 +27,11 @@ requested name."""
 
 
 def latest_calls(index: Index, is_included: RequestFilter, max_calls: int) -> Iterator[Exchange]:
-    """Yield the newest requests of clients that the filter includes, the newest first."""
+    """Yield at most `max_calls` requests of clients that the filter includes, the newest first."""
     table, end = index.table, len(index.table)
     for row in range(end - 1, max(table.base, end - MAX_SEARCHED_ROWS) - 1, -1):
-        if table.kind[row] != _REQUEST or table.direction[row]:
+        is_from_server = bool(table.direction[row])
+        if table.kind[row] != _REQUEST_KIND or is_from_server:
             continue
         info = index.connections.get(table.connection[row])
         if info is None or not is_included(info, *table.labels[table.label[row]]):
@@ -50,9 +51,10 @@ def latest_lines(
     height: int,
     now: float,
 ) -> list[Content]:
-    """Return a heading and one line per call, in at most `height` lines. Empty without space or calls.
+    """Return a heading and one line per call, in at most `height` lines.
 
-    `title_of` returns the text before the arguments. `now` is Unix time in seconds.
+    Return an empty list if there is no call, or if `height` is less than `MIN_LINES`. `title_of` returns the
+    text before the arguments. `now` is Unix time in seconds.
     """
     if height < MIN_LINES:
         return []
@@ -63,12 +65,12 @@ def latest_lines(
 
 def _line(index: Index, call: Exchange, title: str, width: int, now: float) -> Content:
     """Format a call: `17:04:07  price  334 µs ✓ article="lamp" → 19.90 EUR`."""
-    texts, name = summary(index, call), one_line(title, _NAME_CELLS)
-    sign, style = ("✗", "$text-error") if texts.has_failed else ("✓", "$text-success")
+    call_summary, name = summary(index, call), one_line(title, _NAME_CELLS)
+    sign, style = ("✗", "$text-error") if call_summary.has_failed else ("✓", "$text-success")
     if call.response is None:
         sign, style = ("…", "$text-warning") if call.ended is None else ("⊘", "$text-warning")
     name_column = name + " " * (_NAME_CELLS - cell_len(name))
     line_start = f"{clock(call.started)[:8]}  {name_column} {duration(call.elapsed(now)):>8} "
-    summary_text = " → ".join(filter(None, (texts.arguments, texts.result)))
+    summary_text = " → ".join(filter(None, (call_summary.arguments, call_summary.result)))
     room = max(1, width - cell_len(line_start) - 2)
     return Content.assemble((line_start, "$text-muted"), (sign, style), " ", one_line(summary_text, room))

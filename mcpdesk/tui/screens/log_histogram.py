@@ -20,11 +20,12 @@ CLOCK_CELLS = 10
 NOTE_CELLS = 18
 """Width in cells of the note about the time span of a bar."""
 _COLOURS = ("$text-muted", "$text-warning", "$text-error")
+"""Colour of a bar, by its severity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Entries of one time span."""
+    """Counts of the log entries in one time span."""
 
     count: int = 0
     severity: int = 0
@@ -32,9 +33,10 @@ class Bar:
 
 
 def bars_of(lines: Sequence[LogLine], severities: dict[str, int], cells: int) -> list[Bar]:
-    """Count entries, oldest first, in `cells` time spans.
+    """Divide the time between the first and the last line into `cells` spans, and return a bar for each span.
 
-    `severities` maps a level to its severity, as in `Bar.severity`. Other levels have severity 0.
+    `lines` are sorted by time, the oldest first. `severities` maps a level to its severity, as in
+    `Bar.severity`. Other levels have severity 0.
     """
     if not lines or cells < 1:
         return []
@@ -78,43 +80,45 @@ class LogHistogram(Widget):
         self.refresh()
 
     @property
-    def _cells(self) -> int:
+    def _bar_count(self) -> int:
+        """Number of bars, each one cell wide, that fit between the times at both ends and the note."""
         return max(0, self.size.width - 2 * CLOCK_CELLS - NOTE_CELLS)
 
     def render(self) -> Content:
         """Draw the time of the first entry, bars, the time of the last entry, and the time span of a bar."""
-        lines, cells = self._lines, self._cells
-        if len(lines) < 2 or not cells:
+        lines, bar_count = self._lines, self._bar_count
+        if len(lines) < 2 or not bar_count:
             return Content("")
-        bars = bars_of(lines, self.severities, cells)
-        top = max(bar.count for bar in bars)
+        bars = bars_of(lines, self.severities, bar_count)
+        max_count = max(bar.count for bar in bars)
         selected_bar = None if self._selected_time is None else self._bar_index(self._selected_time)
-        parts: list[tuple[str, str]] = []
+        drawn_bars: list[tuple[str, str]] = []
         for index, bar in enumerate(bars):
-            glyph = BARS[0 if not bar.count else max(1, round(bar.count / top * 8))]
-            mark = " reverse" if index == selected_bar else ""
-            parts.append((glyph, f"{_COLOURS[bar.severity]}{mark}"))
-        span = (lines[-1].time - lines[0].time) / cells
-        return Content.assemble(
-            f" {clock(lines[0].time)[:8]} ", *parts, f" {clock(lines[-1].time)[:8]} · {duration(span)} a bar"
-        )
+            glyph = BARS[0 if not bar.count else max(1, round(bar.count / max_count * 8))]
+            reverse_style = " reverse" if index == selected_bar else ""
+            drawn_bars.append((glyph, f"{_COLOURS[bar.severity]}{reverse_style}"))
+        first, last = lines[0].time, lines[-1].time
+        note = f"{duration((last - first) / bar_count)} a bar"
+        return Content.assemble(f" {clock(first)[:8]} ", *drawn_bars, f" {clock(last)[:8]} · {note}")
 
     def _bar_index(self, moment: float) -> int:
         """Return the index of the bar that contains a time."""
         first, last = self._lines[0].time, self._lines[-1].time
-        return min(max(int((moment - first) * self._cells / max(last - first, 1e-3)), 0), self._cells - 1)
+        index = int((moment - first) * self._bar_count / max(last - first, 1e-3))
+        return min(max(index, 0), self._bar_count - 1)
 
     def on_click(self, event: events.Click) -> None:
         """Post `Picked` with the first time of the clicked bar."""
-        index, cells = event.x - CLOCK_CELLS, self._cells
-        if len(self._lines) > 1 and 0 <= index < cells:
+        index, bar_count = event.x - CLOCK_CELLS, self._bar_count
+        if len(self._lines) > 1 and 0 <= index < bar_count:
             event.stop()
             first, last = self._lines[0].time, self._lines[-1].time
-            self.post_message(self.Picked(first + (last - first) * index / cells))
+            self.post_message(self.Picked(first + (last - first) * index / bar_count))
 
 
 def row_at(rows: Sequence[LogLine], moment: float) -> int:
-    """Return the row of the first entry at or after a time. If all entries are earlier, return the last
-    row.
+    """Return the row of the first entry at or after a time.
+
+    If all entries are earlier, return the last row.
     """
     return min(bisect_left(rows, moment, key=lambda row: row.time), max(0, len(rows) - 1))

@@ -24,9 +24,12 @@ from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.section import has_words
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-MIN_SOURCE_WIDTH, ROOMY_LINE_WIDTH, MAX_SOURCE_WIDTH = 10, 100, 20
-"""Minimum width in cells of the source column, minimum width of a line in which the column may be wider, and
-maximum width of the column."""
+MIN_SOURCE_WIDTH = 10
+"""Minimum width in cells of the source column."""
+MAX_SOURCE_WIDTH = 20
+"""Maximum width in cells of the source column."""
+ROOMY_LINE_WIDTH = 100
+"""Minimum width in cells of a line in which the source column may be wider than its minimum."""
 MAX_LINES = 20_000
 """Maximum number of lines. If there are more, the oldest fifth is removed."""
 _LEVEL_STYLES = {
@@ -60,7 +63,7 @@ class LogFilter:
 
 
 def rank(level: str) -> int:
-    """Return the severity, counted from 0. An unknown level counts as info."""
+    """Return the position of a level in `LEVELS`. An unknown level has the rank of info."""
     return LEVELS.index(level) if level in LEVELS else 1
 
 
@@ -69,12 +72,12 @@ CORE_WIDTH = 10
 MAX_SERVER_WIDTH = 16
 """Maximum width in cells of the server column, which exists only if there are lines of several servers."""
 MAX_CALLER_WIDTH = 26
-"""Maximum width in cells of the caller and the id of its call. They are shown in a line of at least
-`MIN_WIDTH_WITH_CALLER` cells."""
+"""Maximum width in cells of the caller and the id of its call."""
 MIN_WIDTH_WITH_CALLER = 120
+"""Minimum width in cells of a line that shows the caller."""
 MAX_UNFOLDED_ROWS = 30
-"""Maximum number of rows below one entry. The last row has the last line of the entry. Enter shows the lines
-that are left out."""
+"""Maximum number of rows below one entry. If it has more lines, the last row but one counts the lines that
+are left out, and the last row has the last line. Enter shows all lines."""
 
 
 class LogList(RowList[LogLine]):
@@ -99,15 +102,14 @@ class LogList(RowList[LogLine]):
         self.rows = []
         """Entry of each row. An unfolded entry occurs once more for each row below it."""
         self.entries: list[LogLine] = []
-        """All lines that match the filter, including the lines that share an entry with a newer equal
-        line."""
+        """All lines that match the filter, including lines that share an entry with a newer equal line."""
         self._newest_lines: dict[TracebackKey, LogLine] = {}
         """Newest line with each traceback."""
         self._counts: dict[int, int] = {}
         """Number of the newest line of each traceback -> count of equal lines."""
-        self._unfolded: LogLine | None = None
-        """Entry that is unfolded although the person did not unfold it."""
-        self._reports: dict[tuple[int, Id], list[LogLine]] = {}
+        self._auto_unfolded: LogLine | None = None
+        """Entry of the newest traceback, which is unfolded automatically."""
+        self._unmerged_errors: dict[tuple[int, Id], list[LogLine]] = {}
         """Shown errors of each call that were not merged into a later error of the call."""
         self._merged_into: dict[int, LogLine] = {}
         """Number of an error line -> later line of the same call whose entry includes it."""
@@ -120,7 +122,7 @@ class LogList(RowList[LogLine]):
         """True if lines come from several cores, whose names are shown in a column."""
         self._source_width = MIN_SOURCE_WIDTH
         """Width in cells of the source column: the longest source so far, within the limits."""
-        self._folds: dict[int, bool] = {}
+        self._unfold_choices: dict[int, bool] = {}
         """Number of an entry -> True if the person unfolded the entry, False if the person folded it."""
         self.filter = LogFilter()
 
@@ -152,7 +154,7 @@ class LogList(RowList[LogLine]):
         self._servers.update(line.server for line in lines if line.server)
         removed_lines: list[LogLine] = []
         if self._has_several_cores:
-            removed_lines, lines = self._merged(lines)
+            removed_lines, lines = self._merge_by_time(lines)
         self.lines.extend(lines)
         is_full = len(self.lines) > MAX_LINES
         if is_full:
@@ -163,13 +165,13 @@ class LogList(RowList[LogLine]):
             self._add(lines)
             self._restore_cursor(selected_line)
 
-    def _merged(self, lines: Sequence[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
-        """Remove the lines that are later than the earliest new line.
+    def _merge_by_time(self, lines: Sequence[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
+        """Remove the lines of the list that are later than the earliest new line.
 
-        Return the removed lines, and the removed and new lines together, sorted by time.
+        Return the removed lines, and the lines to add: the removed and the new lines, sorted by time.
         """
-        new_lines = sorted(lines, key=_time)
-        start = bisect_right(self.lines, new_lines[0].time, key=_time)
+        new_lines = sorted(lines, key=_time_of)
+        start = bisect_right(self.lines, new_lines[0].time, key=_time_of)
         removed_lines, self.lines[start:] = self.lines[start:], []
         numbers = {line.number for line in removed_lines}
         while self.rows and self.rows[-1].number in numbers:
@@ -177,26 +179,26 @@ class LogList(RowList[LogLine]):
             self._line_numbers.pop()
         while self.entries and self.entries[-1].number in numbers:
             self.entries.pop()
-        return removed_lines, sorted([*removed_lines, *new_lines], key=_time)
+        return removed_lines, sorted([*removed_lines, *new_lines], key=_time_of)
 
-    def narrow(self, log_filter: LogFilter) -> None:
+    def set_filter(self, log_filter: LogFilter) -> None:
         """Apply another filter. The selected line stays selected if it is still shown."""
         selected_line, self.filter = self.selected, log_filter
         self._rebuild(selected_line)
 
     def _rebuild(self, selected_line: LogLine | None) -> None:
         self.rows, self._line_numbers, self.entries = [], [], []
-        self._newest_lines, self._counts, self._unfolded = {}, {}, None
-        self._reports, self._merged_into, self.reports = {}, {}, {}
+        self._newest_lines, self._counts, self._auto_unfolded = {}, {}, None
+        self._unmerged_errors, self._merged_into, self.reports = {}, {}, {}
         self._add(self.lines)
         self._restore_cursor(selected_line)
 
-    def fold(self, folded: bool) -> None:
+    def fold(self, is_folded: bool) -> None:
         """Hide the lines below the selected entry, or show them."""
-        if (line := self.selected) is not None and len(_other_lines(shown_text(line.text))) > 0:
-            self._folds[line.number] = not folded
+        if (line := self.selected) is not None and _other_lines(shown_text(line.text)):
+            self._unfold_choices[line.number] = not is_folded
             self.following = False
-            self.narrow(self.filter)
+            self.set_filter(self.filter)
 
     def _add(self, lines: Iterable[LogLine]) -> None:
         for line in filter(self.filter.admits, lines):
@@ -206,11 +208,11 @@ class LogList(RowList[LogLine]):
             if (key := _traceback_key(line)) is not None:
                 self._replace_equal(key, line)
                 self._unfold_newest(line)
-            row_count = self._rows_below(line)
-            self.rows.extend([line] * (1 + row_count))
-            self._line_numbers.extend(range(1 + row_count))
+            row_count = 1 + self._row_count_below(line)
+            self.rows.extend([line] * row_count)
+            self._line_numbers.extend(range(row_count))
 
-    def _rows_below(self, line: LogLine) -> int:
+    def _row_count_below(self, line: LogLine) -> int:
         if not self._is_unfolded(line):
             return 0
         return min(len(_other_lines(shown_text(line.text))), MAX_UNFOLDED_ROWS)
@@ -220,7 +222,7 @@ class LogList(RowList[LogLine]):
 
         A tool often logs or prints an exception before it raises it.
         """
-        earlier_errors = self._reports.setdefault(call, [])
+        earlier_errors = self._unmerged_errors.setdefault(call, [])
         if (reason := _exception_text(line.text)) is not None:
             reports = [report for report in earlier_errors if reason in report.text]
             for report in reports:
@@ -244,15 +246,16 @@ class LogList(RowList[LogLine]):
 
     def _unfold_newest(self, line: LogLine) -> None:
         """Unfold a new traceback instead of the previous one, unless the person is reading older lines."""
-        previous = self._unfolded
+        previous = self._auto_unfolded
         if previous is not None and previous.number in self._merged_into:
             previous = None
         key = None if previous is None else _traceback_key(previous)
         if previous is None or self.following or (key is not None and self._newest_lines[key] is line):
-            self._unfolded = line
-            if previous is not None and previous is not line and self._folds.get(previous.number) is None:
-                start, stop = self._rows_of(previous)
-                del self.rows[start + 1 : stop], self._line_numbers[start + 1 : stop]
+            self._auto_unfolded = line
+            if previous is None or previous is line or previous.number in self._unfold_choices:
+                return
+            start, stop = self._rows_of(previous)
+            del self.rows[start + 1 : stop], self._line_numbers[start + 1 : stop]
 
     def _replace_equal(self, key: TracebackKey, line: LogLine) -> None:
         """Replace the entry of an equal traceback by `line`, which gets its count and fold state."""
@@ -261,13 +264,13 @@ class LogList(RowList[LogLine]):
         if previous is None:
             return
         self._counts[line.number] += self._counts.pop(previous.number)
-        if previous.number in self._folds:
-            self._folds[line.number] = self._folds.pop(previous.number)
+        if previous.number in self._unfold_choices:
+            self._unfold_choices[line.number] = self._unfold_choices.pop(previous.number)
         self._remove_rows(previous)
 
     def _rows_of(self, line: LogLine) -> tuple[int, int]:
         """Return the index of the first row of an entry, and the index after its last row."""
-        order = _time if self._has_several_cores else _number
+        order = _time_of if self._has_several_cores else _number_of
         start = bisect_left(self.rows, order(line), key=order)
         while start < len(self.rows) and self.rows[start] is not line:
             start += 1
@@ -281,23 +284,22 @@ class LogList(RowList[LogLine]):
         del self.rows[start:stop], self._line_numbers[start:stop]
 
     def _is_unfolded(self, line: LogLine) -> bool:
-        return self._folds.get(line.number, line is self._unfolded)
+        return self._unfold_choices.get(line.number, line is self._auto_unfolded)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         line, line_number = self.rows[index], self._line_numbers[index]
         if line_number:
             other_lines = _other_lines(shown_text(line.text))
             text = other_lines[line_number - 1]
-            if len(other_lines) > MAX_UNFOLDED_ROWS and line_number == MAX_UNFOLDED_ROWS - 1:
+            is_cut = len(other_lines) > MAX_UNFOLDED_ROWS
+            if is_cut and line_number == MAX_UNFOLDED_ROWS - 1:
                 text = f"… {len(other_lines) - line_number} more lines: enter"
-            elif len(other_lines) > MAX_UNFOLDED_ROWS == line_number:
+            elif is_cut and line_number == MAX_UNFOLDED_ROWS:
                 text = other_lines[-1]
             yield " " * (24 if width >= 70 else 12), ""
             yield "│ ", "lines--muted"
-            yield (
-                one_line(text.expandtabs(4), max(1, width)),
-                "" if text.startswith("    ") else "lines--muted",
-            )
+            style = "" if text.startswith("    ") else "lines--muted"
+            yield one_line(text.expandtabs(4), max(1, width)), style
             return
         glyph, style = _LEVEL_STYLES.get(line.level, (" ", ""))
         is_wide = width >= 70
@@ -339,14 +341,14 @@ class LogList(RowList[LogLine]):
 
     def action_cursor(self, by: int) -> None:
         """Move the cursor by `by` entries. The lines below an entry are skipped."""
-        entry_rows = [row for row, part in enumerate(self._line_numbers) if part == 0]
+        entry_rows = [row for row, line_number in enumerate(self._line_numbers) if line_number == 0]
         position = bisect_right(entry_rows, self.cursor) - 1
         if entry_rows and position + by < len(entry_rows):
             self.cursor = entry_rows[max(0, position + by)]
         self.handle_cursor_move()
 
-    def select_next(self, by: int, is_wanted: Callable[[LogLine], bool], noun: str) -> None:
-        """Go to the next entry (`by` 1) or the previous entry (-1) for which `is_wanted` returns True.
+    def select_next(self, by: int, matches: Callable[[LogLine], bool], noun: str) -> None:
+        """Go to the next entry (`by` 1) or the previous entry (-1) for which `matches` returns True.
 
         After the last row, continue with the first, and notify the person. Also notify the person if there is
         no such entry. `noun` names an entry in notifications.
@@ -354,7 +356,7 @@ class LogList(RowList[LogLine]):
         count = len(self.rows)
         for index in range(self.cursor + by, self.cursor + by * count, by):
             row = self.rows[index % count]
-            if self._line_numbers[index % count] == 0 and is_wanted(row) and row is not self.selected:
+            if self._line_numbers[index % count] == 0 and matches(row) and row is not self.selected:
                 self.cursor = index % count
                 self.handle_cursor_move()
                 if not 0 <= index < count:
@@ -377,7 +379,7 @@ class LogList(RowList[LogLine]):
             self.cursor = len(self.rows) - 1
         self.post_message(self.Moved())
 
-    def _is_from(self, row: LogLine, line: LogLine) -> bool:
+    def _is_at_or_after(self, row: LogLine, line: LogLine) -> bool:
         """Return True if a row shows the chosen line or a later line."""
         if self._has_several_cores:
             return row is line or row.time > line.time
@@ -389,33 +391,34 @@ class LogList(RowList[LogLine]):
             self.cursor = len(self.rows) - 1
         else:
             entry = self.entry_of(selected_line)
-            self.cursor = next((index for index, row in enumerate(self.rows) if self._is_from(row, entry)), 0)
+            later_rows = (row for row, line in enumerate(self.rows) if self._is_at_or_after(line, entry))
+            self.cursor = next(later_rows, 0)
         self.post_message(self.Moved())
 
 
-_time = attrgetter("time")
-_number = attrgetter("number")
+_time_of = attrgetter("time")
+_number_of = attrgetter("number")
 TracebackKey = tuple[str, str, str, str, str]
 """Level, source, server, core and text. Lines with equal keys share one entry."""
 
 
 def _traceback_key(line: LogLine) -> TracebackKey | None:
-    """Return the key of a multi-line error. None for any other line."""
+    """Return the key of an error with several lines, or None for any other line."""
     if rank(line.level) < rank("error") or "\n" not in line.text.rstrip():
         return None
     return line.level, line.source, line.server, line.core, line.text
 
 
 def _exception_text(text: str) -> str | None:
-    """Return the text of the exception of a traceback, or its type if it has no text.
+    """Return the message of the exception in a traceback, or its type if it has no message.
 
-    None for text that is not a traceback.
+    Return None if `text` is not a traceback.
     """
     lines = text.rstrip().split("\n")
     if len(lines) < 2 or not any(map(_is_traceback_line, lines)):
         return None
-    kind, _, reason = lines[-1].strip().partition(": ")
-    return reason or kind
+    exception_type, _, message = lines[-1].strip().partition(": ")
+    return message or exception_type
 
 
 def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:
@@ -423,25 +426,24 @@ def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:
 
     If no line names the call, return the lines that its server wrote during the call.
     """
-    call, ended = (exchange.connection, exchange.id), exchange.ended or time.time()
-    lines_during_call = [
-        line
-        for line in lines
-        if line.call == call
-        or (exchange.started <= line.time <= ended and line.server in (exchange.server, ""))
-    ]
-    return [line for line in lines_during_call if line.call == call] or lines_during_call
+    call, end_time = (exchange.connection, exchange.id), exchange.ended or time.time()
+
+    def is_during_call(line: LogLine) -> bool:
+        return exchange.started <= line.time <= end_time and line.server in (exchange.server, "")
+
+    candidates = [line for line in lines if line.call == call or is_during_call(line)]
+    return [line for line in candidates if line.call == call] or candidates
 
 
 @lru_cache(maxsize=2_000)
 def shown_text(text: str) -> str:
-    """Return the text of a line with secrets masked, because it may be copied or seen by other people."""
+    """Mask the secrets in the text of a line, because the text may be copied or seen by other people."""
     return mask_text(text)
 
 
 def as_text(lines: Iterable[LogLine]) -> str:
     """Return lines of the log as plain text with date and time, and secrets masked."""
-    return "".join(f"{_date(line)}  {'  '.join(filter(None, _parts(line)))}\n" for line in lines)
+    return "".join(f"{_date(line)}  {'  '.join(filter(None, _text_parts(line)))}\n" for line in lines)
 
 
 def as_json_lines(lines: Iterable[LogLine]) -> str:
@@ -453,7 +455,7 @@ def _date(line: LogLine) -> str:
     return datetime.fromtimestamp(line.time).astimezone().isoformat(timespec="milliseconds")
 
 
-def _parts(line: LogLine) -> tuple[str, ...]:
+def _text_parts(line: LogLine) -> tuple[str, ...]:
     return (line.level, line.core, line.server, line.source, line.where, clean(shown_text(line.text)))
 
 

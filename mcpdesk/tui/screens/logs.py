@@ -89,14 +89,14 @@ class LogsPane(FilterPane, Pane):
     app: DeskApp
 
     def __init__(self, link: Link) -> None:
-        super().__init__("filter: words in text, source or place")
+        super().__init__("filter: words in text, source or position")
         self.link = link
         self._last_number = -1
         self._last_words: tuple[str, ...] = ()
         """Words of the last filter."""
-        self._drawn_at = -math.inf
+        self._histogram_drawn_at = -math.inf
         """Time of the last histogram update, in monotonic seconds."""
-        self._is_stale = False
+        self._is_histogram_stale = False
         """True if the histogram lacks newer lines."""
         self._details = DetailState()
 
@@ -117,7 +117,7 @@ class LogsPane(FilterPane, Pane):
         self._details.move(is_beside=has_room_beside(self), are_in_use=not self.listing.following)
         self.set_class(self._details.is_beside, "-beside")
         self.set_class(self.must_take_turns, "-turns")
-        self._describe()
+        self._update_texts()
 
     def show_view(self, view: CoreView) -> None:
         """Add the lines that arrived since the last call."""
@@ -125,21 +125,21 @@ class LogsPane(FilterPane, Pane):
             self._last_number = new_lines[-1].number
             self.listing.extend(new_lines)
             self._draw_histogram(HISTOGRAM_S)
-        elif self._is_stale:
+        elif self._is_histogram_stale:
             self._draw_histogram(HISTOGRAM_S)
         elif not self.listing.lines:
-            self._describe()
+            self._update_texts()
 
     def tick_s(self) -> float | None:
         """Return the seconds until the histogram must be updated, or None if it is up to date."""
-        return HISTOGRAM_S if self._is_stale else None
+        return HISTOGRAM_S if self._is_histogram_stale else None
 
     def _draw_histogram(self, min_period_s: float = 0.0) -> None:
         """Draw the histogram, unless it was drawn less than `min_period_s` seconds ago."""
         now, listing = time.monotonic(), self.listing
-        self._is_stale = now - self._drawn_at < min_period_s
-        if not self._is_stale:
-            self._drawn_at = now
+        self._is_histogram_stale = now - self._histogram_drawn_at < min_period_s
+        if not self._is_histogram_stale:
+            self._histogram_drawn_at = now
             selected_line = listing.selected
             selected_time = None if selected_line is None else selected_line.time
             self.query_one(LogHistogram).show(listing.entries, selected_time)
@@ -191,8 +191,8 @@ class LogsPane(FilterPane, Pane):
     async def action_level(self) -> None:
         """Let the person choose the lowest level of the lines that are shown."""
         levels = LEVELS[: LEVELS.index("error") + 1]
-        ranks = Counter(rank(line.level) for line in self.listing.lines)
-        counts = [sum(ranks[number] for number in ranks if number >= rank(level)) for level in levels]
+        ranks = [rank(line.level) for line in self.listing.lines]
+        counts = [sum(line_rank >= rank(level) for line_rank in ranks) for level in levels]
         choices = [
             Choice(f"{level} and above", level, counted(count, "line"), str(number))
             for number, (level, count) in enumerate(zip(levels, counts, strict=True), 1)
@@ -201,7 +201,7 @@ class LogsPane(FilterPane, Pane):
         cursor = levels.index(current) if current in levels else len(levels) - 1
         chosen = await self.app.push_screen_wait(Menu("Lowest level", choices, cursor=cursor))
         if chosen is not None:
-            self._narrow(level=chosen)
+            self._change_filter(level=chosen)
 
     @work
     async def action_source(self) -> None:
@@ -211,12 +211,12 @@ class LogsPane(FilterPane, Pane):
         choices += [Choice(name, name, counted(count, "line")) for name, count in sorted(counts.items())]
         chosen = await self.app.push_screen_wait(Menu("Source", choices))
         if chosen is not None:
-            self._narrow(source="" if chosen == "*" else chosen)
+            self._change_filter(source="" if chosen == "*" else chosen)
 
     def action_only_new(self) -> None:
         """Hide the lines so far, and follow those that arrive from now."""
         self.listing.following = True
-        self._narrow(after=self._last_number, call=None)
+        self._change_filter(after=self._last_number, call=None)
 
     def action_follow(self) -> None:
         """Follow new lines, or stop."""
@@ -265,12 +265,12 @@ class LogsPane(FilterPane, Pane):
         if not lines:
             return
         if (call := lines[0].call) == (exchange.connection, exchange.id):
-            self._narrow(call=call, level=LEVELS[0], source="", words=(), after=-1)
+            self._change_filter(call=call, level=LEVELS[0], source="", words=(), after=-1)
             self.listing.cursor = 0
             return
-        self._narrow(call=None)
+        self._change_filter(call=None)
         if lines[0] not in self.listing.entries:
-            self.listing.narrow(LogFilter())
+            self.listing.set_filter(LogFilter())
         self.listing.cursor = self.listing.rows.index(self.listing.entry_of(lines[0]))
         self.listing.handle_cursor_move()
 
@@ -281,30 +281,30 @@ class LogsPane(FilterPane, Pane):
             self._details.close()
         else:
             self._details.open()
-        self._describe()
+        self._update_texts()
 
     def action_reset(self) -> None:
-        """Close the details, unless they are beside the list. If no details are closed, clear the filter."""
+        """Close details that are below the list. If there are none, clear the filter."""
         if self._details.is_open and not self._details.is_beside:
             self._details.close()
-            self._describe()
+            self._update_texts()
             return
         self.close_filter()
-        self.listing.narrow(LogFilter())
+        self.listing.set_filter(LogFilter())
         self.listing.focus()
 
     @work
     async def action_copy(self) -> None:
-        """Copy the text, the location or the whole line."""
+        """Copy the text or the position of the line, the complete line, or all shown lines."""
         line = self.listing.selected
         if line is None:
             return
         text, full_text = shown_text(line.text), _full_text(line)
         choices = [Choice("text", text, text, "t"), Choice("line", full_text, full_text, "l")]
         if line.where:
-            choices.append(Choice("place", line.where, line.where, "p"))
+            choices.append(Choice("position", line.where, line.where, "p"))
         if (count := self.listing.match_count) > 1:
-            choices.append(Choice("shown lines", self._create_text(), f"{count:,} lines", "a"))
+            choices.append(Choice("shown lines", self._text_function(), f"{count:,} lines", "a"))
         await self.app.copy_one_of(choices)
 
     @work
@@ -325,18 +325,18 @@ class LogsPane(FilterPane, Pane):
     @work(exclusive=True, group="logs-pager")
     async def action_pager(self) -> None:
         """Show the shown lines in the user's pager."""
-        page(self.app, await asyncio.to_thread(self._create_text()), "log.txt")
+        page(self.app, await asyncio.to_thread(self._text_function()), "log.txt")
 
-    def _create_text(self) -> Callable[[], str]:
+    def _text_function(self) -> Callable[[], str]:
         """Return a function that returns the shown lines as text. Call it on a worker thread."""
         return partial(as_text, list(self.listing.entries))
 
     def apply_filter(self) -> None:
         self._last_words = self.words or self._last_words
-        self._narrow(words=self.words)
+        self._change_filter(words=self.words)
 
     @on(LogList.Moved)
-    def _describe(self) -> None:
+    def _update_texts(self) -> None:
         selected_line, listing = self.listing.selected, self.listing
         self._draw_histogram(0.0 if not listing.following else HISTOGRAM_S)
         self.query_one(".status", Static).update(_status_text(listing))
@@ -357,7 +357,7 @@ class LogsPane(FilterPane, Pane):
         else:
             self._details.close()
         super().open_details(is_open and bool(self.listing.lines))
-        self._describe()
+        self._update_texts()
 
     def _move_focus(self) -> None:
         """If the list and the details take turns, move the focus to the one that is shown."""
@@ -368,8 +368,8 @@ class LogsPane(FilterPane, Pane):
         elif detail.has_focus and not detail.can_focus:
             self.call_after_refresh(self.listing.focus)
 
-    def _narrow(self, **changes: Any) -> None:
-        self.listing.narrow(replace(self.listing.filter, **changes))
+    def _change_filter(self, **changes: Any) -> None:
+        self.listing.set_filter(replace(self.listing.filter, **changes))
 
 
 def _status_text(listing: LogList) -> Content:
@@ -411,19 +411,10 @@ def _detail_text(line: LogLine | None, listing: LogList) -> Content:
     if line is None:
         return Content("")
     call_text = f"{listing.caller_of(line)} {line.tool}".strip()
-    location = "  ".join(
-        part
-        for part in (
-            line.core,
-            line.server,
-            line.source,
-            call_text,
-            line.where,
-            line.trace and f"trace {line.trace}",
-        )
-        if part
-    )
-    first_line = Content.styled(f"{clock(line.time)}  {line.level}  {one_line(location)}", "$text-muted")
+    trace_text = f"trace {line.trace}" if line.trace else ""
+    origin_parts = (line.core, line.server, line.source, call_text, line.where, trace_text)
+    origin = "  ".join(part for part in origin_parts if part)
+    first_line = Content.styled(f"{clock(line.time)}  {line.level}  {one_line(origin)}", "$text-muted")
     texts = [first_line, Content(clean(shown_text(line.text)))]
     for report in listing.reports.get(line.number, ()):
         title = f"The same failure, logged by {one_line(report.source)}"

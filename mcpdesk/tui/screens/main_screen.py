@@ -44,7 +44,7 @@ from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.workbench.save_watch import SaveWatch
 
 News = tuple[str, SeverityLevel, str]
-"""Text, severity, and the key that helps."""
+"""Text, severity, and the hint that ends the line: it names a helpful key, or is empty."""
 Panes = Mapping[str, Callable[["Link"], Widget]]
 """Functions that create the panes, by name of the screen."""
 
@@ -76,13 +76,13 @@ MIN_SIZE = (40, 10)
 TYPING_PAUSE_S = 1.0
 """Seconds after a key press during which nothing opens automatically."""
 LEAD_TIME_S = 60.0
-"""After a notice about a section of the activity screen, a visit within this many seconds shows this
+"""Seconds after a notice about a section of the activity screen. A visit of the screen in this time shows the
 section."""
 FIRST_PANE_S = 0.5
 """Maximum seconds for which the first pane waits until the core has loaded its folders. The pane is then laid
 out and painted once, with its content."""
 KEY_PAUSE_S = 0.4
-"""Seconds after a question has closed during which typed keys are ignored. Each typed key extends them."""
+"""Seconds for which typed keys are ignored after a question has closed. Each typed key extends the time."""
 _log = logging.getLogger(__name__)
 
 
@@ -94,16 +94,13 @@ class DeskFunctions(NamedTuple):
     server_is_painted: Callable[[], None]
     """Called once, when a server was shown for the first time."""
     copy: Callable[[str, str], None]
-    """Copies the first text to the clipboard, and reports the second as its name."""
+    """Copies the first text to the clipboard. The second text describes it in a notification."""
     show_all_news: Callable[[Sequence[News]], None]
     """Keeps news items, and shows the most severe one."""
 
 
 class MainScreen(Screen[None]):
-    """Screen with the panes.
-
-    `server` is the name of the selected server. The first of `panes` is shown first.
-    """
+    """Screen with the panes. `server` is the name of the selected server."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("main")
     AUTO_FOCUS = ""  # Textual would focus the first widget of any pane, including hidden ones.
@@ -124,12 +121,14 @@ class MainScreen(Screen[None]):
             self, link, self.refresh_view, lambda: self.is_keyboard_idle, self._tick_s
         )
         self.last_key = -math.inf
+        """Monotonic time when a key was last pressed."""
         self.last_call = -math.inf
         """Monotonic time when a key or click last made a call of the desk itself."""
         self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
         self._banner, self.news, self._footer = QuestionBanner(), NewsRow(), DeskFooter()
         self.panes = panes
         self._first_name = self._position.screen if self._position.screen in panes else next(iter(panes))
+        """Name of the screen that is shown first."""
         self._last_focus: dict[str, Widget] = {}
         self._key_pause = KeyPause(KEY_PAUSE_S)
         self._has_explained_pause = False
@@ -146,7 +145,7 @@ class MainScreen(Screen[None]):
         self._failed_job_ids: Collection[str] | None = None
         """Ids of the failed jobs at the last read, or None before the first read."""
         self._badge = ""
-        """Counts shown on the tab of the activity screen."""
+        """Counts on the tab of the activity screen, such as `?1 ▸2`."""
         self._next_section = ("", 0.0)
         """Section of the activity screen that the last notice was about, and the monotonic time until which a
         visit of that screen shows this section."""
@@ -192,11 +191,11 @@ class MainScreen(Screen[None]):
 
     def on_screen_suspend(self) -> None:
         """Hide the keys of the pane while a dialog is open. The list of a sequence is not a dialog."""
-        self._footer.cover(is_covered=not isinstance(self.app.screen, SequenceBox))
+        self._footer.set_covered(is_covered=not isinstance(self.app.screen, SequenceBox))
 
     def on_screen_resume(self) -> None:
         """Refresh at once after a dialog above has closed."""
-        self._footer.cover(is_covered=False)
+        self._footer.set_covered(is_covered=False)
         self.refresher.wake()
         self.settle_focus()
 
@@ -216,20 +215,18 @@ class MainScreen(Screen[None]):
         A widget outside the maximized part ends the maximized view. If list and details take turns, the part
         with the widget is shown.
         """
-        if widget is not None and (pane := self._pane_of(widget)) is not None and not self._is_shown(pane):
-            if pane.id and widget.focusable:
-                self._last_focus[pane.id] = widget
-            return
-        if (
-            widget is not None
-            and self.maximized is not None
-            and self.maximized not in widget.ancestors_with_self
-        ):
-            self.minimize()
         if widget is not None:
-            around = (one for one in widget.ancestors if isinstance(one, ListWithDetails))
-            if (pane_in_turns := next(around, None)) is not None:
-                pane_in_turns.reveal(widget)
+            pane = self._pane_of(widget)
+            if pane is not None and not self._is_shown(pane):
+                if pane.id and widget.focusable:
+                    self._last_focus[pane.id] = widget
+                return
+            if self.maximized is not None and self.maximized not in widget.ancestors_with_self:
+                self.minimize()
+            for ancestor in widget.ancestors:
+                if isinstance(ancestor, ListWithDetails):
+                    ancestor.reveal(widget)
+                    break
         super().set_focus(widget, scroll_visible, from_app_focus)
 
     def settle_focus(self) -> None:
@@ -241,7 +238,7 @@ class MainScreen(Screen[None]):
             self._focus_pane(self.shown)
 
     def _pane_of(self, widget: Widget) -> Widget | None:
-        """Return the pane that contains a widget. None for a widget of the frame."""
+        """Return the pane that contains a widget, or None for a widget of the frame."""
         return next((one for one in self.switcher.children if one in widget.ancestors_with_self), None)
 
     def _is_shown(self, widget: Widget) -> bool:
@@ -260,13 +257,13 @@ class MainScreen(Screen[None]):
 
     @property
     def target(self) -> str:
-        """Name of the server for actions: the selected row of the list of servers, or the current server."""
+        """Name of the server on which actions act: the selected row of the list of servers, or `server`."""
         pane = self.pane
         return (pane.selected_server if isinstance(pane, Pane) else "") or self.server
 
     @property
     def server_view(self) -> ServerView | None:
-        """Current state of the server for actions on a server, or None if it does not exist."""
+        """Current state of the server `target`, or None if this server does not exist."""
         target = self.target
         return next((one for one in self.link.view().servers if one.name == target), None)
 
@@ -344,15 +341,16 @@ class MainScreen(Screen[None]):
         self.refresh_pane(self.pane, view)
 
     def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
-        """Update one pane."""
+        """Update one pane. If `view` is None, read the state of the core first."""
         if self._is_closing:
             return
-        current = view or self._steps.run("core", self.link.view)
+        current_view = view or self._steps.run("core", self.link.view)
         # A pane without children is not composed yet, or is being removed.
-        if isinstance(pane, Pane) and pane.children and current is not None:
-            self._steps.run(f"{self.shown} pane", lambda: pane.show_view(current))
+        if isinstance(pane, Pane) and pane.children and current_view is not None:
+            self._steps.run(f"{self.shown} pane", lambda: pane.show_view(current_view))
 
     def _offer_question(self) -> None:
+        """Open the next question, or announce it if it may not open at present."""
         question = self.questions.next
         if question is None or question.id in self.questions.opened:
             self.announce(None)
@@ -369,20 +367,21 @@ class MainScreen(Screen[None]):
         self.desk.show_all_news([self._news_of(notice) for notice in notices])
 
     def _report_failed_jobs(self, view: CoreView) -> None:
-        """Show the jobs that have failed since the last call.
+        """Show the jobs that have failed since this method was last called.
 
-        Jobs that failed before the first call are not shown.
+        The first call only stores the failed jobs, and shows none.
         """
         if view.work.jobs_version == self._jobs_version:
             return
         self._jobs_version = view.work.jobs_version
         failed_jobs = {job.id: job for job in self.link.jobs() if job.state is JobState.FAILED}
         known_ids, self._failed_job_ids = self._failed_job_ids, failed_jobs.keys()
-        new_failures = [
-            job for job in failed_jobs.values() if known_ids is not None and job.id not in known_ids
-        ]
+        if known_ids is None:
+            return
         news = []
-        for job in new_failures:
+        for job in failed_jobs.values():
+            if job.id in known_ids:
+                continue
             job_name = f"Job {job.number}" if job.number else job.kind.value.capitalize()
             reason = job.message.removeprefix(f"{job.name} failed with ")
             reason = f" ({reason})" if reason else ""
@@ -420,14 +419,14 @@ class MainScreen(Screen[None]):
         unusable_servers = down_servers(view, self.link)
         signs = signs_of(self.link).header
         self.header.show_view(view, self.server, rates, len(waiting), signs, unusable_servers)
-        self._footer.announce(has_question=bool(waiting))
+        self._footer.set_has_question(has_question=bool(waiting))
         jobs = view.work.running_jobs
         badges = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
         self._badge = " ".join(badges)
         self.tabs.mark(self.shown or self._first_name, self._badge)
 
     def _has_catalogue(self, view: CoreView) -> bool:
-        """Return True if the selected server is not about to report its catalogue."""
+        """Return True if the catalogue of the selected server can be shown, because it is not connecting."""
         server = next((one for one in view.servers if one.name == self.server), None)
         return server is not None and (server.upstream is None or server.upstream.state != "connecting")
 
@@ -446,15 +445,15 @@ class MainScreen(Screen[None]):
             self.switcher.current = name
             self.tabs.mark(name, self._badge)
             self._focus_pane(name)
-        part, until = self._next_section
-        if name == "activity" and time.monotonic() < until and isinstance(self.pane, Pane):
+        section, end_time = self._next_section
+        if name == "activity" and time.monotonic() < end_time and isinstance(self.pane, Pane):
             self._next_section = ("", 0.0)
-            self.pane.show_section(part)
+            self.pane.show_section(section)
 
     def position(self) -> ScreenPosition:
         """Return the position of the person on the screen.
 
-        Never raises, because it is called after an exception ended the screen.
+        Exceptions of panes are logged, because this method is called after an exception ended the screen.
         """
         panes = dict[str, Any]()
         for pane in list(self.switcher.children):
@@ -469,14 +468,13 @@ class MainScreen(Screen[None]):
     def show_section_later(self, part: str) -> None:
         """Show a section of the activity screen at the next visit, if that is within `LEAD_TIME_S` seconds.
 
-        An empty name is ignored.
+        `part` is the name of the section. An empty name is ignored.
         """
         if part:
             self._next_section = (part, time.monotonic() + LEAD_TIME_S)
 
     async def _mount_pane(self, name: str) -> None:
-        # A click and a key may request the same pane at the same time. The second request finds the pane that
-        # the first one has added.
+        # A click and a key may request the same pane at the same time. Only the first request adds it.
         async with self._mount_lock:
             if self.switcher.query_children(f"#{name}"):
                 return
@@ -546,10 +544,10 @@ class MainScreen(Screen[None]):
             self.minimize()
         elif self.focused is not None:
             ancestors = (one for one in self.focused.ancestors_with_self if isinstance(one, Widget))
-            part = next((one for one in ancestors if one.allow_maximize), None)
-            if part is None:
+            maximizable = next((one for one in ancestors if one.allow_maximize), None)
+            if maximizable is None:
                 self.notify("This pane has no larger view.", markup=False)
-            elif self.maximize(part):
+            elif self.maximize(maximizable):
                 self.notify("z shows the other panes again.", markup=False)
 
     @work
@@ -616,7 +614,7 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_speak_revision(self) -> None:
-        """Choose the protocol revision the desk uses with the server."""
+        """Choose the protocol revision that the desk uses with the server."""
         from mcpdesk.tui.forms.server_prompts import choose_revision
 
         await choose_revision(self)
@@ -628,8 +626,10 @@ class MainScreen(Screen[None]):
         self.app.push_screen(RootsPrompt(self.link))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable actions of features that are not available on this core, and the key of the screen of
-        servers on this screen.
+        """Return False for an action that has no effect at present.
+
+        These are the key of the list of servers while it is shown, and actions of features that are not
+        available on this core.
         """
         if action == "servers" and not parameters:
             return self.shown != "servers"
@@ -671,8 +671,8 @@ class MainScreen(Screen[None]):
         """Reload the server folder now, or reconnect to the server."""
         target, server = self.target, self.server_view
         self.link.reload(target)
-        is_ours = server is None or server.upstream is None
-        self.notify(f"{'Looking at' if is_ours else 'Connecting to'} {target} again.", markup=False)
+        is_hosted = server is None or server.upstream is None
+        self.notify(f"{'Looking at' if is_hosted else 'Connecting to'} {target} again.", markup=False)
 
 
 with_feature_actions(MainScreen, "main")

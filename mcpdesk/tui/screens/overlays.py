@@ -24,12 +24,12 @@ from mcpdesk.tui.screens.frame_lines import NEWS_SIGNS
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.menu import Dialog, PageDialog
 
-Row = tuple[str, str, str]
-"""Keys, title, sentence."""
+HelpRow = tuple[str, str, str]
+"""Row of the help: the keys of an action, its title, and a sentence about it."""
 
-MENU = "space"
+MENU_KEY = "space"
 """Key of the action menu. Shown for an action that has no key of its own."""
-EVERYWHERE: tuple[Row, ...] = (
+EVERYWHERE: tuple[HelpRow, ...] = (
     ("↑ ↓", "move", "In every list and tree; also j k, g g and G for the ends, pgup pgdn."),
     ("⏎", "go in", ""),
     ("esc", "come back", "Never quits."),
@@ -51,43 +51,49 @@ class HelpScreen(PageDialog):
 
     def __init__(self, described_screen: Screen[Any], root: Widget | None = None) -> None:
         super().__init__("Keys")
-        self.groups: dict[str, list[Row]] = {}
+        self.groups: dict[str, list[HelpRow]] = {}
         """Title and rows of each group, in the order of their first action."""
         entries = reachable(described_screen, root)
         if isinstance(described_screen, ModalScreen):  # actions of the desk do nothing while a dialog is open
             entries = [entry for entry in entries if entry.owner is not described_screen.app]
-        for action in (entry.action for entry in entries):
-            row = (key_names(action.keys) or MENU, action.title, action.help)
+        for entry in entries:
+            action = entry.action
+            row = (key_names(action.keys) or MENU_KEY, action.title, action.help)
             self.groups.setdefault(action.group, []).append(row)
         self.groups["Everywhere"] = list(EVERYWHERE)
 
     def page(self) -> Table:
         """Return a table of keys, titles and wrapped sentences, with a heading for each group."""
-        head, key, muted = (
-            self.get_component_rich_style(f"help--{name}", partial=True) for name in ("head", "key", "muted")
-        )
+        heading_style = self.get_component_rich_style("help--head", partial=True)
+        key_style = self.get_component_rich_style("help--key", partial=True)
+        sentence_style = self.get_component_rich_style("help--muted", partial=True)
         table = Table.grid(Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2, 0, 0))
         for heading, rows in self.groups.items():
             if table.row_count:
                 table.add_row()
-            table.add_row(Text(heading, head))
-            for names, title, sentence in rows:
-                table.add_row(Text(names, key), Text(title), Text(sentence, muted))
+            table.add_row(Text(heading, heading_style))
+            for keys, title, sentence in rows:
+                table.add_row(Text(keys, key_style), Text(title), Text(sentence, sentence_style))
         return table
 
 
 JUMP_LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase
+"""Letters of the targets, in the order in which they are assigned: those of the home row first."""
 
 
 class TabTarget(NamedTuple):
-    """Tab of a strip."""
+    """Tab in a strip of tabs, which can be selected."""
 
     strip: TabStrip
     tab_index: int
 
 
 class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
-    """Dialog whose result is the widget to focus, the tab to select, the name of a screen, or None."""
+    """Dialog that shows a letter on each target.
+
+    The result is the widget to focus, the tab to select or the name of the screen to show. It is None if the
+    person closes the dialog.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("jump")
     DEFAULT_CSS = """
@@ -104,7 +110,7 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
         """Create the dialog. `jump_targets` are widgets and tabs with their visible regions."""
         super().__init__()
         self.targets = {
-            letter: widget for letter, (widget, _) in zip(JUMP_LETTERS, jump_targets, strict=False)
+            letter: target for letter, (target, _) in zip(JUMP_LETTERS, jump_targets, strict=False)
         }
         self._offsets = [region.offset for _, region in jump_targets]
 
@@ -122,27 +128,31 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
         if letter in self.targets:
             event.stop()
             self.dismiss(self.targets[letter])
-        elif name := next((name for name, action in SCREENS.items() if action.keys == letter), ""):
+            return
+        screen_names = (name for name, action in SCREENS.items() if action.keys == letter)
+        if screen_name := next(screen_names, ""):
             event.stop()
-            self.dismiss(name)
+            self.dismiss(screen_name)
 
 
 _MAX_SHOWN_LENGTH = 10_000
-"""Maximum number of characters of a copied text that are shown."""
+"""Maximum number of characters of a copied_text text that are shown."""
 
 
 class NewsScreen(PageDialog):
-    """Recent news, the newest first, and the text copied last."""
+    """Recent news, the newest first, and the text copied_text last."""
 
-    def __init__(self, news: Iterable[tuple[float, str, str]], copied: str = "", dropped: int = 0) -> None:
+    def __init__(
+        self, news: Iterable[tuple[float, str, str]], copied_text: str = "", dropped_count: int = 0
+    ) -> None:
         """Create the dialog. `news` has Unix time in seconds, severity and text, the oldest first.
 
-        `dropped` is the number of older news items that are no longer stored.
+        `dropped_count` is the number of older news items that are no longer stored.
         """
         super().__init__("Messages")
         self._news = list(news)
-        self._copied = copied
-        self._dropped = dropped
+        self._copied_text = copied_text
+        self._dropped_count = dropped_count
 
     def page(self) -> Content:
         lines = []
@@ -150,15 +160,15 @@ class NewsScreen(PageDialog):
             sign, style = NEWS_SIGNS.get(severity, ("·", ""))
             time_text = (f"{clock(time_s)[:8]} ", "$text-muted")
             lines.append(Content.assemble(time_text, (f"{sign} {clean(text)}", style)))
-        if self._dropped:
+        if self._dropped_count:
             lines.append(
-                Content.styled(f"{self._dropped:,} older messages are no longer stored", "$text-muted")
+                Content.styled(f"{self._dropped_count:,} older messages are no longer stored", "$text-muted")
             )
-        if self._copied:
+        if self._copied_text:
             lines.append(
                 Content.styled("\nCopied last, in case the terminal did not accept it:", "$text-muted")
             )
-            lines.append(Content(clean(self._copied[:_MAX_SHOWN_LENGTH])))
-            if (more := len(self._copied) - _MAX_SHOWN_LENGTH) > 0:
-                lines.append(Content.styled(f"… and {more:,} more characters", "$text-muted"))
+            lines.append(Content(clean(self._copied_text[:_MAX_SHOWN_LENGTH])))
+            if (omitted_count := len(self._copied_text) - _MAX_SHOWN_LENGTH) > 0:
+                lines.append(Content.styled(f"… and {omitted_count:,} more characters", "$text-muted"))
         return Content("\n").join(lines or [Content("nothing yet")])

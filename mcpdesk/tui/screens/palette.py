@@ -1,5 +1,6 @@
-"""Entries of the palette: available actions with self-contained names, and items, servers, settings and
-themes, each kind in a group of its own.
+"""Entries of the palette: available actions, items, servers, settings and themes, in groups.
+
+The palette shows an action without its pane, so it needs a name that is clear without context.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ ACTION_NAMES = {
     "app.ask_quit": "Quit mcpdesk",
     "app.interrupt": "Copy the selected text, or quit",
 }
-"""Id of an action -> its name outside of any context."""
+"""Id of an action -> its name in the palette, which is clear without context."""
 SEARCH_WORDS = {
     "workbench.call": "run execute invoke send try test",
     "workbench.again": "repeat retry rerun redo last",
@@ -275,7 +276,7 @@ ACTIONS_OF_OTHER_SCREENS = {
     "statistics": ("statistics.sort", "statistics.export"),
 }
 """Screen -> ids of actions of this screen that are also offered on other screens. Such an action first shows
-its screen. Actions of features that do the same are offered before them."""
+its screen."""
 ITEM_GROUPS = {
     ItemKind.TOOL: ("Tools", "call run"),
     ItemKind.RESOURCE: ("Resources", "read"),
@@ -283,7 +284,7 @@ ITEM_GROUPS = {
     ItemKind.PROMPT: ("Prompts", "render get"),
     ItemKind.SKILL: ("Skills", "read"),
 }
-"""Group of each kind of item, and additional search words."""
+"""Kind of an item -> its group in the palette, and additional search words."""
 
 
 def name_of(action: Action) -> str:
@@ -300,14 +301,15 @@ def _search_words(action: Action) -> str:
 
 
 def _actions_for_other_screens(screen: str) -> Iterator[Action]:
-    """Yield the actions of a screen that are also offered on other screens."""
+    """Yield the actions of a screen that are also offered on other screens, actions of features first."""
     for feature_action in FEATURE_ACTIONS.values():
         if feature_action.is_offered_everywhere and feature_action.action.scope == screen:
             yield feature_action.action
-    yield from (BY_ID[name] for name in ACTIONS_OF_OTHER_SCREENS[screen])
+    yield from (BY_ID[action_id] for action_id in ACTIONS_OF_OTHER_SCREENS[screen])
 
 
 Command = Callable[[], Awaitable[object]]
+"""Function that runs an entry of the palette."""
 
 
 async def open_palette(app: DeskApp) -> None:
@@ -326,7 +328,7 @@ def action_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     for entry in reachable(app.main, app.main.pane):
         if entry.action.name != "palette":
             keys = key_name(entry.action.keys.partition(",")[0])
-            yield _entry_of(entry.action, keys, partial(_run, app, entry))
+            yield _action_entry(entry.action, keys, partial(_run_action, app, entry))
 
 
 def other_choices(app: DeskApp) -> Iterator[PaletteEntry]:
@@ -334,15 +336,15 @@ def other_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     view = app.link.view()
     if not (view.servers or view.can_intercept):
         return
-    for screen in (
-        name for name in ACTIONS_OF_OTHER_SCREENS if name in app.main.panes and name != app.main.shown
-    ):
+    for screen in ACTIONS_OF_OTHER_SCREENS:
+        if screen not in app.main.panes or screen == app.main.shown:
+            continue
         for action in _actions_for_other_screens(screen):
             keys = f"{SCREENS[screen].keys} {key_name(action.keys)}" if action.keys else ""
-            yield _entry_of(action, keys, partial(_run_on, app, screen, action))
+            yield _action_entry(action, keys, partial(_run_on_screen, app, screen, action))
 
 
-def _entry_of(action: Action, keys: str, run: Command) -> PaletteEntry:
+def _action_entry(action: Action, keys: str, run: Command) -> PaletteEntry:
     description = action.help or action.title
     return PaletteEntry(
         name_of(action),
@@ -357,14 +359,17 @@ def _entry_of(action: Action, keys: str, run: Command) -> PaletteEntry:
 
 
 def item_choices(app: DeskApp) -> Iterator[PaletteEntry]:
-    """Yield one entry per working item. Items of other servers come last, with the name of their server."""
+    """Yield one entry per item that works, in the order of the servers. The current server is first.
+
+    Items of other servers have the name of their server.
+    """
     if app.server:
         other_servers = [one.name for one in app.link.view().servers if one.name != app.server]
         for server in (app.server, *other_servers):
-            yield from _items_of(app, server, "" if server == app.server else server)
+            yield from _item_entries(app, server, "" if server == app.server else server)
 
 
-def _items_of(app: DeskApp, server: str, server_label: str) -> Iterator[PaletteEntry]:
+def _item_entries(app: DeskApp, server: str, server_label: str) -> Iterator[PaletteEntry]:
     for item in app.link.catalogue(server).items:
         if not item.problem or item.stale:
             group, words = ITEM_GROUPS[item.kind]
@@ -372,7 +377,7 @@ def _items_of(app: DeskApp, server: str, server_label: str) -> Iterator[PaletteE
             description = item.description or title or item.kind.value
             yield PaletteEntry(
                 item.name,
-                partial(_open, app, server, item.kind, item.name),
+                partial(_open_item, app, server, item.kind, item.name),
                 description,
                 server_label,
                 f"{item.name} · {description}",
@@ -385,14 +390,14 @@ def _items_of(app: DeskApp, server: str, server_label: str) -> Iterator[PaletteE
 def server_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     """Yield one entry per server, with its location, or the reason why it is down."""
     for server in app.link.view().servers:
-        line = server_choice(server)
-        is_shown = server.name == app.server
+        choice = server_choice(server)
+        is_current = server.name == app.server
         yield PaletteEntry(
-            line.label,
+            choice.label,
             partial(_use_server, app, server.name),
-            line.hint,
-            "on the screen" if is_shown else "",
-            line.help or f"Show the server {server.name}: {server.shown_location}",
+            choice.hint,
+            "on the screen" if is_current else "",
+            choice.help or f"Show the server {server.name}: {server.shown_location}",
             "server switch show",
             "Servers",
             server.title if server.title != server.name else "",
@@ -421,18 +426,18 @@ def theme_choices(app: DeskApp) -> Iterator[PaletteEntry]:
         )
 
 
-async def _run(app: DeskApp, entry: Reachable) -> None:
+async def _run_action(app: DeskApp, entry: Reachable) -> None:
     await app.run_action(entry.action.name, default_namespace=entry.owner)
 
 
-async def _run_on(app: DeskApp, screen: str, action: Action) -> None:
+async def _run_on_screen(app: DeskApp, screen: str, action: Action) -> None:
     await app.main.show_screen(screen)
     for entry in reachable(app.main, app.main.pane):
         if entry.action == action:
-            await _run(app, entry)
+            await _run_action(app, entry)
 
 
-async def _open(app: DeskApp, server: str, kind: ItemKind, name: str) -> None:
+async def _open_item(app: DeskApp, server: str, kind: ItemKind, name: str) -> None:
     app.main.server = server
     await app.main.show_screen("workbench")
     cast("WorkbenchPane", app.main.pane).open_item(kind, name)

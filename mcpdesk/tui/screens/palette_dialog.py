@@ -1,5 +1,6 @@
-"""Dialog of the palette: a search field, and lines in groups. Entries are added in small steps, so that many
-tools and servers do not delay the screen.
+"""Dialog of the palette: a search field, and lines in groups.
+
+Entries are added in small steps, because thousands of tools would otherwise delay the screen.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from itertools import chain
 
 from rich.cells import cell_len
 from textual import work
@@ -24,13 +26,14 @@ from mcpdesk.tui.widgets.menu import Choice, ChoiceList, Menu, PageDialog, hint_
 FIRST_STEP_TIME_S = 0.02
 """Seconds for adding entries before the palette opens."""
 STEP_TIME_S = 0.004
-"""Seconds of one step that adds entries after the palette has opened, and seconds between two steps."""
+"""Seconds of one step that adds or searches entries after the palette has opened. The pause between two steps
+has the same length."""
 SETTINGS_TIMEOUT_S = 5.0
 """Seconds to wait for the settings of a core in another process."""
 MAX_KEY_CELLS = 24
 """Maximum width in cells of a key, or of the name of a server, at the end of a line."""
-_SEARCH = "palette search"
-"""Group of the worker that completes a search."""
+_SEARCH_GROUP = "palette search"
+"""Group of the worker that continues a search."""
 
 
 class SettingScreen(PageDialog):
@@ -77,11 +80,10 @@ class PaletteList(ChoiceList):
         yield key, "lines--key"
 
     def show_lines(self, lines: Sequence[Choice], selected: Choice | None = None) -> None:
-        """Replace the lines. Select `selected`, or the first entry if it is not among them."""
+        """Replace the lines. Select `selected`, or the first entry if `lines` does not contain `selected`."""
         self.hint_start = hint_column(entries_of(lines))
         self.rows = lines
-        index = next((index for index, line in enumerate(lines) if line is selected), 0)
-        self.cursor = index
+        self.cursor = next((index for index, line in enumerate(lines) if line is selected), 0)
         self.rows_changed()
         self.post_message(self.Moved())
 
@@ -96,14 +98,13 @@ class PaletteList(ChoiceList):
 
     def validate_cursor(self, cursor: int) -> int:
         """Move the cursor away from a heading: in the same direction, or back if no entry follows."""
-        position = super().validate_cursor(cursor)
+        cursor = super().validate_cursor(cursor)
         if not self.rows:
-            return position
-        below, above = range(position, self.row_count), range(position, -1, -1)
-        directions = (above, below) if position < self.cursor else (below, above)
-        candidates = (candidate for direction in directions for candidate in direction)
-        entry_positions = (one for one in candidates if not isinstance(self.rows[one], Heading))
-        return next(entry_positions, position)
+            return cursor
+        rows_below, rows_above = range(cursor, self.row_count), range(cursor, -1, -1)
+        is_moving_up = cursor < self.cursor
+        candidates = chain(rows_above, rows_below) if is_moving_up else chain(rows_below, rows_above)
+        return next((row for row in candidates if not isinstance(self.rows[row], Heading)), cursor)
 
     def watch_cursor(self) -> None:
         """Scroll the cursor into view, with the heading above the first entry."""
@@ -151,27 +152,31 @@ class Palette(Menu):
         return PaletteList(self.choices)
 
     def on_mount(self) -> None:
-        """Add the other entries."""
+        """Select the first entry, and add the remaining entries."""
         listing = self.listing
         listing.hint_start = hint_column(entries_of(self.choices))
         listing.cursor = 1
         if not self._is_complete:
-            self._complete()
+            self._add_remaining_entries()
 
     def show_matches(self, typed_text: str) -> None:
-        """Show the lines for a text. A long search continues in steps, and shows all lines at its end."""
+        """Show the lines that match a text.
+
+        A first step runs at once, and its lines are shown. A longer search continues in steps, and shows all
+        lines at its end.
+        """
         self._typed_text = typed_text
         search = self._index.search(typed_text)
         if search.advance(FIRST_STEP_TIME_S):
-            self.workers.cancel_group(self, _SEARCH)
+            self.workers.cancel_group(self, _SEARCH_GROUP)
         else:
-            self._complete_search(search)
+            self._run_search(search)
         self.show_lines(search.lines(), typed_text)
 
-    @work(group=_SEARCH, exclusive=True)
-    async def _complete_search(self, search: PaletteSearch) -> None:
-        await _repeat_in_steps(search.advance)
-        self._show_completed(search)
+    @work(group=_SEARCH_GROUP, exclusive=True)
+    async def _run_search(self, search: PaletteSearch) -> None:
+        await _run_in_steps(search.advance)
+        self._show_result(search)
 
     def _add_entries(self, time_limit_s: float) -> bool:
         """Add entries for about `time_limit_s` seconds. Return True if none are left."""
@@ -188,9 +193,9 @@ class Palette(Menu):
                 self._index.add(self._entry_of(setting))
 
     @work
-    async def _complete(self) -> None:
+    async def _add_remaining_entries(self) -> None:
         """Add the remaining entries, and then the settings."""
-        await _repeat_in_steps(self._add_entries)
+        await _run_in_steps(self._add_entries)
         self._search_again()
         with suppress(TimeoutError, ValueError, DeskUserError):
             await asyncio.wait_for(asyncio.wrap_future(self._settings), SETTINGS_TIMEOUT_S)
@@ -198,10 +203,10 @@ class Palette(Menu):
             self._search_again()
 
     def _search_again(self) -> None:
-        """Search for the typed text again. A line that the person moved to stays selected."""
-        self._complete_search(self._index.search(self._typed_text))
+        """Search for the typed text again, because entries were added."""
+        self._run_search(self._index.search(self._typed_text))
 
-    def _show_completed(self, search: PaletteSearch) -> None:
+    def _show_result(self, search: PaletteSearch) -> None:
         """Show all lines of a search. A line that the person moved to stays selected."""
         listing = next(iter(self.query(PaletteList)), None)
         if listing is None:  # the palette is closing, and some widgets are removed
@@ -212,8 +217,8 @@ class Palette(Menu):
             listing.show_lines(listing.rows, selected)
 
 
-async def _repeat_in_steps(advance: Callable[[float], bool]) -> None:
-    """Call `advance` until it returns True, without delaying keys."""
+async def _run_in_steps(advance: Callable[[float], bool]) -> None:
+    """Call `advance` with the time limit `STEP_TIME_S` until it returns True. Pause between the calls."""
     is_done = False
     while not is_done:
         await asyncio.sleep(STEP_TIME_S)

@@ -1,4 +1,4 @@
-"""Search of the palette: entries in groups, the best group first. Typed words must occur without gaps."""
+"""Search of the palette: entries in groups, the best group first. A typed word must occur without gaps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Heading(Choice, frozen=True):
 
 
 class Match(IntEnum):
-    """Kinds of matches, the worst first."""
+    """Kind of a match between the typed text and an entry. A higher value is better."""
 
     NONE = 0
     INSIDE = 1
@@ -64,8 +64,8 @@ class Match(IntEnum):
     """The name is the typed text."""
 
 
-class _Text(NamedTuple):
-    """Texts of an entry in lower case. Each word has a space before and after it."""
+class _SearchableText(NamedTuple):
+    """Texts of an entry in lower case. Each word has a space before and after it, to find whole words."""
 
     names: tuple[str, ...]
     name_words: str
@@ -74,33 +74,31 @@ class _Text(NamedTuple):
 
 
 def _spaced(text: str) -> str:
+    """Return the words of a text in lower case, with a space before and after each word."""
     return f" {_WORD_SEPARATORS.sub(' ', text.lower()).strip()} "
 
 
 def _spaced_name(text: str) -> str:
-    """Return the words of a name. A name such as `AskUser` is one word, and also two."""
+    """Return the words of a name as `_spaced` does. A name such as `AskUser` is one word, and also two."""
     joined_words, split_words = _spaced(text), _spaced(_CAMEL_CASE_BOUNDARY.sub(" ", text))
     return joined_words if joined_words == split_words else joined_words + split_words.lstrip()
 
 
-def _text_of(entry: PaletteEntry) -> _Text:
+def _searchable_text(entry: PaletteEntry) -> _SearchableText:
     names = tuple(_spaced(name) for name in (entry.label, entry.second_name) if name)
-    return _Text(
-        names,
-        "".join(_spaced_name(name) for name in (entry.label, entry.second_name, entry.key) if name),
-        _spaced(entry.words),
-        _spaced(f"{entry.hint} {entry.help}"[:MAX_DESCRIPTION_LENGTH]),
-    )
+    name_words = "".join(_spaced_name(name) for name in (entry.label, entry.second_name, entry.key) if name)
+    description_words = _spaced(f"{entry.hint} {entry.help}"[:MAX_DESCRIPTION_LENGTH])
+    return _SearchableText(names, name_words, _spaced(entry.words), description_words)
 
 
-_Indexed: TypeAlias = "tuple[PaletteEntry, _Text]"
+_IndexedEntry: TypeAlias = "tuple[PaletteEntry, _SearchableText]"
 
 
 class PaletteIndex:
     """Entries that can be searched. Entries may be added between searches."""
 
     def __init__(self, entries: Iterable[PaletteEntry] = ()) -> None:
-        self._entries: list[_Indexed] = []
+        self._entries: list[_IndexedEntry] = []
         self._groups: dict[str, int] = {}
         """Position of each group, by name."""
         for entry in entries:
@@ -112,17 +110,18 @@ class PaletteIndex:
     def add(self, entry: PaletteEntry) -> None:
         """Add an entry. Groups of actions keep the order of their first entries."""
         if entry.group not in self._groups:
-            is_last = entry.group in LAST_GROUPS
-            position = 1_000 + LAST_GROUPS.index(entry.group) if is_last else len(self._groups)
+            position = len(self._groups)
+            if entry.group in LAST_GROUPS:
+                position = 1_000 + LAST_GROUPS.index(entry.group)  # after all groups of actions
             self._groups[entry.group] = position
-        self._entries.append((entry, _text_of(entry)))
+        self._entries.append((entry, _searchable_text(entry)))
 
     def search(self, query: str) -> PaletteSearch:
-        """Return a search for a query, which has not begun."""
+        """Create a search for a query. Its `advance` must be called to run it."""
         return PaletteSearch(self._entries, self._groups, query)
 
     def lines(self, query: str) -> list[Choice]:
-        """Return the lines for a query, as `PaletteSearch.lines` does. Takes about 10 µs for each entry."""
+        """Run a complete search, and return its lines. This takes about 10 µs for each entry."""
         search = self.search(query)
         search.advance(math.inf)
         return search.lines()
@@ -131,10 +130,10 @@ class PaletteIndex:
 class PaletteSearch:
     """Search for one query, in several steps if there are many entries."""
 
-    def __init__(self, entries: Sequence[_Indexed], order: Mapping[str, int], query: str) -> None:
+    def __init__(self, entries: Sequence[_IndexedEntry], order: Mapping[str, int], query: str) -> None:
         """Create a search. `order` has the positions of the groups."""
-        self._typed = _spaced(query)
-        self._words = self._typed.split()
+        self._typed_text = _spaced(query)
+        self._words = self._typed_text.split()
         self._is_query_empty = not query.strip()
         self._remaining_entries = iter(entries)
         self._order = order
@@ -160,43 +159,49 @@ class PaletteSearch:
         their order.
         """
         lowest_match = Match.INSIDE if self._best_match is Match.INSIDE else Match.DESCRIBED
-        groups = {}
+        groups: dict[str, list[tuple[Match, PaletteEntry]]] = {}
         for name, matches in self._matches.items():
-            good_matches = [pair for pair in matches if pair[0] >= lowest_match]
+            good_matches = [(match, entry) for match, entry in matches if match >= lowest_match]
             if good_matches:
                 groups[name] = sorted(good_matches, key=lambda pair: -pair[0])
+
+        def group_rank(name: str) -> tuple[int, int]:
+            best_match, _ = groups[name][0]
+            return -best_match, self._order[name]
+
         lines: list[Choice] = []
-        for name in sorted(groups, key=lambda name: (-groups[name][0][0], self._order[name])):
+        for name in sorted(groups, key=group_rank):
             max_entries = MAX_FOUND_ENTRIES
             if self._is_query_empty:
                 max_entries = MAX_INITIAL_ENTRIES if name in LAST_GROUPS else len(groups[name])
             lines += _section(name, [entry for _, entry in groups[name]], max_entries)
         return lines
 
-    def _match(self, text: _Text) -> Match:
-        typed, words = self._typed, self._words
-        if not words or not all(_contains(text, word) for word in words):
+    def _match(self, text: _SearchableText) -> Match:
+        # Most entries do not contain the words, and this check is faster than `_best_match_of`.
+        if not self._words or not all(_contains(text, word) for word in self._words):
             return Match.NONE
-        return _match_of(text, typed, words)
+        return _best_match_of(text, self._typed_text, self._words)
 
 
 def _section(name: str, entries: Sequence[PaletteEntry], max_entries: int) -> list[Choice]:
+    """Return the lines of a group: its heading, the first entries, and a note if entries are left out."""
     lines: list[Choice] = [Heading(name, None), *entries[:max_entries]]
     if (omitted_count := len(entries) - max_entries) > 0:
         lines.append(Heading(f"… {omitted_count:,} more: type a part of the name", None))
     return lines
 
 
-def _contains(text: _Text, word: str) -> bool:
+def _contains(text: _SearchableText, word: str) -> bool:
     return word in text.name_words or word in text.synonyms or word in text.description_words
 
 
-def _match_of(text: _Text, typed: str, words: Sequence[str]) -> Match:
-    """Return the best match of a text. `typed` are the typed words with spaces around them."""
-    if typed in text.names:
+def _best_match_of(text: _SearchableText, typed_text: str, words: Sequence[str]) -> Match:
+    """Return the best match of an entry. `typed_text` has the typed `words` with spaces around them."""
+    if typed_text in text.names:
         return Match.EXACT
-    typed_start = typed[:-1]
-    if any(name.startswith(typed_start) for name in text.names):
+    typed_prefix = typed_text[:-1]
+    if any(name.startswith(typed_prefix) for name in text.names):
         return Match.START
     if all(f" {word}" in text.name_words for word in words):
         return Match.WORDS
@@ -209,7 +214,8 @@ def _match_of(text: _Text, typed: str, words: Sequence[str]) -> Match:
     return Match.NONE
 
 
-def _is_described(text: _Text, word: str) -> bool:
+def _is_described(text: _SearchableText, word: str) -> bool:
+    """Return True if a word is in the name, the additional words or the description of an entry."""
     needle = f" {word}" if len(word) >= MIN_PREFIX_MATCH_LENGTH else f" {word} "
     return f" {word}" in text.name_words or f" {word}" in text.synonyms or needle in text.description_words
 

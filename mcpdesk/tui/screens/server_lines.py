@@ -20,8 +20,8 @@ _SCHEMES = {"ws": "websocket", "wss": "websocket", "https": "http"}
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """Calls of one server in the recorded traffic."""
+class CallCounts:
+    """Numbers of the calls of one server in the recorded traffic."""
 
     calls: int = 0
     errors: int = 0
@@ -29,7 +29,7 @@ class Counts:
     """Number of clients that made calls."""
 
 
-NO_COUNTS = Counts()
+NO_COUNTS = CallCounts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,17 @@ class ServerLine:
     tools: int | None = None
     """Number of tools that can be called, or None if it is unknown."""
     clients: int = 0
-    counts: Counts = NO_COUNTS
+    counts: CallCounts = NO_COUNTS
     reason: str = ""
     """Reason why the server is down or has problems. May have several lines."""
     stderr: str = ""
     """Last line that the server wrote to stderr, or that its code printed."""
     is_current: bool = False
+    """True if the panes show this server."""
     position: int = 0
+    """Position of the server in the default order."""
     view: ServerView | None = None
-    """View of the server. None for a server of a capture."""
+    """View of the server, or None for a server of a capture."""
 
     @property
     def is_down(self) -> bool:
@@ -76,34 +78,35 @@ def reason_of(server: ServerView) -> str:
     return "" if upstream is None or upstream.state == "ready" else upstream.hint
 
 
-def counts_of(statistics: CallStatistics) -> dict[str, Counts]:
-    """Return the calls in the recorded traffic by server."""
-    counts: dict[str, Counts] = {}
+def counts_of(statistics: CallStatistics) -> dict[str, CallCounts]:
+    """Return the numbers of calls in the recorded traffic, by server."""
+    counts: dict[str, CallCounts] = {}
     for (server, _), tally in statistics.sums(Subject.CLIENT).items():
         previous = counts.get(server, NO_COUNTS)
-        counts[server] = Counts(
+        counts[server] = CallCounts(
             previous.calls + tally.calls, previous.errors + tally.errors, previous.peers + 1
         )
     return counts
 
 
 def server_lines(
-    link: Link, view: CoreView, current: str, counts: Mapping[str, Counts], last_stderr: Mapping[str, str]
+    link: Link, view: CoreView, current: str, counts: Mapping[str, CallCounts], last_stderr: Mapping[str, str]
 ) -> Iterator[ServerLine]:
     """Yield the lines of the servers on the desk. `last_stderr` has the last stderr line by server."""
     now = time.time()
-    clients: dict[str, list[ClientView]] = {}
+    clients_by_server: dict[str, list[ClientView]] = {}
     for client in view.clients:
-        clients.setdefault(client.server, []).append(client)
+        clients_by_server.setdefault(client.server, []).append(client)
     for position, server in enumerate(view.servers):
-        name, server_clients = server.name, clients.get(server.name, [])
-        look, items = look_of(server, link), link.catalogue(name).items
+        name, server_clients = server.name, clients_by_server.get(server.name, [])
+        items = link.catalogue(name).items
+        tool_count = sum(item.kind is ItemKind.TOOL and (not item.problem or item.stale) for item in items)
         yield ServerLine(
             name,
-            look,
+            look_of(server, link),
             transport_of(server),
             _revision(server, server_clients),
-            sum(one.kind is ItemKind.TOOL and (not one.problem or one.stale) for one in items),
+            tool_count,
             connected(server_clients, now),
             counts.get(name, NO_COUNTS),
             reason_of(server),
@@ -115,16 +118,16 @@ def server_lines(
 
 
 def recorded_lines(
-    connections: Iterable[ConnectionInfo], counts: Mapping[str, Counts], last_stderr: Mapping[str, str]
+    connections: Iterable[ConnectionInfo], counts: Mapping[str, CallCounts], last_stderr: Mapping[str, str]
 ) -> Iterator[ServerLine]:
     """Yield the lines of the servers of a capture, by name."""
-    newest: dict[str, ConnectionInfo] = {}
+    newest_connections: dict[str, ConnectionInfo] = {}
     for info in connections:
-        previous = newest.get(info.server)
+        previous = newest_connections.get(info.server)
         if previous is None or info.opened >= previous.opened:
-            newest[info.server] = info
-    for position, name in enumerate(sorted(newest)):
-        info, server_counts = newest[name], counts.get(name, NO_COUNTS)
+            newest_connections[info.server] = info
+    for position, name in enumerate(sorted(newest_connections)):
+        info, server_counts = newest_connections[name], counts.get(name, NO_COUNTS)
         yield ServerLine(
             name, RECORDED, info.transport, info.revision, clients=server_counts.peers, counts=server_counts,
             stderr=last_stderr.get(name, ""), position=position,
@@ -132,7 +135,7 @@ def recorded_lines(
 
 
 def _revision(server: ServerView, clients: Sequence[ClientView]) -> str:
-    """Return the revision that the desk uses with a server."""
+    """Return the revision that the desk uses with a server, or "" if it is unknown."""
     if server.upstream is not None:
         return server.upstream.revision
-    return next((one.revision for one in clients if one.transport == "memory"), "")
+    return next((client.revision for client in clients if client.transport == "memory"), "")  # the desk

@@ -19,16 +19,12 @@ from mcpdesk.tui.widgets.menu import Choice, Menu, PageDialog
 
 
 def server_text(server: ServerView) -> Content:
-    """Return the page of a server."""
+    """Return the details of a server as shown on its page."""
     title = f"{server.title} {server.version}".strip()
     parts = [Content.styled(clean(title), "bold"), *_location_lines(server)]
     if server.log_level:
-        parts.append(
-            Content.styled(
-                f"log messages from level {clean(server.log_level)} up · {key_or_menu('main.log_level')}",
-                "$text-muted",
-            )
-        )
+        level_text = f"log messages from level {clean(server.log_level)} up · {key_or_menu('main.log_level')}"
+        parts.append(Content.styled(level_text, "$text-muted"))
     is_disabled = server.upstream is not None and server.upstream.state == "disabled"
     sign, style = ("○", "$text-muted") if is_disabled else ("✕", "$text-error")
     parts += [Content.styled(f"{sign} {clean(problem)}", style) for problem in server.problems]
@@ -62,15 +58,11 @@ def server_choice(server: ServerView) -> Choice:
     if upstream.state == "ready":
         return Choice(server.name, server.name, server.shown_location)
     word, _ = upstream_state(upstream)
-    help_text = (
-        f"{reason.rstrip('.')}. {upstream.hint}" if reason and upstream.hint else reason or upstream.hint
-    )
-    return Choice(
-        server.name,
-        server.name,
-        f"{word} · {reason or server.shown_location}",
-        help=help_text or server.shown_location,
-    )
+    help_text = reason or upstream.hint or server.shown_location
+    if reason and upstream.hint:
+        help_text = f"{reason.rstrip('.')}. {upstream.hint}"
+    hint = f"{word} · {reason or server.shown_location}"
+    return Choice(server.name, server.name, hint, help=help_text)
 
 
 def _core_line(core: ShownCore) -> Content:
@@ -111,19 +103,19 @@ class ServerScreen(PageDialog):
     def __init__(
         self,
         server: ServerView,
-        reconnect_with_revision: Callable[[], object] = lambda: None,
+        choose_revision: Callable[[], object] = lambda: None,
         choose_level: Callable[[], object] = lambda: None,
     ) -> None:
         """Create the dialog. The functions let the person choose another revision and another log level."""
         super().__init__(clean(server.name))
         self._server = server
-        self._reconnect, self._choose_level = reconnect_with_revision, choose_level
+        self._choose_revision, self._choose_level = choose_revision, choose_level
 
     @work
     async def action_action_menu(self) -> None:
         """Show the actions of the page. The chosen action closes the page."""
-        names = ("server_page.speak_revision", "server_page.log_level")
-        choices = [Choice(each.title, each.name, help=each.help) for each in map(BY_ID.__getitem__, names)]
+        actions = (BY_ID["server_page.speak_revision"], BY_ID["server_page.log_level"])
+        choices = [Choice(action.title, action.name, help=action.help) for action in actions]
         chosen = await self.app.push_screen_wait(Menu(f"{self._server.name}: actions", choices))
         if chosen is not None:
             await self.run_action(chosen)
@@ -131,7 +123,7 @@ class ServerScreen(PageDialog):
     def action_speak_revision(self) -> None:
         """Close the dialog, and choose the revision."""
         self.dismiss()
-        self._reconnect()
+        self._choose_revision()
 
     def action_log_level(self) -> None:
         """Close the dialog, and choose the log level."""

@@ -20,7 +20,7 @@ from mcpdesk.tui.render.name_cuts import distinct_cuts
 from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, one_line, shortened
 from mcpdesk.tui.render.tones import LINE_STYLES
 from mcpdesk.tui.screens.server_lines import (
-    Counts,
+    CallCounts,
     ServerLine,
     counts_of,
     recorded_lines,
@@ -40,18 +40,19 @@ MAX_COUNT_S = 0.004
 refreshes.
 """
 UPDATE_S = 1.0
-"""Seconds between two updates of the numbers of calls."""
+"""Minimum seconds between two updates of the numbers of calls."""
 STDERR_LINES = 8
 """Number of stderr lines of a server that the details show."""
-_STDERR = ("stderr", "print")
+_OUTPUT_SOURCES = ("stderr", "print")
 """Sources of log lines that are a server's own output."""
 NOTE_COLUMN = "reason · last stderr line"
+"""Name of the column with the note that `_note` returns."""
 CURRENT_MARK = "▸"
 """Mark of the current server."""
 
 
 def _note(line: ServerLine) -> str:
-    """Return the reason why a server is down, or else its last stderr line."""
+    """Return the reason why a server is down or has problems, or else its last stderr line."""
     return one_line(line.reason or line.stderr)
 
 
@@ -73,7 +74,7 @@ COLUMNS: tuple[Column[ServerLine], ...] = (
     Column(NOTE_COLUMN, lambda one, _: _note(one), _note, MUTED, min_width=20),
 )
 HIDING_ORDER = ("calls", "transport", "revision", "clients", "tools")
-"""Columns that are hidden if space is short, the first one first."""
+"""Columns that may be hidden if space is short, in the order in which they are hidden."""
 
 
 class ServersPane(ColumnSection[ServerLine], Pane):
@@ -100,7 +101,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._lines: list[ServerLine] = []
-        self._counts: dict[str, Counts] = {}
+        self._counts: dict[str, CallCounts] = {}
         self._counts_version: object = None
         self._updated_at = -math.inf
         """Monotonic time of the last update of the numbers of calls."""
@@ -114,11 +115,13 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         """Width of the first column in cells, and the names cut to this width, by full name."""
         self._awaited_name = ""
         """Name of an added server that is selected as soon as it has a row, or ""."""
-        self._has_moved_cursor = False
-        """True if the cursor was put on a server. Only the person moves it afterwards."""
+        self._has_placed_cursor = False
+        """True if the cursor was placed on the first server to select. Later, only the person moves it."""
         self._action_conditions: tuple[bool, str] | None = None
-        """True if the selected server is live, and its transport. Both decide which actions are enabled. None
-        without a row.
+        """Facts that decide which actions are enabled, or None if no row is selected.
+
+        The first is True if the selected server is on the desk, and False if it is in a capture. The second
+        is its transport.
         """
 
     @property
@@ -135,8 +138,8 @@ class ServersPane(ColumnSection[ServerLine], Pane):
             self._counts = counts_of(statistics)
         self._read_log(view)
         self.update_data(view)
-        if not self._has_moved_cursor and self._lines:
-            self._has_moved_cursor = True
+        if not self._has_placed_cursor and self._lines:
+            self._has_placed_cursor = True
             self.select(self.app.server)
         if self._awaited_name and any(line.name == self._awaited_name for line in self._lines):
             self.select(self._awaited_name)
@@ -144,7 +147,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
 
     def select_added(self, name: str) -> None:
         """Select a server that was just added as soon as it has a row."""
-        self._awaited_name, self._has_moved_cursor = name, True
+        self._awaited_name, self._has_placed_cursor = name, True
 
     def show_detail(self) -> None:
         """Show the details of the selected row, and the keys of its actions in the footer."""
@@ -162,16 +165,17 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         return UPDATE_S if self.link.traffic.statistics.version != self._counts_version else None
 
     def select(self, name: str) -> None:
-        """Move the cursor to a server."""
-        index = next((index for index, row in enumerate(self.listing.rows) if row.name == name), None)
-        if index is not None:
-            self.listing.cursor = index
+        """Move the cursor to a server, if it has a row."""
+        for index, row in enumerate(self.listing.rows):
+            if row.name == name:
+                self.listing.cursor = index
+                return
 
     def show_section(self, name: str) -> None:
-        """Select the first server that is down, if `name` is `down`."""
+        """Select the first server that is down. `name` must be `down`; other names are ignored."""
         down_row = next((row for row in self.listing.rows if row.is_down), None)
         if name == "down" and down_row is not None:
-            self._has_moved_cursor = True
+            self._has_placed_cursor = True
             self.select(down_row.name)
 
     def _read_log(self, view: CoreView) -> None:
@@ -181,7 +185,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
             self._log_number = lines[-1].number
         names = {one.name for one in view.servers}
         for line in lines:
-            if line.source in _STDERR and line.server and line.text.strip():
+            if line.source in _OUTPUT_SOURCES and line.server and line.text.strip():
                 self._stderr.setdefault(line.server, deque(maxlen=STDERR_LINES)).append(line)
         if view.servers:
             for name in self._stderr.keys() - names:
@@ -235,13 +239,10 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         parts = [_recorded_text(row) if row.view is None else server_text(row.view)]
         if lines := self._stderr.get(row.name):
             parts += [Content(""), Content.styled("Latest output", "bold $text-primary")]
-            parts += [
-                Content.assemble(
-                    (f"  {clock(line.time)[:8]}  {f'×{count} ' if count > 1 else ''}", "$text-muted"),
-                    clean(line.text.rstrip()),
-                )
-                for line, count in _without_repetitions(lines)
-            ]
+            for line, count in _without_repetitions(lines):
+                count_text = f"×{count} " if count > 1 else ""
+                line_start = f"  {clock(line.time)[:8]}  {count_text}"
+                parts.append(Content.assemble((line_start, "$text-muted"), clean(line.text.rstrip())))
         return one_line(row.name), Content("\n").join(parts)
 
     def copy_choices(self, row: ServerLine) -> list[Choice]:
@@ -267,13 +268,14 @@ class ServersPane(ColumnSection[ServerLine], Pane):
             return line is not None and line.view is not None and line.transport != "stdio"
         if action == "add":
             return bool(self.screen.check_action("add_server", ()))
-        if (of_feature := FEATURE_ACTIONS.get(f"servers.{action}")) is not None:
-            return of_feature.is_available(self.link.view())
+        if (feature_action := FEATURE_ACTIONS.get(f"servers.{action}")) is not None:
+            return feature_action.is_available(self.link.view())
         return super().check_action(action, parameters)
 
     async def action_open(self) -> None:
-        """Make the selected server the current one, and return to the previous screen. In a capture, show the
-        messages of the server.
+        """Make the selected server the current one, and return to the previous screen.
+
+        In a capture, show the messages of the server.
         """
         line, main = self.listing.selected, self.app.main
         if line is None:
@@ -287,12 +289,13 @@ class ServersPane(ColumnSection[ServerLine], Pane):
             main.refresher.refresh()
 
     async def action_back(self) -> None:  # type: ignore[override]
-        """Move the focus from the details to the list. In the list, clear the filter, or return to the
-        previous screen.
+        """Move the focus from the details to the list.
+
+        On the list, clear the filter. Without a filter, return to the previous screen.
         """
-        is_outside = self.listing.has_focus and not self.words
+        is_at_start = self.listing.has_focus and not self.words
         super().action_back()
-        if is_outside or self.has_class("-empty"):
+        if is_at_start or self.has_class("-empty"):
             await self.app.main.leave_servers()
 
     async def action_restart(self) -> None:
@@ -316,11 +319,14 @@ with_feature_actions(ServersPane, "servers")
 
 
 def _without_repetitions(lines: Iterable[LogLine]) -> Iterable[tuple[LogLine, int]]:
-    """Return the newest of equal lines, such as the traceback of each start, with their number."""
+    """Return each line whose text differs, with the number of equal lines. Of equal lines, return the newest.
+
+    A server that is started again and again writes the same traceback each time.
+    """
     newest: dict[str, tuple[LogLine, int]] = {}
     for line in lines:
         _, count = newest.pop(line.text, (line, 0))
-        newest[line.text] = line, count + 1
+        newest[line.text] = (line, count + 1)
     return newest.values()
 
 
@@ -332,4 +338,4 @@ def _recorded_text(line: ServerLine) -> Content:
         f"{counted(line.clients, 'client')} · {line.transport} · {line.revision or 'revision unknown'}",
         "Press enter to see its messages.",
     )
-    return Content("\n").join([*(Content(clean(fact)) for fact in facts)])
+    return Content("\n").join([Content(clean(fact)) for fact in facts])

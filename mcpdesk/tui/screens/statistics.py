@@ -48,14 +48,19 @@ MAX_COUNT_S = 0.02
 UPDATE_S = 1.0
 """Seconds between two updates of the table while calls arrive."""
 SUBJECTS = tuple(Subject)
+"""Subjects of the tables, in the order of the tabs."""
 TITLES = {Subject.TOOL: "Tools", Subject.CLIENT: "Clients", Subject.METHOD: "Methods"}
-_FILTERS = {Subject.TOOL: "tool", Subject.CLIENT: "peer", Subject.METHOD: "method"}
-_USERS = {Subject.TOOL: ("called by", Subject.CLIENT), Subject.CLIENT: ("tools used", Subject.TOOL)}
-"""Subject -> label of the list of users in the details, and the subject of these users."""
-_MAX_USERS = 12
-"""Maximum number of users in the details."""
-_MIN_CHART_LINES, _MAX_CHART_LINES = 2, 16
-"""Minimum and maximum height of a chart in lines, without its heading and axis."""
+"""Subject -> title of its tab."""
+_FILTER_FIELDS = {Subject.TOOL: "tool", Subject.CLIENT: "peer", Subject.METHOD: "method"}
+"""Subject -> field of the traffic filter that selects its exchanges."""
+_USE_LABELS = {Subject.TOOL: "called by", Subject.CLIENT: "tools used"}
+"""Subject -> label of a list in the details: the clients that call a tool, or the tools that a client uses."""
+_MAX_USE_ENTRIES = 12
+"""Maximum number of entries of this list."""
+_MIN_CHART_LINES = 2
+"""Minimum height of a chart in lines, without its heading and axis."""
+_MAX_CHART_LINES = 16
+"""Maximum height of a chart in lines, without its heading and axis."""
 _MIN_CHART_S = 60
 """Minimum time span of a chart in seconds."""
 _MIN_WIDTH_SIDE_BY_SIDE = 70
@@ -102,11 +107,13 @@ COLUMNS: tuple[Column[StatisticsRow], ...] = (
         True,
     ),
 )
-CALLS, REQUESTS = 2, 3
-"""Indexes of the columns `calls` and `requests`. The table of methods has the second column instead of the
-first, because it also counts requests that are not calls."""
+CALLS_COLUMN = 2
+"""Index of the column `calls`."""
+REQUESTS_COLUMN = 3
+"""Index of the column `requests`. The table of methods has it instead of `calls`, because it also counts
+requests that are not calls."""
 HIDING_ORDER = ("in", "out", "server", "p99", "def tok", "result tok", "p50")
-"""Columns that are hidden if space is short, the first one first."""
+"""Columns that may be hidden if space is short, in the order in which they are hidden."""
 
 
 class StatisticsPane(ColumnSection[StatisticsRow], Pane):
@@ -132,14 +139,15 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
-        self.order = CALLS
+        self.order = CALLS_COLUMN
         self._statistics = link.traffic.statistics
         self._updated_at = -math.inf
-        self._has_uncounted = False
+        """Monotonic time of the last update of the table."""
+        self._has_uncounted_exchanges = False
         """True if some exchanges are not counted yet."""
-        self._is_stale = False
+        self._are_rows_stale = False
         """True if the shown rows lack counted exchanges."""
-        self._costs = DefinitionCosts(link)
+        self._definition_costs = DefinitionCosts(link)
 
     @property
     def subject(self) -> Subject:
@@ -152,25 +160,27 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
 
     def show_view(self, view: CoreView) -> None:
         """Count new exchanges, and show them once a second."""
-        self._has_uncounted = self._statistics.update(MAX_COUNT_S)
+        self._has_uncounted_exchanges = self._statistics.update(MAX_COUNT_S)
         if (now := time.monotonic()) >= self._updated_at + UPDATE_S:
             self._updated_at = now
             self.update_data(view)
-        self._is_stale = self.version_of(view) != self._version
+        self._are_rows_stale = self.version_of(view) != self._version
         if self.screen.focused is None:
             self.entry.focus()
 
     def tick_s(self) -> float | None:
         """Return the seconds until the next refresh, or None if all calls are counted and shown."""
-        return MAX_COUNT_S if self._has_uncounted else UPDATE_S if self._is_stale else None
+        if self._has_uncounted_exchanges:
+            return MAX_COUNT_S
+        return UPDATE_S if self._are_rows_stale else None
 
     def version_of(self, view: CoreView) -> object:
-        view_state = (self.subject, self.order, self.is_reversed)
-        return self._statistics.version, self._has_uncounted, self._costs.version, view_state
+        versions = self._statistics.version, self._definition_costs.version
+        return versions, self._has_uncounted_exchanges, self.subject, self.order, self.is_reversed
 
     def fetch(self) -> Sequence[StatisticsRow]:
         """Return the rows, the total first."""
-        table_rows = rows_of(self._statistics, self.subject, self._costs.now())
+        table_rows = rows_of(self._statistics, self.subject, self._definition_costs.now())
         total, *others = table_rows
         rows = [total, *self.in_order(others)] if others else []
         self.cells = {
@@ -185,8 +195,8 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
     def is_empty_column(self, column: Column[StatisticsRow]) -> bool:
         if column.name == "server":
             return len({row.server for row in self.rows if row.server}) < 2
-        is_method = self.subject is Subject.METHOD
-        return column.name in (("calls", "def tok") if is_method else ("requests",))
+        empty_columns = ("calls", "def tok") if self.subject is Subject.METHOD else ("requests",)
+        return column.name in empty_columns
 
     def style_of(self, column: Column[StatisticsRow], cell: str) -> str:
         return "lines--bad" if column.name == "errors" and cell != "0" else column.style
@@ -194,34 +204,33 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
     def detail_of(self, row: StatisticsRow) -> tuple[str, Content]:
         title = row.name if not row.server else f"{one_line(row.name, 60)} · {one_line(row.server, 30)}"
         tally = self._tally(row)
-        room = self.query_one(".detail").content_size
-        width = max(20, (room.width or self.size.width - 2) - 1)
-        lines = (wrap_items(fact.split(" · "), width) for fact in self._fact_lines(row, tally))
-        facts = [Content(line) for text in lines for line in text.split("\n")]
-        height = room.height - sum(1 + fact.cell_length // width for fact in facts)
+        detail_size = self.query_one(".detail").content_size
+        width = max(20, (detail_size.width or self.size.width - 2) - 1)
+        fact_texts = (wrap_items(fact.split(" · "), width) for fact in self._fact_lines(row, tally))
+        fact_lines = [Content(line) for text in fact_texts for line in text.split("\n")]
+        height = detail_size.height - sum(1 + line.cell_length // width for line in fact_lines)
         charts = self._charts(tally, width, height)
         calls = self._latest_calls(row, width, height - len(charts) - 1)
-        return one_line(title), Content("\n").join([*facts, *charts, *calls])
+        return one_line(title), Content("\n").join([*fact_lines, *charts, *calls])
 
     def _latest_calls(self, row: StatisticsRow, width: int, height: int) -> list[Content]:
         """Return the latest calls of a row, if the charts leave space."""
-        subject, is_all = self.subject, not row.server and row.name in (ALL_CALLS, ALL_REQUESTS)
+        subject, is_total = self.subject, _is_total(row)
+        is_single_tool = subject is Subject.TOOL and not is_total and row.name not in methods.CALLS
 
         def is_included(info: ConnectionInfo, method: str, name: str) -> bool:
-            if subject is Subject.METHOD:
-                return is_all or (info.server, methods.canonical(method)) == (row.server, row.name)
+            canonical_method = methods.canonical(method)
+            if is_total:
+                return subject is Subject.METHOD or canonical_method in methods.CALLS
+            if info.server != row.server:
+                return False
             if subject is Subject.CLIENT:
-                return methods.canonical(method) in methods.CALLS and (
-                    is_all or (info.server, info.peer) == (row.server, row.name)
-                )
-            if is_all or row.name in methods.CALLS:
-                called_method = methods.canonical(method)
-                is_of_row = (info.server, called_method) == (row.server, row.name)
-                return is_of_row or (is_all and called_method in methods.CALLS)
-            return method in methods.TOOL_CALLS and (info.server, name) == (row.server, row.name)
+                return canonical_method in methods.CALLS and info.peer == row.name
+            if is_single_tool:
+                return method in methods.TOOL_CALLS and name == row.name
+            return canonical_method == row.name
 
         def title(call: Exchange) -> str:
-            is_single_tool = subject is Subject.TOOL and not is_all and row.name not in methods.CALLS
             return call.peer if is_single_tool else call.name or call.method
 
         lines = latest_lines(self.link.traffic, is_included, title, width, height, time.time())
@@ -245,8 +254,8 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
 
     @on(TabStrip.Picked)
     def _picked(self) -> None:
-        if self.order in (CALLS, REQUESTS):
-            self.order = REQUESTS if self.subject is Subject.METHOD else CALLS
+        if self.order in (CALLS_COLUMN, REQUESTS_COLUMN):
+            self.order = REQUESTS_COLUMN if self.subject is Subject.METHOD else CALLS_COLUMN
         self.update_data(self.link.view())
 
     async def action_open(self) -> None:
@@ -255,7 +264,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         if row is None or row.name == OTHER:
             return
         await self.app.main.show_screen("traffic")
-        field = "method" if row.name in methods.CALLS else _FILTERS[self.subject]
+        field = "method" if row.name in methods.CALLS else _FILTER_FIELDS[self.subject]
         query = "" if row.name in (ALL_CALLS, ALL_REQUESTS) else f"{field}:{quoted(row.name)}"
         cast("TrafficPane", self.app.main.pane).show_only(query)
 
@@ -271,102 +280,98 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             return
         extension, format_rows = chosen
         name = f"mcpdesk-{self.subject.value}s-{time.strftime('%Y%m%d-%H%M%S')}.{extension}"
-        await write_to_new_file(
-            self.app, partial(format_rows, self.rows), name, counted(len(self.rows), "row")
-        )
+        row_count = counted(len(self.rows), "row")
+        await write_to_new_file(self.app, partial(format_rows, self.rows), name, row_count)
 
-    def _show_titles(self, rows: int) -> None:
+    def _show_titles(self, row_count: int) -> None:
+        """Update the tabs. The current tab has the number of its rows, without the total."""
         titles = [
-            f"{title} {rows}" if subject is self.subject else title for subject, title in TITLES.items()
+            f"{title} {row_count}" if subject is self.subject else title for subject, title in TITLES.items()
         ]
-        if self._has_uncounted:
+        if self._has_uncounted_exchanges:
             titles.append(f"counted {self._statistics.done:.0%}")
         if missing_count := self.link.traffic.missing_frames:
             titles.append(f"{counted(missing_count, 'frame')} deleted uncounted")
         self.query_one(TabStrip).show(titles)
 
     def _tally(self, row: StatisticsRow) -> CallTally | None:
-        if row.name in (ALL_CALLS, ALL_REQUESTS) and not row.server:
+        if _is_total(row):
             return self._statistics.total(self.subject)
         return self._statistics.sums(self.subject).get((row.server, row.name))
 
     def _fact_lines(self, row: StatisticsRow, tally: CallTally | None) -> list[str]:
         if tally is None or not row.calls:
-            token_text = (
-                ""
-                if row.definition_tokens is None
-                else f" · definition about {row.definition_tokens:,} tokens"
-            )
-            return [f"no calls{token_text}" if row.by is Subject.CLIENT else f"never called{token_text}"]
-        share = f" ({row.errors / row.calls:.1%})" if row.errors else ""
-        durations = (
-            f" · p50 {_duration_text(row.p50_s)} · p95 {_duration_text(row.p95_s)}"
-            f" · p99 {_duration_text(row.p99_s)} · slowest {duration(tally.slowest_s)}"
-            + (
-                f" · without {duration(tally.waited_s)} of waiting for people and clients"
-                * (tally.waited_s > 0.001)
-            )
-            if row.p50_s is not None
-            else ""
-        )
-        lines = [
-            f"{counted(row.calls, self._unit[:-1])} · {counted(row.errors, 'error')}{share}{durations}",
-            f"in {size_text(row.bytes_in)} · out {size_text(row.bytes_out)}"
-            f" · results about {row.result_tokens:,} tokens"
-            + (
-                ""
-                if row.definition_tokens is None
-                else f" · definitions about {row.definition_tokens:,} tokens"
-            ),
-        ]
-        if row.server and self.subject in _USERS:
-            label, _ = _USERS[self.subject]
-            users = (
-                self._statistics.clients_of(row.server, row.name)
-                if self.subject is Subject.TOOL
-                else self._statistics.tools_of(row.server, row.name)
-            )
-            user_texts = [f"{one_line(name, 40)} {one.calls:,}" for name, one in users[:_MAX_USERS]]
-            more_texts = [f"and {len(users) - _MAX_USERS} more"] if len(users) > _MAX_USERS else []
-            lines.append(f"{label}: {' · '.join([*user_texts, *more_texts]) or 'none'}")
+            no_calls_text = "no calls" if row.by is Subject.CLIENT else "never called"
+            if row.definition_tokens is not None:
+                no_calls_text += f" · definition about {row.definition_tokens:,} tokens"
+            return [no_calls_text]
+        call_facts = [counted(row.calls, self._unit), counted(row.errors, "error")]
+        if row.errors:
+            call_facts[-1] += f" ({row.errors / row.calls:.1%})"
+        if row.p50_s is not None:
+            percentiles = (("p50", row.p50_s), ("p95", row.p95_s), ("p99", row.p99_s))
+            call_facts += [f"{name} {_duration_text(seconds)}" for name, seconds in percentiles]
+            call_facts.append(f"slowest {duration(tally.slowest_s)}")
+            if tally.waited_s > 0.001:
+                call_facts.append(f"without {duration(tally.waited_s)} of waiting for people and clients")
+        size_facts = [f"in {size_text(row.bytes_in)}", f"out {size_text(row.bytes_out)}"]
+        size_facts.append(f"results about {row.result_tokens:,} tokens")
+        if row.definition_tokens is not None:
+            size_facts.append(f"definitions about {row.definition_tokens:,} tokens")
+        lines = [" · ".join(call_facts), " · ".join(size_facts)]
+        if row.server and self.subject in _USE_LABELS:
+            lines.append(f"{_USE_LABELS[self.subject]}: {self._use_text(row)}")
         return [*lines, ""]
+
+    def _use_text(self, row: StatisticsRow) -> str:
+        """Return the clients of a tool, or the tools of a client, with their numbers of calls."""
+        if self.subject is Subject.TOOL:
+            uses = self._statistics.clients_of(row.server, row.name)
+        else:
+            uses = self._statistics.tools_of(row.server, row.name)
+        texts = [f"{one_line(name, 40)} {tally.calls:,}" for name, tally in uses[:_MAX_USE_ENTRIES]]
+        if len(uses) > _MAX_USE_ENTRIES:
+            texts.append(f"and {len(uses) - _MAX_USE_ENTRIES} more")
+        return " · ".join(texts) or "none"
 
     @property
     def _unit(self) -> str:
-        return "requests" if self.subject is Subject.METHOD else "calls"
+        """Noun for one exchange that the current table counts."""
+        return "request" if self.subject is Subject.METHOD else "call"
 
     def _charts(self, tally: CallTally | None, width: int, height: int) -> list[Content]:
         """Return charts of calls and of the slowest call over time, side by side if there is space."""
         times = self._statistics.times
         if tally is None or times.began is None or not tally.calls:
             return []
-        length_s = times.length_s
-        slots = max(len(self._statistics.total().rates), _MIN_CHART_S // length_s)
+        slot_s = times.length_s
+        slot_count = max(len(self._statistics.total().rates), _MIN_CHART_S // slot_s)
         is_wide = width >= _MIN_WIDTH_SIDE_BY_SIDE
-        chart_height = max(_MIN_CHART_LINES, min(_MAX_CHART_LINES, (height if is_wide else height // 2) - 2))
+        free_height = (height if is_wide else height // 2) - 2
+        chart_height = max(_MIN_CHART_LINES, min(_MAX_CHART_LINES, free_height))
         cells = (width - 3) // 2 if is_wide else width
-        rates = [count / length_s for count in tally.rates]
-        slowest = list(tally.longest)
-        end_times = clock(times.began)[:8], clock(times.began + slots * length_s)[:8]
-        axis = f"{end_times[0]}{end_times[1]:>{max(9, cells - 8)}}"
-        blocks = []
-        for heading, values, style in (
-            (f"{self._unit} a second, at most {rate(max(rates, default=0))}", rates, "$text-primary"),
-            (
-                f"slowest {self._unit[:-1]}, at most {duration(max(slowest, default=0))}",
-                slowest,
-                "$text-warning",
-            ),
-        ):
-            values += [0.0] * (slots - len(values))
-            lines = chart(values, cells, chart_height)
-            blocks.append(
-                [
-                    Content.styled(f"{one_line(heading, cells):<{cells}}", "$text-muted"),
-                    *(Content.styled(f"{line:<{cells}}", style) for line in lines),
-                    Content.styled(f"{axis:<{cells}}", "$text-muted"),
-                ]
-            )
+        start, end = clock(times.began)[:8], clock(times.began + slot_count * slot_s)[:8]
+        axis = f"{start}{end:>{max(9, cells - 8)}}"
+
+        def chart_lines(heading: str, values: list[float], style: str) -> list[Content]:
+            values += [0.0] * (slot_count - len(values))
+            return [
+                Content.styled(f"{one_line(heading, cells):<{cells}}", "$text-muted"),
+                *(Content.styled(f"{line:<{cells}}", style) for line in chart(values, cells, chart_height)),
+                Content.styled(f"{axis:<{cells}}", "$text-muted"),
+            ]
+
+        rates = [count / slot_s for count in tally.rates]
+        rate_heading = f"{self._unit}s a second, at most {rate(max(rates, default=0))}"
+        rate_chart = chart_lines(rate_heading, rates, "$text-primary")
+        durations = list(tally.longest)
+        duration_heading = f"slowest {self._unit}, at most {duration(max(durations, default=0))}"
+        duration_chart = chart_lines(duration_heading, durations, "$text-warning")
         if is_wide:
-            return [Content("   ").join(pair) for pair in zip(*blocks, strict=True)]
-        return [line for block in blocks for line in block]
+            return [Content("   ").join(pair) for pair in zip(rate_chart, duration_chart, strict=True)]
+        return [*rate_chart, *duration_chart]
+
+
+def _is_total(row: StatisticsRow) -> bool:
+    """Return True for the row with the sums of all other rows."""
+    return not row.server and row.name in (ALL_CALLS, ALL_REQUESTS)

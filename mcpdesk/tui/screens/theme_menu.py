@@ -1,4 +1,4 @@
-"""Menu of themes at the side of the screen, which shows the theme under the cursor."""
+"""Menu of themes at the edge of the screen. The screen is drawn in the theme under the cursor."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ SAMPLE = (
     ("muted", "$text-muted"),
     (" selected ", "$block-cursor-foreground on $block-cursor-background"),
 )
+"""Texts below the menu, with the styles that they show."""
 
 
 class ThemeMenu(Menu):

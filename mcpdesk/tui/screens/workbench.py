@@ -51,15 +51,13 @@ if TYPE_CHECKING:
 
 _MIN_NORMAL_WIDTH = 110
 """Minimum width in cells of a pane with a catalogue of normal width."""
-_MAX_WAIT_S = 0.5
-"""Maximum seconds to wait for items of the catalogue before the other parts are added."""
+_MAX_CATALOGUE_WAIT_S = 0.5
+"""Maximum seconds to wait for the items of the catalogue before the other parts are added."""
 _CURSOR_PAUSE_S = 0.2
 """Seconds that the cursor must rest after quick moves before the form of an item is built."""
-_READ_AT_ONCE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
+_KINDS_READ_AT_ONCE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
 """Kinds of items that Enter reads immediately, because reading changes nothing."""
-
-
-_ON_SHOWN_ITEM = frozenset({"toggle_json", "clear_form", "show_tab", "widen_result"})
+_ACTIONS_ON_SHOWN_ITEM = frozenset({"toggle_json", "clear_form", "show_tab", "widen_result"})
 """Actions whose effect is only visible while the item is shown."""
 
 
@@ -72,7 +70,7 @@ class _Opening(Struct, frozen=True):
     arguments: Any = UNSET
     """Arguments to put into the item's form."""
     must_call: bool = False
-    """True if the item is called."""
+    """True if the item is called after it is shown."""
 
 
 class WorkbenchPane(ListWithDetails, Vertical, Pane):
@@ -109,7 +107,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         self._load_timer: Timer | None = None
         self._opening: _Opening | None = None
         """Item that is about to be shown, with the actions that follow, or None."""
-        self._moved_at = 0.0
+        self._cursor_move_time = 0.0
         """Monotonic time in seconds of the last cursor move to another item."""
         self._load_lock = asyncio.Lock()
 
@@ -121,10 +119,10 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
 
     def on_mount(self) -> None:
         self._drafts.store_at(self.app.history_path)
-        self.set_timer(_MAX_WAIT_S, self._complete)
+        self.set_timer(_MAX_CATALOGUE_WAIT_S, self._add_other_parts)
 
-    def _complete(self) -> None:
-        """Add the parts beside the catalogue, once."""
+    def _add_other_parts(self) -> None:
+        """Add the parts other than the catalogue, if they are missing."""
         if not self._has_all_parts:
             self._has_all_parts = True
             self._add_item_pane()
@@ -150,25 +148,25 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         return self._item_pane
 
     def position(self) -> tuple[Drafts, CatalogueItem | None]:
-        """Return the drafts of all items, and the open item, for a rebuilt screen."""
+        """Return the drafts of all items, and the open item. A new screen restores them after a crash."""
         return self._drafts, self.item
 
     def return_to(self, position: tuple[Drafts, CatalogueItem | None]) -> None:
         """Restore the state that `position` returned."""
         self._drafts, item = position
         if item is not None:
-            self._open(self._selected_item(item.kind, item.name))
+            self._open(self._select_item(item.kind, item.name))
 
     def open_item(self, kind: ItemKind, name: str) -> None:
         """Open an item of the selected server and focus its arguments."""
         self._update_server(self.link.view())
         if any((one.kind, one.name) == (kind, name) for one in self.link.catalogue(self.server).items):
-            self._open(self._selected_item(kind, name), must_focus=True)
+            self._open(self._select_item(kind, name), must_focus=True)
 
     def edit_call(self, kind: ItemKind, name: str, arguments: Any) -> None:
         """Open an item with the arguments of a recorded call, which can be edited and sent."""
         self._update_server(self.link.view())
-        self._open(self._selected_item(kind, name), arguments=arguments)
+        self._open(self._select_item(kind, name), arguments=arguments)
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < _MIN_NORMAL_WIDTH, "-slim")
@@ -196,7 +194,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         self._update_server(view)
         if self._item_pane is None:
             if self._loaded_version is not None:
-                self.call_after_refresh(self._complete)
+                self.call_after_refresh(self._add_other_parts)
             return
         for draft in self._drafts.finish_calls():
             if draft is self.draft:
@@ -229,14 +227,19 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         opening = self._opening
         if self._item_pane is None:
             return True
-        return opening is not None and (
-            opening.must_focus or opening.must_call or opening.arguments is not UNSET
-        )
+        if opening is None:
+            return False
+        return opening.must_focus or opening.must_call or opening.arguments is not UNSET
 
     @property
     def item(self) -> CatalogueItem | None:
-        """Open item, or None."""
+        """Open item, or None while another item is about to be shown."""
         return self.draft.item if self.draft else None
+
+    @property
+    def _target_item(self) -> CatalogueItem | None:
+        """Item that is about to be shown, or else the open item."""
+        return self.item if self._opening is None else self._opening.item
 
     @property
     def arguments(self) -> Arguments:
@@ -247,10 +250,12 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
     def show_highlighted(self, event: CatalogueList.Highlighted) -> None:
         """Show the item under the cursor: immediately, or after quick moves when the cursor rests."""
         event.stop()
-        if event.item == (self._opening.item if self._opening is not None else self.item):
+        if event.item == self._target_item:
             return
-        previous_move, self._moved_at = self._moved_at, time.monotonic()
-        self._open(event.item, is_delayed=self._moved_at - previous_move < _CURSOR_PAUSE_S)
+        now = time.monotonic()
+        is_quick_move = now - self._cursor_move_time < _CURSOR_PAUSE_S
+        self._cursor_move_time = now
+        self._open(event.item, is_delayed=is_quick_move)
 
     @on(CatalogueList.Chosen)
     def _item_chosen(self, event: CatalogueList.Chosen) -> None:
@@ -287,8 +292,9 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
 
     @work(group="open")
     async def _load(self) -> None:
-        """Show the requested item. Only one item is loaded at a time, because an incomplete form does not
-        react to keys.
+        """Show the requested item.
+
+        Only one item is loaded at a time, because an incomplete form does not react to keys.
         """
         async with self._load_lock:
             opening = self._opening
@@ -313,7 +319,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         must_focus_arguments = opening.must_focus or (has_arguments and not must_call)
         has_no_arguments = must_focus_arguments and not self.arguments.focus_first()
         if has_no_arguments and opening.must_focus:
-            must_call = must_call or opening.item.kind in _READ_AT_ONCE
+            must_call = must_call or opening.item.kind in _KINDS_READ_AT_ONCE
             self.item_pane.result.focus_contents()
         if must_call:
             self.action_call()
@@ -321,13 +327,12 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
     def on_result_view_followed(self, event: ResultView.Followed) -> None:
         """Read the resource that a link points to, and select it in the catalogue if it is listed."""
         event.stop()
-        self._open(self._selected_item(ItemKind.RESOURCE, event.uri), must_focus=True)
+        self._open(self._select_item(ItemKind.RESOURCE, event.uri), must_focus=True)
 
     def action_call(self) -> None:
         """Call with the entered arguments. If they are invalid, only the second attempt sends them.
 
-        If another item is about to be shown, call that item after it is shown. The called item is then
-        visible.
+        If another item is about to be shown, call that item as soon as it is shown.
         """
         if self._opening is not None:
             self._open(self._opening.item, must_call=True)
@@ -350,7 +355,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
             count = counted(len(failures), "problem")
             self.arguments.warn(f"{count}; ctrl+r again sends it anyway")
             return
-        self._start(draft, arguments)
+        self._start_call(draft, arguments)
 
     def action_again(self) -> None:
         """Repeat the last call: put its arguments into the form and send them."""
@@ -393,8 +398,9 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
             page(self.app, *shown_text)
 
     async def action_edit_arguments(self) -> None:
-        """Edit the arguments in the user's editor. A text that is not JSON is kept, so that it can be
-        corrected.
+        """Edit the arguments in the user's editor.
+
+        A text that is not valid JSON is kept, so that it can be corrected.
         """
         draft = self.draft
         if draft is None:
@@ -412,7 +418,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
     def on_arguments_submitted(self, event: Arguments.Submitted) -> None:
         """Focus the Call button after Enter in the last field, or read a resource immediately."""
         event.stop()
-        if self.item is not None and self.item.kind in _READ_AT_ONCE:
+        if self.item is not None and self.item.kind in _KINDS_READ_AT_ONCE:
             self.action_call()
         else:
             self.item_pane.result.call_button.focus()
@@ -436,11 +442,11 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         elif item is not None and self._is_shown(server, item):
             self.action_again()
         else:
-            self.app.notify(
-                one_line(f"{server} now uses {OLDER_REVISION}; call again with ctrl+r"), markup=False
-            )
+            message = f"{server} now uses {OLDER_REVISION}; call again with ctrl+r"
+            self.app.notify(one_line(message), markup=False)
 
     def _is_shown(self, server: str, item: CatalogueItem) -> bool:
+        """Return True if an item of a server is open."""
         return server == self.server and self.item is not None and is_same_item(item, self.item)
 
     def action_cancel(self) -> None:
@@ -461,7 +467,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
             return self.draft is not None and self.draft.call is not None
         if action == "back":
             return not self.catalogue.rows.has_focus
-        if action in _ON_SHOWN_ITEM and self.hides_details:
+        if action in _ACTIONS_ON_SHOWN_ITEM and self.hides_details:
             return False
         if action == "filter":
             return bool(self.server)
@@ -492,7 +498,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
             return
         chosen = await self.app.push_screen_wait(history_menu(draft.item.title, past_calls))
         if chosen is not None:
-            await self._use(draft, past_calls[chosen].arguments)
+            await self._put_arguments(draft, past_calls[chosen].arguments)
 
     @work(exclusive=True, group="menu")
     async def action_saved(self) -> None:
@@ -500,10 +506,11 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         from mcpdesk.tui.workbench.call_menus import choose_saved
 
         if (draft := self.draft) is not None:
-            await self._use(draft, await choose_saved(self.app, self._drafts, draft, self.arguments.value))
+            chosen = await choose_saved(self.app, self._drafts, draft, self.arguments.value)
+            await self._put_arguments(draft, chosen)
 
-    async def _use(self, draft: Draft, arguments: Any) -> None:
-        """Edit `arguments` unless another item was opened in the meantime. None changes nothing."""
+    async def _put_arguments(self, draft: Draft, arguments: Any) -> None:
+        """Put arguments into the form. Do nothing for None, or if another item was opened in the meantime."""
         if arguments is not None and draft is self.draft:
             await self.arguments.put(arguments)
             self.arguments.focus_first()
@@ -588,16 +595,16 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
             self.catalogue.filter.value = ""  # the filter was meant for another server
             if not self.server:
                 self.catalogue.rows.load((), ())
-            self._empty_item()
+            self._close_item()
         server_view = next((one for one in view.servers if one.name == self.server), None)
-        if (
-            server_view is not None
-            and (server_view.catalogue_version, server_view.modes) != self._loaded_version
-        ):
-            self._loaded_version = server_view.catalogue_version, server_view.modes
+        if server_view is None:
+            return
+        version = (server_view.catalogue_version, server_view.modes)
+        if version != self._loaded_version:
+            self._loaded_version = version
             self._load_catalogue(server_view)
 
-    def _empty_item(self) -> None:
+    def _close_item(self) -> None:
         """Remove the open item, because another server was selected."""
         if self._item_pane is not None:
             self._item_pane.draft = None
@@ -605,8 +612,8 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
                 self._item_pane.show_instructions(None)
             self.refresh_bindings()
 
-    def _selected_item(self, kind: ItemKind, name: str) -> CatalogueItem:
-        """Return the item with this name, and select it in the catalogue if it is listed."""
+    def _select_item(self, kind: ItemKind, name: str) -> CatalogueItem:
+        """Select an item in the catalogue, and return it. If it is not listed, return a new item."""
         for item in self.link.catalogue(self.server).items:
             if (item.kind, item.name) == (kind, name):
                 self.catalogue.reveal(item)
@@ -621,12 +628,13 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         if not catalogue.items:
             self.item_pane.show_instructions(server)
             self.refresh_bindings()
-        target = self._opening.item if self._opening is not None else self.item
+        target = self._target_item
         for new_item in catalogue.items:
             if target is not None and is_same_item(new_item, target) and new_item != target:
-                self._open(new_item)
+                self._open(new_item)  # the definition of the item has changed
 
     def _may_call(self, draft: Draft) -> bool:
+        """Return True if the item can be called now. Otherwise, notify the person of the reason."""
         if draft.item.problem and not draft.item.stale:
             self.app.notify(f"unavailable: {one_line(draft.item.problem)}", severity="error", markup=False)
             return False
@@ -636,7 +644,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         return True
 
     @work(exclusive=True, group="menu", description="a call")  # by default it contains the arguments
-    async def _start(self, draft: Draft, arguments: Any) -> None:
+    async def _start_call(self, draft: Draft, arguments: Any) -> None:
         """Make the call, after a confirmation if the tool is destructive."""
         guard = self.app.destructive_calls
         if not await guard.may_call(self.app, draft.server, draft.item, arguments):
@@ -661,8 +669,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         self.refresh_bindings()
 
     def _show_traffic(self) -> None:
-        item = self._opening.item if self._opening is not None else self.item
-        self.traffic_box.show_item(self.server, item)
+        self.traffic_box.show_item(self.server, self._target_item)
         self.traffic_box.update_lines(signs_of(self.link).stopped)
 
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
