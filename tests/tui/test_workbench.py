@@ -64,8 +64,8 @@ async def test_the_catalogue_is_there_first_and_keys_wait_for_what_comes_beside_
             assert not app.screen.query(ResultView) and not app.screen.query(TrafficList)
             assert it.pane.holds_keys and it.pane.item is None
             await pilot.click(CatalogueList, offset=(6, 3))
-            complete(it.pane)
-            complete(it.pane)
+            add_other_parts(it.pane)
+            add_other_parts(it.pane)
             await it.until(lambda: it.pane.item is not None and not it.pane.holds_keys)
             await it.until(lambda: "ctrl+r calls the tool" in it.shown())
             assert it.pane.item == it.pane.catalogue.rows.item and it.sent == []

@@ -28,8 +28,9 @@ THEME_COLOURS = {
 }
 """Colour that each theme defines -> the component class that uses it."""
 _MAX_BYTES = 64_000
+"""Number of bytes of the file that are read. The rest is ignored."""
 _MAX_RULES = 200
-_MAX_CACHED = 2_000
+_MAX_CACHED_EXCHANGES = 2_000
 """Maximum number of exchanges whose rule is cached. This is enough for several screens of lines."""
 CHECK_INTERVAL_S = 5.0
 """Seconds between two checks of the file."""
@@ -58,8 +59,11 @@ class ColourRules:
         self._index = index
         self._rules: list[ColourRule] = []
         self._file_state: tuple[int, int] | None = None
+        """Time of the last change (ns) and size (bytes) of the file, or None if it does not exist."""
         self._next_check = 0.0
+        """Monotonic time of the next check of the file."""
         self._cached_rules: dict[tuple[object, ...], ColourRule | None] = {}
+        """First rule that matches an exchange, or None, by number and state of the exchange."""
 
     def update(self) -> bool:
         """Reload the file if it was saved. Return True if the rules were replaced."""
@@ -87,11 +91,10 @@ class ColourRules:
             return None
         key = (exchange.number, exchange.ended, exchange.status, len(exchange.notifications))
         if key not in self._cached_rules:
-            if len(self._cached_rules) >= _MAX_CACHED:
+            if len(self._cached_rules) >= _MAX_CACHED_EXCHANGES:
                 self._cached_rules.clear()
-            self._cached_rules[key] = next(
-                (rule for rule in self._rules if self._matches(rule, exchange)), None
-            )
+            matching_rules = (rule for rule in self._rules if self._matches(rule, exchange))
+            self._cached_rules[key] = next(matching_rules, None)
         return self._cached_rules[key]
 
     def _parse_lines(self, lines: list[str]) -> None:
@@ -124,7 +127,7 @@ class ColourRules:
             raise ValueError(error.message) from None
 
     def _matches(self, rule: ColourRule, exchange: Exchange) -> bool:
-        for needle in rule.matcher.needles:
+        for needle in rule.matcher.needles:  # the words of the filter
             needle.frames.clear()
             for frame in (exchange.request, exchange.response):
                 if frame is not None:

@@ -29,7 +29,8 @@ from mcpdesk.tui.render.safe_text import clean, one_line
 
 _MESSAGE_KEYS = ("params", "result", "error", "arguments", "content", "structuredContent", "isError")
 """Most informative members of a message. They are shown before the other members of the same object."""
-_ENVELOPE = ("jsonrpc", "id", "method")
+_ENVELOPE_KEYS = ("jsonrpc", "id", "method")
+"""Least informative members of a message. They are shown last."""
 ENVELOPE = "envelope"
 """Name of the shown member that contains `jsonrpc`, `id` and `method`."""
 FOLDED_MEMBERS = ("_meta", ENVELOPE)
@@ -37,23 +38,25 @@ FOLDED_MEMBERS = ("_meta", ENVELOPE)
 
 
 def with_important_first(value: Any) -> Any:
-    """Return a message with parameters, result or error first.
+    """Return a message with its members reordered: parameters, result or error are first.
 
     The members `jsonrpc`, `id` and `method` are last, inside an additional member `envelope`. Within
     parameters and result, arguments and content are first.
     """
     if not isinstance(value, dict):
         return value
-    envelope = {key: value[key] for key in _ENVELOPE if key in value}
+    envelope = {key: value[key] for key in _ENVELOPE_KEYS if key in value}
     members = {key: _with_keys_first(member) for key, member in value.items() if key not in envelope}
-    return _with_keys_first(members) | ({ENVELOPE: envelope} if envelope else {})
+    reordered_members: dict[str, Any] = _with_keys_first(members)
+    return {**reordered_members, ENVELOPE: envelope} if envelope else reordered_members
 
 
 def _with_keys_first(value: Any) -> Any:
+    """Return an object with the members in `_MESSAGE_KEYS` first. Return any other value unchanged."""
     if not isinstance(value, dict):
         return value
-    first = {key: value[key] for key in _MESSAGE_KEYS if key in value}
-    return first | {key: member for key, member in value.items() if key not in first}
+    informative = {key: value[key] for key in _MESSAGE_KEYS if key in value}
+    return informative | {key: member for key, member in value.items() if key not in informative}
 
 
 def failure_text(response: Any) -> str:
@@ -63,7 +66,9 @@ def failure_text(response: Any) -> str:
     error, result = response.get("error"), response.get("result")
     if isinstance(error, dict):
         return str(error.get("message", ""))
-    content = result.get("content") if isinstance(result, dict) and result.get("isError") is True else None
+    if not isinstance(result, dict) or result.get("isError") is not True:
+        return ""
+    content = result.get("content")
     blocks = content if isinstance(content, list) else ()
     return " ".join(str(block["text"]) for block in blocks if isinstance(block, dict) and "text" in block)
 
@@ -75,11 +80,9 @@ megabyte."""
 
 def frame_text(index: Index, number: int, max_bytes: int | None = None) -> str:
     """Return a frame, or its first `max_bytes`, with secrets masked. Return "" if the frame is missing."""
-    text = (
-        index.frame_bytes(number)[:max_bytes].decode("utf-8", "replace")
-        if index.frame(number) is not None
-        else ""
-    )
+    if index.frame(number) is None:
+        return ""
+    text = index.frame_bytes(number)[:max_bytes].decode("utf-8", "replace")
     return text if index.reveals_secrets else mask_text(text)
 
 
@@ -88,18 +91,22 @@ def frame_heading(index: Index, number: int) -> str:
     frame = index.frame(number)
     if frame is None:
         return "this frame is no longer in memory, nor in a file"
-    heading, size = f"frame {number} as it passed, {size_text(frame.size)}", len(index.frame_bytes(number))
-    if size < frame.size and not index.is_available(number):
+    heading = f"frame {number} as it passed, {size_text(frame.size)}"
+    available_size = len(index.frame_bytes(number))
+    if available_size < frame.size and not index.is_available(number):
         return f"{heading}: loading the rest from its core"
-    if size < frame.size:
-        heading += f", of which {size_text(size)} were kept"
-    return heading + (": its beginning · o shows all, y copies it" if size > MAX_SHOWN_BYTES else "")
+    if available_size < frame.size:
+        heading += f", of which {size_text(available_size)} were kept"
+    if available_size > MAX_SHOWN_BYTES:
+        heading += ": its beginning · o shows all, y copies it"
+    return heading
 
 
 def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
-    """Return the outcome of messages that were held at the desk.
+    """Return the messages of an exchange that were held at the desk, as title -> details.
 
-    For a changed message, the outcome contains the old and the new text.
+    The title names the outcome. For a changed message, the details are the old and the new text. For others,
+    they are None.
     """
     tree = dict[str, Any]()
     for held_message in held_messages(index, exchange):
@@ -119,28 +126,28 @@ _VERDICT_STYLES = {
 
 
 def http_text(index: Index, operation: Exchange, schema: Any = None) -> Content:
-    """Return the HTTP requests and responses of an exchange and its parts, or a note if it did not use
-    HTTP.
+    """Return the HTTP requests and responses of an exchange and its parts.
+
+    If they did not use HTTP, return a note about this. `schema` is the input schema of the called tool, if
+    known. The headers of a request are compared with it.
     """
     exchanges = [operation, *(index.exchange(row) for row in operation.parts[-MAX_PARTS:])]
     blocks: list[Content] = []
     for exchange in exchanges:
-        texts = list(_http_blocks(index, exchange, schema if exchange.method == operation.method else None))
-        if texts and len(exchanges) > 1:
-            texts.insert(
-                0, Content.styled(one_line(f"{exchange.method} #{exchange.id}"), "bold $text-primary")
-            )
-        blocks += texts
+        exchange_schema = schema if exchange.method == operation.method else None
+        exchange_blocks = list(_http_blocks(index, exchange, exchange_schema))
+        if exchange_blocks and len(exchanges) > 1:
+            title = one_line(f"{exchange.method} #{exchange.id}")
+            blocks.append(Content.styled(title, "bold $text-primary"))
+        blocks += exchange_blocks
     return Content("\n\n").join(blocks) if blocks else Content("This exchange did not use HTTP.")
 
 
 def _http_blocks(index: Index, exchange: Exchange, schema: Any) -> Iterator[Content]:
     """Yield request and response, if available. The headers of a POST are compared with its body."""
-    request = (
-        None
-        if exchange.request is None
-        else checked_request_headers(index, exchange, exchange.request, schema)
-    )
+    request = None
+    if exchange.request is not None:
+        request = checked_request_headers(index, exchange, exchange.request, schema)
     if request is not None and request[0].startswith("POST "):
         line, headers = request
         yield _http_block(line, sorted(headers, key=_header_order))
@@ -150,8 +157,9 @@ def _http_blocks(index: Index, exchange: Exchange, schema: Any) -> Iterator[Cont
 
 
 def _unchecked_block(index: Index, exchange: Exchange, frame: int | None) -> Iterator[Content]:
-    if frame is not None and (http_note := http(index, exchange, frame)) is not None:
-        yield _http_block(http_note[0], [CheckedHeader(name, value) for name, value in http_note[1]])
+    if frame is not None and (http_part := http(index, exchange, frame)) is not None:
+        line, headers = http_part
+        yield _http_block(line, [CheckedHeader(name, value) for name, value in headers])
 
 
 def _http_block(line: str, headers: list[CheckedHeader]) -> Content:
@@ -175,8 +183,10 @@ def _header_line(header: CheckedHeader) -> Content:
 
 
 def _header_order(header: CheckedHeader) -> int:
-    """Return the sort key of a header: first faults, then other checked headers, then unchecked headers."""
-    return 0 if header.verdict is HeaderVerdict.BAD else 1 if header.words else 2
+    """Return the sort key of a header: first invalid headers, then other checked headers, then the others."""
+    if header.verdict is HeaderVerdict.BAD:
+        return 0
+    return 1 if header.words else 2
 
 
 MESSAGES = "messages"
@@ -186,7 +196,10 @@ MAX_STEPS = 100
 
 
 def steps(index: Index, operation: Exchange, schema: Any = None) -> dict[str, Any]:
-    """Return title -> contents of each step. `schema` is the input schema of the called tool, if known."""
+    """Return the steps of an operation, as title -> contents.
+
+    `schema` is the input schema of the called tool, if known.
+    """
     return {
         title: _step(index, exchange, operation, schema)
         for exchange, title in _titled_exchanges(index, operation)
@@ -195,29 +208,27 @@ def steps(index: Index, operation: Exchange, schema: Any = None) -> dict[str, An
 
 def step_title(index: Index, operation: Exchange, number: int) -> str | None:
     """Return the title of an exchange in `steps`, or None if it is not shown."""
-    return next(
-        (title for exchange, title in _titled_exchanges(index, operation) if exchange.number == number), None
-    )
+    for exchange, title in _titled_exchanges(index, operation):
+        if exchange.number == number:
+            return title
+    return None
 
 
 def _titled_exchanges(index: Index, operation: Exchange) -> list[tuple[Exchange, str]]:
     """Return the exchanges of an operation in the order in which they ended, each with its title."""
-    rounds = 0
+    round_count = 0
     steps: list[tuple[float, Exchange, str]] = []
     for row in (operation.number, *operation.parts):
         exchange = operation if row == operation.number else index.exchange(row)
         is_call_round = is_round(exchange, operation)
-        rounds += is_call_round
-        step_name = f"round {rounds}" if is_call_round and operation.rounds > 1 else exchange.method
-        offset = (
-            ""
-            if exchange is operation
-            else f"at +{duration(max(0.0, exchange.started - operation.started))}, "
-        )
+        round_count += is_call_round
+        step_name = f"round {round_count}" if is_call_round and operation.rounds > 1 else exchange.method
+        start_text = ""
+        if exchange is not operation:
+            start_text = f"at +{duration(max(0.0, exchange.started - operation.started))}, "
         end_time = _end_time(index, exchange)
-        steps.append(
-            (end_time, exchange, f"{step_name} #{exchange.id} · {offset}{_outcome(exchange, end_time)}")
-        )
+        title = f"{step_name} #{exchange.id} · {start_text}{_outcome(exchange, end_time)}"
+        steps.append((end_time, exchange, title))
     steps.sort(key=lambda step: step[0])
     return [(exchange, title) for _, exchange, title in steps[-MAX_STEPS:]]
 
@@ -225,7 +236,8 @@ def _titled_exchanges(index: Index, operation: Exchange) -> list[tuple[Exchange,
 def _end_time(index: Index, exchange: Exchange) -> float:
     """Return the Unix time when a step ended, or infinity while it runs.
 
-    A step that is the first round of its operation ends with this round.
+    The exchange of an operation with several rounds ends with its last round, but as a step, it is only the
+    first round. The step therefore ends with the first response.
     """
     stored_frame = None if exchange.response is None else index.frame(exchange.response)
     end_time = stored_frame.time if stored_frame else exchange.ended
@@ -235,8 +247,8 @@ def _end_time(index: Index, exchange: Exchange) -> float:
 def _outcome(exchange: Exchange, end_time: float) -> str:
     if end_time == inf:
         return Status.PENDING.value
-    words = Status.ASKS.value if exchange.rounds > 1 else exchange.status.value
-    return f"{words} after {duration(max(0.0, end_time - exchange.started))}"
+    status = Status.ASKS if exchange.rounds > 1 else exchange.status  # the first of several rounds asks
+    return f"{status.value} after {duration(max(0.0, end_time - exchange.started))}"
 
 
 def _step(index: Index, exchange: Exchange, operation: Exchange, schema: Any) -> dict[str, Any]:
@@ -264,11 +276,10 @@ def _input_requests(response: Any) -> dict[str, Any]:
     questions = result.get("inputRequests") if isinstance(result, Mapping) else None
     if not isinstance(questions, Mapping):
         return {"result": result}
-    return {
-        "questions": {
-            _question_title(key, question): _member(question, "params") for key, question in questions.items()
-        }
+    titled_questions = {
+        _question_title(key, question): _member(question, "params") for key, question in questions.items()
     }
+    return {"questions": titled_questions}
 
 
 def _question_title(key: str, question: Any) -> str:
@@ -277,7 +288,7 @@ def _question_title(key: str, question: Any) -> str:
 
 
 def _member(value: Any, *names: str) -> Any:
-    """Return the first existing member of a message, or the message if it is not a mapping."""
+    """Return the first member that a message has, or None. Return a value that is not a mapping unchanged."""
     if not isinstance(value, Mapping):
         return value
     return next((value[name] for name in names if name in value), None)

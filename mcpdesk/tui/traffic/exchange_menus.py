@@ -35,10 +35,11 @@ from mcpdesk.tui.widgets.path_prompt import PathPrompt, in_working_folder
 from mcpdesk.tui.workbench.item_requests import Request, repeated_request, shell_command
 from mcpdesk.tui.workbench.past_calls import DeskFile
 
-_CAPTURE = MenuLine("capture", "opens again: mcpdesk open", "o")
+_CAPTURE_LINE = MenuLine("capture", "opens again: mcpdesk open", "o")
+"""Line of the export menu for the format of a capture."""
 MAX_SEARCHED_EXCHANGES = 2_000
 """Number of newest exchanges whose servers are named in the menu."""
-_CASES = "cases"
+_CASE_FORMAT = "cases"
 """Name of the format of test cases."""
 
 
@@ -58,8 +59,8 @@ def _formats() -> list[tuple[str, MenuLine]]:
     """Return the names of the formats, with their lines in the menu."""
     exporter_formats = [(exporter.name, exporter.menu) for exporter in _exporters()]
     recorder = _case_recorder()
-    case_formats = [] if recorder is None else [(_CASES, recorder.menu)]
-    return [("capture", _CAPTURE), *exporter_formats, *case_formats]
+    case_formats = [] if recorder is None else [(_CASE_FORMAT, recorder.menu)]
+    return [("capture", _CAPTURE_LINE), *exporter_formats, *case_formats]
 
 
 def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
@@ -69,20 +70,17 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
     If a raw frame is selected, `frame` is its number, and it is the first choice.
     """
     index = link.traffic
-    text = (partial(as_text, index, number, logs_of(link)), "text")
-    choices = [Choice("text", text, "messages with a heading, and its log", "t")]
+    text_value = (partial(as_text, index, number, logs_of(link)), "text")
+    choices = [Choice("text", text_value, "messages with a heading, and its log", "t")]
     if frame is not None:
-        raw = (partial(frame_text, index, frame), "its frame")
-        choices.insert(0, Choice("frame", raw, "as it passed, secrets masked", "f"))
+        frame_value = (partial(frame_text, index, frame), "its frame")
+        choices.insert(0, Choice("frame", frame_value, "as it passed, secrets masked", "f"))
     is_request = index.exchange(number).kind is ExchangeKind.REQUEST
-    for copy in (
-        exchange_copy
-        for feature in features_with("exchange_copies")
-        for exchange_copy in feature.exchange_copies()
-    ):
-        if is_request or not copy.is_command:
-            title, use, key = copy.menu
-            choices.append(Choice(title, (partial(_copy_text, link, number, copy), title), use, key))
+    for feature in features_with("exchange_copies"):
+        for copy in feature.exchange_copies():
+            if is_request or not copy.is_command:
+                title, hint, key = copy.menu
+                choices.append(Choice(title, (partial(_copy_text, link, number, copy), title), hint, key))
     if command := _command(link, number):
         choices.append(Choice("mcpdesk", (lambda: command, "mcpdesk command"), "the same from a shell", "m"))
     return Menu("Copy exchange", choices)
@@ -98,39 +96,41 @@ def export_menu(
     """Return a menu whose value is a pair: the numbers of exchanges, and the name of a format.
 
     If exchanges are marked, they are offered first, and the keys of the formats choose them. `hidden_note`
-    says how many marked exchanges the filter hides. `case_folders` are the folders of test cases.
+    is the text about marked exchanges that the filter hides, or "". `case_folders` are the folders of test
+    cases.
     """
-    formats = _formats()
-    marked_group = [(marked_numbers, "marked")] if marked_numbers else []
     case_help = f"Writes into {case_folders}" if case_folders else ""
-    choices = [
-        Choice(
-            f"{len(numbers):,} {group_name}, {line.title}",
-            (numbers, name),
-            line.use,
-            line.key * (not group_index),
-            case_help if name == _CASES else "The next prompt asks for the path of the file.",
-        )
-        for group_index, (numbers, group_name) in enumerate([*marked_group, (shown_numbers, "shown")])
-        for name, line in formats
-    ]
+    groups = [(marked_numbers, "marked"), (shown_numbers, "shown")]
+    if not marked_numbers:
+        groups = groups[1:]
+    choices = []
+    for group_index, (numbers, group_name) in enumerate(groups):
+        for format_name, line in _formats():
+            key = line.key if group_index == 0 else ""
+            help_text = "The next prompt asks for the path of the file."
+            if format_name == _CASE_FORMAT:
+                help_text = case_help
+            title = f"{len(numbers):,} {group_name}, {line.title}"
+            choices.append(Choice(title, (numbers, format_name), line.use, key, help_text))
     if selected_number is not None:
-        for name, line in ((exporter.name, exporter.menu_of_one) for exporter in _exporters()):
-            if line is not None:
-                choices.append(
-                    Choice(f"this one, {line.title}", ([selected_number], name), line.use, line.key)
-                )
+        for exporter in _exporters():
+            if (line_of_one := exporter.menu_of_one) is not None:
+                value = ([selected_number], exporter.name)
+                title = f"this one, {line_of_one.title}"
+                choices.append(Choice(title, value, line_of_one.use, line_of_one.key))
         if (recorder := _case_recorder()) is not None:
-            title, use, key = recorder.menu_of_one
-            choices.append(Choice(f"this one, {title}", ([selected_number], _CASES), use, key, case_help))
-    return Menu(f"Export, secrets masked{f' · {hidden_note}' * bool(hidden_note)}", choices)
+            line_title, hint, key = recorder.menu_of_one
+            value = ([selected_number], _CASE_FORMAT)
+            choices.append(Choice(f"this one, {line_title}", value, hint, key, case_help))
+    menu_title = "Export, secrets masked"
+    return Menu(f"{menu_title} · {hidden_note}" if hidden_note else menu_title, choices)
 
 
 def case_folders(link: Link, numbers: Sequence[int]) -> str:
-    """Return the folders in which test cases of the servers of some exchanges are written."""
+    """Return the folders into which test cases for some exchanges would be written, separated by commas."""
     if (recorder := _case_recorder()) is None:
         return ""
-    folder_by_server = {one.name: one.folder for one in link.view().servers}
+    folder_by_server = {server.name: server.folder for server in link.view().servers}
     calls = recorder.recordable(link.traffic, numbers[-MAX_SEARCHED_EXCHANGES:])
     servers = {link.traffic.exchange(number).server for number in calls}
     return ", ".join(str(recorder.folder(name, folder_by_server.get(name, ""))) for name in sorted(servers))
@@ -139,15 +139,14 @@ def case_folders(link: Link, numbers: Sequence[int]) -> str:
 async def choose_export(app: App[None], menu: Menu) -> tuple[Sequence[int], str, Path] | None:
     """Ask what to export, and for the path of the file. Must run in a worker.
 
-    Return the numbers of the exchanges, the name of the format, and the path, or None if the person cancels.
-    The path is not asked for if the format is test cases, because these are written into the folder of their
-    server.
+    Return the numbers of the exchanges, the name of the format, and the path. Return None if the person
+    cancels. Test cases are written into the folder of their server, so the person is not asked for a path.
     """
     if (choice := await app.push_screen_wait(menu)) is None:
         return None
     numbers, format_name = choice
     path = export_path(format_name)
-    if format_name != _CASES:
+    if format_name != _CASE_FORMAT:
         count = counted(len(numbers), "exchange")
         path = await app.push_screen_wait(PathPrompt(f"Write {count} to a new file, secrets masked", path))
     return None if path is None else (numbers, format_name, path)
@@ -161,14 +160,14 @@ def export_path(format_name: str) -> Path:
 
 
 def write(link: Link, numbers: Sequence[int], format_name: str, path: Path | None = None) -> str:
-    """Write exchanges with their parts to a new private file. Return a message.
+    """Write exchanges with their parts to a new private file. Return a message about the result.
 
-    The default path is in the working folder. Test cases are written to one file per server, and ignore the
-    path. Raises: OSError.
+    The default path is in the working folder. Test cases are written to one file per server instead, and
+    `path` is ignored. Raises: OSError.
     """
     index = link.traffic
     chosen_exchanges = with_parts(index, numbers)
-    if format_name == _CASES and (recorder := _case_recorder()) is not None:
+    if format_name == _CASE_FORMAT and (recorder := _case_recorder()) is not None:
         folders = {server.name: server.folder for server in link.view().servers if server.folder}
         return recorder.save(index, chosen_exchanges, folders, link.questions())
     exporter = _exporter_of(format_name)
@@ -180,15 +179,12 @@ def write(link: Link, numbers: Sequence[int], format_name: str, path: Path | Non
             file.writelines(redacted(index, _call_logs(link), _redactor(link), chosen_exchanges))
     if exporter is not None and exporter.requests is not None:
         request_count = len(exporter.requests(index, chosen_exchanges))
-        left_out_note = (
-            f"; {len(chosen_exchanges) - request_count:,} did not use HTTP"
-            if request_count < len(chosen_exchanges)
-            else ""
-        )
-        return f"{counted(request_count, 'request')} written to {path}{left_out_note}"
-    parts_note = (
-        f" ({len(chosen_exchanges):,} with their parts)" if len(chosen_exchanges) > len(numbers) else ""
-    )
+        omitted_count = len(chosen_exchanges) - request_count
+        omitted_note = f"; {omitted_count:,} did not use HTTP" if omitted_count > 0 else ""
+        return f"{counted(request_count, 'request')} written to {path}{omitted_note}"
+    parts_note = ""
+    if len(chosen_exchanges) > len(numbers):
+        parts_note = f" ({len(chosen_exchanges):,} with their parts)"
     location_note = f" to {path}" if exporter is not None else f" · mcpdesk open {shlex.quote(str(path))}"
     return f"{counted(len(numbers), 'exchange')}{parts_note} written{location_note}"
 
@@ -217,8 +213,9 @@ def logs_of(link: Link) -> Callable[[Exchange], Sequence[LogLine]]:
 
 
 def call_log(link: Link, exchange: Exchange) -> Sequence[LogLine]:
-    """Return the log of a call. If it is empty, return the stderr output of the server's program during the
-    call.
+    """Return the log lines of a call.
+
+    If there are none, return the lines that the server's program wrote to stderr during the call.
     """
     key, lines = (exchange.connection, exchange.id), link.logs()
     call_lines = logs_by_call(line for line in lines if line.call == key)(exchange)
@@ -232,7 +229,7 @@ def _is_during_call(line: LogLine, exchange: Exchange) -> bool:
 
 
 def _with_location(line: LogLine) -> LogLine:
-    """Set the location of a line from the traceback in it."""
+    """Return a line with the location from the traceback in its text, if it has no location yet."""
     location = "" if line.where or "\n" not in line.text else traceback_location(line.text)
     return structs.replace(line, where=location) if location else line
 
@@ -246,10 +243,12 @@ def comparison_dialog(index: Index, first: int, second: int) -> CompareScreen:
     messages = []
     for exchange in exchanges:
         last = last_round(index, exchange)
-        sides = (("request", exchange, exchange.request), ("response", last, last.response))
-        messages.append(
-            {side: message(index, of, frame).value for side, of, frame in sides if frame is not None}
-        )
+        messages_by_side = {}
+        if exchange.request is not None:
+            messages_by_side["request"] = message(index, exchange, exchange.request).value
+        if last.response is not None:
+            messages_by_side["response"] = message(index, last, last.response).value
+        messages.append(messages_by_side)
     return CompareScreen((heading(exchanges[0]), heading(exchanges[1])), *messages)
 
 
@@ -259,11 +258,8 @@ def repeatable_request(link: Link, number: int) -> tuple[str, Request]:
     Raises: ValueError with the reason why it cannot be sent again.
     """
     exchange = link.traffic.exchange(number)
-    if (
-        exchange.kind is not ExchangeKind.REQUEST
-        or exchange.request is None
-        or exchange.direction is Direction.OUT
-    ):
+    is_client_request = exchange.kind is ExchangeKind.REQUEST and exchange.direction is Direction.IN
+    if not is_client_request or exchange.request is None:
         raise ValueError("only requests of a client can be sent again")
     if exchange.server not in {server.name for server in link.view().servers}:
         raise ValueError(f"no server called {exchange.server!r} is hosted here")
@@ -273,14 +269,15 @@ def repeatable_request(link: Link, number: int) -> tuple[str, Request]:
 def _copy_text(link: Link, number: int, copy: ExchangeCopy) -> str:
     view = link.view()
     server = link.traffic.exchange(number).server
-    url = next((hosted_server.url for hosted_server in view.servers if hosted_server.name == server), "")
+    url = next((server_view.url for server_view in view.servers if server_view.name == server), "")
     headers = {view.api_key_header: MASK} if view.api_key else {}
     return copy.make(link.traffic, number, ExchangeFacts(logs_of(link), url, headers))
 
 
 def _command(link: Link, number: int) -> str:
-    """Return the `mcpdesk` command for the same request, or "" if the folder is unknown, or no command sends
-    such a request.
+    """Return the `mcpdesk` command that sends the same request.
+
+    Return "" if the folder of the server is unknown, or if no command sends such a request.
     """
     exchange = link.traffic.exchange(number)
     folder = next((server.folder for server in link.view().servers if server.name == exchange.server), "")
@@ -311,17 +308,15 @@ class SavedFilters:
         """
         if (data := self._file.read()) is not None:
             lines = data.decode("utf-8", "replace").splitlines()
-            self._filters = [line for line in lines if line.strip() and len(line) <= _MAX_FILTER_LENGTH][
-                :MAX_FILTERS
-            ]
+            valid_lines = [line for line in lines if line.strip() and len(line) <= _MAX_FILTER_LENGTH]
+            self._filters = valid_lines[:MAX_FILTERS]
         return list(self._filters)
 
     def add(self, query: str) -> None:
         """Save a filter as the newest."""
         query = " ".join(query.split())
-        self._write(
-            [query, *(saved_query for saved_query in self.all() if saved_query != query)][:MAX_FILTERS]
-        )
+        other_filters = [saved_query for saved_query in self.all() if saved_query != query]
+        self._write([query, *other_filters][:MAX_FILTERS])
 
     def remove(self, query: str) -> None:
         """Delete a saved filter."""

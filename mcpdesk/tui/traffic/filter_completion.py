@@ -21,15 +21,17 @@ MAX_COMPLETIONS = 30
 """Maximum number of completions that are offered."""
 _MAX_SEARCHED_VALUES = 5_000
 """Maximum number of names and peers that are searched."""
-_FIELDS = (*TEXT_FIELDS, *FIXED_VALUES, "id", "since")
+_FIELD_NAMES = (*TEXT_FIELDS, *FIXED_VALUES, "id", "since")
 _TYPED_PART = re.compile(
     r"""(?:^|[\s(])(?:(?P<field>[a-zA-Z]+):(?:[^\s()"|]*\|)*)?(?P<part>"[^"]*|[^\s()"|<>]*)$"""
 )
+"""Pattern for the end of a filter that is being typed: a word, or a field with the last of its values."""
 _UNQUOTED_VALUE = re.compile(r"[^\s()\"|]+")
+"""Pattern for a value that needs no quotation marks."""
 
 
 class Completions(NamedTuple):
-    """Completions of a filter. Each of `values` may replace the text from the index `start` to the end."""
+    """Completions of a filter. Each of `values` may replace the typed text from the index `start` on."""
 
     start: int
     values: Sequence[str]
@@ -43,24 +45,26 @@ def completions(text: str, index: Index) -> Completions:
     typed_match = _TYPED_PART.search(text)
     if typed_match is None or not (typed_match["part"] or typed_match["field"]):
         return Completions(len(text), ())
-    part = typed_match["part"].lstrip('"').lower()
+    start, typed_part = typed_match.start("part"), typed_match["part"].lstrip('"').lower()
     if typed_match["field"] is None:
-        values = [f"{name}:" for name in _FIELDS if name.startswith(part)]
-        return Completions(typed_match.start("part"), values)
-    candidates = dict.fromkeys(islice(_values(typed_match["field"].lower(), index), _MAX_SEARCHED_VALUES))
-    matching = [value for value in candidates if part in value.lower() and value.lower() != part]
-    has_fixed_order = typed_match["field"].lower() in FIXED_VALUES
-    matching.sort(
-        key=lambda value: (not value.lower().startswith(part), "" if has_fixed_order else value.lower())
-    )
-    quoted_values = [
-        value if _UNQUOTED_VALUE.fullmatch(value) else quoted(value) for value in matching[:MAX_COMPLETIONS]
+        return Completions(start, [f"{name}:" for name in _FIELD_NAMES if name.startswith(typed_part)])
+    field = typed_match["field"].lower()
+    candidates = dict.fromkeys(islice(_values(field, index), _MAX_SEARCHED_VALUES))
+    matching_values = [
+        value for value in candidates if typed_part in value.lower() and value.lower() != typed_part
     ]
-    return Completions(typed_match.start("part"), quoted_values)
+    if field not in FIXED_VALUES:
+        matching_values.sort(key=str.lower)
+    matching_values.sort(key=lambda value: not value.lower().startswith(typed_part))
+    quoted_values = [
+        value if _UNQUOTED_VALUE.fullmatch(value) else quoted(value)
+        for value in matching_values[:MAX_COMPLETIONS]
+    ]
+    return Completions(start, quoted_values)
 
 
 def _values(field: str, index: Index) -> Iterable[str]:
-    """Return the values of a field that occur in the traffic, or its allowed values."""
+    """Return the allowed values of a field. If all values are allowed, return those in the traffic."""
     if field in FIXED_VALUES:
         return FIXED_VALUES[field]
     labels, connections = list(index.table.labels.values()), list(index.connections.values())
@@ -84,7 +88,7 @@ def _values(field: str, index: Index) -> Iterable[str]:
 
 
 class CompletionLine(Static):
-    """Completions of the filter above, on one line, with one of them selected."""
+    """Line below the filter with its completions. One of them is selected, and is shown first."""
 
     DEFAULT_CSS = """
     CompletionLine {
@@ -96,16 +100,16 @@ class CompletionLine(Static):
         super().__init__(markup=False)
         self._index = index
         self._completions = Completions(0, ())
-        self._selected = 0
+        self._selected_index = 0
 
     def show_for(self, text: str) -> None:
         """Show the completions of a filter. `text` is the filter up to the cursor, as its field shows it."""
-        self._completions, self._selected = completions(from_field(text), self._index), 0
+        self._completions, self._selected_index = completions(from_field(text), self._index), 0
         self._draw()
 
     def move(self, by: int) -> None:
         """Select the next or previous completion."""
-        self._selected = (self._selected + by) % max(1, len(self._completions.values))
+        self._selected_index = (self._selected_index + by) % max(1, len(self._completions.values))
         self._draw()
 
     def completed_text(self, text: str) -> str:
@@ -113,18 +117,20 @@ class CompletionLine(Static):
 
         A space follows, except after the name of a field.
         """
-        value = self._completions.values[self._selected]
-        return from_field(text)[: self._completions.start] + value + ("" if value.endswith(":") else " ")
+        value = self._completions.values[self._selected_index]
+        end = "" if value.endswith(":") else " "
+        return from_field(text)[: self._completions.start] + value + end
 
     def _draw(self) -> None:
         values = self._completions.values
         self.display = bool(values)
-        pieces: list[tuple[str, str]] = []
+        spans: list[tuple[str, str]] = []
         remaining_width = max(10, self.app.size.width - 4)
-        for position, value in enumerate(values[self._selected :]):
+        for position, value in enumerate(values[self._selected_index :]):
             text = one_line(value, 40)
-            if (remaining_width := remaining_width - cell_len(text) - 2) < 0:
+            remaining_width -= cell_len(text) + 2
+            if remaining_width < 0:
                 break
-            pieces.append((text, "$text-primary bold" if not position else ""))
-            pieces.append(("  ", ""))
-        self.update(Content.assemble(*pieces), layout=False)
+            spans.append((text, "$text-primary bold" if position == 0 else ""))
+            spans.append(("  ", ""))
+        self.update(Content.assemble(*spans), layout=False)

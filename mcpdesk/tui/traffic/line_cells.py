@@ -20,7 +20,7 @@ from mcpdesk.tui.render.safe_text import clean, one_line, shortened
 from mcpdesk.tui.render.tones import TRAFFIC_STYLES
 
 Cell = tuple[str, str]
-"""Text, and the component class that styles it (empty: the line's own style)."""
+"""Text, and the component class that styles it, or "" for the style of the line."""
 
 LARGE_SIZE_BYTES = 1 << 20
 """A size of at least this many bytes is marked as large."""
@@ -40,7 +40,7 @@ class Fold(Enum):
 
 
 class ExchangeLine(NamedTuple):
-    """Values of the line of an exchange."""
+    """Data for drawing the line of an exchange."""
 
     exchange: Exchange
     now: float
@@ -57,7 +57,7 @@ class ExchangeLine(NamedTuple):
 
 
 class FrameLine(NamedTuple):
-    """Values of the line of a raw frame."""
+    """Data for drawing the line of a raw frame."""
 
     frame: Frame
     connection: ConnectionInfo | None
@@ -71,36 +71,38 @@ class FrameLine(NamedTuple):
 
     @property
     def core(self) -> str:
-        """Core with the connection, or "" if there is no connection."""
+        """Core that serves the connection, or "" if the connection is unknown."""
         return self.connection.core if self.connection else ""
 
     @property
     def peer(self) -> str:
-        """Peer of the connection."""
+        """Peer of the connection, or "" if the connection is unknown."""
         return self.connection.peer if self.connection else ""
 
     @property
     def server(self) -> str:
-        """Server of the connection."""
+        """Server of the connection, or "" if the connection is unknown."""
         return self.connection.server if self.connection else ""
 
 
 def cut_cells(cells: list[Cell], width: int) -> tuple[list[Cell], int]:
     """Cut cells to a width. Return the cut cells, and the part of the width that remains."""
-    fitting: list[Cell] = []
-    remaining = width
+    fitting_cells: list[Cell] = []
+    remaining_width = width
     for text, style in cells:
         text = one_line(text)
-        if (text_width := cell_len(text)) > remaining:
-            text, text_width = (
-                (set_cell_size(text, remaining - 1) + "…" if remaining > 1 else text[:remaining]),
-                remaining,
-            )
-        fitting.append((text, style))
-        remaining -= text_width
-        if not remaining:
+        text_width = cell_len(text)
+        if text_width > remaining_width:
+            if remaining_width > 1:
+                text = set_cell_size(text, remaining_width - 1) + "…"
+            else:
+                text = text[:remaining_width]
+            text_width = remaining_width
+        fitting_cells.append((text, style))
+        remaining_width -= text_width
+        if not remaining_width:
             break
-    return fitting, remaining
+    return fitting_cells, remaining_width
 
 
 def muted_cells(text: str) -> list[Cell]:
@@ -117,38 +119,40 @@ def time_cell(moment: float, time_origin: float | None) -> Cell:
     """Return the time of day, or the difference from `time_origin`: `+1.2 s`, `-3.1 ms`."""
     if time_origin is None:
         return (clock(moment), "traffic--muted")
-    return (f"{'-' if moment < time_origin else '+'}{duration(abs(moment - time_origin))}", "traffic--clock")
+    sign = "-" if moment < time_origin else "+"
+    return (f"{sign}{duration(abs(moment - time_origin))}", "traffic--clock")
 
 
 _MAX_CORE_WIDTH = 9
 """Maximum width in cells of the name of a core before the peer."""
 
 
-def core_cell(core: str, ended_cores: Collection[str], after: str = "") -> Cell:
-    """Return the name of a core, marked if the core has ended."""
-    name = short_core(core, _MAX_CORE_WIDTH) if after else core
-    if core in ended_cores:
-        return (f"✕ {name}{after}", "traffic--bad")
-    return (f"{name}{after}", "traffic--muted")
+def core_cell(core: str, ended_cores: Collection[str], max_width: int | None = None) -> Cell:
+    """Return the name of a core, marked if the core has ended. The name is cut to `max_width` cells."""
+    name = core if max_width is None else short_core(core, max_width)
+    return (f"✕ {name}", "traffic--bad") if core in ended_cores else (name, "traffic--muted")
 
 
 def short_core(core: str, width: int) -> str:
-    """Return the name of a core. A long name is cut at the beginning, because names usually differ at the
-    end.
+    """Return the name of a core, cut to `width` cells. The mark of an ended core is kept.
 
-    A mark before the name is kept.
+    A long name is cut at the beginning, because names usually differ at the end.
     """
     mark = "✕ " if core.startswith("✕ ") else ""
-    name_width = width - len(mark)
-    name = core.removeprefix(mark)
-    return mark + (name if len(name) <= name_width else f"…{name[len(name) - name_width + 1 :]}")
+    name, name_width = core.removeprefix(mark), width - len(mark)
+    if len(name) > name_width:
+        name = f"…{name[len(name) - name_width + 1 :]}"
+    return mark + name
 
 
 def peer_cells(line: ExchangeLine | FrameLine, *, with_core: bool) -> list[Cell]:
     """Return the peer. With `with_core`, the name of its core precedes the peer."""
     source = line.exchange if isinstance(line, ExchangeLine) else line
-    peer = (source.peer, "traffic--peer")
-    return [core_cell(source.core, line.ended_cores, " "), peer] if with_core and source.core else [peer]
+    peer_cell = (source.peer, "traffic--peer")
+    if not (with_core and source.core):
+        return [peer_cell]
+    core_text, core_style = core_cell(source.core, line.ended_cores, _MAX_CORE_WIDTH)
+    return [(f"{core_text} ", core_style), peer_cell]
 
 
 _HELD_CELL: Cell = ("‖ held", "traffic--warn")
@@ -184,23 +188,23 @@ def preview(data: bytes) -> str:
 
 
 def operation_words(exchange: Exchange, now: float) -> str:
-    """Describe the rounds of an operation, and the time it waited for the client: `3 rounds · client 8.1
-    s`.
-    """
+    """Return the parts of an operation and the time it waited for the client: `3 rounds · client 8.1 s`."""
     client_wait_s = exchange.waiting(now)
     words = (parts_in_words(exchange), f"client {duration(client_wait_s)}" if client_wait_s > 0 else "")
     return " · ".join(filter(None, words))
 
 
 def short_peer(peer: str, width: int) -> str:
-    """Return a peer, without its version if that does not fit."""
+    """Return a peer. If it does not fit into `width` cells, leave out its version."""
     return peer if cell_len(peer) <= width else peer.rpartition(" ")[0] or peer
 
 
 def short_revision(revision: str, width: int) -> str:
-    """Return a revision. If it does not fit, return its date, or the short form `26-07`."""
+    """Return a revision. If it does not fit, return its date, or year and month such as `26-07`."""
+    if len(revision) <= width:
+        return revision
     date = revision.partition(" ")[0]
-    return revision if len(revision) <= width else date if len(date) <= width else date[2:7]
+    return date if len(date) <= width else date[2:7]
 
 
 _DIRECTION_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
@@ -215,24 +219,32 @@ def message_cells(line: ExchangeLine, width: int) -> list[Cell]:
     cells = _method_cells(exchange)
     if fold is Fold.BELOW:
         cells.insert(0, ("└ ", "traffic--muted"))
-    elif further_count := len(exchange.notifications) + (len(exchange.parts) if fold is Fold.OPEN else 0):
+    elif further_count := _further_line_count(line):
         cells.append((f" {fold.value} {further_count}", "traffic--clock"))
     full_words = operation_words(exchange, line.now)
-    remaining = width - sum(cell_len(text) for text, _ in cells)
+    remaining_width = width - sum(cell_len(text) for text, _ in cells)
     if full_words:
-        for words in (full_words, full_words.partition(" · client")[0], _operation_glyphs(exchange)):
-            if remaining > cell_len(words):
+        words_without_time = full_words.partition(" · client")[0]
+        for words in (full_words, words_without_time, _operation_glyphs(exchange)):
+            if remaining_width > cell_len(words):
                 break
         else:
             cells, _ = cut_cells(cells, max(1, width - cell_len(words) - 1))
         cells = [*cells, (f" {words}", "traffic--clock")]
-        remaining -= cell_len(words) + 1
-    fits_values = not texts.result and cell_len(texts.values) < remaining
-    return (
-        [*cells, *_summary_cells(texts, remaining - 1)]
-        if remaining > _MIN_SUMMARY_WIDTH or fits_values
-        else cells
-    )
+        remaining_width -= cell_len(words) + 1
+    are_values_short = not texts.result and cell_len(texts.values) < remaining_width
+    if remaining_width > _MIN_SUMMARY_WIDTH or are_values_short:
+        cells += _summary_cells(texts, remaining_width - 1)
+    return cells
+
+
+def _further_line_count(line: ExchangeLine) -> int:
+    """Return the number of further lines of an exchange.
+
+    Parts are only counted while they are shown, because `operation_words` describes them as well.
+    """
+    part_count = len(line.exchange.parts) if line.fold is Fold.OPEN else 0
+    return len(line.exchange.notifications) + part_count
 
 
 def item_cells(line: ExchangeLine, width: int) -> list[Cell]:
@@ -240,33 +252,29 @@ def item_cells(line: ExchangeLine, width: int) -> list[Cell]:
     if line.fold is Fold.BELOW:
         return message_cells(line, width)
     exchange, cells = line.exchange, []
-    if further_count := len(exchange.notifications) + (len(exchange.parts) if line.fold is Fold.OPEN else 0):
+    if further_count := _further_line_count(line):
         cells.append((f"{line.fold.value} {further_count} ", "traffic--clock"))
-    if words := _operation_glyphs(exchange):
-        cells.append((f"{words} ", "traffic--clock"))
-    remaining = width - sum(cell_len(text) for text, _ in cells)
-    summary = _summary_cells(line.texts, remaining + 1)  # without the leading space
-    return [
-        *cells,
-        *(
-            (text.lstrip() if position == 0 else text, style)
-            for position, (text, style) in enumerate(summary)
-        ),
-    ]
+    if glyphs := _operation_glyphs(exchange):
+        cells.append((f"{glyphs} ", "traffic--clock"))
+    remaining_width = width - sum(cell_len(text) for text, _ in cells)
+    summary = _summary_cells(line.texts, remaining_width + 1)  # one more, because a leading space is removed
+    for position, (text, style) in enumerate(summary):
+        cells.append((text.lstrip() if position == 0 else text, style))
+    return cells
 
 
 _MIN_SUMMARY_WIDTH = 8
-"""If at most this many cells remain for arguments and result, they are left out."""
+"""Number of cells that arguments and result must exceed. Otherwise they are left out."""
 _ARROW = " → "
 _MIN_WIDTH_FOR_BOTH = 20
-"""Minimum number of cells for showing the arguments with the result."""
+"""Minimum number of cells for showing long arguments with the result."""
 
 
 def _summary_cells(texts: Summary, width: int) -> list[Cell]:
     """Return `arguments → result`. If both are long, the arguments get at most half of the space.
 
-    If space is short, the names of the arguments are left out, and long texts are cut. A failure begins with
-    its reason, so its end is cut. A failure gets three quarters of the space unless the arguments are short.
+    With a failure, they get at most a quarter. If space is short, the names of the arguments are left out,
+    and long texts are cut. The text of a failure begins with the reason, so its end is cut.
     """
     arguments, result, values = one_line(texts.arguments), one_line(texts.result), one_line(texts.values)
     if not result:
@@ -280,15 +288,11 @@ def _summary_cells(texts: Summary, width: int) -> list[Cell]:
     is_short = cell_len(arguments) <= max(shared_width // 2, width_without_result)
     if not arguments or (width < _MIN_WIDTH_FOR_BOTH and not is_short):
         return [(_ARROW, "traffic--muted"), (_cut_result(texts, result, width - 2), style)]
-    arguments = (
-        arguments
-        if is_short
-        else shortened(arguments, max(shared_width // (4 if texts.has_failed else 2), width_without_result))
-    )
-    return [
-        (f" {arguments}{_ARROW}", "traffic--muted"),
-        (_cut_result(texts, result, shared_width - cell_len(arguments)), style),
-    ]
+    if not is_short:
+        max_arguments_width = shared_width // (4 if texts.has_failed else 2)
+        arguments = shortened(arguments, max(max_arguments_width, width_without_result))
+    cut_result = _cut_result(texts, result, shared_width - cell_len(arguments))
+    return [(f" {arguments}{_ARROW}", "traffic--muted"), (cut_result, style)]
 
 
 def _cut_result(texts: Summary, result: str, width: int) -> str:
@@ -299,11 +303,9 @@ def _cut_result(texts: Summary, result: str, width: int) -> str:
 
 def _operation_glyphs(exchange: Exchange) -> str:
     """Return the operation in a few cells: `×3` rounds, `?2` questions, `↻4` polls of the task."""
-    counts = (
-        ("×", exchange.rounds - 1 and exchange.rounds),
-        ("?", exchange.questions),
-        ("↻", exchange.polls),
-    )
+    round_count = exchange.rounds if exchange.rounds != 1 else 0
+    counts = (("×", round_count), ("?", exchange.questions), ("↻", exchange.polls))
+    # The client was asked in the response of a round, so there is no exchange for the question.
     pending_glyph = "?" if exchange.asked_at is not None and not exchange.questions else ""
     return "".join(f"{glyph}{count}" for glyph, count in counts if count) + pending_glyph
 
@@ -335,8 +337,6 @@ def duration_cells(line: ExchangeLine) -> list[Cell]:
 
 def size_cell(size: int) -> Cell:
     """Return a size in bytes. A large size is marked."""
-    return (
-        (f"▲{size_text(size)}", "traffic--warn")
-        if size >= LARGE_SIZE_BYTES
-        else (size_text(size), "traffic--muted")
-    )
+    if size >= LARGE_SIZE_BYTES:
+        return (f"▲{size_text(size)}", "traffic--warn")
+    return (size_text(size), "traffic--muted")

@@ -1,4 +1,4 @@
-"""Columns of the traffic: a table of all columns, and functions that select those that fit into a line."""
+"""Columns of the traffic: a table of all columns, and functions that select the columns that fit a line."""
 
 from __future__ import annotations
 
@@ -49,10 +49,13 @@ class ShrinkStep:
     """Step that shrinks a column, to give more space to the message or bytes column."""
 
     position: int
-    """Position among the steps of all columns. Steps before `_FIRST_URGENT_STEP` are taken if the message
-    column has less than its roomy width."""
+    """Position among the steps of all columns, which are taken in ascending order.
+
+    A step before `_FIRST_URGENT_STEP` is taken if the message column has less than its roomy width, a later
+    step if it has less than its minimum width.
+    """
     width: int
-    """New width. 0 hides the column."""
+    """New width in cells. 0 hides the column."""
     title: str | None = None
     """New title, or None if it stays the same."""
     allowed_deficit: int = 0
@@ -61,7 +64,7 @@ class ShrinkStep:
 
 @dataclass(frozen=True, slots=True)
 class LineColumn:
-    """Column of `width` cells, with a gap after it. A width of 0 takes the remaining space."""
+    """Column of `width` cells, with a gap of one cell after it. A width of 0 takes the remaining space."""
 
     name: str
     width: int
@@ -74,11 +77,10 @@ class LineColumn:
     shorten: Callable[[str, int], str] | None = None
     """Function that shortens a text to a number of cells. A text that is still too long is cut."""
     sort: SortKey | None = None
-    """Order of lines that are sorted by this column, or None if lines cannot be sorted by it."""
+    """Sort key of the column, or None if lines cannot be sorted by it."""
     shrink_steps: tuple[ShrinkStep, ...] = ()
-    """Steps that shrink the column."""
     has_core: bool = False
-    """True if the cells begin with the name of the core."""
+    """True for a peer column whose cells begin with the name of the core, because there is no core column."""
 
     def cells(self, line: ExchangeLine | FrameLine) -> list[Cell]:
         """Return the cells of a line."""
@@ -90,7 +92,7 @@ class LineColumn:
 _SHORT_STATUS_WIDTH = 9
 """Width in cells of a status column with short words."""
 _FIRST_URGENT_STEP = 35
-"""Steps from this position on are taken only if the message column has less than its minimum width."""
+"""Position of the first step that is taken only if the message column has less than its minimum width."""
 COLUMNS = (
     LineColumn(
         "mark", 1, "",
@@ -176,21 +178,28 @@ COLUMNS = (
         shrink_steps=(ShrinkStep(4, 10, "revision"), ShrinkStep(6, 5, "rev"), ShrinkStep(8, 0)),
     ),
 )  # fmt: skip
-"""All columns, from the left. Exchanges have those with `exchange`, raw frames those with `frame`."""
-_BY_NAME = {column.name: column for column in COLUMNS}
-HIDEABLE = frozenset(_BY_NAME) - {"mark", "what", "bytes"}
+"""All columns, from the left. Lines of exchanges have the columns with `exchange`, and lines of raw frames the
+columns with `frame`."""
+_COLUMN_BY_NAME = {column.name: column for column in COLUMNS}
+HIDEABLE = frozenset(_COLUMN_BY_NAME) - {"mark", "what", "bytes"}
 """Names of the columns that the person can hide. Marks, messages and bytes are always shown."""
 _HIDEABLE_BESIDE_BARS = frozenset({"way", "status", "took"})
+"""Names of the columns that the person can hide in the waterfall."""
 SORT_KEYS = {column.name: column.sort for column in COLUMNS if column.sort is not None}
-"""Sort key by name of a column, for the columns that lines can be sorted by."""
+"""Name of a column -> its sort key, for the columns by which lines can be sorted."""
 _MIN_WIDTH_WITH_CORE = 60
-"""In a line of at least this width in cells, a peer column that shows the core is never hidden."""
+"""Minimum width in cells of a line in which a peer column that shows the core is never hidden."""
 CORE_WIDTH = 8
 """Number of cells that the name of the core adds to the peer column."""
-_ROOMY_MESSAGE_WIDTH, _ROOMY_BYTES_WIDTH = (64, 60)  # at a width of 120, about 40 cells for arguments
-"""Roomy width in cells of the message or bytes column. Below this width, minor columns shrink."""
-_MIN_MESSAGE_WIDTH, _MIN_BYTES_WIDTH = 40, 44
-"""Minimum width in cells of the message or bytes column. Below this width, all other columns shrink."""
+_ROOMY_MESSAGE_WIDTH = 64
+"""Width in cells of the message column below which minor columns shrink. In a line of 120 cells, it leaves
+about 40 cells for arguments."""
+_ROOMY_BYTES_WIDTH = 60
+"""Width in cells of the bytes column below which minor columns shrink."""
+_MIN_MESSAGE_WIDTH = 40
+"""Width in cells of the message column below which all other columns shrink."""
+_MIN_BYTES_WIDTH = 44
+"""Width in cells of the bytes column below which all other columns shrink."""
 
 
 def sorted_by(column: str, view: View, index: Index, is_descending: bool | None = None) -> SortedLines:
@@ -199,14 +208,14 @@ def sorted_by(column: str, view: View, index: Index, is_descending: bool | None 
     If `is_descending` is None, the usual direction of the column is used.
     """
     key = SORT_KEYS[column]
-    return SortedLines(
-        view, index, column, key, key.largest_first if is_descending is None else is_descending
-    )
+    if is_descending is None:
+        is_descending = key.largest_first
+    return SortedLines(view, index, column, key, is_descending)
 
 
 def column_label(name: str) -> str:
-    """Return the title of a column, as used in menus and sentences."""
-    return _BY_NAME[name].title.partition(",")[0]
+    """Return the title of a column for menus and sentences, or "" if the column has no title."""
+    return _COLUMN_BY_NAME[name].title.partition(",")[0]
 
 
 def columns_for(
@@ -218,34 +227,34 @@ def columns_for(
     has_servers: bool = False,
     hidden: Collection[str] = (),
 ) -> tuple[LineColumn, ...]:
-    """Return the columns that fit into a line of `width` cells. A column of width 0 takes the remaining
-    space.
+    """Return the columns that fit into a line of `width` cells.
 
-    `width` is the width of the list. On a terminal of 160 columns, it is 96 if the details are beside the
-    list. With `is_time_kept`, the time column is never hidden. If the core column does not fit, the core is
-    shown in the peer column. `hidden` are the names of columns that the person hid. The message or bytes
-    column takes their space.
+    The message or bytes column takes the remaining space. `width` is the width of the list. On a terminal of
+    160 columns, it is 96 if the details are beside the list. With `is_time_kept`, the time column is never
+    hidden. If the core column does not fit, the core is shown in the peer column. `hidden` are the names of
+    columns that the person hid.
     """
-    needless_names = {
-        name for name, is_needed in (("core", has_cores), ("server", has_servers)) if not is_needed
-    }
+    needless_names = set[str]()
+    if not has_cores:
+        needless_names.add("core")
+    if not has_servers:
+        needless_names.add("server")
     columns = [
         column
         for column in COLUMNS
         if (column.frame if raw else column.exchange) is not None and column.name not in needless_names
     ]
-    roomy_width, min_width = (
-        (_ROOMY_BYTES_WIDTH, _MIN_BYTES_WIDTH) if raw else (_ROOMY_MESSAGE_WIDTH, _MIN_MESSAGE_WIDTH)
-    )
+    roomy_width = _ROOMY_BYTES_WIDTH if raw else _ROOMY_MESSAGE_WIDTH
+    min_width = _MIN_BYTES_WIDTH if raw else _MIN_MESSAGE_WIDTH
     steps = [(step, column.name) for column in columns for step in column.shrink_steps]
     for step, name in sorted(steps, key=lambda step_and_name: step_and_name[0].position):
-        if _remaining_width(columns, width) >= (
-            roomy_width if step.position < _FIRST_URGENT_STEP else min_width - step.allowed_deficit
-        ):
+        is_urgent = step.position >= _FIRST_URGENT_STEP
+        sufficient_width = min_width - step.allowed_deficit if is_urgent else roomy_width
+        if _remaining_width(columns, width) >= sufficient_width:
             break
         if is_time_kept and name == "time" and not step.width:
             continue
-        position = next(position for position, column in enumerate(columns) if column.name == name)
+        position = _position_of(name, columns)
         column = columns[position]
         if column.has_core and not step.width and width >= _MIN_WIDTH_WITH_CORE:
             continue
@@ -256,25 +265,34 @@ def columns_for(
         else:
             del columns[position]
         if name == "core":
-            position = next(position for position, column in enumerate(columns) if column.name == "peer")
-            columns[position] = replace(
-                columns[position], width=columns[position].width + CORE_WIDTH, has_core=True
-            )
+            position = _position_of("peer", columns)
+            peer_column = columns[position]
+            columns[position] = replace(peer_column, width=peer_column.width + CORE_WIDTH, has_core=True)
     columns = list(_without(columns, {*hidden} - {"time"} if is_time_kept else hidden))
-    remaining = max(1, _remaining_width(columns, width))
-    return tuple(column if column.width else replace(column, width=remaining) for column in columns)
+    return _with_remaining_width(columns, width)
+
+
+def _position_of(name: str, columns: list[LineColumn]) -> int:
+    return next(position for position, column in enumerate(columns) if column.name == name)
+
+
+def _with_remaining_width(columns: list[LineColumn], width: int) -> tuple[LineColumn, ...]:
+    """Give the remaining width of a line to the column of width 0."""
+    remaining_width = max(1, _remaining_width(columns, width))
+    return tuple(column if column.width else replace(column, width=remaining_width) for column in columns)
 
 
 def _without(columns: Iterable[LineColumn], hidden: Collection[str]) -> Iterator[LineColumn]:
-    """Yield the columns that are not hidden.
+    """Yield the columns that are not in `hidden`.
 
-    The peer column of a narrow line also shows the core. If only one of the two is hidden, the other remains.
+    The peer column of a narrow line also shows the core. If only the peer or only the core is hidden, the
+    other one remains.
     """
     for column in columns:
         if column.has_core and "core" in hidden:
             column = replace(column, width=column.width - CORE_WIDTH, has_core=False)
         elif column.has_core and column.name in hidden:
-            column = _BY_NAME["core"]
+            column = _COLUMN_BY_NAME["core"]
         if column.name not in hidden:
             yield column
 
@@ -282,52 +300,50 @@ def _without(columns: Iterable[LineColumn], hidden: Collection[str]) -> Iterator
 def hideable_columns(
     *, raw: bool, has_bars: bool, has_cores: bool, has_servers: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield name and label of each column that the person can hide: of raw frames, of exchanges beside the
-    bars of the waterfall, or of exchanges.
+    """Yield name and label of each column that the person can hide at present.
+
+    The columns are those of raw frames, of the waterfall (`has_bars`), or of the list of exchanges.
     """
     for column in COLUMNS:
-        is_possible = (column.frame if raw else column.exchange) is not None
+        if raw:
+            is_in_list = column.frame is not None
+        elif has_bars:
+            is_in_list = column.name in _HIDEABLE_BESIDE_BARS
+        else:
+            is_in_list = column.exchange is not None
         is_needed = {"core": has_cores, "server": has_servers}.get(column.name, True)
-        if has_bars and not raw:
-            is_possible = column.name in _HIDEABLE_BESIDE_BARS
-        if column.name in HIDEABLE and is_possible and is_needed:
+        if column.name in HIDEABLE and is_in_list and is_needed:
             yield column.name, column_label(column.name) or "direction"
 
 
 def bar_columns(width: int, hidden: Collection[str] = ()) -> tuple[LineColumn, ...]:
-    """Return the columns beside the bars of the waterfall, without `hidden`. The bars take the remaining
-    space.
-    """
-    status = _BY_NAME["status"]
+    """Return the columns of the waterfall without `hidden`. The bars take the remaining space."""
+    if width >= _MIN_WIDTH_WITH_STATUS:
+        status = replace(_COLUMN_BY_NAME["status"], width=_SHORT_STATUS_WIDTH)
+    else:
+        status = replace(_COLUMN_BY_NAME["status"], width=1, title="")
     columns = [
-        _BY_NAME["mark"],
-        _BY_NAME["way"],
-        replace(_BY_NAME["what"], width=min(44, max(16, width // 3))),
-        replace(status, width=_SHORT_STATUS_WIDTH)
-        if width >= _MIN_WIDTH_WITH_STATUS
-        else replace(status, width=1, title=""),
-        _BY_NAME["took"],
+        _COLUMN_BY_NAME["mark"],
+        _COLUMN_BY_NAME["way"],
+        replace(_COLUMN_BY_NAME["what"], width=min(44, max(16, width // 3))),
+        status,
+        _COLUMN_BY_NAME["took"],
         LineColumn("bar", 0, ""),
     ]
-    columns = list(_without(columns, hidden))
-    columns[-1] = replace(columns[-1], width=max(1, _remaining_width(columns, width)))
-    return tuple(columns)
+    return _with_remaining_width(list(_without(columns, hidden)), width)
 
 
 def item_columns(width: int) -> tuple[LineColumn, ...]:
     """Return the columns of a narrow list of requests for one item. Method and name are left out."""
-    time, peer, what = _BY_NAME["time"], _BY_NAME["peer"], _BY_NAME["what"]
-    status = _BY_NAME["status"]
-    columns = [
-        _BY_NAME["mark"],
-        replace(time, width=8),
-        *([replace(peer, width=11)] if width >= _MIN_WIDTH_WITH_PEER else []),
-        replace(what, exchange=lambda line, column: item_cells(line, column.width)),
-        replace(status, width=2),
-        _BY_NAME["took"],
+    columns = [_COLUMN_BY_NAME["mark"], replace(_COLUMN_BY_NAME["time"], width=8)]
+    if width >= _MIN_WIDTH_WITH_PEER:
+        columns.append(replace(_COLUMN_BY_NAME["peer"], width=11))
+    columns += [
+        replace(_COLUMN_BY_NAME["what"], exchange=lambda line, column: item_cells(line, column.width)),
+        replace(_COLUMN_BY_NAME["status"], width=2),
+        _COLUMN_BY_NAME["took"],
     ]
-    remaining = max(1, _remaining_width(columns, width))
-    return tuple(column if column.width else replace(column, width=remaining) for column in columns)
+    return _with_remaining_width(columns, width)
 
 
 _MIN_WIDTH_WITH_PEER = 52
@@ -337,4 +353,5 @@ _MIN_WIDTH_WITH_STATUS = 90
 
 
 def _remaining_width(columns: list[LineColumn], width: int) -> int:
+    """Return the number of cells of a line that remain beside the columns and the gaps between them."""
     return width - sum(column.width for column in columns) - (len(columns) - 1)

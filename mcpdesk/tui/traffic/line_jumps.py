@@ -18,18 +18,18 @@ from mcpdesk.tui.traffic.traffic_list import TrafficList
 
 _FAILED_STATUSES = frozenset(map(STATUSES.index, FAILED))
 _SINGLE_GROUP = re.compile(r"\([^()]*\)")
-_LETTERS = {"error": "e", "slow": "s", "same": "k"}
-
-
+"""Pattern for a filter that is completely in parentheses."""
+_KIND_KEYS = {"error": "e", "slow": "s", "same": "k"}
+"""Kind of line -> key after `]` or `[` that goes to the next or previous line of this kind."""
 _SINCE_MOMENT = re.compile(r"(^|\s+)since:\d\d:\d\d:\d\d\.\d{3}$")
-"""End of a filter that `only_new` returned."""
+"""Pattern for the end of a filter that `only_new` returned."""
 
 
 def only_new(query: str, index: Index, now: float) -> str:
-    """Return a filter that matches the exchanges of `query` that start from now.
+    """Return a filter for the exchanges that match `query` and start from now on.
 
-    The clock of a remote core may be behind. The limit is therefore the start of the newest exchange, unless
-    that is later than `now`. An invalid `query` is replaced.
+    The clock of a remote core may be behind. The earliest start is therefore just after the start of the
+    newest exchange, but at most `now`. An invalid `query` is ignored.
     """
     query = _SINCE_MOMENT.sub("", query.strip())
     try:
@@ -39,23 +39,26 @@ def only_new(query: str, index: Index, now: float) -> str:
     if has_alternatives and not _SINGLE_GROUP.fullmatch(query):
         query = f"({query})"
     table = index.table
-    newest = len(table) - 1
-    moment = min(table.started[newest] + 0.001, now) if newest >= table.base else now
-    clock_time = strftime("%H:%M:%S", localtime(moment))
-    return f"{query} since:{clock_time}.{int(moment * 1000) % 1000:03}".strip()
+    newest_row = len(table) - 1
+    earliest_start = min(table.started[newest_row] + 0.001, now) if newest_row >= table.base else now
+    clock_time = strftime("%H:%M:%S", localtime(earliest_start))
+    return f"{query} since:{clock_time}.{int(earliest_start * 1000) % 1000:03}".strip()
 
 
 def next_mark(listing: TrafficList, by: int) -> None:
     """Go to the next or previous marked exchange."""
     selected = -1 if listing.selected is None else listing.selected
     marks = shown_marks(listing)
-    marks_in_direction = [mark for mark in marks if (mark > selected if by > 0 else mark < selected)]
-    if marks_in_direction:
-        listing.select(marks_in_direction[0 if by > 0 else -1])
-    elif hidden_note := "" if marks else hidden_marks(listing):
-        listing.notify(f"{hidden_note}.")
+    if by > 0:
+        next_marks = [mark for mark in marks if mark > selected]
+    else:
+        next_marks = [mark for mark in reversed(marks) if mark < selected]
+    if next_marks:
+        listing.select(next_marks[0])
     elif marks:
         listing.notify(f"No mark {'below' if by > 0 else 'above'}.")
+    elif hidden_note := hidden_marks(listing):
+        listing.notify(f"{hidden_note}.")
     else:
         listing.notify("No line is marked: m marks one.")
 
@@ -75,18 +78,19 @@ def next_of_kind(listing: TrafficList, kind: str, by: int) -> None:
     line = listing.line
     if line is None or line < index.table.base:
         return
-    is_of_kind, noun, nouns = _kinds(listing, line)[kind]
+    is_of_kind, noun, plural_noun = _kinds(listing, line)[kind]
     start = listing.ordered.position(index.line_of(line))
-    letter = _LETTERS[kind]
+    key = _KIND_KEYS[kind]
     for position in range(start + by, start + by * len(lines), by):
-        if is_of_kind(lines[position % len(lines)]):
-            listing.select(lines[position % len(lines)])
+        candidate = lines[position % len(lines)]
+        if is_of_kind(candidate):
+            listing.select(candidate)
             if by > 0 and position >= len(lines):
-                listing.notify(f"No {noun} below: continued from the top · [ {letter} goes up")
+                listing.notify(f"No {noun} below: continued from the top · [ {key} goes up")
             elif position < 0:
-                listing.notify(f"No {noun} above: continued from the bottom · ] {letter} goes down")
+                listing.notify(f"No {noun} above: continued from the bottom · ] {key} goes down")
             return
-    listing.notify(f"No other {noun}" if is_of_kind(line) else f"No {nouns}")
+    listing.notify(f"No other {noun}" if is_of_kind(line) else f"No {plural_noun}")
 
 
 def _next_line(listing: TrafficList, by: int) -> None:
@@ -98,22 +102,25 @@ def _next_line(listing: TrafficList, by: int) -> None:
 
 
 def previous_of_kind(listing: TrafficList, exchange: int) -> int | None:
-    """Return the exchange before this one with the same method and name, among the shown lines, or None."""
-    index, lines = listing.index, listing.view
-    if lines.raw:
+    """Return the last exchange above `exchange` with the same method and name, among the lines of the view.
+
+    Return None if there is none, or if the list shows raw frames.
+    """
+    index, view = listing.index, listing.view
+    if view.raw:
         return None
-    is_of_kind = _kinds(listing, index.line_of(exchange))["same"][0]
-    start = lines.position(index.line_of(exchange))
-    return next(
-        (lines.lines[position] for position in range(start - 1, -1, -1) if is_of_kind(lines.lines[position])),
-        None,
-    )
+    line = index.line_of(exchange)
+    is_same_kind, _, _ = _kinds(listing, line)["same"]
+    for position in range(view.position(line) - 1, -1, -1):
+        if is_same_kind(view.lines[position]):
+            return view.lines[position]
+    return None
 
 
 def comparison_pair(listing: TrafficList, selected: int | None) -> tuple[int, int] | str:
-    """Return the exchanges to compare, or a text about the missing marks.
+    """Return the two exchanges to compare, or a message about the marks that are needed.
 
-    These are two marked exchanges, or the marked and the selected exchange. Without a mark, they are the
+    They are the two marked exchanges, or the marked and the selected exchange. Without a mark, they are the
     selected exchange and the previous exchange of its kind. Marks that the filter hides count only if no
     shown line is marked.
     """
@@ -134,7 +141,10 @@ def comparison_pair(listing: TrafficList, selected: int | None) -> tuple[int, in
 
 
 def _kinds(listing: TrafficList, line: int) -> dict[str, tuple[Callable[[int], bool], str, str]]:
-    """Return a test for each kind of lines, with its name in the singular and in the plural."""
+    """Return kind -> (function that returns True for a line of the kind, noun, plural noun).
+
+    `line` is the selected line, for the kind `same`.
+    """
     table = listing.index.table
     label = table.label[line]
     return {

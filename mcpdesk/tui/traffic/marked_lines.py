@@ -1,4 +1,4 @@
-"""Functions for marked lines of the traffic: those that match the filter, and the number of hidden ones."""
+"""Marked lines of the traffic: the lines that match the filter, and the number of hidden lines."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ def shown_marks(listing: TrafficList) -> list[int]:
 
 
 def _is_shown(listing: TrafficList, number: int) -> bool:
+    """Return True if the view contains an exchange, the call it belongs to, or one of its raw frames."""
     index, view = listing.index, listing.view
     if view.raw:
         exchange = index.exchange(number)

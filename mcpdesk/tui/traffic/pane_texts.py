@@ -18,11 +18,11 @@ from mcpdesk.tui.traffic.marked_lines import shown_marks
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 
 _MIN_UNREAD_FRAMES = 10_000
-"""Number of unpaired frames above which the progress of reading is shown."""
+"""Number of frames that are not yet paired, above which the progress of reading is shown."""
 _MIN_WRAPPED_WIDTH = 36
 """Minimum width of a wrapped message in cells."""
 _MAX_LINES = 2
-"""Maximum number of lines of a wrapped message, unless the screen is too narrow."""
+"""Maximum number of lines of a wrapped message, if the screen is wide enough."""
 
 
 def pointed_message(column: int, message: str, width: int) -> str:
@@ -30,10 +30,10 @@ def pointed_message(column: int, message: str, width: int) -> str:
     message_width = cell_len(message)
     if column + 2 + message_width > width and message_width < column:
         return f"{' ' * (column - message_width - 1)}{message} ↑"
-    indent = " " * min(column, max(0, width - 2 - max(_MIN_WRAPPED_WIDTH, message_width // _MAX_LINES)))
-    return "\n".join(
-        wrap(message, max(1, width), initial_indent=f"{indent}↑ ", subsequent_indent=f"{indent}  ")
-    )
+    wrapped_width = max(_MIN_WRAPPED_WIDTH, message_width // _MAX_LINES)
+    indent = " " * min(column, max(0, width - 2 - wrapped_width))
+    lines = wrap(message, max(1, width), initial_indent=f"{indent}↑ ", subsequent_indent=f"{indent}  ")
+    return "\n".join(lines)
 
 
 def connect_instructions(configs: ClientConfigs, view: CoreView, width: int) -> list[Cell]:
@@ -61,9 +61,8 @@ def counts_text(listing: TrafficList) -> str:
     view = listing.view
     line_count = len(view.lines)
     noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
-    parts = [
-        f"{line_count:,} {noun}" if listing.node == EVERYTHING else f"{line_count:,} of {view.total:,} {noun}"
-    ]
+    total_text = "" if listing.node == EVERYTHING else f" of {view.total:,}"
+    parts = [f"{line_count:,}{total_text} {noun}"]
     index = listing.index
     if index.frame_count - index.paired > _MIN_UNREAD_FRAMES:
         parts.append(f"reading {index.paired / index.frame_count:.0%}")
@@ -73,7 +72,8 @@ def counts_text(listing: TrafficList) -> str:
         parts.append(f"sorting {listing.sorted_lines.done:.0%}")
     if listing.marks:
         hidden_count = len(listing.marks) - len(shown_marks(listing))
-        parts.append(f"{len(listing.marks)} marked" + f" ({hidden_count} hidden)" * bool(hidden_count))
+        hidden_text = f" ({hidden_count} hidden)" if hidden_count else ""
+        parts.append(f"{len(listing.marks)} marked{hidden_text}")
     if index.table.base:
         parts.append(f"{index.table.base:,} older in the capture")
     if index.removed:
@@ -91,6 +91,6 @@ def mode_text(listing: TrafficList) -> str:
         return f"paused · {listing.view.held_back:,} waiting · p resumes"
     if (order := listing.sorted_lines) is not None:
         sort_state = "sorted" if order.done >= 1 else "sorting"
-        column = f"{column_label(order.column)} {'↓' if order.is_descending else '↑'}"
-        return f"{sort_state} by {column} · s changes it · f by arrival"
+        arrow = "↓" if order.is_descending else "↑"
+        return f"{sort_state} by {column_label(order.column)} {arrow} · s changes it · f by arrival"
     return "following" if listing.following else "f follows"

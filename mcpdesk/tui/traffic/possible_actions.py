@@ -1,4 +1,4 @@
-"""Actions on one exchange: whether its call can be cancelled or repeated, and the code to edit."""
+"""Actions that are possible on one exchange: cancel its call, repeat it, or edit the code where it failed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ class ExchangeActions(NamedTuple):
     has_failed: bool = False
     """True if the call failed, and may be worth repeating."""
     running_since: float | None = None
-    """`RunningCall.started` if its call runs at a core that can cancel it, or None."""
+    """`RunningCall.started` of the call, or None if it does not run or its core cannot cancel it."""
     source: tuple[Path, int] | None = None
-    """File and line where the call failed, or None if the call did not fail or its log names no existing
-    file.
-    """
+    """File and line where the call failed. None if it did not fail, or if its log names no existing file."""
 
     @property
     def can_cancel(self) -> bool:
@@ -42,8 +40,10 @@ class PossibleActions:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._key: tuple[object, ...] = ()
-        self._checked_at = 0.0
+        self._state: tuple[object, ...] = ()
+        """Number, status and end of the exchange for which the actions were determined."""
+        self._check_time = 0.0
+        """Monotonic time when they were determined."""
         self._actions = ExchangeActions()
 
     def actions_of(self, number: int | None) -> ExchangeActions:
@@ -51,13 +51,15 @@ class PossibleActions:
         if number is None:
             return ExchangeActions()
         exchange = self._link.traffic.exchange(number)
-        key = (number, exchange.status, exchange.ended)
-        may_change = exchange.ended is None or (
-            exchange.status in FAILED and time() - exchange.ended < LOG_UPDATE_S + LOOKUP_INTERVAL_S
-        )
-        if key != self._key or (may_change and monotonic() - self._checked_at > LOOKUP_INTERVAL_S):
-            self._key, self._checked_at = key, monotonic()
-            latest = last_round(self._link.traffic, exchange)
+        state = (number, exchange.status, exchange.ended)
+        if exchange.ended is None:
+            may_change = True
+        else:
+            may_log_change = time() - exchange.ended < LOG_UPDATE_S + LOOKUP_INTERVAL_S
+            may_change = exchange.status in FAILED and may_log_change
+        if state != self._state or (may_change and monotonic() - self._check_time > LOOKUP_INTERVAL_S):
+            self._state, self._check_time = state, monotonic()
+            latest = last_round(self._link.traffic, exchange)  # only this round can be running or have failed
             has_failed = latest.status in FAILED
             source = self._source(latest) if has_failed else None
             self._actions = ExchangeActions(has_failed, self._running_since(exchange, latest), source)
@@ -72,6 +74,7 @@ class PossibleActions:
         return next((call.started for call in running_calls if call.id == latest.id), None)
 
     def _source(self, latest: Exchange) -> tuple[Path, int] | None:
+        """Return the file and the line that the log of a call names last, or None."""
         locations = [line.where for line in call_log(self._link, latest) if line.where]
         servers = self._link.view().servers
         folder = next((server.folder for server in servers if server.name == latest.server), "")

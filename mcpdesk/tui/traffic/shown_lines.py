@@ -1,4 +1,4 @@
-"""Lines that the traffic list shows, in any order, and the parts of one unfolded line below it."""
+"""Lines of the traffic list in any order, with the parts of an unfolded line below this line."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Protocol, overload
 
 
 class ShownLines(Protocol):
-    """Lines in some order, with their positions."""
+    """Lines in any order, with their positions. A line is the number of an exchange or of a raw frame."""
 
     raw: bool
+    """True if the lines are raw frames."""
 
     @property
     def lines(self) -> Sequence[int]:
-        """Numbers of the exchanges that the lines show, or of the frames while the list shows frames."""
+        """All lines, in their order."""
 
     def position(self, line: int) -> int:
         """Return the position of a line, or the position where a missing line would be inserted."""
 
 
 class UnfoldedLines(Sequence[int]):
-    """Numbers of the shown exchanges or frames. The parts of an unfolded line follow it."""
+    """Lines of `source`. The parts of one unfolded line follow it."""
 
     def __init__(self, source: ShownLines, unfolded: int | None = None, parts: Sequence[int] = ()) -> None:
         """Create the sequence. `parts` are shown below the line `unfolded`."""
@@ -42,29 +43,24 @@ class UnfoldedLines(Sequence[int]):
     def __getitem__(self, position: slice) -> Sequence[int]: ...
     def __getitem__(self, position: int | slice) -> int | Sequence[int]:
         if isinstance(position, slice):
-            return [self[at] for at in range(*position.indices(len(self)))]
+            return [self[index] for index in range(*position.indices(len(self)))]
         if position < 0:
             position += len(self)
         part_index = position - self._parts_start
         if part_index < 0 or not self._unfolded_parts:
             return self._lines[position]
-        return (
-            self._unfolded_parts[part_index]
-            if part_index < len(self._unfolded_parts)
-            else self._lines[position - len(self._unfolded_parts)]
-        )
+        if part_index < len(self._unfolded_parts):
+            return self._unfolded_parts[part_index]
+        return self._lines[position - len(self._unfolded_parts)]
 
     def position(self, line: int) -> int:
         """Return the position of a line, or the position where a missing line would be inserted."""
         if line in self._unfolded_parts:
             return self._parts_start + self._unfolded_parts.index(line)
         position = self._source.position(line)
-        return (
-            position + len(self._unfolded_parts)
-            if self._unfolded_parts and position >= self._parts_start
-            else position
-        )
+        is_after_parts = bool(self._unfolded_parts) and position >= self._parts_start
+        return position + len(self._unfolded_parts) if is_after_parts else position
 
     def is_below(self, position: int) -> bool:
-        """Return True if the line at a position belongs to the unfolded line."""
+        """Return True if the line at a position is a part of the unfolded line."""
         return 0 <= position - self._parts_start < len(self._unfolded_parts)

@@ -1,4 +1,4 @@
-"""Menu of the columns that the list of the traffic can be sorted by."""
+"""Menu of the columns by which the list of the traffic can be sorted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMN_LETTERS = {
     "size": "z",
     "revision": "r",
 }
-"""Column -> its key in the menus of the sort column and of the hidden columns."""
+"""Column -> its key in the menu of this module and in the menu of hidden columns."""
 _HELP = {
     "peer": "Name of the client.",
     "server": "Name of the server.",
@@ -34,12 +34,14 @@ _HELP = {
     "size": "Largest first.",
     "revision": "Protocol revision.",
 }
+"""Column -> help on sorting by it."""
 
 
 class SortChoice(NamedTuple):
-    """Column that was chosen, or None for the order of arrival."""
+    """Result of the menu."""
 
     column: str | None
+    """Name of the chosen column, or None for the order of arrival."""
 
 
 def sort_menu(visible_columns: Collection[str], order: SortedLines | None, *, has_servers: bool) -> Menu:
@@ -47,8 +49,8 @@ def sort_menu(visible_columns: Collection[str], order: SortedLines | None, *, ha
 
     Hidden columns are offered after the visible ones. The servers are only offered if there are several.
     """
-    names = sorted(SORT_KEYS, key=lambda name: name not in visible_columns)
-    names = [name for name in names if name != "server" or has_servers]
+    names = [name for name in SORT_KEYS if name != "server" or has_servers]
+    names.sort(key=lambda name: name not in visible_columns)
     choices = [Choice("time of arrival", SortChoice(None), "" if order else "now", "a")]
     for name in names:
         hint = "" if name in visible_columns else "hidden column"
