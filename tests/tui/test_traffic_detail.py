@@ -39,7 +39,7 @@ class DetailApp(App[None]):
         self.recording, self.logged = recording, logged
 
     def compose(self) -> ComposeResult:
-        yield TrafficDetail(self.recording.index, logged_by=lambda _: self.logged)
+        yield TrafficDetail(self.recording.index, log_of=lambda _: self.logged)
 
     @property
     def detail(self) -> TrafficDetail:

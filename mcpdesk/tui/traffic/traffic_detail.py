@@ -59,14 +59,16 @@ from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.first_size import WithFirstResize
 
 TABS = ("frame", "messages", "steps", "held", "http", "events")
-_EXPLANATIONS = {
+"""Names of all tabs, from the left."""
+_STATUS_EXPLANATIONS = {
     Status.LEFT: "stopped waiting: its code still runs",
     Status.LATE: "late: the caller no longer waited for it",
     Status.ASKS: "asks the client",
 }
+"""Status -> text in the title, for statuses whose word is not clear alone."""
 FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR})
 MIN_TALL_ROWS = 24
-"""Minimum height in rows for showing more than the essentials."""
+"""Minimum height in rows for showing the failure and the facts in full."""
 MIN_WIDE_CELLS = 100
 """Minimum width in cells for showing request and response side by side, at any height."""
 LOOKUP_INTERVAL_S = 0.5
@@ -77,8 +79,6 @@ _MAX_REMARKS = 5
 """Maximum number of remarks on an exchange that are shown. These are the first remarks."""
 _MAX_EVENTS = 500
 """Maximum number of notifications of a call that are shown. These are the newest notifications."""
-
-
 MAX_FETCHED_BYTES = 32 << 20
 """Maximum total size in bytes of the large frames that the details wait for."""
 
@@ -163,39 +163,41 @@ class TrafficDetail(WithFirstResize, Vertical):
         self,
         index: Index,
         definition_of: Callable[[Exchange], Mapping[str, Any] | None] = lambda _: None,
-        awaited_by: Callable[[Exchange], str] = lambda _: "",
-        logged_by: Callable[[Exchange], Sequence[LogLine]] = lambda _: (),
+        waiting_line_of: Callable[[Exchange], str] = lambda _: "",
+        log_of: Callable[[Exchange], Sequence[LogLine]] = lambda _: (),
         rules: ColourRules | None = None,
     ) -> None:
         """Create the details.
 
-        `awaited_by` returns the code line at which a pending exchange is waiting. `logged_by` returns the log
-        of a call.
+        `waiting_line_of` returns the code line at which a pending exchange is waiting, or "". `log_of`
+        returns the log lines of a call. `rules` are the colour rules that the facts name.
         """
         super().__init__(classes="-empty")
         self.index = index
         self.shown_exchange: Exchange | None = None
-        self._definition_of, self._awaited_by, self._logged_by = definition_of, awaited_by, logged_by
+        self._definition_of, self._waiting_line_of, self._log_of = definition_of, waiting_line_of, log_of
         self._exceeded_limits: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
-        """Exchange and response that were compared with the limits of known clients last, and the result."""
+        """Exchange and response that were compared with the limits of known clients last, and texts about the
+        limits that it exceeds."""
         self.call_log: Sequence[LogLine] = ()
         """Log lines of the shown call, including an exception with its traceback."""
         self._failure_line: LogLine | None = None
         """Log line that names the location of the failure."""
         self._heading = Content("")
-        self._awaited_lookup = (0.0, -1, "")
+        self._waiting_line_lookup = (0.0, -1, "")
         """Unix time of the last lookup of a code line, number of the exchange, and the code line at which it
         was waiting."""
         self._remark_cache: tuple[object, list[str]] = (None, [])
         """Key of the exchange whose remarks were read last, and the texts of these remarks."""
         self._rules = rules
         self._tab = "messages"
+        """Name of the visible tab."""
         self.frame: int | None = None
         """Number of the selected raw frame, or None if an exchange was selected."""
         self._side_states: dict[str, object] = {"request": None, "response": None}
         """State of the shown request and response: frame, change and end at the desk. None if not shown yet.
-        After a change of its state, a side is filled again."""
-        self._stale: set[str] = set()
+        A side is filled again when its state has changed."""
+        self._stale_tabs: set[str] = set()
         """Tabs that show an older state than `shown_exchange`."""
         self._missing_frames = list[int]()
         """Frames of the shown exchange that are still being fetched from another process."""
@@ -228,9 +230,7 @@ class TrafficDetail(WithFirstResize, Vertical):
 
     @on(JsonTree.CopyRequested)
     def path_copied(self, event: JsonTree.CopyRequested) -> None:
-        """Remove `envelope` from a copied path, because only the screen shows this member, not the
-        message.
-        """
+        """Remove `envelope` from a copied path, because the message itself does not have this member."""
         if event.what == "path":
             event.text = event.text.removeprefix(f"{ENVELOPE}.")
 
@@ -242,7 +242,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         if frame != self.frame:
             self._tab = "frame" if self.frame is None else self._tab
             self.frame = frame
-            self._stale.add("frame")
+            self._stale_tabs.add("frame")
         if number is None:
             self.shown_exchange = None
             self.add_class("-empty")
@@ -254,9 +254,9 @@ class TrafficDetail(WithFirstResize, Vertical):
             self.shown_exchange = None
             self._load(self.index.exchange(operation))
         elif self._step_to_select is not None:
-            self._stale.add("steps")
+            self._stale_tabs.add("steps")
             self._show_tab("steps")
-        elif "frame" in self._stale:
+        elif "frame" in self._stale_tabs:
             self._show_tab(self._tab if self._tab in self._tabs else self._tabs[0])
 
     def on_resize(self) -> None:
@@ -266,7 +266,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         self.set_class(width < min(MIN_WIDE_CELLS, 3 * height), "-stacked")
         if self.shown_exchange is not None:
             self._show_facts(self.shown_exchange)
-            self._show_position()
+            self._show_failure_location()
             self.call_after_refresh(self._show_failed_line)
 
     def update_exchange(self) -> None:
@@ -279,7 +279,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         exchange = self.index.exchange(self.shown_exchange.number)
         if any(self.index.is_available(frame) for frame in self._missing_frames):
             self._side_states = dict.fromkeys(self._side_states)
-            self._stale |= set(TABS)
+            self._stale_tabs |= set(TABS)
             self._load(exchange)
         elif exchange != self.shown_exchange:
             self._load(exchange)
@@ -339,11 +339,11 @@ class TrafficDetail(WithFirstResize, Vertical):
         previous = self.shown_exchange
         self.shown_exchange = exchange
         self.remove_class("-empty")
-        self._stale |= {"messages", "held", "http"}
+        self._stale_tabs |= {"messages", "held", "http"}
         if previous is None or previous.notifications != exchange.notifications:
-            self._stale.add("events")
+            self._stale_tabs.add("events")
         if exchange.parts:
-            self._stale.add("steps")
+            self._stale_tabs.add("steps")
         if previous is None:
             self._side_states = dict.fromkeys(self._side_states)
         if exchange.parts and self._tab == "messages" and (previous is None or not previous.parts):
@@ -360,8 +360,8 @@ class TrafficDetail(WithFirstResize, Vertical):
 
     def _fill(self, exchange: Exchange) -> None:
         """Fill the visible tab if it shows an older state."""
-        if self._tab in self._stale:
-            self._stale.remove(self._tab)
+        if self._tab in self._stale_tabs:
+            self._stale_tabs.remove(self._tab)
             fill_functions = {
                 "frame": self._fill_frame,
                 "messages": self._fill_messages,
@@ -400,20 +400,17 @@ class TrafficDetail(WithFirstResize, Vertical):
 
     def _fill_messages(self, exchange: Exchange) -> None:
         last = last_round(self.index, exchange)
-        for side, side_exchange, frame in (
-            ("request", exchange, exchange.request),
-            ("response", last, last.response),
+        replacement = changed_request(self.index, exchange, self._schema_of(exchange))
+        desk_end = end_at_desk(self.index, last)
+        for side, side_exchange, frame, side_replacement, side_end in (
+            ("request", exchange, exchange.request, replacement, ""),
+            ("response", last, last.response, None, desk_end),
         ):
-            replacement = (
-                changed_request(self.index, side_exchange, self._schema_of(side_exchange))
-                if side == "request"
-                else None
-            )
-            desk_end = end_at_desk(self.index, side_exchange) if side == "response" else ""
-            side_state = (side_exchange.status if frame is None else frame, replacement is not None, desk_end)
+            frame_or_status = side_exchange.status if frame is None else frame
+            side_state = (frame_or_status, side_replacement is not None, side_end)
             if self._side_states[side] != side_state:
                 self._side_states[side] = side_state
-                self._fill_side(side_exchange, side, frame, replacement, desk_end)
+                self._fill_side(side_exchange, side, frame, side_replacement, side_end)
 
     def _show_failure(self, exchange: Exchange) -> None:
         """Show why a call failed: the error in the response, the code line, and the log."""
@@ -433,11 +430,14 @@ class TrafficDetail(WithFirstResize, Vertical):
         if exchange.method != "tools/call" or response is None:
             return
         key = (exchange.number, response)
-        stored_frame = self.index.frame(response) if key != self._exceeded_limits[0] else None
-        if stored_frame is None or not MIN_CHECKED_BYTES <= stored_frame.size == len(stored_frame.data):
+        if key == self._exceeded_limits[0]:
             return
-        self._exceeded_limits = key, []
-        self._compare_with_limits(key, stored_frame.data, exchange)
+        stored_frame = self.index.frame(response)
+        if stored_frame is None or stored_frame.size < MIN_CHECKED_BYTES:
+            return
+        if len(stored_frame.data) == stored_frame.size:  # otherwise the rest must be fetched first
+            self._exceeded_limits = key, []
+            self._compare_with_limits(key, stored_frame.data, exchange)
 
     @work(exclusive=True, group="limits")
     async def _compare_with_limits(self, key: tuple[int, int], data: bytes, exchange: Exchange) -> None:
@@ -456,30 +456,31 @@ class TrafficDetail(WithFirstResize, Vertical):
     def _show_log(self, exchange: Exchange) -> None:
         """Show the current log of a failed call, starting at the code line."""
         last = last_round(self.index, exchange)
-        call_log = self._logged_by(last) if last.status in FAILED else ()
+        call_log = self._log_of(last) if last.status in FAILED else ()
         if call_log == self.call_log:
             return
         self.call_log, self._failure_line = call_log, failure_line(call_log)
         self.set_class(bool(call_log), "-logged")
         self.set_class(self._failure_line is not None, "-placed")
-        self._show_position()
+        self._show_failure_location()
         log = self.query_one(".log", VerticalScroll)
-        is_own = any(line.call is not None for line in call_log)
-        log.border_title = "log of this call" if is_own else "stderr of the server during the call"
+        has_call_lines = any(line.call is not None for line in call_log)
+        log.border_title = "log of this call" if has_call_lines else "stderr of the server during the call"
         log.remove_children()
         log.mount_all(log_blocks(call_log))
         self.call_after_refresh(self._show_failed_line)
 
-    def _show_position(self) -> None:
+    def _show_failure_location(self) -> None:
         """Show the code line where the call failed, and the keys that open it."""
         if (line := self._failure_line) is None:
             return
-        keys = "g c opens it"
+        keys_text = "g c opens it"
         path = PurePath(line.where)
-        location, (_, code) = path.name if path.is_absolute() else line.where, failure_code(line)
+        location = one_line(path.name if path.is_absolute() else line.where)
+        _, code = failure_code(line)
         text = Content.assemble(
-            ending(one_line(location), max(12, self.size.width - len(keys) - 5)),
-            (f" · {keys}", "$text-muted"),
+            ending(location, max(12, self.size.width - len(keys_text) - 5)),
+            (f" · {keys_text}", "$text-muted"),
             (f" · {one_line(code)}" if code else "", "$text-muted"),
         )
         self.query_one(".place", Static).update(text)
@@ -487,36 +488,38 @@ class TrafficDetail(WithFirstResize, Vertical):
     def _show_failed_line(self) -> None:
         """Scroll the log to the description of the failure."""
         log = self.query_one(".log", VerticalScroll)
-        line = self._failure_line
-        blocks = () if line is None else log.query(LogBlock)
-        failed_block = next((block for block in blocks if line is not None and block.shows(line)), None)
-        if failed_block is not None and line is not None:
-            region, height = failed_block.virtual_region, log.scrollable_content_region.height
-            row = region.y + 1 + failure_code(line)[0]  # the level is in the first row
-            end = region.bottom - height
-            log.scroll_to(0, end if row >= end else row - height // 2, animate=False, immediate=True)
-        else:
-            log.scroll_home(animate=False, immediate=True)
+        if (line := self._failure_line) is not None:
+            for block in log.query(LogBlock):
+                if block.shows(line):
+                    region, height = block.virtual_region, log.scrollable_content_region.height
+                    code_row, _ = failure_code(line)
+                    row = region.y + 1 + code_row  # the level is in the first row
+                    last_offset = region.bottom - height
+                    offset = last_offset if row >= last_offset else row - height // 2
+                    log.scroll_to(0, offset, animate=False, immediate=True)
+                    return
+        log.scroll_home(animate=False, immediate=True)
 
     def _fill_side(
         self, exchange: Exchange, side: str, frame: int | None, replacement: Any, desk_end: str
     ) -> None:
-        """Show a message.
+        """Show the message of one side, or a text about its absence.
 
-        `replacement` is the request shown instead because a person changed it, or None. `desk_end`
-        describes how the desk ended the request before its server received it, or is empty.
+        `replacement` is the request that replaced the message because a person changed it, or None.
+        `desk_end` says how the desk ended the request before its server received it, or is empty.
         """
-        box = self.query_one(f".{side}", Vertical)
-        value, problem = "no response" if desk_end else _missing_text(exchange, side), ""
-        desk_end = f"{desk_end} at the desk: the server never saw this request" if desk_end else ""
-        if frame is not None:
+        value: Any = "no response" if desk_end else _missing_text(exchange, side)
+        problem = ""
+        if replacement is not None:
+            value = replacement
+        elif frame is not None:
             schema = self._schema_of(exchange) if side == "request" else None
             value, problem = message(self.index, exchange, frame, schema)
-        problem = problem or desk_end
+        if desk_end and not problem:
+            problem = f"{desk_end} at the desk: the server never saw this request"
+        box = self.query_one(f".{side}", Vertical)
         box.set_class(replacement is not None, "-changed")
         box.border_title = side if replacement is None else f"{side}, changed at the desk: see held"
-        if replacement is not None:
-            value, problem = replacement, ""
         box.set_class(bool(problem), "-problem")
         box.query_one(".problem", Static).update(Content(one_line(problem)))
         box.query_one(JsonTree).load(with_important_first(value), folded=FOLDED_MEMBERS, begin=1)
@@ -525,11 +528,10 @@ class TrafficDetail(WithFirstResize, Vertical):
     def _fill_steps(self, exchange: Exchange) -> None:
         tree = self.query_one("#steps JsonTree", JsonTree)
         tree.load(steps(self.index, exchange, self._schema_of(exchange)), folded=(MESSAGES,))
-        title = (
-            None if self._step_to_select is None else step_title(self.index, exchange, self._step_to_select)
-        )
-        if title is not None:
-            tree.reveal((title,))
+        if self._step_to_select is not None:
+            title = step_title(self.index, exchange, self._step_to_select)
+            if title is not None:
+                tree.reveal((title,))
 
     def _fill_held(self, exchange: Exchange) -> None:
         self.query_one("#held JsonTree", JsonTree).load(held_tree(self.index, exchange))
@@ -539,23 +541,24 @@ class TrafficDetail(WithFirstResize, Vertical):
         self.query_one("#http Static", Static).update(text)
 
     def _fill_events(self, exchange: Exchange) -> None:
-        fields: dict[str, Any] = {}
+        events: dict[str, Any] = {}
         for frame in exchange.notifications[-_MAX_EVENTS:]:
             stored_frame = self.index.frame(frame)
             value = message(self.index, exchange, frame).value
-            offset = duration(stored_frame.time - exchange.started) if stored_frame else "?"
+            time_text = duration(stored_frame.time - exchange.started) if stored_frame else "?"
             members = value if isinstance(value, dict) else {}
-            fields[f"+{offset} {members.get('method', '')} ({frame})"] = members.get("params", value)
+            events[f"+{time_text} {members.get('method', '')} ({frame})"] = members.get("params", value)
         tree = self.query_one("#events JsonTree", JsonTree)
-        tree.load(fields or "no progress and no log messages came with it")
+        tree.load(events or "no progress notifications and no log messages")
 
     def _show_facts(self, exchange: Exchange) -> None:
+        """Show the title, the facts, and the tabs with their counts."""
         return_hint = "  z: back to the list" if self.is_maximized else ""
         self._show_heading(_title(exchange, time()) + Content.styled(return_hint, "$text-muted"))
         info = self.index.connections.get(exchange.connection)
         facts = [list(_facts(exchange, info.transport if info else "", time()))]
         facts.append(phases_in_words(self.index, exchange, time()))
-        if exchange.status is Status.PENDING and (line := self._awaited_line(exchange)):
+        if exchange.status is Status.PENDING and (line := self._waiting_line(exchange)):
             facts.insert(0 if self.has_class("-short") else 2, [f"at {one_line(line)}"])
         limits = self._exceeded_limits[1] if self._exceeded_limits[0][0] == exchange.number else []
         facts += [[f"! {one_line(text)}"] for text in (*limits, *self._remarks_on(exchange))]
@@ -574,14 +577,13 @@ class TrafficDetail(WithFirstResize, Vertical):
         strip.current = self._tabs.index(self._tab)
 
     def _remarks_on(self, exchange: Exchange) -> list[str]:
-        """Return the remarks on the messages of an exchange. After new messages, the remarks are read
-        again.
-        """
+        """Return the remarks on the messages of an exchange. They are read again after new messages."""
         key = (exchange.number, exchange.response, len(self.index.remarks), self.index.reveals_secrets)
         if self._remark_cache[0] != key:
             texts = [remark.text for remark in remarks(self.index, exchange)]
-            more_note = [f"{len(texts) - _MAX_REMARKS} more remarks"] if len(texts) > _MAX_REMARKS else []
-            self._remark_cache = key, texts[:_MAX_REMARKS] + more_note
+            if (omitted_count := len(texts) - _MAX_REMARKS) > 0:
+                texts[_MAX_REMARKS:] = [f"{omitted_count} more remarks"]
+            self._remark_cache = key, texts
         return self._remark_cache[1]
 
     def _show_heading(self, heading: Content) -> None:
@@ -591,12 +593,12 @@ class TrafficDetail(WithFirstResize, Vertical):
             self.query_one(".title", Static).update(heading, layout=False)
             self.border_title = heading
 
-    def _awaited_line(self, exchange: Exchange) -> str:
+    def _waiting_line(self, exchange: Exchange) -> str:
         """Return the code line at which an exchange is waiting. It is looked up at most twice a second."""
-        looked_up_at, number, line = self._awaited_lookup
-        if number != exchange.number or time() - looked_up_at > LOOKUP_INTERVAL_S:
-            line = self._awaited_by(exchange)
-            self._awaited_lookup = time(), exchange.number, line
+        lookup_time, number, line = self._waiting_line_lookup
+        if number != exchange.number or time() - lookup_time > LOOKUP_INTERVAL_S:
+            line = self._waiting_line_of(exchange)
+            self._waiting_line_lookup = time(), exchange.number, line
         return line
 
 
@@ -610,7 +612,7 @@ def _missing_text(exchange: Exchange, side: str) -> str:
 def _title(exchange: Exchange, now: float) -> Content:
     name = one_line(f"{mask_text(exchange.name)} ")
     look = EXCHANGES[exchange.status]
-    status = _EXPLANATIONS.get(exchange.status, look.word)
+    status = _STATUS_EXPLANATIONS.get(exchange.status, look.word)
     parts = [
         Content.styled(one_line(f"{exchange.method or exchange.kind.value} "), "bold"),
         Content.styled(name, "bold $text-primary") if exchange.name else Content(""),
@@ -626,9 +628,9 @@ def _title(exchange: Exchange, now: float) -> Content:
 
 def _facts(exchange: Exchange, transport: str, now: float) -> Iterator[str]:
     arrow = "→" if exchange.direction is Direction.IN else "←"
+    core_text = f" on {exchange.core}" if exchange.core else ""
     facts = [
-        f"{exchange.peer} {arrow} {exchange.server or 'server'}"
-        + (f" on {exchange.core}" if exchange.core else ""),
+        f"{exchange.peer} {arrow} {exchange.server or 'server'}{core_text}",
         "" if exchange.id is None else f"#{exchange.id}",
         clock(exchange.started),
         size_text(exchange.size),

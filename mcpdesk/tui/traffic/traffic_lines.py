@@ -1,4 +1,4 @@
-"""Lines of the traffic: exchanges or raw frames as styled cells, and as strips that a widget draws."""
+"""Lines of the traffic: exchanges or raw frames as styled cells, and as strips, which a widget can draw."""
 
 from __future__ import annotations
 
@@ -45,36 +45,31 @@ def exchange_cells(
     ended_cores: Collection[str] = (),
     is_held: bool = False,
 ) -> list[Cell]:
-    """Return the line of an exchange.
-
-    `now` is the time for the clock of a pending exchange. Times are relative to `time_origin` unless it is
-    None. `ended_cores` are the cores that have ended. `is_held` means that a message of the exchange is held
-    at the desk.
-    """
+    """Return the cells of the line of an exchange. The parameters are explained in `ExchangeLine`."""
     line = ExchangeLine(exchange, now, is_marked, texts, fold, time_origin, ended_cores, is_held)
     cells = _joined(_fit(column.cells(line), column) for column in columns)
-    if exchange.status is Status.NEGOTIATION or (
-        exchange.method in _PROBES and exchange.status in (Status.OK, Status.SENT, Status.PENDING)
-    ):
+    has_no_error = exchange.status in (Status.OK, Status.SENT, Status.PENDING)
+    if exchange.status is Status.NEGOTIATION or (exchange.method in _PROBES and has_no_error):
         return [(text, "traffic--muted") for text, _ in cells]
     return cells
 
 
 _PROBES = frozenset({"initialize", "notifications/initialized", "ping", "server/discover"})
 """Methods that open or check a connection. Their lines are muted unless the request failed."""
-_CHANGED_BY_HAND: Cell = ("✎", "traffic--warn")
-_CHANGED_BY_RULE: Cell = ("↯", "traffic--warn")
-_BY_MOCK: Cell = ("M", "traffic--warn")
-"""First cells of exchanges with a message that was changed or answered at the desk: by hand, by a rule, or by
-a mock."""
+_CHANGED_BY_HAND_CELL: Cell = ("✎", "traffic--warn")
+"""First cell of an exchange with a message that a person changed at the desk."""
+_CHANGED_BY_RULE_CELL: Cell = ("↯", "traffic--warn")
+"""First cell of an exchange with a message that a rule of the desk changed."""
+_MOCKED_CELL: Cell = ("M", "traffic--warn")
+"""First cell of an exchange that a mock of the desk answered."""
 _REMARK_CELL: Cell = ("!", "traffic--warn")
-"""First cell of an exchange with a remark about a fault of a message."""
+"""First cell of an exchange with a remark about an error in a message."""
 
 
-def _changed_cell(change_text: str) -> Cell:
-    return (
-        _CHANGED_BY_RULE if FAULT in change_text else _BY_MOCK if BY_MOCK in change_text else _CHANGED_BY_HAND
-    )
+def _change_cell(change_text: str) -> Cell:
+    if FAULT in change_text:
+        return _CHANGED_BY_RULE_CELL
+    return _MOCKED_CELL if BY_MOCK in change_text else _CHANGED_BY_HAND_CELL
 
 
 def frame_cells(
@@ -87,9 +82,9 @@ def frame_cells(
     time_origin: float | None = None,
     ended_cores: Collection[str] = (),
 ) -> list[Cell]:
-    """Return the line of a raw frame. If the frame is None (deleted), return a note.
+    """Return the cells of the line of a raw frame. If the frame was deleted (None), return a note about it.
 
-    `revision` is the revision of its exchange.
+    The other parameters are explained in `FrameLine`.
     """
     if frame is None:
         return [("  this frame is no longer in memory, nor in a file", "traffic--muted")]
@@ -98,25 +93,25 @@ def frame_cells(
 
 
 def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
-    """Join the cells of all columns. Blank cells are added to the cell before, to draw fewer cells."""
-    cells_so_far: list[Cell] = []
-    for column in columns:
-        for text, style in column:
-            if cells_so_far and not text.strip():
-                cells_so_far[-1] = (cells_so_far[-1][0] + text, cells_so_far[-1][1])
+    """Join the cells of all columns. Blank cells are appended to the cell before, to draw fewer cells."""
+    joined_cells: list[Cell] = []
+    for cells in columns:
+        for text, style in cells:
+            if joined_cells and not text.strip():
+                previous_text, previous_style = joined_cells[-1]
+                joined_cells[-1] = (previous_text + text, previous_style)
             else:
-                cells_so_far.append((text, style))
-    return cells_so_far
+                joined_cells.append((text, style))
+    return joined_cells
 
 
 def _fit(cells: list[Cell], column: LineColumn) -> list[Cell]:
     """Cut or pad cells to the width of their column, and add the gap."""
     if (shorten := column.shorten) is not None:
         cells = [(shorten(text, column.width), style) for text, style in cells]
-    fitting, remaining = cut_cells(cells, column.width)
-    fitting.append((" ", ""))
-    pad = (" " * remaining, "")
-    return [pad, *fitting] if column.is_right_aligned else [*fitting, pad]
+    cut, remaining_width = cut_cells(cells, column.width)
+    padding, gap = (" " * remaining_width, ""), (" ", "")
+    return [padding, *cut, gap] if column.is_right_aligned else [*cut, gap, padding]
 
 
 _STYLE_NAMES = (
@@ -135,18 +130,16 @@ _STYLE_NAMES = (
 )
 STYLES = frozenset(f"traffic--{part}" for part in (*_STYLE_NAMES, "cursor"))
 """Component classes of the lines."""
-
-
 _STATUS_STYLES = frozenset({"traffic--good", "traffic--bad", "traffic--warn", "traffic--mark"})
 """Styles of cells that a colour rule does not change."""
 
 
 class TrafficStrips:
-    """Draws lines for one widget, in its styles and width. The last cell is left for the scroll bar."""
+    """Draws lines for one widget, in its styles and width. Their last cell is left for the scroll bar."""
 
     def __init__(self, widget: Widget, index: Index, waterfall: Waterfall) -> None:
         self.has_clock = False
-        """True if a line with a running clock was drawn since the list set this to False."""
+        """True if a line with a running clock was drawn. The list sets it to False before it draws lines."""
         self._widget = widget
         self._index = index
         self._width = 0
@@ -164,7 +157,7 @@ class TrafficStrips:
         self.time_origin: float | None = None
         """Unix time in seconds to which times are relative, or None to show the time of day."""
         self._layout_key: tuple[object, ...] = ()
-        """Parameters of the current column layout."""
+        """Values that determine the current columns and styles."""
         self._filters: tuple[LineFilter, ...] = ()
         """Line filters of the app."""
         self._background = Color(0, 0, 0)
@@ -183,10 +176,11 @@ class TrafficStrips:
 
     def fit(self, width: int, raw: bool) -> None:
         """Lay the columns out for a widget of `width` cells."""
-        widget, has_time_origin = self._widget, self.time_origin is not None
-        has_bars, index = self._waterfall.is_on and not raw, self._index
-        has_cores, has_servers = index.has_cores, index.has_servers
-        filters, background = tuple(widget.get_line_filters()), widget.background_colors[1]
+        has_time_origin = self.time_origin is not None
+        has_bars = self._waterfall.is_on and not raw
+        has_cores, has_servers = self._index.has_cores, self._index.has_servers
+        filters = tuple(self._widget.get_line_filters())
+        background = self._widget.background_colors[1]
         layout_key = (
             width,
             raw,
@@ -199,24 +193,24 @@ class TrafficStrips:
             filters,
             background,
         )
-        if layout_key != self._layout_key:
-            self._layout_key, self._width, self._has_bars = layout_key, width, has_bars
-            self._filters, self._background = filters, background
-            self._columns = (
-                bar_columns(width - 2, self.hidden_columns)
-                if has_bars
-                else item_columns(width - 2)
-                if self.has_single_item and not raw
-                else columns_for(
-                    width - 2,
-                    raw=raw,
-                    is_time_kept=has_time_origin,
-                    has_cores=has_cores,
-                    has_servers=has_servers,
-                    hidden=self.hidden_columns,
-                )
+        if layout_key == self._layout_key:
+            return
+        self._layout_key, self._width, self._has_bars = layout_key, width, has_bars
+        self._filters, self._background = filters, background
+        self._strip_cache.clear()
+        if has_bars:
+            self._columns = bar_columns(width - 2, self.hidden_columns)
+        elif self.has_single_item and not raw:
+            self._columns = item_columns(width - 2)
+        else:
+            self._columns = columns_for(
+                width - 2,
+                raw=raw,
+                is_time_kept=has_time_origin,
+                has_cores=has_cores,
+                has_servers=has_servers,
+                hidden=self.hidden_columns,
             )
-            self._strip_cache.clear()
 
     @property
     def columns(self) -> list[str]:
@@ -242,10 +236,12 @@ class TrafficStrips:
         return self._strip(heading(columns), "traffic--head")
 
     def _title(self, column: LineColumn) -> str:
-        name, is_descending = self.order
         if column.name == "time" and self.time_origin is not None:
             return "elapsed"
-        return f"{column.title}{'↓' if is_descending else '↑'}" if column.name == name else column.title
+        sort_column, is_descending = self.order
+        if column.name != sort_column:
+            return column.title
+        return f"{column.title}{'↓' if is_descending else '↑'}"
 
     def text(self, cells: Sequence[Cell] = ()) -> Strip:
         """Draw a line that is not part of the traffic."""
@@ -294,7 +290,7 @@ class TrafficStrips:
         )
         if change_mark or is_remarked:
             cells[0] = (cells[0][0][1:], cells[0][1])
-            cells.insert(0, _changed_cell(change_mark) if change_mark else _REMARK_CELL)
+            cells.insert(0, _change_cell(change_mark) if change_mark else _REMARK_CELL)
         if self._has_bars:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
         strip = self._strip(cells, "traffic--cursor" if has_cursor else "", self._colour(rule))
@@ -305,7 +301,7 @@ class TrafficStrips:
         return strip
 
     def _change_text(self, exchange: Exchange) -> str:
-        """Return how messages of an exchange were changed at the desk, or "" if none was."""
+        """Return how the messages of an exchange were changed at the desk, or "" if they were not changed."""
         if not self._index.marks:
             return ""
         return " ".join(mark.how for mark in self._index.marks_of(exchange) if mark.was)
@@ -319,7 +315,7 @@ class TrafficStrips:
         return Style(color=Color.parse(rule.colour).rich_color)
 
     def _summary(self, exchange: Exchange, change_text: str) -> Summary:
-        """Return the summary of an exchange, cached until its answer arrives or it is changed."""
+        """Return the summary of an exchange. It is cached until a message arrives or is changed."""
         answer_state = exchange.response if exchange.ended is not None else len(exchange.notifications)
         key = (exchange.number, exchange.ended, answer_state, change_text, self._index.reveals_secrets)
         cached = self._summaries.get(key)
@@ -334,7 +330,9 @@ class TrafficStrips:
         frame = self._index.frame(number)
         connection = self._index.connections.get(frame.connection) if frame else None
         row = next(iter(self._index.rows_of(number)), None)
-        revision = self._index.revision(row) if row is not None else connection.revision if connection else ""
+        revision = connection.revision if connection else ""
+        if row is not None:
+            revision = self._index.revision(row)
         cells = frame_cells(
             frame,
             connection,
@@ -367,9 +365,9 @@ class TrafficStrips:
         return Strip(segments, self._width)
 
     def _style(self, name: str) -> Style:
-        """Return a component's style, or the widget's own for no name.
+        """Return the style of a component class, or the style of the widget if `name` is empty.
 
-        Cached, because Textual's lookup is slow.
+        The styles are cached, because Textual's lookup is slow.
         """
         style = self._styles.get(name)
         if style is None:

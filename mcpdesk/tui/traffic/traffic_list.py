@@ -7,6 +7,7 @@ layout. The list reads the index only when `update_lines` is called.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -41,6 +42,7 @@ from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 _CLOCK_UPDATE_S = 0.1
 """Seconds between two updates of the clocks of pending lines."""
 _SLICE_S = 0.005
+"""Maximum seconds of pairing, searching or sorting between two checks for keys."""
 _FIRST_SORT_S = 0.02
 """Maximum seconds of sorting in the handler of a key. After this time, a worker continues to sort."""
 _PROGRESS_UPDATE_S = 0.1
@@ -51,6 +53,7 @@ _MANY_FRAMES = 100_000
 _LONG_TYPING_PAUSE_S = 0.1
 """Seconds without typing before more than `_MANY_FRAMES` frames are searched, which takes longer."""
 _WHEEL_LINES = 3
+"""Number of lines that one step of the mouse wheel scrolls."""
 _SORT_GROUP = "traffic-sort"
 
 
@@ -93,7 +96,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
 
     @dataclass
     class Picked(Message):
-        """The person moved to another line. `exchange` is None for an unpaired raw frame."""
+        """The person moved to another line. `exchange` is its number, or None for an unpaired raw frame."""
 
         listing: TrafficList
         exchange: int | None
@@ -114,8 +117,8 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     ) -> None:
         """Create the list. `compact` leaves the column titles out, for a strip of few lines.
 
-        `state_changed` is called when following, pausing, marks, order or raw form change. It is called
-        immediately, so that its effects are drawn together with the lines.
+        `state_changed` is called when following, pausing, marks, order or raw form change. It is called at
+        once, so that its effects are drawn together with the lines.
         """
         super().__init__()
         self.state_changed = state_changed
@@ -139,11 +142,14 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self._bar = ScrollBar(vertical=True, thickness=1)
         self._bar_state: tuple[int, ...] = ()
         self._offset = 0
+        """Position of the first visible line."""
         self._top: int | None = None
-        """First visible line, which stays there when other lines are added."""
+        """Number of the first visible line. It stays the first one when other lines are added."""
         self._line: int | None = None
-        self._clock_updated_at = 0.0
+        self._clock_update_time = 0.0
+        """Monotonic time of the last update of the clocks."""
         self._drawn_version = -1
+        """Version of the index when the lines were last drawn."""
         self._pinned_end: int | None = None
         """Index of the line that stays selected while lines are sorted: 0 for the first line, -1 for the last
         line, or None."""
@@ -173,14 +179,13 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     # Contents
 
     def update_lines(self, budget_s: float = _SLICE_S) -> bool:
-        """Pair and filter new frames for about `budget_s` seconds, and return True if the list is redrawn."""
+        """Pair, filter and sort for about `budget_s` seconds each. Return True if the list is redrawn."""
         self.index.catch_up(budget_s)
-        changed = self.view.advance(budget_s) or self.index.version != self._drawn_version
-        changed = (
-            self.sorted_lines is not None and self._continue_sort(self.sorted_lines, budget_s)
-        ) or changed
-        is_tick = self._strips.has_clock and monotonic() - self._clock_updated_at > _CLOCK_UPDATE_S
-        if not changed and not is_tick:
+        has_changed = self.view.advance(budget_s) or self.index.version != self._drawn_version
+        if self.sorted_lines is not None and self._continue_sort(self.sorted_lines, budget_s):
+            has_changed = True
+        is_clock_due = self._strips.has_clock and monotonic() - self._clock_update_time > _CLOCK_UPDATE_S
+        if not has_changed and not is_clock_due:
             return False
         self._drawn_version = self.index.version
         if self.marks and min(self.marks) < (oldest := self.index.table.base):
@@ -264,14 +269,13 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         lines, view = self.lines, self.view
 
         def start_time(line: int) -> float:
-            frame = self.index.frame(line) if view.raw else None
-            return frame.time if frame is not None else 0.0 if view.raw else self.index.table.started[line]
+            if not view.raw:
+                return self.index.table.started[line]
+            frame = self.index.frame(line)
+            return 0.0 if frame is None else frame.time
 
-        low, high = 0, len(lines)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if start_time(lines[middle]) < moment else (low, middle)
-        self._select_position(min(low, len(lines) - 1))
+        position = bisect_left(lines, moment, key=start_time)
+        self._select_position(min(position, len(lines) - 1))
 
     def _shown_line(self, exchange: int) -> int:
         """Return the line that shows an exchange."""
@@ -321,10 +325,10 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Hide the unfolded lines."""
         if self._unfolded is None:
             return
-        is_in_fold = self._line is not None and self.lines.is_below(self._position())
-        line, self._unfolded = self._unfolded, None
-        if is_in_fold:
-            self._select_position(self.ordered.position(line))
+        is_below = self._line is not None and self.lines.is_below(self._position())
+        folded_line, self._unfolded = self._unfolded, None
+        if is_below:
+            self._select_position(self.ordered.position(folded_line))
         self._place_lines(reveal=True)
 
     def action_follow(self) -> None:
@@ -373,10 +377,8 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     @work
     async def action_sort(self) -> None:
         """Let the person choose the column to sort by."""
-        choice = await self.app.push_screen_wait(
-            sort_menu(self._strips.columns, self.sorted_lines, has_servers=self.index.has_servers)
-        )
-        if choice is not None:
+        menu = sort_menu(self._strips.columns, self.sorted_lines, has_servers=self.index.has_servers)
+        if (choice := await self.app.push_screen_wait(menu)) is not None:
             self._sort_or_reverse(choice.column)
 
     def visible_columns(self) -> list[str]:
@@ -420,10 +422,11 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Select the line under the mouse. A second click opens it."""
+        is_on_titles = event.y == 0 and not self.compact
         position = self._offset + event.y - (not self.compact)
-        if event.y < (not self.compact) and self.lines and not self.view.raw:
+        if is_on_titles and self.lines and not self.view.raw:
             self._sort_or_reverse(self._strips.column_at(event.x))
-        if event.y < (not self.compact) or position >= len(self.lines):
+        if is_on_titles or position >= len(self.lines):
             return
         self._select_position(position)
         if event.chain == 2:
@@ -505,18 +508,11 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         if self.view.raw:
             is_marked = not self.marks.isdisjoint(self.index.rows_of(line))
             return strips.frame(line, has_cursor=line == self._line, is_marked=is_marked)
-        is_below = lines.is_below(position)
-        return strips.exchange(
-            line,
-            has_cursor=line == self._line,
-            is_marked=line in self.marks,
-            fold=self._fold_of(line, is_below),
-        )
-
-    def _fold_of(self, line: int, is_below: bool) -> Fold:
-        if is_below:
-            return Fold.BELOW
-        return Fold.OPEN if line == self._unfolded else Fold.CLOSED
+        fold = Fold.OPEN if line == self._unfolded else Fold.CLOSED
+        if lines.is_below(position):
+            fold = Fold.BELOW
+        is_marked = line in self.marks
+        return strips.exchange(line, has_cursor=line == self._line, is_marked=is_marked, fold=fold)
 
     # Offset and selection
 
@@ -537,7 +533,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self.post_message(self.Picked(self, self.selected))
 
     def _select_end(self, end: int) -> None:
-        """Go to the first line (0) or to the last (-1), and stay there until all lines are sorted."""
+        """Go to the first line (`end` 0) or the last line (-1), and stay there until all lines are sorted."""
         self._select_position(0 if end == 0 else len(self.lines) - 1)
         self._pinned_end = end if self.sorted_lines is not None and self.sorted_lines.done < 1 else None
 
@@ -563,7 +559,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self.state_changed()
 
     def _continue_sort(self, lines: SortedLines, budget_s: float) -> bool:
-        """Continue to sort. A worker sorts if lines are missing. Return True if lines may have changed."""
+        """Continue to sort, in a worker if lines are missing. Return True if lines may have changed."""
         if lines.done < 1 and not self._is_sorting:
             self._sort_all(lines)
         return not self._is_sorting and lines.advance(budget_s)
@@ -575,13 +571,13 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
     @work(exclusive=True, group=_SORT_GROUP)
     async def _sort_all(self, lines: SortedLines) -> None:
         """Sort all lines in short slices, with keys handled in between. End if another order is chosen."""
-        drawn_at = monotonic()
+        draw_time = monotonic()
         while self.sorted_lines is lines:
             lines.advance(_SLICE_S)
             is_done = lines.done >= 1
-            if is_done or monotonic() - drawn_at > _PROGRESS_UPDATE_S:
+            if is_done or monotonic() - draw_time > _PROGRESS_UPDATE_S:
                 self._show_sorted()
-                drawn_at = monotonic()
+                draw_time = monotonic()
             if is_done:
                 return
             await asyncio.sleep(0)
@@ -618,10 +614,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self.view.release()
 
     def _rebuild(self, raw: bool, pause_s: float = 0.0) -> None:
-        """Replace the view with one of frames (`raw`) or exchanges, for the current filter.
-
-        Its lines are searched after `pause_s` seconds.
-        """
+        """Create a new view of raw frames or exchanges. Its lines are searched after `pause_s` seconds."""
         selected = self.selected
         self.view = View(self.index, self.node, raw=raw)
         if self.sorted_lines is not None:
@@ -639,15 +632,15 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Filter all lines in short slices, with keys handled in between."""
         if pause_s:
             await asyncio.sleep(pause_s)
-        drawn_at = monotonic()
+        draw_time = monotonic()
         while True:
             self.view.advance(_SLICE_S)
-            if self.view.done >= 1 or monotonic() - drawn_at > _PROGRESS_UPDATE_S:
+            if self.view.done >= 1 or monotonic() - draw_time > _PROGRESS_UPDATE_S:
                 if self.sorted_lines is not None:
                     self._continue_sort(self.sorted_lines, _SLICE_S)
                 self._place_lines(reveal=True)
                 self.state_changed()
-                drawn_at = monotonic()
+                draw_time = monotonic()
             if self.view.done >= 1:
                 return
             await asyncio.sleep(0)
@@ -663,26 +656,26 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self._remember_top()
         if self.waterfall.is_on and not self.view.raw:
             self.waterfall.set_axis(lines[self._offset : self._offset + self.rows_visible], self._line)
-        self._clock_updated_at, self._strips.has_clock = monotonic(), False
+        self._clock_update_time, self._strips.has_clock = monotonic(), False
         if self._bar.visible != (self._last_offset() > 0):
             self._bar.visible = not self._bar.visible
-        self._show_position(len(lines))
+        self._update_bar(len(lines))
         self.refresh()
 
-    def _show_position(self, count: int) -> None:
+    def _update_bar(self, line_count: int) -> None:
         """Update the scroll bar, which is drawn in eighths of cells, if its look changes."""
         rows, height = self.rows_visible, self.size.height
-        grip_height = max(1.0, rows * height / max(rows, count, 1))
-        rows_above = (height - grip_height) * self._offset / max(1, count - rows)
+        grip_height = max(1.0, rows * height / max(rows, line_count, 1))
+        rows_above = (height - grip_height) * self._offset / max(1, line_count - rows)
         bar_state = (rows, height, int(8 * rows_above), ceil(8 * grip_height))
         if bar_state != self._bar_state:
             self._bar_state = bar_state
-            self._bar.window_virtual_size = max(1, count)
+            self._bar.window_virtual_size = max(1, line_count)
             self._bar.window_size = rows
             self._bar.position = self._offset
 
     def _keep_position(self, lines: Sequence[int], *, reveal: bool) -> None:
-        """Keep the same lines in the same rows."""
+        """Keep the selected line and the first visible line. With `reveal`, scroll to the selected line."""
         position = min(self._position(), len(lines) - 1)
         is_complete = self.view.done >= 1 and (self.sorted_lines is None or self.sorted_lines.done >= 1)
         if self._line is None or (lines[position] != self._line and is_complete):

@@ -36,7 +36,7 @@ from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.pager import page
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
-from mcpdesk.tui.traffic.colour_rules import CHECK_INTERVAL_S as RULES_S
+from mcpdesk.tui.traffic.colour_rules import CHECK_INTERVAL_S as RULES_CHECK_S
 from mcpdesk.tui.traffic.colour_rules import FILE_NAME as COLOURS_FILE
 from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.exchange_details import frame_text
@@ -124,14 +124,14 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
         self._details = DetailState()
         self._details_key: tuple[int | None, int | None] = (None, None)
         """Exchange and raw frame in the details."""
-        self._details_shown_at = -math.inf
-        """Monotonic time in seconds of the last exchange in the details."""
+        self._details_update_time = -math.inf
+        """Monotonic time when the details last showed another exchange or frame."""
         self._status: tuple[object, ...] = ()
         """Contents of the status line, and its width in cells."""
         self._possible_actions = PossibleActions(link)
         self._footer_state = (False, ExchangeActions(), False)
-        """True if an exchange is selected, its possible actions, and True if a message of it is held, as the
-        footer shows them."""
+        """State that the footer shows: True if an exchange is selected, its possible actions, and True if one
+        of its messages is held."""
 
     def compose(self) -> ComposeResult:
         """Compose filter, filter error, list, details and status."""
@@ -144,7 +144,7 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
             detail = TrafficDetail(
                 self.link.traffic,
                 self._definition_of,
-                self._awaited_by,
+                self._waiting_line_of,
                 partial(call_log, self.link),
                 self._rules,
             )
@@ -169,8 +169,9 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
 
     @property
     def likely_actions(self) -> Sequence[str]:
-        """Actions on the selected exchange: edit a held message, cancel a running call, or edit the code of a
-        failed call. If the details hide the list, the action that returns to the list follows.
+        """Actions on a held message, a running call or a failed call.
+
+        If the details hide the list, the action that returns to the list follows.
         """
         _, possible, is_held = self._footer_state
         return_actions = super().likely_actions
@@ -203,18 +204,14 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
         self._update_footer()
 
     def tick_s(self) -> float | None:
-        """Return a second while a clock is running. Otherwise return the seconds until the colour rules are
-        read again.
-        """
-        is_ageing = self.listing.is_ageing or (self.detail.display and self.detail.is_ageing)
+        """Return the seconds until the details, a running clock or the colour rules must be updated."""
         if self.has_class("-detail") and self._details_key != (self.listing.selected, self.listing.frame):
             return _DETAILS_UPDATE_S
-        return TICK_S if is_ageing else RULES_S
+        is_ageing = self.listing.is_ageing or (self.detail.display and self.detail.is_ageing)
+        return TICK_S if is_ageing else RULES_CHECK_S
 
     def position(self) -> tuple[str, int | None]:
-        """Return the filter and the selected exchange. The exchange is None while the list follows the newest
-        line.
-        """
+        """Return the filter and the selected exchange. While the list follows new lines, the latter is None."""
         return self.filter_field.entered_text, None if self.listing.following else self.listing.selected
 
     def return_to(self, position: tuple[str, int | None]) -> None:
@@ -269,28 +266,21 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
     def action_take(self) -> None:
         """Complete the filter."""
         field = self.filter_field
-        before_cursor, after_cursor = (
-            field.value[: field.cursor_position],
-            field.value[field.cursor_position :],
-        )
+        before_cursor = field.value[: field.cursor_position]
+        after_cursor = field.value[field.cursor_position :]
         completed_part = to_field(self.completion.completed_text(before_cursor))
         field.value = completed_part + after_cursor.lstrip()
         field.cursor_position = len(completed_part)
         self.completion.show_for(completed_part)
 
     def action_back(self) -> None:
-        """Go back one step: end the maximized view, leave the details, close the details, or close the
-        filter.
-        """
+        """Go back one step: end the maximized view, leave or close the details, or close the filter."""
+        is_filter_first = self.filter_field.has_focus or (self._details.is_beside and self.filter_field.value)
         if self.detail.is_maximized:
             self.screen.minimize()
         elif self.detail.has_focus_within and not self.has_class("-turns"):
             self.listing.focus()
-        elif (
-            self.has_class("-detail")
-            and not self.filter_field.has_focus
-            and not (self._details.is_beside and self.filter_field.value)
-        ):
+        elif self.has_class("-detail") and not is_filter_first:
             self._details.close()
             self._arrange_details()
             self.call_after_refresh(self.listing.focus)  # the list may be hidden until then
@@ -340,8 +330,8 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
             await self.fetch(selected)
             exchange = self.link.traffic.exchange(selected)
             title = one_line(f"{exchange.method} {mask_text(exchange.name)}".strip() or "message")
-            shown_id = f" #{exchange.id}" if exchange.id is not None else ""
-            self.app.copy(create_text(), f"{title}{shown_id} as {text_name}")
+            id_text = f" #{exchange.id}" if exchange.id is not None else ""
+            self.app.copy(create_text(), f"{title}{id_text} as {text_name}")
 
     @work
     async def action_pager(self) -> None:
@@ -353,24 +343,21 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
         if frame is not None:
             page(self.app, frame_text(self.link.traffic, frame), f"frame-{frame}.txt")
         else:
-            page(
-                self.app, as_text(self.link.traffic, selected, logs_of(self.link)), f"exchange-{selected}.txt"
-            )
+            text = as_text(self.link.traffic, selected, logs_of(self.link))
+            page(self.app, text, f"exchange-{selected}.txt")
 
     @work
     async def action_export(self) -> None:
         """Write the shown or marked exchanges to a file."""
-        listing, shown_numbers = self.listing, self._matching_exchanges()
-        hidden_note, case_folder_text = hidden_marks(listing), case_folders(self.link, shown_numbers)
-        menu = export_menu(
-            shown_numbers, shown_marks(listing), self.selected_exchange(), hidden_note, case_folder_text
-        )
+        shown_numbers, marked_numbers = self._matching_exchanges(), shown_marks(self.listing)
+        hidden_note, folders = hidden_marks(self.listing), case_folders(self.link, shown_numbers)
+        menu = export_menu(shown_numbers, marked_numbers, self.selected_exchange(), hidden_note, folders)
         if (choice := await choose_export(self.app, menu)) is not None:
             self._write(*choice)
 
     @work(thread=True, exclusive=True, group="traffic-export")
     def _write(self, numbers: Sequence[int], format_name: str, path: Path) -> None:
-        """Write a file on another thread."""
+        """Write exchanges to a file, on another thread, and notify the person of the result."""
         try:
             message, severity = write(self.link, numbers, format_name, path), "information"
         except OSError as error:
@@ -401,9 +388,9 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
         """Go to the next or previous marked exchange."""
         next_mark(self.listing, by)
 
-    def action_next_like(self, what: str, by: int) -> None:
-        """Go to the next or previous line that failed, was slow, or has the same method and name."""
-        next_of_kind(self.listing, what, by)
+    def action_next_like(self, kind: str, by: int) -> None:
+        """Go to the next or previous line of a kind: `error`, `slow`, `same` or `line`."""
+        next_of_kind(self.listing, kind, by)
 
     @work
     async def action_cancel(self) -> None:
@@ -417,8 +404,8 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
         title = one_line(f"{exchange.method} {mask_text(exchange.name)}".strip(), 60)
         if exchange.peer != DESK:
             question = f"Cancel {title} of {one_line(exchange.peer, 30)}?"
-            help = "The client receives an error."
-            if not await is_confirmed(self.app, question, Choice("cancel", True, help=help), "let it run"):
+            cancel = Choice("cancel", True, help="The client receives an error.")
+            if not await is_confirmed(self.app, question, cancel, "let it run"):
                 return
         is_running = self.link.traffic.exchange(selected).ended is None
         is_cancelled = is_running and await asyncio.wrap_future(
@@ -498,7 +485,7 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
             self.listing.filter(node, is_typed=self.filter_field.has_focus)
 
     def on_descendant_focus(self) -> None:
-        """Stop following if the details are read, because they change with the selected line."""
+        """Stop following if the details get the focus, because they would change while the person reads."""
         if self.listing.following and self.detail.has_focus_within:
             self.listing.action_cursor(0)
 
@@ -509,7 +496,7 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
 
     @on(TrafficList.Picked)
     def picked(self, event: TrafficList.Picked) -> None:
-        """Show the details of the selected line if they are open."""
+        """If the details are open, show the details of the selected line."""
         if self.has_class("-detail"):
             self._show_details(event.exchange, self.listing.frame)
         self._update_footer()
@@ -520,8 +507,8 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
         if not self.listing.lines:
             return
         shown, frame = self.detail.shown_exchange, self.listing.frame
-        was_open = self.has_class("-detail") and shown is not None and shown.number == event.exchange
-        was_open = was_open and self.detail.frame == frame
+        is_same_line = shown is not None and (shown.number, self.detail.frame) == (event.exchange, frame)
+        was_open = self.has_class("-detail") and is_same_line
         self._details.open()
         self.add_class("-detail")
         self.refresh_bindings()
@@ -570,28 +557,28 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
     # Helpers
 
     def _arrange_details(self) -> None:
-        """Show or hide the details. If the list follows the newest line, so do they, but not too often."""
+        """Show or hide the details. Show the selected line in them, at most every `_DETAILS_UPDATE_S` seconds
+        while the list follows the newest line.
+        """
         listing = self.listing
         is_open = self._details.is_open and listing.view.total > 0
         if is_open != self.has_class("-detail"):
             self.set_class(is_open, "-detail")
             self.refresh_bindings()
             self.call_after_refresh(listing.on_resize)
-        new_key, age_s = (listing.selected, listing.frame), monotonic() - self._details_shown_at
-        if is_open and new_key != self._details_key and (not listing.following or age_s >= _DETAILS_UPDATE_S):
+        new_key = (listing.selected, listing.frame)
+        is_due = monotonic() - self._details_update_time >= _DETAILS_UPDATE_S
+        if is_open and new_key != self._details_key and (is_due or not listing.following):
             self._show_details(*new_key)
 
     def _show_details(self, exchange: int | None, frame: int | None) -> None:
-        self._details_key, self._details_shown_at = (exchange, frame), monotonic()
+        self._details_key, self._details_update_time = (exchange, frame), monotonic()
         self.detail.show(exchange, frame)
 
     def _update_footer(self) -> None:
         """Draw the footer again if other actions have an effect on the selected exchange."""
-        footer_state = (
-            self._has_selection,
-            self._possible_actions.actions_of(self.selected_exchange()),
-            self._is_held(),
-        )
+        possible_actions = self._possible_actions.actions_of(self.selected_exchange())
+        footer_state = (self._has_selection, possible_actions, self._is_held())
         if footer_state != self._footer_state:
             self._footer_state = footer_state
             self.refresh_bindings()
@@ -603,13 +590,14 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
 
     def _is_held(self) -> bool:
         """Return True if a message of the selected exchange is held at the desk."""
-        if not (held_calls := signs_of(self.link).stopped) or (selected := self.selected_exchange()) is None:
+        held_calls, selected = signs_of(self.link).stopped, self.selected_exchange()
+        if not held_calls or selected is None:
             return False
         exchange = last_round(self.link.traffic, self.link.traffic.exchange(selected))
         return (exchange.connection, exchange.id) in held_calls
 
     def selected_exchange(self) -> int | None:
-        """Return the exchange of the focused details, else the selected one."""
+        """Return the number of the exchange in the focused details, or else of the selected line."""
         if self.detail.has_focus_within and self.detail.shown_exchange is not None:
             return self.detail.shown_exchange.number
         return self.listing.selected if self.listing.lines else None
@@ -622,7 +610,7 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
         return sorted({row for line in view.lines for row in self.link.traffic.rows_of(line)})
 
     async def fetch(self, *numbers: int) -> None:
-        """Wait for all bytes of some exchanges."""
+        """Wait until all bytes of some exchanges are available."""
         await fetch_exchanges(self.app, self.link.traffic, numbers)
 
     async def _repeatable_request(self) -> tuple[str, Request] | None:
@@ -641,27 +629,24 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
             return None
 
     async def _is_confirmed(self, server: str, method: str, params: Mapping[str, Any]) -> bool:
-        """Ask for confirmation before a destructive tool is called again."""
+        """Return True if the request may be sent again. For a destructive tool, ask the person."""
         items = self.link.catalogue(server).items if method == "tools/call" else ()
-        matching_items = (
-            candidate
-            for candidate in items
-            if candidate.kind is ItemKind.TOOL and candidate.name == params.get("name")
-        )
-        item, guard = next(matching_items, None), self.app.destructive_calls
-        return item is None or await guard.may_call(self.app, server, item, params.get("arguments"))
+        tools = (item for item in items if item.kind is ItemKind.TOOL and item.name == params.get("name"))
+        if (tool := next(tools, None)) is None:
+            return True
+        guard = self.app.destructive_calls
+        return await guard.may_call(self.app, server, tool, params.get("arguments"))
 
     def _definition_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
         """Return the definition of a called tool, if its server is on this desk."""
-        if exchange.method != "tools/call" or exchange.server not in {
-            server.name for server in self.link.view().servers
-        }:
+        server_names = {server.name for server in self.link.view().servers}
+        if exchange.method != "tools/call" or exchange.server not in server_names:
             return None
         items = self.link.catalogue(exchange.server).items
         tools = (item for item in items if item.kind is ItemKind.TOOL and item.name == exchange.name)
         return next((item.definition for item in tools), None)
 
-    def _awaited_by(self, exchange: Exchange) -> str:
+    def _waiting_line_of(self, exchange: Exchange) -> str:
         """Return the code line at which a pending exchange is waiting."""
         latest = last_round(self.link.traffic, exchange)
         return waiting_location(self.link, latest.connection, latest.id)

@@ -22,7 +22,7 @@ _PHASE_LOOKS: dict[PhaseKind, tuple[str, str, str]] = {
     PhaseKind.SERVER: ("▬", "traffic--in", "server"),
 }
 """Glyph, component class and short name of each phase. Phases are never distinguished by colour alone."""
-_COLOURS = {
+_LEGEND_COLOURS = {
     "traffic--muted": "$text-muted",
     "traffic--in": "$text-primary",
     "traffic--out": "$text-accent",
@@ -30,12 +30,14 @@ _COLOURS = {
     "traffic--peer": "$text-secondary",
     "traffic--good": "$text-success",
 }
+"""Component class -> colour of a glyph in the legend."""
 ZOOM_FACTOR = 4
-"""Zoom factor of the axis per step."""
+"""Factor by which one step of the zoom shortens the axis."""
 MAX_ZOOM_STEPS = 12
 _SHARE_BEFORE_SELECTED = 0.08
 """Share of a zoomed axis before the selected exchange."""
 _MIN_AXIS_S = 1e-5
+"""Minimum length of the axis in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class TimeAxis:
     start: float
     """Unix time in seconds."""
     seconds: float
+    """Length of the axis."""
 
 
 class Waterfall:
@@ -52,7 +55,9 @@ class Waterfall:
 
     def __init__(self, index: Index) -> None:
         self.is_on = False
+        """True if the list shows bars instead of columns."""
         self.zoom = 0
+        """Number of zoom steps, from 0 to `MAX_ZOOM_STEPS`."""
         self._index = index
         self._axis = TimeAxis(0.0, 1.0)
 
@@ -68,12 +73,15 @@ class Waterfall:
         total_s = max(end - start, _MIN_AXIS_S)
         seconds = max(total_s / ZOOM_FACTOR**self.zoom, _MIN_AXIS_S)
         if self.zoom and selected is not None:
-            wanted_start = self._index.exchange(selected).started - seconds * _SHARE_BEFORE_SELECTED
-            start = min(max(start, wanted_start), end - seconds)
+            selected_start = self._index.exchange(selected).started
+            zoomed_start = selected_start - seconds * _SHARE_BEFORE_SELECTED
+            start = min(max(start, zoomed_start), end - seconds)
         self._axis = TimeAxis(start, seconds)
 
     def head(self, width: int) -> str:
-        """Return the start time of the axis, and the time at its middle and end relative to it."""
+        """Return the title of the bars: the start time of the axis, and the time from there to its middle and
+        end.
+        """
         start_text, end_text = clock(self._axis.start), f"+{duration(self._axis.seconds)}"
         middle_text = f"+{duration(self._axis.seconds / 2)}"
         if width < len(start_text) + len(middle_text) + len(end_text) + 6:
@@ -87,9 +95,9 @@ class Waterfall:
         An arrow marks a bar outside the axis.
         """
         axis, now = self._axis, time()
-        per_cell = axis.seconds / width
-        start_position = (exchange.started - axis.start) / per_cell
-        end_position = start_position + max(0.0, exchange.elapsed(now)) / per_cell
+        seconds_per_cell = axis.seconds / width
+        start_position = (exchange.started - axis.start) / seconds_per_cell
+        end_position = start_position + max(0.0, exchange.elapsed(now)) / seconds_per_cell
         if end_position < 0 or start_position >= width:
             mark = "‹" if end_position < 0 else "›".rjust(width)
             return [(mark, "traffic--muted")]
@@ -98,40 +106,48 @@ class Waterfall:
             return [(" " * min(int(start_position), width - 1) + "╷", "traffic--muted")]
         first_cell = max(0, min(int(start_position), width - 1))
         cells = [(" " * first_cell, "")]
-        stop = max(first_cell + 1, min(width, round(end_position)))
-        for kind, length in _runs(spans, start_position, per_cell, first_cell, stop):
+        stop_cell = max(first_cell + 1, min(width, round(end_position)))
+        for kind, length in _runs(spans, start_position, seconds_per_cell, first_cell, stop_cell):
             glyph, style, _ = _PHASE_LOOKS[kind]
             cells.append((glyph * length, style))
         return cells
 
 
 def _runs(
-    spans: Sequence[PhaseSpan], start_position: float, per_cell: float, first_cell: int, stop: int
+    spans: Sequence[PhaseSpan],
+    start_position: float,
+    seconds_per_cell: float,
+    first_cell: int,
+    stop_cell: int,
 ) -> list[tuple[PhaseKind, int]]:
-    """Return runs of cells from `first_cell` to `stop`, each with the phase that fills most of its cells.
+    """Return the phases of the cells from `first_cell` to before `stop_cell`.
 
-    `start_position` is the start of the first span in cells, and may be negative. `per_cell` are the seconds
-    of a cell.
+    Adjacent cells of the same phase are combined into a run: phase and number of cells. The phase of a cell
+    is the one that fills most of it. `start_position` is the start of the first span in cells, and may be
+    negative.
     """
     runs = list[tuple[PhaseKind, int]]()
     span_bounds = list[tuple[float, float, PhaseKind]]()
-    position = start_position
+    span_start = start_position
     for span in spans:
-        span_bounds.append((position, position + span.seconds / per_cell, span.kind))
-        position = span_bounds[-1][1]
+        span_end = span_start + span.seconds / seconds_per_cell
+        span_bounds.append((span_start, span_end, span.kind))
+        span_start = span_end
     longest_kind = max(spans, key=lambda span: span.seconds).kind
-    if stop - first_cell == 1:
+    if stop_cell - first_cell == 1:
         return [(longest_kind, 1)]
     span_index = 0
-    for cell in range(first_cell, stop):
+    for cell in range(first_cell, stop_cell):
         while span_index < len(span_bounds) - 1 and span_bounds[span_index][1] <= cell:
             span_index += 1
-        largest_share, kind, next_index = -1.0, longest_kind, span_index
-        while next_index < len(span_bounds) and span_bounds[next_index][0] < cell + 1:
-            share = min(span_bounds[next_index][1], cell + 1) - max(span_bounds[next_index][0], cell)
+        largest_share, kind = -1.0, longest_kind
+        for next_index in range(span_index, len(span_bounds)):
+            next_start, next_end, next_kind = span_bounds[next_index]
+            if next_start >= cell + 1:
+                break
+            share = min(next_end, cell + 1) - max(next_start, cell)
             if share > largest_share:
-                largest_share, kind = share, span_bounds[next_index][2]
-            next_index += 1
+                largest_share, kind = share, next_kind
         if runs and runs[-1][0] is kind:
             runs[-1] = (kind, runs[-1][1] + 1)
         else:
@@ -143,13 +159,14 @@ def legend() -> list[tuple[str, str]]:
     """Return the legend of the bars, as texts and colours."""
     cells = list[tuple[str, str]]()
     for glyph, style, name in _PHASE_LOOKS.values():
-        cells += [(glyph, _COLOURS[style]), (f" {name}  ", _COLOURS["traffic--muted"])]
+        cells += [(glyph, _LEGEND_COLOURS[style]), (f" {name}  ", _LEGEND_COLOURS["traffic--muted"])]
     return cells
 
 
 def phases_in_words(index: Index, exchange: Exchange, now: float) -> list[str]:
-    """Return phases such as `█ handler 50 ms` and `▪ write 80 µs`, or an empty list if no phase is known in
-    detail.
+    """Return the phases of an exchange, such as `█ handler 50 ms` and `▪ write 80 µs`.
+
+    Return an empty list if only the total time of the server is known.
     """
     totals: dict[PhaseKind, float] = {}
     for span in phase_spans(index, exchange, now):
