@@ -83,9 +83,9 @@ class FreshNews(NamedTuple):
     severity: SeverityLevel = "information"
     hint: str = ""
     """Text at the end of the line that names a helpful key. It is never cut off."""
-    others: int = 0
+    other_count: int = 0
     """Number of other news items that arrived shortly before."""
-    errors: int = 0
+    error_count: int = 0
     """Number of errors among the other items."""
     end_time: float = -math.inf
     """Monotonic time when the notification ends."""
@@ -132,6 +132,7 @@ class DeskApp(App[None]):
             *(f"{FILE_NAME}: {conflict}" for conflict in keymap.conflicts),
         ]
         self._copied = ""
+        """Text that was copied last."""
         self.crash: Crash | None = None
         """Exception that ended the screen, or None."""
         self._is_leaving = False
@@ -153,7 +154,8 @@ class DeskApp(App[None]):
         self._news_count = 0
         """Number of news items so far, including those that are no longer kept."""
         self._current_news = FreshNews("")
-        self._interrupted_at = -math.inf
+        self._last_interrupt = -math.inf
+        """Monotonic time when Ctrl+C was last pressed."""
         self._is_asking_to_quit = False
         self._terminal_gate = TerminalGate()
         self.keys = KeyQueue(self, self._deliver, self._is_focus_about_to_move)
@@ -274,16 +276,16 @@ class DeskApp(App[None]):
         """Return True if a form, or a dialog of an action that has started, is about to open."""
         if self.screen is not self.main:
             return not self.screen.is_mounted
-        holds_keys = self.main.awaits_pane or getattr(self.main.pane, "holds_keys", False)
-        return holds_keys or any(
-            worker.group == MENU_GROUP or (worker.name.startswith("action_") and worker.group == "default")
-            for worker in self.workers
-            if not worker.is_finished
-        )
+        if self.main.awaits_pane or getattr(self.main.pane, "holds_keys", False):
+            return True
+        for worker in self.workers:
+            is_action = worker.name.startswith("action_") and worker.group == "default"
+            if (is_action or worker.group == MENU_GROUP) and not worker.is_finished:
+                return True
+        return False
 
     def _is_on_removed_widget(self, event: events.MouseEvent) -> bool:
-        """Return True if the mouse is on a widget that was removed but is still drawn, such as a
-        notification.
+        """Return True if the mouse is on a removed widget that is still drawn, such as a notification.
 
         Textual would search for the parent of the widget. If it has no parent, the application would end.
         """
@@ -415,7 +417,8 @@ class DeskApp(App[None]):
     def _show_current_news(self, width: int) -> None:
         """Show the newest notification on a line of `width` cells, for its remaining time."""
         news = self._current_news
-        line = news_line(news.message, news.others, width - NEWS_FRAME_CELLS, news.hint, news.errors)
+        text_width = width - NEWS_FRAME_CELLS
+        line = news_line(news.message, news.other_count, text_width, news.hint, news.error_count)
         remaining_s = news.end_time - time.monotonic()
         self.clear_notifications()
         super().notify(line, severity=news.severity, timeout=remaining_s, markup=False)
@@ -509,9 +512,9 @@ class DeskApp(App[None]):
         if getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
             raise SkipAction
         now = time.monotonic()
-        if now - self._interrupted_at <= SECOND_QUIT_S:
+        if now - self._last_interrupt <= SECOND_QUIT_S:
             self.exit()
-        self._interrupted_at = now
+        self._last_interrupt = now
         self.notify("Ctrl+C again quits at once, Ctrl+Q asks first.", markup=False, timeout=SECOND_QUIT_S)
 
 
@@ -520,15 +523,16 @@ def _limited_message(message: str) -> str:
     return message if len(message) <= MAX_NEWS_LENGTH else f"{message[:half]} … {message[-half:]}"
 
 
-def news_line(message: str, others: int, width: int, hint: str = "", errors: int = 0) -> str:
-    """Return a news item as one line of `width` cells, with the key that shows more.
+def news_line(message: str, other_count: int, width: int, hint: str = "", error_count: int = 0) -> str:
+    """Return a news item as one line of at most `width` cells.
 
-    The middle of a long message is cut out, because the message begins with a name and ends with the reason.
+    The line ends with the key that shows the complete message or the other items, if there is more to see. The
+    middle of a long message is cut out, because it begins with a name and ends with the reason.
     """
     line = one_line(message)
-    if others:
-        errors_text = f", {counted(errors, 'error')}" if errors else ""
-        hint += f" · ! shows {others} more{errors_text}"
+    if other_count:
+        errors_text = f", {counted(error_count, 'error')}" if error_count else ""
+        hint += f" · ! shows {other_count} more{errors_text}"
     elif cell_len(line + hint) > width:
         hint += " · ! shows all"
     else:

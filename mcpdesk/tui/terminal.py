@@ -47,7 +47,9 @@ class DeskDriver(LinuxDriver):
         The bytes are passed as text in which each character is one byte.
         """
         self._terminal = self.fileno
+        """File descriptor of the terminal."""
         self._read_error: OSError | None = None
+        """Error that ended the thread that reads from the terminal, or None."""
 
     def run_input_thread(self) -> None:
         """Let Textual read from a pipe that contains typed keys, but no replies of the terminal.
@@ -72,7 +74,7 @@ class DeskDriver(LinuxDriver):
             raise self._read_error
 
     def _relay(self, keys_writer: int, end_reader: int) -> None:
-        """Forward typed bytes until the terminal, or the other end of `end_reader`, is closed."""
+        """Forward typed bytes until the terminal, or the writing end of the pipe `end_reader`, is closed."""
         try:
             while end_reader not in select([self._terminal, end_reader], [], [])[0]:
                 if not (data := os.read(self._terminal, _READ_BYTES)):
@@ -91,7 +93,10 @@ class DeskDriver(LinuxDriver):
         return self.without_replies(data.decode("latin-1")).encode("latin-1")  # one byte per character
 
     def cell_size(self) -> tuple[int, int] | None:
-        """Return the size of a cell in pixels. It is read each time, because the font may change."""
+        """Return width and height of a cell in pixels, or None if the terminal does not report them.
+
+        They are read each time, because the font may change.
+        """
         try:
             size = ioctl(self._terminal, termios.TIOCGWINSZ, bytes(8))
         except OSError:
@@ -132,6 +137,7 @@ def _harmless(segment: Segment) -> Segment:
 KEY_TIMEOUT_S = 1.0
 """Maximum number of seconds for which a key waits for the previous key, or for a form or dialog to open."""
 KEY_POLL_S = 0.01
+"""Seconds between two checks whether a form or dialog is still about to open."""
 _PASSES = 2
 """Number of passes over the widgets.
 
@@ -255,7 +261,8 @@ class KeyQueue:
     ) -> None:
         """Queue a marker behind the key and its effects at `node`, and then at each node above it.
 
-        `passes` and `marker_turns` are the numbers of those that remain. After the last one, `end` is called.
+        `passes` is the number of remaining passes, `marker_turns` the number of remaining markers at `node`.
+        After the last pass, `end` is called.
         """
         while True:
             if marker_turns == 0:

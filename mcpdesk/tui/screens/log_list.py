@@ -247,15 +247,16 @@ class LogList(RowList[LogLine]):
     def _unfold_newest(self, line: LogLine) -> None:
         """Unfold a new traceback instead of the previous one, unless the person is reading older lines."""
         previous = self._auto_unfolded
-        if previous is not None and previous.number in self._merged_into:
-            previous = None
-        key = None if previous is None else _traceback_key(previous)
-        if previous is None or self.following or (key is not None and self._newest_lines[key] is line):
+        if previous is None or previous.number in self._merged_into:
             self._auto_unfolded = line
-            if previous is None or previous is line or previous.number in self._unfold_choices:
-                return
-            start, stop = self._rows_of(previous)
-            del self.rows[start + 1 : stop], self._line_numbers[start + 1 : stop]
+            return
+        key = _traceback_key(previous)
+        is_equal = key is not None and self._newest_lines[key] is line
+        if self.following or is_equal:
+            self._auto_unfolded = line
+            if previous is not line and previous.number not in self._unfold_choices:
+                start, stop = self._rows_of(previous)
+                del self.rows[start + 1 : stop], self._line_numbers[start + 1 : stop]
 
     def _replace_equal(self, key: TracebackKey, line: LogLine) -> None:
         """Replace the entry of an equal traceback by `line`, which gets its count and fold state."""
@@ -320,7 +321,7 @@ class LogList(RowList[LogLine]):
         count_text = f"×{count:,} " if (count := self.count_of(line)) > 1 else ""
         if count_text:
             yield count_text, style
-        fixed_width = 26 if is_wide else 22
+        fixed_width = 26 if is_wide else 22  # time, glyph, level and gaps
         other_widths = source_width + cell_len(location) + len(count_text) + cell_len(caller)
         room = max(10, width - fixed_width - other_widths)
         other_count = len(_other_lines(shown_text(line.text)))
@@ -380,7 +381,7 @@ class LogList(RowList[LogLine]):
         self.post_message(self.Moved())
 
     def _is_at_or_after(self, row: LogLine, line: LogLine) -> bool:
-        """Return True if a row shows the chosen line or a later line."""
+        """Return True if the entry of a row is `line` or a later line."""
         if self._has_several_cores:
             return row is line or row.time > line.time
         return row.number >= line.number

@@ -43,19 +43,19 @@ time."""
 BUSY_FRAMES = 100
 """Number of frames in one beat from which the screen is under load, and may be refreshed less often."""
 TYPING_FRAMES = 25
-"""The same number while the person types."""
+"""Like `BUSY_FRAMES`, but while the person types."""
 BUSY_CPU_SHARE = 0.05
 """Share of a processor that refreshes may use under load."""
 TYPING_CPU_SHARE = 0.25
-"""The same share while the person types, or if the core is in another process."""
+"""Like `BUSY_CPU_SHARE`, but while the person types, or if the core is in another process."""
 BUSY_PERIOD_S = 1.0
 """Maximum seconds between two refreshes under load."""
 BUSY_REMOTE_PERIOD_S = 0.35
-"""The same number of seconds if the core, with its clients, is in another process."""
+"""Like `BUSY_PERIOD_S`, but if the core, with its clients, is in another process."""
 CATCH_UP_STEP_S = 0.008
-"""Seconds of one step that pairs the frames of a busy period."""
+"""Seconds of one step that pairs the requests and responses of a busy period."""
 CATCH_UP_PAUSE_S = 0.002
-"""Seconds between two such steps."""
+"""Seconds between two of these steps."""
 _log = logging.getLogger(__name__)
 
 
@@ -277,8 +277,9 @@ class ScreenRefresher:
             self._call_later(CATCH_UP_PAUSE_S, self._catch_up)
 
     def _has_used_share(self, max_share: float) -> bool:
-        """Return True if the thread has used so much processor time since the last refresh that the next one
-        must wait.
+        """Return True if the thread has used more than `max_share` of a processor since the last refresh.
+
+        Return False if the last refresh was so long ago that the next one must not wait.
         """
         refresh_time, thread_time_s = self._last_refresh
         elapsed_s = time.monotonic() - refresh_time

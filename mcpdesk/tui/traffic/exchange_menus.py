@@ -219,10 +219,10 @@ def call_log(link: Link, exchange: Exchange) -> Sequence[LogLine]:
     """
     key, lines = (exchange.connection, exchange.id), link.logs()
     call_lines = logs_by_call(line for line in lines if line.call == key)(exchange)
-    return call_lines or [_with_location(line) for line in lines if _is_during_call(line, exchange)]
+    return call_lines or [_with_location(line) for line in lines if _is_stderr_during_call(line, exchange)]
 
 
-def _is_during_call(line: LogLine, exchange: Exchange) -> bool:
+def _is_stderr_during_call(line: LogLine, exchange: Exchange) -> bool:
     latest_time = inf if exchange.ended is None else exchange.ended + MAX_CLOCK_DIFFERENCE_S
     is_of_server = line.source == "stderr" and line.server == exchange.server and line.call is None
     return is_of_server and exchange.started <= line.time <= latest_time

@@ -25,6 +25,7 @@ Cell = tuple[str, str]
 LARGE_SIZE_BYTES = 1 << 20
 """A size of at least this many bytes is marked as large."""
 _MAX_PREVIEW_BYTES = 400
+"""Number of bytes of a raw frame that its line may show."""
 
 
 class Fold(Enum):
@@ -47,6 +48,7 @@ class ExchangeLine(NamedTuple):
     """Unix time in seconds, for the clock of a pending exchange."""
     is_marked: bool
     texts: Summary
+    """Arguments and result as texts."""
     fold: Fold
     time_origin: float | None
     """Unix time in seconds to which times are relative, or None to show the time of day."""

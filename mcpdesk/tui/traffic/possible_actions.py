@@ -12,7 +12,7 @@ from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.editor import source_location
 from mcpdesk.tui.traffic.exchange_menus import call_log
-from mcpdesk.tui.traffic.traffic_detail import FAILED, LOG_UPDATE_S, LOOKUP_INTERVAL_S
+from mcpdesk.tui.traffic.traffic_detail import FAILED_CALL_STATUSES, LOG_UPDATE_S, LOOKUP_INTERVAL_S
 
 
 class ExchangeActions(NamedTuple):
@@ -56,11 +56,11 @@ class PossibleActions:
             may_change = True
         else:
             may_log_change = time() - exchange.ended < LOG_UPDATE_S + LOOKUP_INTERVAL_S
-            may_change = exchange.status in FAILED and may_log_change
+            may_change = exchange.status in FAILED_CALL_STATUSES and may_log_change
         if state != self._state or (may_change and monotonic() - self._check_time > LOOKUP_INTERVAL_S):
             self._state, self._check_time = state, monotonic()
             latest = last_round(self._link.traffic, exchange)  # only this round can be running or have failed
-            has_failed = latest.status in FAILED
+            has_failed = latest.status in FAILED_CALL_STATUSES
             source = self._source(latest) if has_failed else None
             self._actions = ExchangeActions(has_failed, self._running_since(exchange, latest), source)
         return self._actions

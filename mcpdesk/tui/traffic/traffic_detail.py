@@ -66,7 +66,8 @@ _STATUS_EXPLANATIONS = {
     Status.ASKS: "asks the client",
 }
 """Status -> text in the title, for statuses whose word is not clear alone."""
-FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR})
+FAILED_CALL_STATUSES = frozenset({Status.ERROR, Status.TOOL_ERROR})
+"""Statuses of calls whose server answered with an error."""
 MIN_TALL_ROWS = 24
 """Minimum height in rows for showing the failure and the facts in full."""
 MIN_WIDE_CELLS = 100
@@ -240,7 +241,8 @@ class TrafficDetail(WithFirstResize, Vertical):
         If a raw frame of the exchange is selected, `frame` is its number, and the frame is shown first.
         """
         if frame != self.frame:
-            self._tab = "frame" if self.frame is None else self._tab
+            if self.frame is None:
+                self._tab = "frame"
             self.frame = frame
             self._stale_tabs.add("frame")
         if number is None:
@@ -267,7 +269,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         if self.shown_exchange is not None:
             self._show_facts(self.shown_exchange)
             self._show_failure_location()
-            self.call_after_refresh(self._show_failed_line)
+            self.call_after_refresh(self._scroll_to_failure)
 
     def update_exchange(self) -> None:
         """Show changes since the last call.
@@ -283,7 +285,7 @@ class TrafficDetail(WithFirstResize, Vertical):
             self._load(exchange)
         elif exchange != self.shown_exchange:
             self._load(exchange)
-        elif exchange.status in FAILED and time() - (exchange.ended or 0.0) < LOG_UPDATE_S:
+        elif exchange.status in FAILED_CALL_STATUSES and time() - (exchange.ended or 0.0) < LOG_UPDATE_S:
             self._show_log(exchange)
         elif exchange.ended is None or exchange.asked_at is not None:
             self._show_facts(exchange)
@@ -304,12 +306,12 @@ class TrafficDetail(WithFirstResize, Vertical):
     def _tabs(self) -> tuple[str, ...]:
         """Tabs with contents. The tab of steps exists only for an operation of several exchanges."""
         exchange = self.shown_exchange
-        is_missing = {
-            "frame": self.frame is None,
-            "steps": exchange is None or not exchange.parts,
-            "held": exchange is None or not self.index.marks_of(exchange),
+        has_contents = {
+            "frame": self.frame is not None,
+            "steps": exchange is not None and bool(exchange.parts),
+            "held": exchange is not None and bool(self.index.marks_of(exchange)),
         }
-        return tuple(tab for tab in TABS if not is_missing.get(tab))
+        return tuple(tab for tab in TABS if has_contents.get(tab, True))
 
     @on(TabStrip.Picked)
     def tab_picked(self, event: TabStrip.Picked) -> None:
@@ -348,15 +350,14 @@ class TrafficDetail(WithFirstResize, Vertical):
             self._side_states = dict.fromkeys(self._side_states)
         if exchange.parts and self._tab == "messages" and (previous is None or not previous.parts):
             self._tab = "steps"
-        if self._tab not in self._tabs or (
-            previous is None and self._tab == "events" and not exchange.notifications
-        ):
+        has_empty_events = self._tab == "events" and not exchange.notifications
+        if self._tab not in self._tabs or (previous is None and has_empty_events):
             self._tab = self._tabs[0]
         self._show_failure(exchange)
-        self._find_limits(exchange)
+        self._find_exceeded_limits(exchange)
         self._show_tab(self._tab)
         if previous is None:
-            self.call_after_refresh(self._show_failed_line)
+            self.call_after_refresh(self._scroll_to_failure)
 
     def _fill(self, exchange: Exchange) -> None:
         """Fill the visible tab if it shows an older state."""
@@ -379,20 +380,18 @@ class TrafficDetail(WithFirstResize, Vertical):
         """
         if self.index.fetched_until is None:
             return []
-        missing, size = list[int](), 0
+        missing_frames, total_size = list[int](), 0
         selected_frames = () if self.frame is None else (self.frame,)
-        for number in (
-            *selected_frames,
-            *frames_of(self.index, exchange),
-            *exchange.notifications[-_MAX_EVENTS:],
-        ):
+        event_frames = exchange.notifications[-_MAX_EVENTS:]
+        for number in (*selected_frames, *frames_of(self.index, exchange), *event_frames):
             frame = self.index.frame(number)
-            size += frame.size if frame is not None and len(frame.data) < frame.size else 0
-            if size > MAX_FETCHED_BYTES and missing:
+            if frame is not None and len(frame.data) < frame.size:
+                total_size += frame.size
+            if total_size > MAX_FETCHED_BYTES and missing_frames:
                 break
             if not self.index.is_available(number):
-                missing.append(number)
-        return missing
+                missing_frames.append(number)
+        return missing_frames
 
     def _fill_frame(self, _: Exchange) -> None:
         if self.frame is not None:
@@ -416,7 +415,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         """Show why a call failed: the error in the response, the code line, and the log."""
         last = last_round(self.index, exchange)
         failure = ""
-        if last.status in FAILED and last.response is not None:
+        if last.status in FAILED_CALL_STATUSES and last.response is not None:
             stored_frame = self.index.frame(last.response)
             if stored_frame is not None and stored_frame.size <= MAX_SHOWN_BYTES:
                 failure = failure_text(message(self.index, last, last.response).value)
@@ -424,7 +423,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         self.query_one(".failure", Static).update(Content(f"✗ {one_line(failure)}"))
         self._show_log(exchange)
 
-    def _find_limits(self, exchange: Exchange) -> None:
+    def _find_exceeded_limits(self, exchange: Exchange) -> None:
         """Find the known clients that cut, move or refuse the result of a tool, once for each response."""
         response = last_round(self.index, exchange).response
         if exchange.method != "tools/call" or response is None:
@@ -456,7 +455,7 @@ class TrafficDetail(WithFirstResize, Vertical):
     def _show_log(self, exchange: Exchange) -> None:
         """Show the current log of a failed call, starting at the code line."""
         last = last_round(self.index, exchange)
-        call_log = self._log_of(last) if last.status in FAILED else ()
+        call_log = self._log_of(last) if last.status in FAILED_CALL_STATUSES else ()
         if call_log == self.call_log:
             return
         self.call_log, self._failure_line = call_log, failure_line(call_log)
@@ -468,7 +467,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         log.border_title = "log of this call" if has_call_lines else "stderr of the server during the call"
         log.remove_children()
         log.mount_all(log_blocks(call_log))
-        self.call_after_refresh(self._show_failed_line)
+        self.call_after_refresh(self._scroll_to_failure)
 
     def _show_failure_location(self) -> None:
         """Show the code line where the call failed, and the keys that open it."""
@@ -485,7 +484,7 @@ class TrafficDetail(WithFirstResize, Vertical):
         )
         self.query_one(".place", Static).update(text)
 
-    def _show_failed_line(self) -> None:
+    def _scroll_to_failure(self) -> None:
         """Scroll the log to the description of the failure."""
         log = self.query_one(".log", VerticalScroll)
         if (line := self._failure_line) is not None:
@@ -556,17 +555,18 @@ class TrafficDetail(WithFirstResize, Vertical):
         return_hint = "  z: back to the list" if self.is_maximized else ""
         self._show_heading(_title(exchange, time()) + Content.styled(return_hint, "$text-muted"))
         info = self.index.connections.get(exchange.connection)
-        facts = [list(_facts(exchange, info.transport if info else "", time()))]
-        facts.append(phases_in_words(self.index, exchange, time()))
+        groups = [list(_facts(exchange, info.transport if info else "", time()))]
+        groups.append(phases_in_words(self.index, exchange, time()))
         if exchange.status is Status.PENDING and (line := self._waiting_line(exchange)):
-            facts.insert(0 if self.has_class("-short") else 2, [f"at {one_line(line)}"])
-        limits = self._exceeded_limits[1] if self._exceeded_limits[0][0] == exchange.number else []
-        facts += [[f"! {one_line(text)}"] for text in (*limits, *self._remarks_on(exchange))]
+            groups.insert(0 if self.has_class("-short") else 2, [f"at {one_line(line)}"])
+        (compared_exchange, _), limit_texts = self._exceeded_limits
+        problems = limit_texts if compared_exchange == exchange.number else []
+        groups += [[f"! {one_line(text)}"] for text in (*problems, *self._remarks_on(exchange))]
         if self._rules is not None and (rule := self._rules.rule_of(exchange)) is not None:
-            facts.append([f"coloured by line {rule.number} of the rules: {one_line(rule.filter, 80)}"])
-        if self.has_class("-short"):
-            facts = [[fact.removeprefix("· ") for group in facts for fact in group]]
-        lines = (wrap_items(group, self.size.width - 2) for group in facts if group)
+            groups.append([f"coloured by line {rule.number} of the rules: {one_line(rule.filter, 80)}"])
+        if self.has_class("-short"):  # one group, because each group begins a line
+            groups = [[fact.removeprefix("· ") for group in groups for fact in group]]
+        lines = (wrap_items(group, self.size.width - 2) for group in groups if group)
         self.query_one(".facts", Static).update(Content("\n".join(lines)))
         counts = {
             "steps": f" {len(exchange.parts) + 1}",
@@ -610,6 +610,7 @@ def _missing_text(exchange: Exchange, side: str) -> str:
 
 
 def _title(exchange: Exchange, now: float) -> Content:
+    """Return method, name, status and duration of an exchange."""
     name = one_line(f"{mask_text(exchange.name)} ")
     look = EXCHANGES[exchange.status]
     status = _STATUS_EXPLANATIONS.get(exchange.status, look.word)
@@ -627,6 +628,7 @@ def _title(exchange: Exchange, now: float) -> Content:
 
 
 def _facts(exchange: Exchange, transport: str, now: float) -> Iterator[str]:
+    """Yield peer, server, id, start, size, revision, transport and operation, as far as they are known."""
     arrow = "→" if exchange.direction is Direction.IN else "←"
     core_text = f" on {exchange.core}" if exchange.core else ""
     facts = [

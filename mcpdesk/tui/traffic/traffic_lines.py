@@ -288,7 +288,7 @@ class TrafficStrips:
             ended_cores=ended_cores,
             is_held=is_running and (exchange.connection, exchange.id) in self.held,
         )
-        if change_mark or is_remarked:
+        if change_mark or is_remarked:  # replaces the blank mark column
             cells[0] = (cells[0][0][1:], cells[0][1])
             cells.insert(0, _change_cell(change_mark) if change_mark else _REMARK_CELL)
         if self._has_bars:
@@ -345,6 +345,7 @@ class TrafficStrips:
         return self._strip(cells, "traffic--cursor" if has_cursor else "")
 
     def _strip(self, cells: Sequence[Cell], line_style: str = "", colour: Style | None = None) -> Strip:
+        """Draw a line of the full width. `colour` is the colour of a rule, or None."""
         base_style = self._style("")
         line_overlay = self._style(line_style) if line_style else None
         segments = []
@@ -354,11 +355,11 @@ class TrafficStrips:
                 style += colour
             segments.append(Segment(text, style + line_overlay if line_overlay else style))
         fill_style = base_style + line_overlay if line_overlay else base_style
-        remaining = self._width - 1 - sum(cell_len(text) for text, _ in cells)
-        if remaining < 0:
+        remaining_width = self._width - 1 - sum(cell_len(text) for text, _ in cells)
+        if remaining_width < 0:
             segments = Segment.adjust_line_length(segments, self._width - 1, fill_style)
-        elif remaining:
-            segments.append(Segment(" " * remaining, fill_style))
+        elif remaining_width:
+            segments.append(Segment(" " * remaining_width, fill_style))
         segments.append(Segment(" ", base_style))
         for line_filter in self._filters:
             segments = line_filter.apply(segments, self._background)

@@ -125,12 +125,14 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self.index = index
         self.compact = compact
         self.node: Node = EVERYTHING
+        """Parsed filter."""
         self.view = View(index)
         self.sorted_lines: SortedLines | None = None
         """Lines sorted by a column, or None for the order of arrival."""
         self._unfolded: int | None = None
         """Exchange whose notifications and parts are shown below its line."""
         self._unfolded_lines: Sequence[int] = ()
+        """Notifications and parts of this exchange."""
         self._unfolded_lines_key = (-1, -1)
         """Exchange, and version of the index, that `_unfolded_lines` belongs to."""
         self.following = True
@@ -146,6 +148,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self._top: int | None = None
         """Number of the first visible line. It stays the first one when other lines are added."""
         self._line: int | None = None
+        """Number of the selected exchange or raw frame, or None."""
         self._clock_update_time = 0.0
         """Monotonic time of the last update of the clocks."""
         self._drawn_version = -1
@@ -257,7 +260,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Select an exchange, or the line that shows it as a part, and stop following."""
         line = self._shown_line(exchange)
         if not self.view.raw and line != exchange and self._unfolded == line:
-            line = exchange
+            line = exchange  # its own line is visible below the unfolded line
         if self.sorted_lines is not None and self.lines.position(line) >= len(self.lines):
             self.sort_by(None)
         self._select_position(self.lines.position(line))
@@ -414,7 +417,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         self.state_changed()
 
     def action_zoom_axis(self, by: int) -> None:
-        """Zoom the time axis in around the selected exchange, or out."""
+        """Zoom the time axis in around the selected exchange (`by` 1), or out (-1)."""
         self.waterfall.zoom = max(0, min(self.waterfall.zoom + by, MAX_ZOOM_STEPS))
         self._place_lines()
 

@@ -211,7 +211,7 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
         return TICK_S if is_ageing else RULES_CHECK_S
 
     def position(self) -> tuple[str, int | None]:
-        """Return the filter and the selected exchange. While the list follows new lines, the latter is None."""
+        """Return the filter, and the selected exchange or None while the list follows new lines."""
         return self.filter_field.entered_text, None if self.listing.following else self.listing.selected
 
     def return_to(self, position: tuple[str, int | None]) -> None:
