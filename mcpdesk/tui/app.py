@@ -526,8 +526,8 @@ def _limited_message(message: str) -> str:
 def news_line(message: str, other_count: int, width: int, hint: str = "", error_count: int = 0) -> str:
     """Return a news item as one line of at most `width` cells.
 
-    The line ends with the key that shows the complete message or the other items, if there is more to see. The
-    middle of a long message is cut out, because it begins with a name and ends with the reason.
+    If there is more to see, the line ends with the key that shows it. The middle of a long message is cut
+    out, because it begins with a name and ends with the reason.
     """
     line = one_line(message)
     if other_count:

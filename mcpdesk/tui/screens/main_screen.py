@@ -166,6 +166,7 @@ class MainScreen(Screen[None]):
         self.call_after_refresh(self._begin)
 
     async def _begin(self) -> None:
+        """Show the first pane, but give the core up to `FIRST_PANE_S` seconds to load its folders before."""
         self.desk.frame_is_painted()
         view = self._steps.run("core", self.link.view)
         self._is_core_loading = view is not None and view.is_loading
@@ -308,16 +309,18 @@ class MainScreen(Screen[None]):
     def _tick_s(self) -> float | None:
         """Return the seconds until a clock must be refreshed, or None if no clock is shown."""
         ticks = [TICK_S] if self.has_clock else []
-        if self.is_active and isinstance(pane := self.pane, Pane) and (tick_s := pane.tick_s()) is not None:
-            ticks.append(tick_s)
+        pane = self.pane
+        pane_tick_s = pane.tick_s() if self.is_active and isinstance(pane, Pane) else None
+        if pane_tick_s is not None:
+            ticks.append(pane_tick_s)
         return min(ticks, default=None)
 
     @property
     def _is_closing(self) -> bool:
         """True while Textual removes the screen.
 
-        Its widgets close from the bottom up, in several turns of the loop. Until the last one is closed, the
-        screen is attached.
+        Its widgets close from the bottom up, in several turns of the event loop. The screen stays attached
+        until the last one is closed.
         """
         return not self.display
 
