@@ -32,9 +32,10 @@ _CHARACTER_NAMES = {",": "comma", " ": "space", "+": "plus"}
 
 
 class Conflict(Struct, frozen=True):
-    """Key in the file that two actions have that can be active at the same time.
+    """Key that conflicts with another action that can be active at the same time.
 
-    Or key in the file with which a sequence of another action begins. This sequence cannot be typed.
+    The other action has the same key, or a sequence that begins with the key and can therefore not be typed.
+    The file sets the keys of at least one of the two actions.
     """
 
     key: str

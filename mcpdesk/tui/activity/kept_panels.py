@@ -424,7 +424,7 @@ class PlanPanel(Section[PlanView]):
 
 
 def _local_time_text(iso_time: str) -> str:
-    """Format an ISO 8601 time as local time. An invalid time is returned as it is."""
+    """Format an ISO 8601 time as local time. An invalid time is returned as it is, cut to 25 cells."""
     try:
         return f"{datetime.fromisoformat(iso_time).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:
