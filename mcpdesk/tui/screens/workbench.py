@@ -103,8 +103,9 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         self._has_all_parts = False
         """True if all parts exist or are being added."""
         self._loaded_version: tuple[int, tuple[ModeView, ...]] | None = None
-        """Catalogue version and modes of the server when the catalogue was filled, or None before."""
+        """Catalogue version and modes of the server when the catalogue was filled. None if it must be filled."""
         self._load_timer: Timer | None = None
+        """Timer that loads the item under the cursor when the cursor rests."""
         self._opening: _Opening | None = None
         """Item that is about to be shown, with the actions that follow, or None."""
         self._cursor_move_time = 0.0
@@ -315,12 +316,13 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
 
     def _finish_opening(self, opening: _Opening) -> None:
         """Move the focus and make the call, as requested."""
-        has_arguments, must_call = opening.arguments is not UNSET, opening.must_call
-        must_focus_arguments = opening.must_focus or (has_arguments and not must_call)
-        has_no_arguments = must_focus_arguments and not self.arguments.focus_first()
-        if has_no_arguments and opening.must_focus:
-            must_call = must_call or opening.item.kind in _KINDS_READ_AT_ONCE
-            self.item_pane.result.focus_contents()
+        must_call = opening.must_call
+        has_arguments_to_edit = opening.arguments is not UNSET and not must_call
+        if opening.must_focus or has_arguments_to_edit:
+            has_fields = self.arguments.focus_first()
+            if opening.must_focus and not has_fields:
+                must_call = must_call or opening.item.kind in _KINDS_READ_AT_ONCE
+                self.item_pane.result.focus_contents()
         if must_call:
             self.action_call()
 
