@@ -89,7 +89,7 @@ class Keymap(Struct, frozen=True):
 
 
 def _hidden_sequences(name: str, keys: Set[str], other: str, sequences: Set[str]) -> Iterator[Conflict]:
-    """Yield a conflict for each of the `sequences` of `other` that begins with one of the `keys` of `name`."""
+    """Yield a conflict for each of the `sequences` of `other` that begins with one of the keys of `name`."""
     for sequence in sorted(sequences):
         prefix, _, second = sequence.partition(" ")
         if second and prefix in keys:
@@ -177,7 +177,8 @@ def _checked_single_key(text: str) -> str:
     *modifiers, last = text.split("+") if len(text) > 1 else [text]
     unknown_modifiers = [modifier for modifier in modifiers if modifier not in _MODIFIERS]
     name = _CHARACTER_NAMES.get(last, last)
-    if unknown_modifiers or not (len(name) == 1 or name in _KEY_NAMES or len(format_key(name)) == 1):
+    is_known = len(name) == 1 or name in _KEY_NAMES or len(format_key(name)) == 1
+    if unknown_modifiers or not is_known:
         raise ValueError(
             f"{text!r} is not a key; write one such as x, ctrl+x, alt+x, f5, enter or question_mark"
         )

@@ -233,7 +233,8 @@ class TodoPanel(Section[TodoRow]):
         task, step = row
         if step is not None:
             is_done = step.completed is not None
-            yield f"     {'✓ [x]' if is_done else '  [ ]'} {step.id:>2} ", "lines--good" if is_done else ""
+            sign, style = ("✓ [x]", "lines--good") if is_done else ("  [ ]", "")
+            yield f"     {sign} {step.id:>2} ", style
             yield one_line(step.text, max(1, width - 14)), "lines--muted" if is_done else ""
             return
         is_done = task.completed is not None
@@ -264,11 +265,12 @@ class TodoPanel(Section[TodoRow]):
     def detail_of(self, row: TodoRow) -> tuple[str, Content]:
         task, step = row
         title = f"task {task.own_id} of {one_line(task.server, 30)}{core_suffix(task.core)}"
-        text, completed_at = task.name, task.completed
+        text, completion_time = task.name, task.completed
         if step is not None:
-            title, text, completed_at = f"{title}, step {step.id}", step.text, step.completed
+            title = f"{title}, step {step.id}"
+            text, completion_time = step.text, step.completed
         facts = [f"begun at {clock(task.created)[:8]}", f"{task.done} of {len(task.steps)} steps done"]
-        facts.append("open" if completed_at is None else f"completed at {clock(completed_at)[:8]}")
+        facts.append("open" if completion_time is None else f"completed at {clock(completion_time)[:8]}")
         facts_line = Content.styled(" · ".join(facts), "$text-muted")
         return title, Content("\n\n").join([Content.styled(clean(text), "bold"), facts_line])
 

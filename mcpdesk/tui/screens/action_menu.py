@@ -1,4 +1,4 @@
-"""Menu of the actions of the selected item: those of the focused pane, and then those of the desk."""
+"""Menu of actions: first those of the focused pane and its selected item, then those of the desk."""
 
 from __future__ import annotations
 
@@ -77,5 +77,7 @@ def _sort_key(main: MainScreen, entry: Reachable) -> tuple[bool, int, int, int]:
     is_of_desk = entry.owner is main or entry.owner is main.app
     likely = main.pane.likely_actions if isinstance(main.pane, Pane) else ()
     position = likely.index(action.id) if action.id in likely else len(likely)
-    footer_rank = 0 if action.footer else 1 if action.wide else 2
+    footer_rank = 2
+    if action.footer or action.wide:
+        footer_rank = 0 if action.footer else 1
     return is_of_desk, position, footer_rank, -action.weight

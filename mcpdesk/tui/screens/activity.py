@@ -245,7 +245,9 @@ class ActivityPane(Vertical, Pane):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the filter of an empty section."""
-        return action != "filter" or not (self.query(TabStrip) and self.section.has_class("-empty"))
+        if action != "filter" or not self.query(TabStrip):
+            return True
+        return not self.section.has_class("-empty")
 
     def action_filter(self) -> None:
         """Focus the filter."""

@@ -196,7 +196,7 @@ def _session_lines(session: SessionView, ttl_s: float, age_s: float) -> Iterator
 
 
 def _running_text(call: RunningCall) -> str:
-    asks_text = f" · waits for {call.asks} answer{'s' * (call.asks > 1)} of the client" if call.asks else ""
+    asks_text = f" · waits for {counted(call.asks, 'answer')} of the client" if call.asks else ""
     location = f" · at {call.where}" if call.where else ""
     return f"{call.method} {call.name} {duration(call.elapsed_s)}{asks_text}{location}"
 

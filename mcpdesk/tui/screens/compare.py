@@ -160,7 +160,9 @@ def _value_text(value: Any) -> str | None:
 def _changed_lines(difference: Difference) -> Iterator[_Line] | None:
     """Return the changed lines of two multi-line texts, or None for other values and very long texts."""
     before, after = difference.before, difference.after
-    if not (isinstance(before, str) and isinstance(after, str) and ("\n" in before or "\n" in after)):
+    if not isinstance(before, str) or not isinstance(after, str):
+        return None
+    if "\n" not in before and "\n" not in after:
         return None
     old, new = before.split("\n"), after.split("\n")
     if max(len(old), len(new)) > _MAX_LINES:

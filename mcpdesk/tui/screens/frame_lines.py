@@ -285,11 +285,11 @@ class DeskTabs(PartLine):
         `badge` is a short text such as `?1` next to the title of the activity screen.
         """
         style = CURRENT_TAB_STYLE_WITHOUT_COLOUR if self.app.no_color else CURRENT_TAB_STYLE
-        tabs = [
-            _tab(action, badge if name == "activity" else "", style if name == current else "")
-            for name, action in SCREENS.items()
-            if name in self._names
-        ]
+        tabs = []
+        for name, action in SCREENS.items():
+            if name in self._names:
+                tab_badge = badge if name == "activity" else ""
+                tabs.append(_tab(action, tab_badge, style if name == current else ""))
         if current == "servers":  # a screen without a digit
             title = Content.assemble(" ", Content(" Servers ").stylize(style))
             tabs.append(LinePart(title, "screen.servers", rank=99))

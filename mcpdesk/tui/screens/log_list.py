@@ -18,7 +18,7 @@ from textual.reactive import reactive
 from mcpdesk.link.values import LogLine
 from mcpdesk.recorder.index.exchange import Exchange, Id
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.tui.render.amounts import clock
+from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, ending, one_line, shortened
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.section import has_words
@@ -327,7 +327,7 @@ class LogList(RowList[LogLine]):
         other_count = len(_other_lines(shown_text(line.text)))
         more_text = ""
         if other_count and not self._is_unfolded(line):
-            more_text = f" (+{other_count} line{'s' * (other_count > 1)})"
+            more_text = f" (+{counted(other_count, 'line')})"
         text = shortened(_main_line(shown_text(line.text)), room - len(more_text), REASON_TAIL) + more_text
         yield text + " " * max(0, room - cell_len(text)), "lines--muted" if line.level == "debug" else ""
         yield caller, "lines--muted"

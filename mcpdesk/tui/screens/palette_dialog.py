@@ -67,7 +67,8 @@ class PaletteList(ChoiceList):
         choice = self.rows[index]
         if isinstance(choice, Heading):
             is_note = choice.label.startswith("…")
-            yield f"{'   ' if is_note else ' '}{choice.label}", "lines--muted" if is_note else "lines--head"
+            indent, style = ("   ", "lines--muted") if is_note else (" ", "lines--head")
+            yield indent + choice.label, style
             return
         key = f" {shortened(choice.key, MAX_KEY_CELLS)} " if choice.key else " "
         room = max(4, width - cell_len(key) - 1)

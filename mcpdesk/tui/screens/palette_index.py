@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from mcpdesk.tui.widgets.menu import Choice
 
 LAST_GROUPS = ("Tools", "Resources", "Prompts", "Skills", "Servers", "Settings", "Themes")
-"""Groups after those of the actions, in this order."""
+"""Groups that follow the groups of actions, in this order."""
 MAX_INITIAL_ENTRIES = 6
 """Maximum number of entries of each of `LAST_GROUPS` that are shown before something is typed."""
 MAX_FOUND_ENTRIES = 100

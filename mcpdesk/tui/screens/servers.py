@@ -103,14 +103,15 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         self._lines: list[ServerLine] = []
         self._counts: dict[str, CallCounts] = {}
         self._counts_version: object = None
-        self._updated_at = -math.inf
+        """Version of the statistics when the calls were last counted."""
+        self._counts_update_time = -math.inf
         """Monotonic time of the last update of the numbers of calls."""
         self._has_uncounted_calls = False
         """True if some calls are not counted yet."""
         self._log_number = -1
         """Number of the last log line that was read."""
-        self._stderr: dict[str, deque[LogLine]] = {}
-        """Latest stderr lines by server."""
+        self._output_lines: dict[str, deque[LogLine]] = {}
+        """Latest lines of each server's own output, by name of the server."""
         self._cut_names: tuple[int, dict[str, str]] = (-1, {})
         """Width of the first column in cells, and the names cut to this width, by full name."""
         self._awaited_name = ""
@@ -133,8 +134,9 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         """Show the current states."""
         statistics = self.link.traffic.statistics
         self._has_uncounted_calls = statistics.update(MAX_COUNT_S)
-        if statistics.version != self._counts_version and time.monotonic() >= self._updated_at + UPDATE_S:
-            self._updated_at, self._counts_version = time.monotonic(), statistics.version
+        now = time.monotonic()
+        if statistics.version != self._counts_version and now >= self._counts_update_time + UPDATE_S:
+            self._counts_update_time, self._counts_version = now, statistics.version
             self._counts = counts_of(statistics)
         self._read_log(view)
         self.update_data(view)
@@ -179,20 +181,20 @@ class ServersPane(ColumnSection[ServerLine], Pane):
             self.select(down_row.name)
 
     def _read_log(self, view: CoreView) -> None:
-        """Keep the latest stderr lines of each server on the desk."""
+        """Store the latest lines of each server's own output."""
         lines = self.link.logs(self._log_number)
         if lines:
             self._log_number = lines[-1].number
         names = {one.name for one in view.servers}
         for line in lines:
             if line.source in _OUTPUT_SOURCES and line.server and line.text.strip():
-                self._stderr.setdefault(line.server, deque(maxlen=STDERR_LINES)).append(line)
+                self._output_lines.setdefault(line.server, deque(maxlen=STDERR_LINES)).append(line)
         if view.servers:
-            for name in self._stderr.keys() - names:
-                del self._stderr[name]
+            for name in self._output_lines.keys() - names:
+                del self._output_lines[name]
 
     def version_of(self, view: CoreView) -> object:
-        last_stderr = {name: lines[-1].text for name, lines in self._stderr.items()}
+        last_stderr = {name: lines[-1].text for name, lines in self._output_lines.items()}
         if view.servers or not view.capture_path:
             self._lines = list(server_lines(self.link, view, self.app.server, self._counts, last_stderr))
         else:
@@ -237,7 +239,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
 
     def detail_of(self, row: ServerLine) -> tuple[str, Content]:
         parts = [_recorded_text(row) if row.view is None else server_text(row.view)]
-        if lines := self._stderr.get(row.name):
+        if lines := self._output_lines.get(row.name):
             parts += [Content(""), Content.styled("Latest output", "bold $text-primary")]
             for line, count in _without_repetitions(lines):
                 count_text = f"×{count} " if count > 1 else ""

@@ -103,7 +103,7 @@ class WorkbenchPane(ListWithDetails, Vertical, Pane):
         self._has_all_parts = False
         """True if all parts exist or are being added."""
         self._loaded_version: tuple[int, tuple[ModeView, ...]] | None = None
-        """Catalogue version and modes of the server when the catalogue was filled. None if it must be filled."""
+        """Catalogue version and modes of the server when the catalogue was filled, or None to fill it."""
         self._load_timer: Timer | None = None
         """Timer that loads the item under the cursor when the cursor rests."""
         self._opening: _Opening | None = None
