@@ -92,6 +92,7 @@ class LogsPane(FilterPane, Pane):
         super().__init__("filter: words in text, source or position")
         self.link = link
         self._last_number = -1
+        """Number of the last line that was read."""
         self._last_words: tuple[str, ...] = ()
         """Words of the last filter."""
         self._histogram_drawn_at = -math.inf
@@ -191,12 +192,12 @@ class LogsPane(FilterPane, Pane):
     async def action_level(self) -> None:
         """Let the person choose the lowest level of the lines that are shown."""
         levels = LEVELS[: LEVELS.index("error") + 1]
-        ranks = [rank(line.level) for line in self.listing.lines]
-        counts = [sum(line_rank >= rank(level) for line_rank in ranks) for level in levels]
-        choices = [
-            Choice(f"{level} and above", level, counted(count, "line"), str(number))
-            for number, (level, count) in enumerate(zip(levels, counts, strict=True), 1)
-        ]
+        counts_by_rank = Counter(rank(line.level) for line in self.listing.lines)
+        choices = []
+        for number, level in enumerate(levels, 1):
+            min_rank = rank(level)
+            count = sum(count for line_rank, count in counts_by_rank.items() if line_rank >= min_rank)
+            choices.append(Choice(f"{level} and above", level, counted(count, "line"), str(number)))
         current = self.listing.filter.level
         cursor = levels.index(current) if current in levels else len(levels) - 1
         chosen = await self.app.push_screen_wait(Menu("Lowest level", choices, cursor=cursor))
