@@ -144,7 +144,7 @@ def _down_part(names: Sequence[str], current: str) -> Iterator[LinePart]:
 
 
 def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
-    """Yield the current failure. Without a failure, yield the URL of the server and its protection."""
+    """Yield failures. Unless one of them blocks the core, also yield upstream, URL and protection."""
     if view.gone:
         tip = "Its traffic is kept here; the desk tries to reconnect"
         yield _part(f"✕ {one_line(view.gone, 60)}", "bold $text-error", SHOW_LOGS, tip, "✕ ended", 100)
@@ -237,11 +237,12 @@ def _traffic_parts(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[L
         short = f"{connected}/{connected + quiet}⇄"
     action, tip = "screen.show_screen('clients')", f"Connected clients: {connected}; quiet clients: {quiet}"
     yield _part(status, "", action, tip, short, 40, right=True)
-    now = rates[-1] if rates else 0.0
+    current_rate = rates[-1] if rates else 0.0
     bars = sparkline(rates[-SPARK_SECONDS:])
-    text = Content.assemble(f"  {rate(now):>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
+    rate_text = rate(current_rate)
+    text = Content.assemble(f"  {rate_text:>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
     tip = f"Messages per second, the last {SPARK_SECONDS} seconds"
-    yield LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
+    yield LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate_text} "), 20, True)
 
 
 def _work_parts(work: WorkView, countdown_text: str, waiting_count: int) -> Iterator[LinePart]:
