@@ -407,10 +407,10 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
             cancel = Choice("cancel", True, help="The client receives an error.")
             if not await is_confirmed(self.app, question, cancel, "let it run"):
                 return
-        is_running = self.link.traffic.exchange(selected).ended is None
-        is_cancelled = is_running and await asyncio.wrap_future(
-            self.link.cancel_call(exchange.connection, exchange.id, started)
-        )
+        is_cancelled = False
+        if self.link.traffic.exchange(selected).ended is None:
+            answer = self.link.cancel_call(exchange.connection, exchange.id, started)
+            is_cancelled = await asyncio.wrap_future(answer)
         self.notify(f"{title}: {'cancelled' if is_cancelled else 'it has already ended'}", markup=False)
 
     def action_edit_source(self) -> None:
@@ -454,13 +454,13 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
             return
         server, (method, params) = call
         try:
-            item = item_of(method, params)
+            kind, name, arguments = item_of(method, params)
         except ValueError as error:
             self.notify(one_line(str(error)), severity="warning", markup=False)
             return
         self.app.main.server = server
         await self.app.main.show_screen("workbench")
-        cast("WorkbenchPane", self.app.main.pane).edit_call(*item)
+        cast("WorkbenchPane", self.app.main.pane).edit_call(kind, name, arguments)
 
     # Messages of child widgets
 

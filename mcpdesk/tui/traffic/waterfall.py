@@ -79,9 +79,7 @@ class Waterfall:
         self._axis = TimeAxis(start, seconds)
 
     def head(self, width: int) -> str:
-        """Return the title of the bars: the start time of the axis, and the time from there to its middle and
-        end.
-        """
+        """Return the title of the bars: the start time of the axis, and the seconds to its middle and end."""
         start_text, end_text = clock(self._axis.start), f"+{duration(self._axis.seconds)}"
         middle_text = f"+{duration(self._axis.seconds / 2)}"
         if width < len(start_text) + len(middle_text) + len(end_text) + 6:
