@@ -68,7 +68,8 @@ def action_choices(main: MainScreen) -> Iterator[Choice]:
     for entry in sorted(entries, key=lambda one: _sort_key(main, one)):
         action = entry.action
         key = key_name(action.keys.partition(",")[0])
-        yield Choice(action.title, entry, action.help, key, action.help, action.group.lower())
+        words = action.group.lower()
+        yield Choice(action.title, entry, hint=action.help, key=key, help=action.help, words=words)
 
 
 def _sort_key(main: MainScreen, entry: Reachable) -> tuple[bool, int, int, int]:

@@ -349,12 +349,12 @@ def _action_entry(action: Action, keys: str, run: Command) -> PaletteEntry:
     return PaletteEntry(
         name_of(action),
         run,
-        action.help or action.group,
-        keys,
-        f"{action.group} · {description}",
-        _search_words(action),
-        action.group,
-        action.title,
+        hint=action.help or action.group,
+        key=keys,
+        help=f"{action.group} · {description}",
+        words=_search_words(action),
+        group=action.group,
+        second_name=action.title,
     )
 
 
@@ -378,12 +378,12 @@ def _item_entries(app: DeskApp, server: str, server_label: str) -> Iterator[Pale
             yield PaletteEntry(
                 item.name,
                 partial(_open_item, app, server, item.kind, item.name),
-                description,
-                server_label,
-                f"{item.name} · {description}",
-                words,
-                group,
-                title,
+                hint=description,
+                key=server_label,
+                help=f"{item.name} · {description}",
+                words=words,
+                group=group,
+                second_name=title,
             )
 
 
@@ -395,12 +395,12 @@ def server_choices(app: DeskApp) -> Iterator[PaletteEntry]:
         yield PaletteEntry(
             choice.label,
             partial(_use_server, app, server.name),
-            choice.hint,
-            "on the screen" if is_current else "",
-            choice.help or f"Show the server {server.name}: {server.shown_location}",
-            "server switch show",
-            "Servers",
-            server.title if server.title != server.name else "",
+            hint=choice.hint,
+            key="on the screen" if is_current else "",
+            help=choice.help or f"Show the server {server.name}: {server.shown_location}",
+            words="server switch show",
+            group="Servers",
+            second_name=server.title if server.title != server.name else "",
         )
 
 
@@ -410,7 +410,7 @@ def setting_entry(app: DeskApp, setting: SettingView) -> PaletteEntry:
     return PaletteEntry(
         setting.name,
         partial(_show_setting, app, setting),
-        f"{setting.value}{origin}",
+        hint=f"{setting.value}{origin}",
         help=setting.help,
         words="setting option",
         group="Settings",
@@ -420,9 +420,12 @@ def setting_entry(app: DeskApp, setting: SettingView) -> PaletteEntry:
 def theme_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     """Yield one entry per theme."""
     for name in sorted(app.available_themes):
-        run = partial(_use_theme, app, name)
         yield PaletteEntry(
-            f"Theme {name}", run, "Draw the screen in this theme", group="Themes", second_name=name
+            f"Theme {name}",
+            partial(_use_theme, app, name),
+            hint="Draw the screen in this theme",
+            group="Themes",
+            second_name=name,
         )
 
 

@@ -44,6 +44,7 @@ class ServerLine:
     tools: int | None = None
     """Number of tools that can be called, or None if it is unknown."""
     clients: int = 0
+    """Number of connected clients. For a server of a capture, the number of clients that made calls."""
     counts: CallCounts = NO_COUNTS
     reason: str = ""
     """Reason why the server is down or has problems. May have several lines."""
@@ -83,9 +84,8 @@ def counts_of(statistics: CallStatistics) -> dict[str, CallCounts]:
     counts: dict[str, CallCounts] = {}
     for (server, _), tally in statistics.sums(Subject.CLIENT).items():
         previous = counts.get(server, NO_COUNTS)
-        counts[server] = CallCounts(
-            previous.calls + tally.calls, previous.errors + tally.errors, previous.peers + 1
-        )
+        calls, errors = previous.calls + tally.calls, previous.errors + tally.errors
+        counts[server] = CallCounts(calls, errors, previous.peers + 1)
     return counts
 
 
@@ -105,15 +105,15 @@ def server_lines(
             name,
             look_of(server, link),
             transport_of(server),
-            _revision(server, server_clients),
-            tool_count,
-            connected(server_clients, now),
-            counts.get(name, NO_COUNTS),
-            reason_of(server),
-            last_stderr.get(name, ""),
-            name == current,
-            position,
-            server,
+            revision=_revision(server, server_clients),
+            tools=tool_count,
+            clients=connected(server_clients, now),
+            counts=counts.get(name, NO_COUNTS),
+            reason=reason_of(server),
+            stderr=last_stderr.get(name, ""),
+            is_current=name == current,
+            position=position,
+            view=server,
         )
 
 
@@ -129,9 +129,15 @@ def recorded_lines(
     for position, name in enumerate(sorted(newest_connections)):
         info, server_counts = newest_connections[name], counts.get(name, NO_COUNTS)
         yield ServerLine(
-            name, RECORDED, info.transport, info.revision, clients=server_counts.peers, counts=server_counts,
-            stderr=last_stderr.get(name, ""), position=position,
-        )  # fmt: skip
+            name,
+            RECORDED,
+            info.transport,
+            revision=info.revision,
+            clients=server_counts.peers,
+            counts=server_counts,
+            stderr=last_stderr.get(name, ""),
+            position=position,
+        )
 
 
 def _revision(server: ServerView, clients: Sequence[ClientView]) -> str:
