@@ -65,12 +65,11 @@ COLUMNS: tuple[Column[ServerLine], ...] = (
         "tools",
         lambda one, _: "–" if one.tools is None else f"{one.tools:,}",
         lambda one: -(one.tools or 0),
-        "",
-        True,
+        is_number=True,
     ),
-    Column("clients", lambda one, _: f"{one.clients:,}", lambda one: -one.clients, "", True),
-    Column("calls", lambda one, _: f"{one.counts.calls:,}", lambda one: -one.counts.calls, "", True),
-    Column("errors", lambda one, _: f"{one.counts.errors:,}", lambda one: -one.counts.errors, "", True),
+    Column("clients", lambda one, _: f"{one.clients:,}", lambda one: -one.clients, is_number=True),
+    Column("calls", lambda one, _: f"{one.counts.calls:,}", lambda one: -one.counts.calls, is_number=True),
+    Column("errors", lambda one, _: f"{one.counts.errors:,}", lambda one: -one.counts.errors, is_number=True),
     Column(NOTE_COLUMN, lambda one, _: _note(one), _note, MUTED, min_width=20),
 )
 HIDING_ORDER = ("calls", "transport", "revision", "clients", "tools")
