@@ -110,7 +110,7 @@ ABOUT_SERVER = "screen.about_server"
 
 
 def _part(
-    text: str, style: str, action: str, tip: str, short: str, rank: int, *, right: bool = False
+    text: str, style: str, action: str, tip: str, short: str, *, rank: int, right: bool = False
 ) -> LinePart:
     """Return a part in one style, with spaces around it. `short` is its text if the line is too narrow."""
     long_content = Content.styled(f"  {text} ", style)
@@ -140,32 +140,32 @@ def _down_part(names: Sequence[str], current: str) -> Iterator[LinePart]:
         more_count = len(names) - _MAX_NAMED_SERVERS
         text = f"✕ {len(names)} down"
         tip = "\n".join([*shown_names, f"and {more_count} more"] if more_count > 0 else shown_names)
-        yield _part(text, "bold $text-error", "screen.servers('down')", tip, text, 88)
+        yield _part(text, "bold $text-error", "screen.servers('down')", tip, text, rank=88)
 
 
 def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
     """Yield failures. Unless one of them blocks the core, also yield upstream, URL and protection."""
     if view.gone:
         tip = "Its traffic is kept here; the desk tries to reconnect"
-        yield _part(f"✕ {one_line(view.gone, 60)}", "bold $text-error", SHOW_LOGS, tip, "✕ ended", 100)
+        yield _part(f"✕ {one_line(view.gone, 60)}", "bold $text-error", SHOW_LOGS, tip, "✕ ended", rank=100)
         return
     if view.silent_s:
         tip = "The core hangs or is stopped; this is its last known state"
         status = f"▲ no answer for {view.silent_s} s"
-        yield _part(status, "bold $text-error", SHOW_LOGS, tip, status, 100)
+        yield _part(status, "bold $text-error", SHOW_LOGS, tip, status, rank=100)
         return
     if any(one.state in ALARMS for one in view.cores):
         yield cores_part(view.cores)
     if view.capture_failing:
         tip = one_line(view.capture_failing, 300)
-        yield _part("✗ capture not written", "bold $text-error", SHOW_LOGS, tip, "✗ capture", 95)
+        yield _part("✗ capture not written", "bold $text-error", SHOW_LOGS, tip, "✗ capture", rank=95)
     if view.stuck is not None:
         status = f"▲ loop stuck {view.stuck.seconds:.1f} s"
         tool = f"in {view.stuck.tool}" if view.stuck.tool else ""
         location = " ".join(("", *filter(None, (tool, view.stuck.where))))
         tip = "Hosted code blocks the core; calls wait until it returns"
         short = status + one_line(location, 32)
-        yield _part(status + one_line(location), "bold $text-error", SHOW_LOGS, tip, short, 100)
+        yield _part(status + one_line(location), "bold $text-error", SHOW_LOGS, tip, short, rank=100)
         return
     if server is not None and server.upstream is not None:
         yield from _upstream_parts(server.upstream)
@@ -173,7 +173,7 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
         address = server.url.partition("://")[2] or server.url
         tip = f"Click to copy it. Client configuration: {key_or_palette('main.client_config')}"
         url = one_line(server.url)
-        yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(address, 34)}", 50)
+        yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(address, 34)}", rank=50)
     elif server is not None and server.upstream is None and view.protection in REACHABLE_PROTECTIONS:
         yield LinePart(Content.styled("  not reachable ", "$text-muted"), rank=50)
     if view.cores and not any(one.state in ALARMS for one in view.cores):
@@ -183,7 +183,7 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
     word, style, tip = PROTECTIONS[view.protection]
     if server is not None and server.wants_token and view.protection in REACHABLE_PROTECTIONS:
         word, style, tip = TOKEN_LOOKS.get(view.protection, TOKEN_LOOK)
-    yield _part(word, style, "screen.client_config", tip, word, 70)
+    yield _part(word, style, "screen.client_config", tip, word, rank=70)
 
 
 def cores_part(cores: Sequence[ShownCore]) -> LinePart:
@@ -195,13 +195,14 @@ def cores_part(cores: Sequence[ShownCore]) -> LinePart:
     count = sum(core.state is not ShownCoreState.ENDED for core in cores)
     alarm_states = sorted({core.state for core in cores if core.state in ALARMS}, key=list(ALARMS).index)
     if not alarm_states:
-        return _part(counted(count, "replica"), "$text-muted", ABOUT_SERVER, tip, f"{count} replicas", 45)
+        text = counted(count, "replica")
+        return _part(text, "$text-muted", ABOUT_SERVER, tip, f"{count} replicas", rank=45)
     living_count = sum(core.state is ShownCoreState.LIVING for core in cores)
     status = f"✕ {living_count} of {count} replicas"
     worst_state = alarm_states[0]
     names = one_line(", ".join(core.name for core in cores if core.state is worst_state), 30)
     text = f"{status}: {names} {ALARMS[worst_state]}"
-    return _part(text, "bold $text-error", ABOUT_SERVER, tip, status, 96)
+    return _part(text, "bold $text-error", ABOUT_SERVER, tip, status, rank=96)
 
 
 ALARMS: Final = {
@@ -223,9 +224,9 @@ def _upstream_parts(upstream: UpstreamView) -> Iterator[LinePart]:
     """Yield connection state and location of an upstream."""
     word, style = upstream_state(upstream)
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
-    yield _part(word + revision, style, ABOUT_SERVER, "Click for details", word, 90)
+    yield _part(word + revision, style, ABOUT_SERVER, "Click for details", word, rank=90)
     location = Content.styled(f"  {one_line(upstream.shown_location, 60)} ", "$text-muted")
-    yield LinePart(location, ABOUT_SERVER, "Where it runs", Content(""), 30)
+    yield LinePart(location, ABOUT_SERVER, "Where it runs", Content(""), rank=30)
 
 
 def _traffic_parts(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePart]:
@@ -236,13 +237,13 @@ def _traffic_parts(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[L
         status = f"{status} + {quiet} quiet" if connected else f"{counted(quiet, 'client')}, quiet"
         short = f"{connected}/{connected + quiet}⇄"
     action, tip = "screen.show_screen('clients')", f"Connected clients: {connected}; quiet clients: {quiet}"
-    yield _part(status, "", action, tip, short, 40, right=True)
+    yield _part(status, "", action, tip, short, rank=40, right=True)
     current_rate = rates[-1] if rates else 0.0
     bars = sparkline(rates[-SPARK_SECONDS:])
     rate_text = rate(current_rate)
     text = Content.assemble(f"  {rate_text:>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
     tip = f"Messages per second, the last {SPARK_SECONDS} seconds"
-    yield LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate_text} "), 20, True)
+    yield LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate_text} "), rank=20, right=True)
 
 
 def _work_parts(work: WorkView, countdown_text: str, waiting_count: int) -> Iterator[LinePart]:
@@ -250,16 +251,17 @@ def _work_parts(work: WorkView, countdown_text: str, waiting_count: int) -> Iter
     if work.is_planning:
         tip = "Plan mode: tools that are not read-only are refused"
         action = "screen.show_part('plan')"
-        yield _part("● plan mode", "bold $text-warning", action, tip, "●plan", 75, right=True)
+        yield _part("● plan mode", "bold $text-warning", action, tip, "●plan", rank=75, right=True)
     if jobs := work.running_jobs:
         text, action = f"▸ {counted(jobs, 'job')}", "screen.show_part('jobs')"
-        yield _part(text, "$text-primary", action, "Jobs in the background", f"▸{jobs}", 60, right=True)
+        yield _part(text, "$text-primary", action, "Jobs in the background", f"▸{jobs}", rank=60, right=True)
     if countdown_text:
         action, tip = "screen.show_part('callbacks')", "Time until the next callback"
-        yield _part(f"◷ {countdown_text}", "", action, tip, f"◷{countdown_text}", 55, right=True)
+        yield _part(f"◷ {countdown_text}", "", action, tip, f"◷{countdown_text}", rank=55, right=True)
     if waiting_count:
         text, style = f"? {counted(waiting_count, 'question')}", "bold $text-warning"
-        yield _part(text, style, "screen.open_question", "Answer (a)", f"?{waiting_count}", 80, right=True)
+        action, tip = "screen.open_question", "Answer (a)"
+        yield _part(text, style, action, tip, f"?{waiting_count}", rank=80, right=True)
 
 
 CURRENT_TAB_STYLE = "bold $block-cursor-foreground on $block-cursor-background"
