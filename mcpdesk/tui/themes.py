@@ -210,7 +210,8 @@ def _check(key: str, value: Any) -> None:
     types, type_name = _FIELD_TYPES.get(key, ((str,), "a colour"))
     if key not in _THEME_FIELDS:
         raise _InvalidValueError(key, f"unknown key {key!r}")
-    if not isinstance(value, types) or value == "":
+    is_valid = isinstance(value, types) and value != ""
+    if not is_valid:
         raise _InvalidValueError(key, f"{key!r} must be {type_name}")
     if key not in _FIELD_TYPES:
         _check_colour(key, value)

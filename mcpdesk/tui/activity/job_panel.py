@@ -107,7 +107,7 @@ class JobPanel(Section[JobView]):
         return view.work.jobs_version
 
     def fetch(self) -> Sequence[JobView]:
-        """Return waiting, running, queued and ended jobs, in this order. The newest of each state is first."""
+        """Return waiting, running, queued and ended jobs, in this order, the newest of each state first."""
         jobs = self.link.jobs()
         self._number_cells = max([NUMBER_CELLS, *(len(str(job.number)) for job in jobs)])
         return sorted(jobs, key=lambda job: (_STATE_ORDER.get(job.state, 3), -(job.ended or job.started)))

@@ -54,7 +54,7 @@ TITLES = {Subject.TOOL: "Tools", Subject.CLIENT: "Clients", Subject.METHOD: "Met
 _FILTER_FIELDS = {Subject.TOOL: "tool", Subject.CLIENT: "peer", Subject.METHOD: "method"}
 """Subject -> field of the traffic filter that selects its exchanges."""
 _USE_LABELS = {Subject.TOOL: "called by", Subject.CLIENT: "tools used"}
-"""Subject -> label of a list in the details: the clients that call a tool, or the tools that a client uses."""
+"""Subject -> label of a list in the details: the clients of a tool, or the tools of a client."""
 _MAX_USE_ENTRIES = 12
 """Maximum number of entries of this list."""
 _MIN_CHART_LINES = 2

@@ -178,8 +178,8 @@ COLUMNS = (
         shrink_steps=(ShrinkStep(4, 10, "revision"), ShrinkStep(6, 5, "rev"), ShrinkStep(8, 0)),
     ),
 )  # fmt: skip
-"""All columns, from the left. Lines of exchanges have the columns with `exchange`, and lines of raw frames the
-columns with `frame`."""
+"""All columns, from the left. Lines of exchanges have the columns with `exchange`, and lines of raw frames
+have the columns with `frame`."""
 _COLUMN_BY_NAME = {column.name: column for column in COLUMNS}
 HIDEABLE = frozenset(_COLUMN_BY_NAME) - {"mark", "what", "bytes"}
 """Names of the columns that the person can hide. Marks, messages and bytes are always shown."""
