@@ -44,7 +44,7 @@ _FIELD_TINT = 0.08
 _MIDDLE_LUMINANCE = 0.18
 """Luminance at which black and white text are equally readable."""
 _CONTRAST_STEPS = 20
-"""Number of steps in which a colour is changed until its contrast is sufficient."""
+"""Maximum number of steps that change a colour until its contrast is sufficient."""
 _THEME_FIELDS = frozenset(field.name for field in fields(Theme))
 _BOOLEAN = ((bool,), "true or false")
 _NUMBER = ((int, float), "a number")

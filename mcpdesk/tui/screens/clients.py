@@ -251,7 +251,7 @@ HIDING_ORDER = (
     "connected",
     "p95",
 )
-"""Columns that may be hidden if space is short, in the order in which they are hidden."""
+"""Columns that may be hidden if space is short. They are hidden in this order."""
 SEEN_STYLES = {
     RUNNING: "lines--warn",
     **{look.glyph: LINE_STYLES[look.tone] for look in PRESENCES.values()},

@@ -29,7 +29,7 @@ MIN_SOURCE_WIDTH = 10
 MAX_SOURCE_WIDTH = 20
 """Maximum width in cells of the source column."""
 ROOMY_LINE_WIDTH = 100
-"""Minimum width in cells of a line in which the source column may be wider than its minimum."""
+"""Minimum width in cells of a line whose source column may be wider than `MIN_SOURCE_WIDTH`."""
 MAX_LINES = 20_000
 """Maximum number of lines. If there are more, the oldest fifth is removed."""
 _LEVEL_STYLES = {

@@ -78,7 +78,7 @@ class HelpScreen(PageDialog):
 
 
 JUMP_LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase
-"""Letters for the targets, in the order in which they are assigned. The home row comes first."""
+"""Letters for the targets, in the order of their use. The home row comes first."""
 
 
 class TabTarget(NamedTuple):

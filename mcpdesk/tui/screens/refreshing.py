@@ -41,7 +41,7 @@ RESTING_BEATS = 3
 """While the screen rests, one beat in this many refreshes it. This shows changes without frames, such as the
 time."""
 BUSY_FRAMES = 100
-"""Number of frames in one beat from which the screen is under load, and may be refreshed less often."""
+"""Minimum number of frames in one beat for load. Under load, the screen may be refreshed less often."""
 TYPING_FRAMES = 25
 """Like `BUSY_FRAMES`, but while the person types."""
 BUSY_CPU_SHARE = 0.05

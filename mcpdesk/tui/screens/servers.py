@@ -73,7 +73,7 @@ COLUMNS: tuple[Column[ServerLine], ...] = (
     Column(NOTE_COLUMN, lambda one, _: _note(one), _note, MUTED, min_width=20),
 )
 HIDING_ORDER = ("calls", "transport", "revision", "clients", "tools")
-"""Columns that may be hidden if space is short, in the order in which they are hidden."""
+"""Columns that may be hidden if space is short. They are hidden in this order."""
 
 
 class ServersPane(ColumnSection[ServerLine], Pane):

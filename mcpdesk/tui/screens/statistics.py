@@ -111,7 +111,7 @@ REQUESTS_COLUMN = 3
 """Index of the column `requests`. The table of methods has it instead of `calls`, because it also counts
 requests that are not calls."""
 HIDING_ORDER = ("in", "out", "server", "p99", "def tok", "result tok", "p50")
-"""Columns that may be hidden if space is short, in the order in which they are hidden."""
+"""Columns that may be hidden if space is short. They are hidden in this order."""
 
 
 class StatisticsPane(ColumnSection[StatisticsRow], Pane):

@@ -215,7 +215,7 @@ def step_title(index: Index, operation: Exchange, number: int) -> str | None:
 
 
 def _titled_exchanges(index: Index, operation: Exchange) -> list[tuple[Exchange, str]]:
-    """Return the exchanges of an operation in the order in which they ended, each with its title."""
+    """Return the exchanges of an operation, sorted by their ends, each with its title."""
     round_count = 0
     steps: list[tuple[float, Exchange, str]] = []
     for row in (operation.number, *operation.parts):

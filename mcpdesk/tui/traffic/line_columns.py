@@ -186,9 +186,9 @@ HIDEABLE = frozenset(_COLUMN_BY_NAME) - {"mark", "what", "bytes"}
 _HIDEABLE_BESIDE_BARS = frozenset({"way", "status", "took"})
 """Names of the columns that the person can hide in the waterfall."""
 SORT_KEYS = {column.name: column.sort for column in COLUMNS if column.sort is not None}
-"""Name of a column -> its sort key, for the columns by which lines can be sorted."""
+"""Name of a column -> its sort key. Lines cannot be sorted by other columns."""
 _MIN_WIDTH_WITH_CORE = 60
-"""Minimum width in cells of a line in which a peer column that shows the core is never hidden."""
+"""Minimum width in cells of a line that never hides a peer column with the core."""
 CORE_WIDTH = 8
 """Number of cells that the name of the core adds to the peer column."""
 _ROOMY_MESSAGE_WIDTH = 64

@@ -1,4 +1,4 @@
-"""Menu of the columns by which the list of the traffic can be sorted."""
+"""Menu that sorts the list of the traffic by a column."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ MIN_WIDE_CELLS = 100
 LOOKUP_INTERVAL_S = 0.5
 """Seconds between two lookups of the code line at which an exchange is waiting."""
 LOG_UPDATE_S = 2.0
-"""Seconds after the end of a failed call in which its log is updated."""
+"""Seconds after the end of a failed call while its log is still updated."""
 _MAX_REMARKS = 5
 """Maximum number of remarks on an exchange that are shown. These are the first remarks."""
 _MAX_EVENTS = 500

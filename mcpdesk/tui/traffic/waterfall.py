@@ -32,7 +32,7 @@ _LEGEND_COLOURS = {
 }
 """Component class -> colour of a glyph in the legend."""
 ZOOM_FACTOR = 4
-"""Factor by which one step of the zoom shortens the axis."""
+"""One step of the zoom divides the length of the axis by this factor."""
 MAX_ZOOM_STEPS = 12
 _SHARE_BEFORE_SELECTED = 0.08
 """Share of a zoomed axis before the selected exchange."""
