@@ -10,7 +10,7 @@ from typing import Any
 
 from mcpdesk.client.connection import Questions
 from mcpdesk.errors import HandlerError, ProtocolError
-from mcpdesk.inbox.answers import number
+from mcpdesk.inbox.answers import parsed_number
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.protocol import content
@@ -226,7 +226,7 @@ def _value(field: JSONObject, answer: Answer) -> Any:
     if selected_values:
         return selected_values[0]
     if field["type"] in ("number", "integer"):
-        value = number(answer.other)
+        value = parsed_number(answer.other)
         return int(value) if value is not None and field["type"] == "integer" else value
     return answer.other
 

@@ -23,9 +23,8 @@ def checked_answers(pages: Sequence[Page], answers: Sequence[Answer]) -> tuple[A
     """
     if len(answers) != len(pages):
         raise ValueError(f"{len(pages)} pages need as many answers, not {len(answers)}")
-    return tuple(
-        _checked_answer(number, *pair) for number, pair in enumerate(zip(pages, answers, strict=True), 1)
-    )
+    pairs = enumerate(zip(pages, answers, strict=True), 1)
+    return tuple(_checked_answer(page_number, page, answer) for page_number, (page, answer) in pairs)
 
 
 def problem(page: Page, answer: Answer) -> str:
@@ -43,24 +42,24 @@ def problem(page: Page, answer: Answer) -> str:
     text = answer.other.strip()
     choice_count = len(answer.selected) + bool(text)
     if choice_count == 0:
-        return _missing_text(page) if page.is_required else ""
+        return _missing_answer_problem(page) if page.is_required else ""
     if choice_count > 1 and not page.multi_select:
         return "only one choice is possible"
     if text and not page.own_words:
         return "only the given options can be chosen"
-    return out_of_bounds(page.rules, choice_count if page.multi_select else text or None)
+    return bounds_problem(page.rules, choice_count if page.multi_select else text or None)
 
 
-def _missing_text(page: Page) -> str:
+def _missing_answer_problem(page: Page) -> str:
     if not page.options:
         return "write something"
     return "choose at least one option" + (" or write something" if page.own_words else "")
 
 
-def _checked_answer(number: int, page: Page, answer: Answer) -> Answer:
+def _checked_answer(page_number: int, page: Page, answer: Answer) -> Answer:
     fault = problem(page, answer)
     if fault:
-        raise ValueError(f"page {number}: {fault}")
+        raise ValueError(f"page {page_number}: {fault}")
     ordered_labels = tuple(option.label for option in page.options if option.label in answer.selected)
     return Answer(ordered_labels, answer.other.strip())
 
@@ -70,9 +69,11 @@ _INTEGER = re.compile(r"[+-]?\d{1,300}")
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
-def out_of_bounds(rules: Mapping[str, Any], value: str | int | None) -> str:
-    """Return the error in `value`: a text, or the number of choices, or "" if `value` is valid. None means
-    that an option was chosen, which is always valid.
+def bounds_problem(rules: Mapping[str, Any], value: str | int | None) -> str:
+    """Return the error in `value`, or "" if `value` is valid.
+
+    `value` is the free text of an answer, the number of choices of a page with several choices, or None for
+    one chosen option, which is always valid.
     """
     if isinstance(value, int):
         return _bound_problem(value, rules.get("minItems"), rules.get("maxItems"), "choose {}")
@@ -83,8 +84,9 @@ def out_of_bounds(rules: Mapping[str, Any], value: str | int | None) -> str:
     length_problem = _bound_problem(
         len(value), rules.get("minLength"), rules.get("maxLength"), "{} characters"
     )
-    is_format = _FORMATS.get(str(rules.get("format")))
-    format_problem = "" if is_format is None or is_format(value) else f"write {_EXAMPLES[rules['format']]}"
+    is_of_format = _FORMATS.get(str(rules.get("format")))
+    has_valid_format = is_of_format is None or is_of_format(value)
+    format_problem = "" if has_valid_format else f"write {_EXAMPLES[rules['format']]}"
     return length_problem or format_problem or _pattern_problem(rules.get("pattern"), value)
 
 
@@ -100,7 +102,7 @@ def _pattern_problem(source: Any, text: str) -> str:
     return f"the text must match {source}"
 
 
-def number(text: str) -> int | float | None:
+def parsed_number(text: str) -> int | float | None:
     """Return the number that a text represents, or None."""
     if _INTEGER.fullmatch(text):
         return int(text)
@@ -114,18 +116,17 @@ def link_problem(link: str) -> str:
 
 
 def _number_problem(rules: Mapping[str, Any], text: str) -> str:
-    value = number(text)
+    value = parsed_number(text)
     if value is None:
         return "write a number"
     if rules["type"] == "integer" and value != int(value):
         return "write a whole number"
-    low, high, step = (
-        rules.get(keyword) for keyword in ("exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-    )
-    if _is_bound(low) and value <= low:
-        return f"more than {low}"
-    if _is_bound(high) and value >= high:
-        return f"less than {high}"
+    lower_bound, upper_bound = rules.get("exclusiveMinimum"), rules.get("exclusiveMaximum")
+    step = rules.get("multipleOf")
+    if _is_bound(lower_bound) and value <= lower_bound:
+        return f"more than {lower_bound}"
+    if _is_bound(upper_bound) and value >= upper_bound:
+        return f"less than {upper_bound}"
     if _is_bound(step) and step > 0 and Fraction(str(value)) % Fraction(str(step)):
         return f"a multiple of {step}"
     return _bound_problem(value, rules.get("minimum"), rules.get("maximum"), "{}")
@@ -151,6 +152,8 @@ def _is_bound(value: Any) -> TypeGuard[float]:
 
 
 def _accepted_by(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    """Return a function that returns True for each text that `parse` accepts without a ValueError."""
+
     def accepts(text: str) -> bool:
         try:
             parse(text)
@@ -165,6 +168,12 @@ def _is_uri(text: str) -> bool:
     return re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", text) is not None
 
 
+def _parse_date(text: str) -> None:
+    if len(text) != len("2026-07-28"):  # Python also parses other forms, such as 20260728
+        raise ValueError(text)
+    date.fromisoformat(text)
+
+
 def _parse_date_time(text: str) -> None:
     if datetime.fromisoformat(text).tzinfo is None or "T" not in text.upper():
         raise ValueError(text)
@@ -173,12 +182,12 @@ def _parse_date_time(text: str) -> None:
 _FORMATS: dict[str, Callable[[str], bool]] = {
     "email": lambda text: _EMAIL.fullmatch(text) is not None,
     "uri": _is_uri,
-    "date": _accepted_by(lambda text: date.fromisoformat(text) if len(text) == 10 else int("")),
+    "date": _accepted_by(_parse_date),
     "date-time": _accepted_by(_parse_date_time),
 }
 _EXAMPLES = {
     "email": "an address like ada@example.org",
     "uri": "a URI like https://example.org/",
     "date": "a date like 2026-07-28",
-    "date-time": "a moment like 2026-07-28T12:00:00Z",
+    "date-time": "a date and time like 2026-07-28T12:00:00Z",
 }

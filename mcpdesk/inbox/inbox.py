@@ -1,8 +1,8 @@
 """Inbox of questions that wait for a person. Every question ends exactly once.
 
-The inbox owns the states of a question. It does not depend on the askers or on the delivery of answers.
-Everything except `questions()`, `version`, `audience` and `audience_elsewhere` is used on the loop that waits
-for the answers.
+Only the inbox changes the state of a question. It does not depend on the askers or on the delivery of
+answers. `questions()`, `version`, `audience` and `audience_elsewhere` may be used on any thread, everything
+else only on the loop that waits for the answers.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ class Answering(Protocol):
         """Decline a question; return False if it is no longer waiting. Raises: StorageError."""
 
     async def cancel(self, id: int, by: str = "desk") -> bool:
-        """Cancel a question without an answer; return False if it has ended or does not allow that. Raises:
-        StorageError.
+        """Cancel a question without an answer; return False if it has ended or does not allow that.
+
+        Raises: StorageError.
         """
 
 
@@ -88,16 +89,14 @@ class Inbox:
 
     @property
     def people(self) -> int:
-        """Number of front ends of all processes that could answer now. If it is 0, no person sees a
-        question.
-        """
+        """Number of front ends of all processes that could answer now. If 0, no person sees a question."""
         return self.audience + self.audience_elsewhere
 
-    def attend(self, count: int) -> None:
-        """Add `count`, which may be negative, to the number of front ends that could answer."""
-        was_empty = not self.audience
-        self.audience += count
-        if was_empty != (not self.audience):
+    def attend(self, change: int) -> None:
+        """Add `change`, which may be negative, to the number of front ends that could answer."""
+        had_audience = self.audience > 0
+        self.audience += change
+        if had_audience != (self.audience > 0):
             self.on_audience()
 
     def questions(self) -> tuple[Question, ...]:
@@ -178,9 +177,8 @@ class Inbox:
         pending = self._waiting.get(id)
         if pending is None:
             return False
-        from mcpdesk.inbox.answers import (
-            checked_answers,  # imported late, because it is needed only for an answer
-        )
+        # Imported late, because most processes never receive an answer.
+        from mcpdesk.inbox.answers import checked_answers
 
         valid_answers = checked_answers(pending.question.pages, answers)
         return self.end(id, QuestionState.ANSWERED, answers=valid_answers, by=by)

@@ -115,14 +115,13 @@ class Question(Struct, frozen=True):
     """Unix time of the end in seconds, or None while the question is waiting."""
     kind: QuestionKind = QuestionKind.QUESTION
     connection: int = 0
-    """Number of the client's connection or session. When it ends, the question is withdrawn. 0 for no
-    connection.
+    """Number of the client's connection or session, or 0 without one. When the connection or session ends,
+    the question is withdrawn.
     """
     core: str = field(default="", name="replica")
-    """Core that asks, if a desk shows several cores."""
+    """Name of the core that asks, or "" if the desk shows only one core."""
     origin: str = ""
-    """Id of the question that is unique among cores that share their state, or "" if the state is not shared.
-    """
+    """Id that is unique among all cores that share their state, or "" if the state is not shared."""
     is_form: bool = False
     """True if the pages are the fields of one form, which is shown as one page."""
 
@@ -156,7 +155,7 @@ def as_masked(question: Question, masked: Question) -> Question:
 
 
 def host_of(link: str) -> str:
-    """Return the host of an http or https link. Empty for any other link."""
+    """Return the host of an http or https link, or "" for any other link."""
     try:
         parts = urlsplit(link)
         return (parts.hostname or "") if parts.scheme.lower() in WEB_SCHEMES else ""

@@ -1,12 +1,13 @@
-"""Folders and files of single calls. Both classes may be used on any thread.
+"""Folders and files of single calls. `CallFolders` and `CreatedFiles` may be used on any thread.
 
 Each call has its own folder for the files it produces. Old folders are removed when there are too many.
 
 A client may also choose the path to which a program writes a file. Such a file never replaces a file that
-this server did not create. When a program has ended, each file that it wrote is therefore marked: an extended
-attribute stores the state of the file. If anything else changes the file later, the mark is no longer valid,
-and the file is not replaced until it is removed. Folders that were created for a file are marked as well.
-On a file system without extended attributes, the most recent marks are kept in memory.
+this server did not create. Therefore, when a program has ended, each file that it wrote is marked: an
+extended attribute stores the file's inode, size and modification time. If anything else changes the file
+later, the mark is no longer valid, and the file is not replaced until a person removes it. Folders that were
+created for a file are marked as well. On a file system without extended attributes, the most recent marks
+are kept in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MARK_ATTRIBUTE = "user.mcpdesk.made"
 MAX_MARKS = 10_000
 """Maximum number of marks in memory, for file systems without extended attributes."""
 _FOLDER, _NOT_REGULAR = "folder", "no file"
-"""Identities of folders, and of other files that are not regular files."""
+"""Results of `_identity` for a folder, and for anything else that is not a regular file."""
 _SHARED_BITS = stat.S_ISVTX | stat.S_IWOTH
 """Mode bits of a folder that other users can write to."""
 
@@ -54,10 +55,10 @@ class CallFolders:
         with self._lock:
             if self._sizes is None:
                 self._sizes = {each: _size(each) for each in _folders(self.root)}
-            surplus = self._surplus(self._sizes)
-            for old_folder in surplus:
+            surplus_folders = self._surplus(self._sizes)
+            for old_folder in surplus_folders:
                 del self._sizes[old_folder]
-        for old_folder in surplus:
+        for old_folder in surplus_folders:
             shutil.rmtree(old_folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
         with self._lock:
@@ -81,12 +82,15 @@ class CallFolders:
 
     def _surplus(self, sizes: dict[Path, int | None]) -> list[Path]:
         """Return the old folders to remove before another one is created."""
-        surplus, number, total_bytes = [], 1, 0
+        surplus_folders = []
+        folder_count = 1  # the new folder
+        total_bytes = 0
         for folder, size in reversed(sizes.items()):
-            number, total_bytes = number + 1, total_bytes + (size or 0)
-            if (number > self._max_folders or total_bytes > self._max_bytes) and size is not None:
-                surplus.append(folder)
-        return surplus
+            folder_count += 1
+            total_bytes += size or 0
+            if (folder_count > self._max_folders or total_bytes > self._max_bytes) and size is not None:
+                surplus_folders.append(folder)
+        return surplus_folders
 
 
 def _folders(root: Path) -> list[Path]:
@@ -132,11 +136,11 @@ class CreatedFiles:
 
         Raises: NotOwnFile.
         """
-        shared = [root for root in roots if _is_shared(root)]
+        shared_roots = [root for root in roots if _is_shared(root)]
         unique_paths = tuple(dict.fromkeys(paths))
         with self._lock:
             for path in unique_paths:
-                self._check(path, shared)
+                self._require_own(path, shared_roots)
             for path in unique_paths:
                 self._make_folders(path.parent)
             self._reservations.update(unique_paths)
@@ -157,14 +161,15 @@ class CreatedFiles:
                 if identity not in ("", _FOLDER, _NOT_REGULAR):
                     self._mark(path, identity)
 
-    def _check(self, path: Path, shared: Iterable[Path]) -> None:
+    def _require_own(self, path: Path, shared_roots: Iterable[Path]) -> None:
+        """Raises: NotOwnFile if this server did not create the file, or its folders in a shared root."""
         identity = _identity(path)
         is_not_file = identity in (_FOLDER, _NOT_REGULAR)
         if is_not_file or (
             identity and path not in self._reservations and identity != self._stored_mark(path)
         ):
             raise NotOwnFile(f"{str(path)!r} already exists and was not created here, or was changed since")
-        for root in shared:
+        for root in shared_roots:
             if not path.is_relative_to(root):
                 continue
             for folder in path.parents[: len(path.relative_to(root).parts) - 1]:
@@ -177,13 +182,13 @@ class CreatedFiles:
             each.mkdir(exist_ok=True)
             self._mark(each, _FOLDER)
 
-    def _mark(self, path: Path, text: str) -> None:
+    def _mark(self, path: Path, mark: str) -> None:
         try:
-            os.setxattr(path, MARK_ATTRIBUTE, text.encode(), follow_symlinks=False)
+            os.setxattr(path, MARK_ATTRIBUTE, mark.encode(), follow_symlinks=False)
         except PermissionError:  # the file belongs to another user
             return
         except (OSError, AttributeError):  # not supported by this file system or operating system
-            self._marks[path] = text
+            self._marks[path] = mark
             if len(self._marks) > MAX_MARKS:
                 del self._marks[next(iter(self._marks))]
 
@@ -202,7 +207,9 @@ def _is_shared(root: Path) -> bool:
 
 
 def _identity(path: Path) -> str:
-    """Return a text that identifies a file's current content, or "" if the file does not exist."""
+    """Return the inode, size and modification time of a regular file as text. Return `_FOLDER` or
+    `_NOT_REGULAR` for anything else, or "" if the path does not exist.
+    """
     try:
         status = path.lstat()
     except OSError:

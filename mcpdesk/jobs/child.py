@@ -42,9 +42,11 @@ class ProgramGuard:
     """A small process that starts our programs, and outlives this process just long enough to end them.
 
     Whenever this process ends, even by `kill -9`, its connection to the guard closes. The guard then kills
-    all its own descendants and every process with our mark. The guard is started with the first program. If
-    `starts_programs` is true, the guard starts the programs (`start`). Otherwise the caller starts the
-    programs, and reports their process groups (`watch`). Safe on any thread.
+    all its own descendants and every process with our mark. The guard itself is started when the first
+    program needs it. Safe on any thread.
+
+    If `starts_programs` is true, the guard starts the programs (`start`). Otherwise the caller starts the
+    programs and reports their process groups (`watch`).
     """
 
     def __init__(self, starts_programs: bool = HAS_GUARD) -> None:
@@ -89,7 +91,7 @@ class ProgramGuard:
     def watch(self, group: int) -> None:
         """Make the guard end a process group if this process dies. Never waits for another thread."""
         self._changes.append((group, True))
-        self._apply_changes()
+        self._report_changes()
 
     def release(self, group: int) -> None:
         """Stop watching a process group that has ended, because the system may reuse its number.
@@ -97,7 +99,7 @@ class ProgramGuard:
         Never waits.
         """
         self._changes.append((group, False))
-        self._apply_changes()
+        self._report_changes()
 
     def close(self) -> None:
         """End the guard, which ends all remaining programs."""
@@ -110,18 +112,23 @@ class ProgramGuard:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
+        """Hold the lock. Then report the changes that other threads queued in the meantime."""
         with self._lock:
             yield
-        self._apply_changes()
+        self._report_changes()
 
-    def _apply_changes(self) -> None:
+    def _report_changes(self) -> None:
         """Report `_changes` to the guard. If another thread holds the lock, that thread reports them."""
         while self._changes and self._lock.acquire(blocking=False):
             try:
                 while self._changes:
                     group, is_watched = self._changes.popleft()
-                    (self._groups.add if is_watched else self._groups.discard)(group)
-                    self._write_to_guard(f"{'+' if is_watched else '-'}{group}\n")
+                    if is_watched:
+                        self._groups.add(group)
+                        self._write_to_guard(f"+{group}\n")
+                    else:
+                        self._groups.discard(group)
+                        self._write_to_guard(f"-{group}\n")
             finally:
                 self._lock.release()
 
@@ -138,9 +145,8 @@ class ProgramGuard:
         self._disconnect()
         if not sys.executable or not HAS_GROUPS:
             return
-        self._program, self._connection = (
-            _start_keeper_guard(self._token) if self.starts_programs else _start_group_guard(self._token)
-        )
+        start_guard = _start_keeper_guard if self.starts_programs else _start_group_guard
+        self._program, self._connection = start_guard(self._token)
         for group in self._groups:
             self._write_to_guard(f"+{group}\n")
 
@@ -172,8 +178,7 @@ def _start_group_guard(token: str) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
 
 
 def _run_guard(token: str, mode: str, stdin: int) -> subprocess.Popen[bytes]:
-    """Start the guard. The guard gets its program as text, so that it needs no import path and starts
-    quickly.
+    """Start the guard. Its source is passed on the command line, so it needs no import path and starts fast.
 
     The environment of the guard contains only the marks of jobs to which this process itself may belong.
     """
@@ -235,19 +240,20 @@ class KeeperChild:
         Raises: ConnectionError if the guard or the keeper has ended; OSError if the program cannot be
         started.
         """
-        pairs = os.pipe(), os.pipe()
+        stdout_reader, stdout_writer = os.pipe()
+        stderr_reader, stderr_writer = os.pipe()
         outputs: dict[Stream, IO[bytes]] = {
-            "stdout": os.fdopen(pairs[0][0], "rb", buffering=0),
-            "stderr": os.fdopen(pairs[1][0], "rb", buffering=0),
+            "stdout": os.fdopen(stdout_reader, "rb", buffering=0),
+            "stderr": os.fdopen(stderr_reader, "rb", buffering=0),
         }
         try:
             try:
-                control, request = GUARD.start(argv, folder, environment, pairs[0][1], pairs[1][1])
+                control, request = GUARD.start(argv, folder, environment, stdout_writer, stderr_writer)
             except OSError as error:
                 raise ConnectionError("no guard") from error
             finally:
-                os.close(pairs[0][1])
-                os.close(pairs[1][1])
+                os.close(stdout_writer)
+                os.close(stderr_writer)
             child = cls(control, outputs)
             await child._begin(request, argv[0], folder)
         except BaseException:
@@ -257,6 +263,7 @@ class KeeperChild:
         return child
 
     async def _begin(self, request: bytes, program: str, folder: Path) -> None:
+        """Send the request to the keeper, and wait until it reports that the program runs or cannot start."""
         loop = asyncio.get_running_loop()
         try:
             await loop.sock_sendall(self._control, request)
@@ -268,9 +275,9 @@ class KeeperChild:
                 report += data
             first_line, _, self._unread = report.partition(b"\n")
             if first_line[:1] == b"e":
-                number, _, step = first_line[1:].decode().partition(" ")
+                error_number, _, step = first_line[1:].decode().partition(" ")
                 failed_path = str(folder) if step == "folder" else program
-                raise OSError(int(number), os.strerror(int(number)), failed_path)
+                raise OSError(int(error_number), os.strerror(int(error_number)), failed_path)
         except BaseException:
             self._control.close()
             raise
@@ -305,9 +312,8 @@ class KeeperChild:
 
     def _on_data(self, data: bytes) -> None:
         *lines, self._unread = (self._unread + data).split(b"\n")
-        for line in lines:
-            if line == b"!":
-                self.is_empty = True
+        if b"!" in lines:  # checked first, because the callback reads `is_empty`
+            self.is_empty = True
         for line in lines:
             if line[:1] == b"-":
                 self.code = int(line[1:])
@@ -315,9 +321,7 @@ class KeeperChild:
 
 
 class DirectChild:
-    """A program that is a child of this process. Used like a `KeeperChild`, but its orphans are not
-    adopted.
-    """
+    """A program that is a child of this process. Like a `KeeperChild`, but its orphans are not adopted."""
 
     def __init__(self, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
         """Start the program. Raises: OSError if it cannot be started."""

@@ -26,8 +26,6 @@ PIECE_BYTES = 1 << 20
 """Number of bytes of a file that are read at a time."""
 MAX_CLOCK_DIFFERENCE_S = 2.0
 """Maximum difference between the clock of the file system and ours, in seconds."""
-
-
 MAX_ARCHIVE_BYTES = 4 << 30
 """Maximum bytes of an archive. If the files of a job are larger, they can only be downloaded one by one."""
 DISK_FULL_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -36,17 +34,17 @@ MIN_ZIP_TIME, MAX_ZIP_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 
 
 class ProducedFile(Struct, frozen=True):
-    """One file. `name` is unique in its job.
-
-    The name is the path relative to the first root, or only the file name if the file is outside the first
-    root.
-    """
+    """One file."""
 
     name: str
+    """Path relative to the first root, or only the file name if the file is outside the first root. Unique in
+    its job.
+    """
     path: Path
     size: int
+    """Size in bytes."""
     stamp: tuple[int, int, int, int]
-    """Device, inode, size and modification time."""
+    """Device, inode, size in bytes, and modification time in nanoseconds."""
     is_output: bool = False
     """True for the full output of a program, False for a file that the job produced."""
 
@@ -59,12 +57,10 @@ class ProducedFile(Struct, frozen=True):
 def record_files(
     paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0
 ) -> tuple[ProducedFile, ...]:
-    """Return records of the files among `paths`, in order.
+    """Return records of the files among `paths`, in order. Names are relative to the first of `roots`.
 
-    Missing files, links, devices and files outside `roots` are left out.
-
-    Names are relative to the first of `roots`. A file that was not changed after `since` (Unix seconds) is
-    left out, because the job did not produce it.
+    Missing files, links, devices and files outside `roots` are left out. A file that was not changed after
+    `since` (Unix seconds) is left out too, because the job did not produce it.
     """
     files: dict[str, ProducedFile] = {}
     resolved_roots = [root.resolve() for root in roots]
@@ -78,7 +74,7 @@ def record_files(
         if status.st_ctime < since - MAX_CLOCK_DIFFERENCE_S:
             continue
         stamp = _stamp(status)
-        name = _name(real_path, resolved_roots[0] if resolved_roots else None, files)
+        name = _unique_name(real_path, resolved_roots[0] if resolved_roots else None, files)
         files[name] = ProducedFile(name, real_path, stamp[2], stamp)
     return tuple(files.values())
 
@@ -101,8 +97,9 @@ def check_unchanged(file: ProducedFile, roots: Sequence[Path]) -> None:
 
 
 def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
-    """Return the SHA-256 of a file's content, in hexadecimal. Reads the whole file. Raises:
-    FileUnavailable.
+    """Return the SHA-256 of a file's content, in hexadecimal. Reads the whole file.
+
+    Raises: FileUnavailable.
     """
     hasher = hashlib.sha256()
     with os.fdopen(open_unchanged(file, roots), "rb") as source:
@@ -133,7 +130,7 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _name(path: Path, root: Path | None, used_names: dict[str, ProducedFile]) -> str:
+def _unique_name(path: Path, root: Path | None, used_names: dict[str, ProducedFile]) -> str:
     is_in_root = root is not None and path.is_relative_to(root)
     text = path.relative_to(root).as_posix() if is_in_root and root is not None else path.name
     name = PurePath(text.encode("utf-8", "replace").decode())
@@ -159,8 +156,8 @@ class Download(Struct, frozen=True):
 
 def single_download(file: ProducedFile, roots: Sequence[Path]) -> Download:
     """Return one file as a download. Raises: FileUnavailable."""
-    kind, coding = mimetypes.guess_type(file.name, strict=False)
-    media_type = "application/octet-stream" if kind is None or coding else kind
+    guessed_type, encoding = mimetypes.guess_type(file.name, strict=False)
+    media_type = "application/octet-stream" if guessed_type is None or encoding else guessed_type
     descriptor = open_unchanged(file, roots)
     return Download(descriptor, file.size, PurePath(file.name).name, media_type, file.tag)
 
@@ -173,16 +170,14 @@ def archive_download(files: Sequence[ProducedFile], roots: Sequence[Path], name:
     size = sum(file.size for file in files)
     if size > MAX_ARCHIVE_BYTES:
         raise ArchiveTooLarge(
-            f"{len(files)} files of {size} bytes are too large for one archive ({MAX_ARCHIVE_BYTES})"
+            f"{len(files)} files have {size} bytes; an archive is limited to {MAX_ARCHIVE_BYTES} bytes"
         )
     try:
         descriptor, length = _write_archive(files, roots)
     except OSError as error:
         if error.errno not in DISK_FULL_ERRORS:
             raise
-        message = (
-            f"an archive of {len(files)} files of {size} bytes does not fit on this disk: {error.strerror}"
-        )
+        message = f"an archive of {len(files)} files ({size} bytes) does not fit on this disk: {error.strerror}"
         raise ArchiveTooLarge(message) from error
     tag = hashlib.sha256("\0".join(f"{file.name}\0{file.tag}" for file in files).encode()).hexdigest()[:32]
     return Download(descriptor, length, f"{name}.zip", "application/zip", tag)
@@ -198,8 +193,8 @@ def _write_archive(files: Sequence[ProducedFile], roots: Sequence[Path]) -> tupl
 
 
 def _add_to_archive(archive: zipfile.ZipFile, file: ProducedFile, roots: Sequence[Path]) -> None:
-    changed_at = time.gmtime(file.stamp[3] // 10**9)[:6]
-    member = zipfile.ZipInfo(file.name, min(max(changed_at, MIN_ZIP_TIME), MAX_ZIP_TIME))
+    modification_time = time.gmtime(file.stamp[3] // 10**9)[:6]
+    member = zipfile.ZipInfo(file.name, min(max(modification_time, MIN_ZIP_TIME), MAX_ZIP_TIME))
     member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
     with (
         os.fdopen(open_unchanged(file, roots), "rb") as source,

@@ -1,9 +1,8 @@
 """Output of a running call besides its result: text, progress, files.
 
-Memory is limited, even if a reader is slow.
-
 No output is queued for a reader. A reader passes a cursor and gets the output after that position. Only the
-end of a stream is kept. A slow reader misses the middle, and learns how many characters are missing.
+end of each stream is kept, so that a slow reader cannot fill the memory. Such a reader misses the middle of
+the output, and the update contains the number of missing characters.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ class ProgressReport(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Position of a reader. The default is the start of the output. Other positions come only from
-    `CallFeed.since`.
+    """Position of a reader. The default is the start of the output; `CallFeed.since` returns later positions.
     """
 
     stdout: int = 0
@@ -78,18 +76,20 @@ class _Tail:
 
     def __init__(self, kept_length: int) -> None:
         self.size = 0
+        """Total number of characters added."""
         self._kept_length = kept_length
-        self._length = 0
+        self._stored_length = 0
+        """Total length of `_pieces`: at most twice `kept_length`."""
         self._pieces: list[str] = []
-        """Pieces of the kept text. They are joined when the text is read or has grown too much, not at each
-        write.
+        """Stored text, in pieces. The pieces are joined when the text is read or has grown too much, not at
+        each write.
         """
 
     def add(self, text: str) -> None:
         self.size += len(text)
-        self._length += len(text)
+        self._stored_length += len(text)
         self._pieces.append(text)
-        if self._length > 2 * self._kept_length or len(self._pieces) >= MAX_PIECES:
+        if self._stored_length > 2 * self._kept_length or len(self._pieces) >= MAX_PIECES:
             self._join()
 
     def since(self, position: int) -> tuple[str, int]:
@@ -103,15 +103,16 @@ class _Tail:
 
     def shrink(self) -> int:
         """Drop all text except the part that `end` returns. Return the length of this part."""
-        self._trim(self.end())
-        return self._length
+        self._store(self.end())
+        return self._stored_length
 
     def _join(self) -> str:
+        """Join the pieces into one, without the text that is no longer kept. Return the piece."""
         text = "".join(self._pieces)
-        return self._trim(text if len(text) <= 2 * self._kept_length else text[-self._kept_length :])
+        return self._store(text if len(text) <= 2 * self._kept_length else text[-self._kept_length :])
 
-    def _trim(self, text: str) -> str:
-        self._pieces, self._length = [text], len(text)
+    def _store(self, text: str) -> str:
+        self._pieces, self._stored_length = [text], len(text)
         return text
 
 
@@ -179,16 +180,16 @@ class CallFeed:
             return self._stdout.end(), self._stderr.end()
 
     def ends(self, max_length: int) -> tuple[str, str]:
-        """Return the last `max_length` characters of both streams.
+        """Return the last `max_length` characters of each stream.
 
-        If text was omitted, the first line reports this.
+        If text of a stream was omitted, the first line says so.
         """
         with self._lock:
             return _ending(self._stdout, max_length), _ending(self._stderr, max_length)
 
     def shrink(self) -> int:
-        """Drop all output except the ends of the streams. Return their approximate size in bytes. Use after
-        the call.
+        """Drop all output except the ends of the streams, when the call is over. Return the approximate size
+        of the ends in bytes.
         """
         with self._lock:
             return self._stdout.shrink() + self._stderr.shrink() + self._combined.shrink()
@@ -208,9 +209,10 @@ class CallFeed:
             )
 
     def written(self, after: int) -> tuple[str, int, int]:
-        """Return both streams in order of arrival, after a position: the text, its start and its end.
+        """Return the text of both streams after a position, in order of arrival, with its start and end.
 
-        Positions count characters. If text after `after` was dropped, the start is later than `after`.
+        Positions count characters of both streams. If text after `after` was dropped, the start is later than
+        `after`.
         """
         with self._lock:
             text, lost_length = self._combined.since(max(0, after))
@@ -222,11 +224,11 @@ class CallFeed:
         with self._lock:
             self._listeners[key] = listener
 
-        def forget() -> None:
+        def stop_listening() -> None:
             with contextlib.suppress(KeyError):
                 del self._listeners[key]
 
-        return forget
+        return stop_listening
 
     def _write(self, tail: _Tail, text: str) -> None:
         if not text:

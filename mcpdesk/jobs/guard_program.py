@@ -29,7 +29,7 @@ search.
 PAUSE_S = 0.02
 """Seconds between two attempts to kill the remaining processes."""
 CLEAR_TIMEOUT_S = 10.0
-"""Maximum number of seconds for killing descendants. A process that hangs in the kernel never ends."""
+"""Maximum number of seconds that `kill_descendants` takes. A process that hangs in the kernel never ends."""
 EXITING, KERNEL_THREAD = 0x4, 0x200000
 """Kernel flags PF_EXITING and PF_KTHREAD."""
 EXEC_S, EXEC_PAUSE_S = 0.25, 0.0005
@@ -47,17 +47,20 @@ RESTORED_SIGNALS = (*IGNORED_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def read_groups(lines: Iterable[bytes]) -> set[int]:
-    """Return the groups that were not released when the pipe closed."""
+    """Read `+GROUP` and `-GROUP` lines until the pipe closes. Return the groups that were not released."""
     groups: set[int] = set()
     for line in lines:
-        change = groups.add if line[:1] == b"+" else groups.discard
-        change(int(line[1:]))
+        group = int(line[1:])
+        if line[:1] == b"+":
+            groups.add(group)
+        else:
+            groups.discard(group)
     return groups
 
 
-def marked_processes(mark: bytes) -> list[int]:
-    """Return processes with the mark. Without /proc the list is empty, and only process groups are ended."""
-    return [pid for pid in _pids() if mark in marks(pid)]
+def marked_processes(mark_prefix: bytes) -> list[int]:
+    """Return the processes with a mark that starts with `mark_prefix`, or an empty list without /proc."""
+    return [pid for pid in _pids() if mark_prefix in marks(pid)]
 
 
 def marks(pid: int) -> bytes:
@@ -66,13 +69,15 @@ def marks(pid: int) -> bytes:
 
     During exec a process has no environment. This function then waits until the environment is available.
     """
-    deadline, is_final = time.monotonic() + EXEC_S, False
-    while not (raw := _read(pid, "environ")) and not is_final and time.monotonic() < deadline:
-        is_final = not _is_between_programs(pid)  # the environment may have appeared a moment ago
-        if not is_final:
+    deadline = time.monotonic() + EXEC_S
+    may_be_in_exec = True
+    while not (environment := _read(pid, "environ")) and may_be_in_exec and time.monotonic() < deadline:
+        may_be_in_exec = _is_in_exec(pid)
+        # Otherwise exec may have ended a moment ago, so the environment is read once more.
+        if may_be_in_exec:
             time.sleep(EXEC_PAUSE_S)
-    start = (b"\0" + raw).find(b"\0_MCPDESK_JOB=")
-    return b"" if start < 0 else raw[start:].partition(b"\0")[0].partition(b"=")[2]
+    start = (b"\0" + environment).find(b"\0_MCPDESK_JOB=")
+    return b"" if start < 0 else environment[start:].partition(b"\0")[0].partition(b"=")[2]
 
 
 def descendants(ancestor: int) -> list[int]:
@@ -88,19 +93,19 @@ def descendants(ancestor: int) -> list[int]:
     return processes[1:]
 
 
-def clear() -> None:
+def kill_descendants() -> None:
     """Kill and reap all descendants of this process."""
     deadline = time.monotonic() + CLEAR_TIMEOUT_S
     while time.monotonic() < deadline:
         for pid in descendants(os.getpid()):
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        if collect() is None:
+        if reap_children() is None:
             return
         time.sleep(PAUSE_S)
 
 
-def collect() -> dict[int, int] | None:
+def reap_children() -> dict[int, int] | None:
     """Reap ended children. Return their exit codes by process number, or None if no child is left."""
     exit_codes: dict[int, int] = {}
     while True:
@@ -132,7 +137,7 @@ def set_process_option(option: int, value: int) -> bool:
         return False
 
 
-def child_signals() -> int:
+def open_child_signals() -> int:
     """Return a descriptor that becomes readable when a child ends."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
@@ -157,7 +162,7 @@ def serve_programs(requests: int) -> None:
     set_process_option(SET_CHILD_SUBREAPER, 1)
     set_process_option(SET_DUMPABLE, 0)
     channel = socket.socket(fileno=requests)
-    signals = child_signals()
+    signals = open_child_signals()
     watched = [requests, signals]
     # A fork of the core may hold the socket open for longer, so the core itself is watched as well.
     with contextlib.suppress(AttributeError, OSError):
@@ -165,11 +170,11 @@ def serve_programs(requests: int) -> None:
     keepers: set[int] = set()
     while True:
         ready = wait_for_any(watched)
-        if ready - {requests, signals}:
+        if ready - {requests, signals}:  # the core has ended
             return
         if signals in ready:
             _drain(signals)
-            _kill_orphans(keepers, collect() or {})
+            _kill_orphans(keepers, reap_children() or {})
         if requests in ready:
             data, descriptors, _, _ = socket.recv_fds(channel, 16, 3, socket.MSG_CMSG_CLOEXEC)
             if not data:
@@ -182,14 +187,18 @@ def serve_programs(requests: int) -> None:
 
 
 def _kill_orphans(keepers: set[int], exit_codes: dict[int, int]) -> None:
-    """Kill processes that became children of this process because their keeper was killed."""
-    is_ordinary = all(pid in keepers and code == 0 for pid, code in exit_codes.items())
+    """Remove the ended keepers from `keepers`. If one of them was killed, kill its program and descendants.
+
+    `exit_codes` are those of the children that have ended.
+    """
+    all_succeeded = all(pid in keepers and code == 0 for pid, code in exit_codes.items())
     keepers.difference_update(exit_codes)
-    if not is_ordinary:
-        kept_processes = {pid for keeper in keepers for pid in (keeper, *descendants(keeper))}
-        for pid in set(descendants(os.getpid())) - kept_processes:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+    if all_succeeded:
+        return
+    supervised_pids = {pid for keeper in keepers for pid in (keeper, *descendants(keeper))}
+    for pid in set(descendants(os.getpid())) - supervised_pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _run_and_exit(watched: list[int], descriptors: list[int]) -> None:
@@ -213,12 +222,12 @@ def keep(control: int, stdout: int, stderr: int) -> None:
     The reports are lines: `+PID KEEPER` when the program runs, or `eERRNO STEP` if it could not be started;
     `-CODE` when it has ended, and `!` when all its descendants have ended.
     """
-    adopts = set_process_option(SET_CHILD_SUBREAPER, 1)
+    adopts_orphans = set_process_option(SET_CHILD_SUBREAPER, 1)
     size = int.from_bytes(_read_exactly(control, 8), "big")
-    folder, number, *fields = _read_exactly(control, size).split(b"\0")
-    arguments, variables = fields[: int(number)], fields[int(number) :]
+    folder, argument_count, *fields = _read_exactly(control, size).split(b"\0")
+    arguments, variables = fields[: int(argument_count)], fields[int(argument_count) :]
     environment = dict(variable.partition(b"=")[::2] for variable in variables)
-    signals = child_signals()
+    signals = open_child_signals()
     step = "folder"
     try:
         os.chdir(folder)
@@ -232,10 +241,10 @@ def keep(control: int, stdout: int, stderr: int) -> None:
     _write(control, f"+{leader} {os.getpid()}\n")
     while has_children():
         if control in wait_for_any([control, signals]):
-            clear()  # the core has ended, or has closed the program's socket
+            kill_descendants()  # the core has ended, or has closed the program's socket
         _drain(signals)
-        exit_codes = collect() or {}
-        is_empty = adopts and not has_children()
+        exit_codes = reap_children() or {}
+        is_empty = adopts_orphans and not has_children()
         if leader in exit_codes:
             _write(control, f"-{exit_codes[leader]}\n" + "!\n" * is_empty)
         elif is_empty:
@@ -247,11 +256,14 @@ def spawn(arguments: list[bytes], environment: dict[bytes, bytes], output: tuple
 
     Return its process number. Raises: OSError.
     """
-    name, problem = arguments[0], OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    name = arguments[0]
+    first_error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
     folders = [b""] if b"/" in name else environment.get(b"PATH", os.fsencode(os.defpath)).split(b":")
+    stdout, stderr = output
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        *((os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(output, 1)),
+        (os.POSIX_SPAWN_DUP2, stdout, 1),
+        (os.POSIX_SPAWN_DUP2, stderr, 2),
     ]
     for folder in folders:
         path = os.path.join(folder, name)
@@ -262,9 +274,9 @@ def spawn(arguments: list[bytes], environment: dict[bytes, bytes], output: tuple
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            if problem.errno == errno.ENOENT:
-                problem = error
-    raise problem
+            if first_error.errno == errno.ENOENT:
+                first_error = error
+    raise first_error
 
 
 def _read_exactly(descriptor: int, size: int) -> bytes:
@@ -294,7 +306,7 @@ def _close(descriptors: Iterable[int]) -> None:
             os.close(descriptor)
 
 
-def _is_between_programs(pid: int) -> bool:
+def _is_in_exec(pid: int) -> bool:
     """Return True if a process has no command line although it has not ended and is not a kernel thread."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     is_running = (
@@ -318,19 +330,19 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
-def main(mark: bytes, mode: str) -> None:
+def main(mark_prefix: bytes, mode: str) -> None:
     """Run until the core has ended, then kill the remaining processes."""
-    for number in IGNORED_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    for ignored_signal in IGNORED_SIGNALS:
+        signal.signal(ignored_signal, signal.SIG_IGN)
     if mode == "keep":
         serve_programs(sys.stdin.fileno())
-        clear()
+        kill_descendants()
     else:
         for group in read_groups(sys.stdin.buffer):
             with contextlib.suppress(OSError):
                 os.killpg(group, signal.SIGKILL)
     for _ in range(MAX_SEARCHES):
-        remaining = marked_processes(mark)
+        remaining = marked_processes(mark_prefix)
         for pid in remaining:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

@@ -1,13 +1,13 @@
 """Jobs: work that outlives the call that started it.
 
-Contains a job with its states, and the store of all jobs.
-
-This module does not know what the work is. It can only stop the work and store the outcome.
+`Job` has the state of one job, and `JobStore` contains all jobs. This module does not depend on the kind of
+work: it can only stop the work and store the outcome.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -29,11 +29,11 @@ CANCEL_WAIT_S, CANCEL_WAIT_TURNS = 0.2, 3
 """Limits of the wait for cancelled work: at most `CANCEL_WAIT_S` seconds, then `CANCEL_WAIT_TURNS` iterations
 of the event loop."""
 CODE_STILL_RUNS = "stopped waiting: its code still runs"
+"""Remark in the status message of a cancelled job."""
 MAX_MESSAGE_LENGTH = 200
 """Maximum characters of a status message. A longer message is cut."""
-
-
 ID_BYTES = 24
+"""Number of random bytes in the id of a job."""
 SWEEP_S = 5.0
 """Seconds between two removals of expired jobs. An expired job is never returned, even before it is
 removed.
@@ -43,6 +43,7 @@ MAX_KEPT_BYTES = 64 << 20
 SHUTDOWN_WAIT_S = 3.0
 """Seconds within which calls must end their programs when the core stops."""
 TAKEN_OVER = "another machine continues it"
+"""Reason for stopping the work of a job that another process has taken over."""
 OWNER_DIVISOR = 2
 """An owner may have 1/OWNER_DIVISOR of the jobs that a server may have."""
 
@@ -70,11 +71,12 @@ class Job(TaskView, eq=False, kw_only=True):
     peer: str
     owner: str
     stop: Callable[[str], None]
-    """Function that ends the work, given a reason. No effect once the work is over."""
+    """Function that takes a reason and ends the work. It has no effect once the work is over."""
     number: int = 0
     """Position in the order of creation."""
     ending: JobEnding = NOT_ENDED
     kept_bytes: int = 0
+    """Memory of the job that counts toward the limit of its server."""
     feed: CallFeed | None = None
     """Output of an asynchronous call. None for a task."""
     started: float | None = None
@@ -146,10 +148,10 @@ class Job(TaskView, eq=False, kw_only=True):
         key = id(listener)
         self.listeners[key] = listener
 
-        def forget() -> None:
+        def stop_listening() -> None:
             self.listeners.pop(key, None)
 
-        return forget
+        return stop_listening
 
 
 class NoRoom(DeskError):
@@ -160,10 +162,10 @@ class SharedEnds(Protocol):
     """Store for outcomes of jobs. An outcome is written before it takes effect, so that processes agree."""
 
     def check(self, job: Job) -> None:
-        """Raises: StorageError while nothing can be written."""
+        """Check that changes of a job can be written. Raises: StorageError."""
 
     async def begun(self, job: Job) -> None:
-        """Write that a job starts. Raises: StorageError."""
+        """Write that a job has begun. Raises: StorageError."""
 
     async def conclude(self, final: Job) -> bool:
         """Write the final state of a job, and retry until the state is written. Return False if another
@@ -179,13 +181,13 @@ class JobStore:
         self._max_kept_bytes = kept_bytes
         self._jobs: dict[str, Job] = {}
         self._numbers = count(1)
-        self._counts: Counter[tuple[str, ...]] = Counter()
+        self._job_counts: Counter[tuple[str, ...]] = Counter()
         """Number of jobs by server, and by server and owner."""
         self._kept_bytes: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
         self._semaphores: dict[str, asyncio.Semaphore] = {}
         self._works: set[asyncio.Task[None]] = set()
-        self._work_of: dict[str, asyncio.Task[None]] = {}
+        self._work_by_id: dict[str, asyncio.Task[None]] = {}
         """Work of each running job, by id."""
         self._is_closing = False
         self.on_change: Callable[[Job, bool], None] | None = None
@@ -249,14 +251,14 @@ class JobStore:
     def _insert(self, job: Job, size: int) -> None:
         self._jobs[job.id] = job
         self._set_kept_bytes(job, size)
-        self._counts.update(((job.server,), (job.server, job.owner)))
+        self._job_counts.update(((job.server,), (job.server, job.owner)))
         self.version += 1
         self._schedule_sweep()
 
-    def _report_change(self, job: Job, *, is_forgotten: bool = False) -> None:
+    def _report_change(self, job: Job, *, is_deleted: bool = False) -> None:
         is_kept = (job.feed is not None or self.shared is not None) and not job.is_lost
         if is_kept and self.on_change is not None and not self._is_closing:
-            self.on_change(job, is_forgotten)
+            self.on_change(job, is_deleted)
 
     async def confirm(self, job: Job) -> None:
         """Wait until the start of a job is stored. If storing fails, delete the job.
@@ -281,16 +283,16 @@ class JobStore:
         if not job.is_ending or job.is_over or job.is_lost:
             return
         changed = asyncio.Event()
-        forget = job.listen(changed.set)
+        stop_listening = job.listen(changed.set)
         try:
             while not (job.is_over or job.is_lost):
                 changed.clear()
                 await changed.wait()
         finally:
-            forget()
+            stop_listening()
 
     def get(self, identifier: str, server: str, owner: str) -> Job | None:
-        """Return the job of that id, or None if the job is expired or belongs to another server or owner."""
+        """Return a job by its id. None if the job is unknown, expired, or of another server or owner."""
         job = self._jobs.get(identifier)
         if job is None or (job.server, job.owner) != (server, owner):
             return None
@@ -304,14 +306,14 @@ class JobStore:
         return [job for job in self._jobs.values() if job.server == server]
 
     def by_id(self, identifier: str) -> Job | None:
-        """Return the job of that id regardless of its owner, for the person at the desk.
+        """Return a job by its id regardless of its owner, or None. Only for the person at the desk.
 
         Safe on any thread.
         """
         return self._jobs.get(identifier)
 
     def find(self, identifier: str, owner: str) -> Job | None:
-        """Return the asynchronous call of that id and owner, of any server, or None."""
+        """Return an owner's asynchronous call by its id, of any server. None if there is no such call."""
         job = self._jobs.get(identifier)
         owned_job = None if job is None else self.get(identifier, job.server, owner)
         return owned_job if owned_job is not None and owned_job.feed is not None else None
@@ -339,18 +341,18 @@ class JobStore:
         task = asyncio.get_running_loop().create_task(work, name=f"job {job.tool}")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
-        if self._work_of.setdefault(job.id, task) is task:  # a second task of the job only writes the outcome
-            task.add_done_callback(lambda _: self._work_of.pop(job.id))
+        if self._work_by_id.setdefault(job.id, task) is task:  # a second task of the job only writes the outcome
+            task.add_done_callback(lambda _: self._work_by_id.pop(job.id))
         return task
 
     def note_left(self, job: Job, *, is_running: bool) -> None:
-        """Record whether the code of a cancelled job still runs."""
+        """Record whether the code of a cancelled job still runs (`Job.is_left`)."""
         job.is_left = is_running
         self.version += 1
 
     async def wait_for_work(self, job: Job) -> None:
         """Wait briefly for the work of a cancelled job to end."""
-        work = self._work_of.get(job.id)
+        work = self._work_by_id.get(job.id)
         if work is not None:
             await asyncio.wait({work}, timeout=CANCEL_WAIT_S)
         for _ in range(CANCEL_WAIT_TURNS):
@@ -364,7 +366,7 @@ class JobStore:
         self._report_change(job)
 
     def owned(self, server: str, owner: str, after: int = 0) -> list[Job]:
-        """Return an owner's jobs numbered above `after`, oldest first."""
+        """Return the jobs of an owner whose number is greater than `after`, oldest first."""
         now = self._clock()
         return [
             job
@@ -373,7 +375,7 @@ class JobStore:
         ]
 
     def wait_for_input(self, job: Job, *, is_waiting: bool) -> None:
-        """Mark a job as waiting for input, or as working again."""
+        """Mark a job as waiting for input if `is_waiting`, otherwise as working again. Does not block."""
         status = TaskStatus.INPUT_REQUIRED if is_waiting else TaskStatus.WORKING
         self.version += 1
         if job.is_settled:
@@ -447,7 +449,7 @@ class JobStore:
         if job is not None:
             self.cancel(job, reason)
 
-    def forget_owner(self, server: str, owner: str, reason: str) -> None:
+    def delete_jobs_of_owner(self, server: str, owner: str, reason: str) -> None:
         """Delete all jobs of an owner that has disconnected."""
         for job in self.owned(server, owner):
             self._delete(job, reason)
@@ -494,24 +496,26 @@ class JobStore:
             return
         self._sweep_now()
         while not self._has_room(server, owner, max_jobs):
-            is_own = self._counts[(server,)] < max_jobs
-            if self._forget_oldest(server, owner if is_own else None):
+            job_count = self._job_counts[(server,)]
+            # If only this owner has too many jobs, the calls of other owners are not deleted.
+            if self._delete_oldest_call(server, owner if job_count < max_jobs else None):
                 continue
-            count = self._counts[(server,)]
             raise NoRoom(
-                f"{count} tasks are already stored (max_tasks is {max_jobs}, half of it for one client)"
+                f"{job_count} tasks are already stored (max_tasks is {max_jobs}, half of it for one client)"
             )
 
     def _has_room(self, server: str, owner: str, max_jobs: int) -> bool:
-        owner_count = self._counts[(server, owner)]
-        return self._counts[(server,)] < max_jobs and owner_count < max(1, -(-max_jobs // OWNER_DIVISOR))
+        max_owner_jobs = max(1, math.ceil(max_jobs / OWNER_DIVISOR))
+        return (
+            self._job_counts[(server,)] < max_jobs and self._job_counts[(server, owner)] < max_owner_jobs
+        )
 
     def _make_room(self, server: str, size: int) -> bool:
         """Delete finished calls until `size` bytes fit. Return False if they still do not."""
         if size > 0 and self._kept_bytes[server] + size > self._max_kept_bytes:
             self._sweep_now()
         while size > 0 and self._kept_bytes[server] + size > self._max_kept_bytes:
-            if size > self._max_kept_bytes or not self._forget_oldest(server, None):
+            if size > self._max_kept_bytes or not self._delete_oldest_call(server, None):
                 return False
         return True
 
@@ -520,7 +524,7 @@ class JobStore:
             f"{subject} of {size} bytes exceeds the limit of stored results ({self._max_kept_bytes} bytes)"
         )
 
-    def _forget_oldest(self, server: str, owner: str | None) -> bool:
+    def _delete_oldest_call(self, server: str, owner: str | None) -> bool:
         """Delete the call that ended first. If `owner` is None, consider the calls of all owners. Return
         False if no call has ended.
         """
@@ -543,14 +547,14 @@ class JobStore:
             return
         self.cancel(job, reason)
         self._set_kept_bytes(job, 0)
-        self._report_change(job, is_forgotten=True)
+        self._report_change(job, is_deleted=True)
 
     def _remove(self, job: Job) -> bool:
         if self._jobs.pop(job.id, None) is None:
             return False
-        self._counts.subtract(((job.server,), (job.server, job.owner)))
-        if not self._counts[(job.server, job.owner)]:
-            del self._counts[(job.server, job.owner)]
+        self._job_counts.subtract(((job.server,), (job.server, job.owner)))
+        if not self._job_counts[(job.server, job.owner)]:
+            del self._job_counts[(job.server, job.owner)]
         self.version += 1
         self._set_kept_bytes(job, 0)
         return True

@@ -42,8 +42,8 @@ class Excerpt:
     """
 
     def __init__(self, limit: int = MAX_WHOLE_BYTES, end_bytes: int = END_BYTES) -> None:
-        """A stream of at most `limit` bytes is kept completely. Of a larger stream, `end_bytes` are kept from
-        the start, and as many from the end.
+        """Keep all of a stream that has at most `limit` bytes. Of a larger stream, keep `end_bytes` bytes
+        from the start, and as many from the end.
         """
         self.size = 0
         """Total bytes added."""
@@ -83,7 +83,7 @@ class Excerpt:
             del self._tail[: -self._end_bytes]
 
     def text(self, hint: str = "", max_length: int | None = None) -> str:
-        """Return the stream as text. If bytes are omitted, a line states their number, followed by `hint`.
+        """Return the stream as text. If bytes are omitted, a line states their number, and ends with `hint`.
 
         The text has at most `max_length` characters, including that line. If `max_length` is None, return all
         bytes that were kept.
@@ -252,8 +252,9 @@ class Output:
                 self._budget.give_back(self.written)
 
     def _spill(self, data: bytes) -> None:
+        """Write data to the file. Create the file first if the output is now too large for the reader."""
         size = self._all.size
-        if self.problem or (self._descriptor is None and not self._is_file_due(size + len(data))):
+        if self.problem or (self._descriptor is None and not self._needs_file(size + len(data))):
             return
         try:
             if self._descriptor is None:
@@ -290,7 +291,7 @@ class Output:
             self.written += byte_count
             data = data[byte_count:]
 
-    def _is_file_due(self, size: int) -> bool:
+    def _needs_file(self, size: int) -> bool:
         return self._folder is not None and size > self._reader_length
 
 
@@ -343,8 +344,8 @@ class _JsonLines:
 
     def __init__(self) -> None:
         self._unfinished_line = b""
-        self._is_inside = False
-        """True if the next data continues a line of text."""
+        self._is_in_text_line = False
+        """True if the next data continues a line that is text, not a report."""
 
     def feed(self, data: bytes) -> _Parsed:
         data, self._unfinished_line = self._unfinished_line + data, b""
@@ -356,61 +357,61 @@ class _JsonLines:
             line = data[position:] if newline < 0 else data[position : newline + 1]
             first_byte = line.lstrip(b" \t\r")[:1]
             may_be_report = (
-                not self._is_inside and first_byte in (b"{", b"") and len(line) <= MAX_UNFINISHED_BYTES
+                not self._is_in_text_line and first_byte in (b"{", b"") and len(line) <= MAX_UNFINISHED_BYTES
             )
             if newline < 0 and may_be_report:
                 self._unfinished_line = line
                 break
-            report = _report(line) if may_be_report and first_byte else None
+            report = _parse_report(line) if may_be_report and first_byte else None
             if report is None:
                 complete += line
             else:
                 progress.append(report)
-            self._is_inside = newline < 0
+            self._is_in_text_line = newline < 0
             position += len(line)
         return _Parsed(bytes(complete), progress)
 
     def end(self) -> bytes:
         unfinished_line, self._unfinished_line = self._unfinished_line, b""
-        return unfinished_line if _report(unfinished_line) is None else b""
+        return unfinished_line if _parse_report(unfinished_line) is None else b""
 
 
 class _Percent:
     """Finds percentages, and removes text that was overwritten."""
 
     def __init__(self) -> None:
-        self._line = b""
-        self._last: float | None = None
+        self._unfinished_line = b""
+        self._last_percentage: float | None = None
 
     def feed(self, data: bytes) -> _Parsed:
         complete = bytearray()
         progress: list[ProgressReport] = []
-        *lines, unfinished_line = (self._line + data).split(b"\n")
+        *lines, unfinished_line = (self._unfinished_line + data).split(b"\n")
         if b"%" in data:  # new percentages need a new percent sign
             for line in (*lines, unfinished_line):
                 self._find_percentages(line, progress)
         for line in lines:
             complete += _final_text(line) + b"\n"
         if b"\r" in unfinished_line:
-            unfinished_line = _final_text(unfinished_line) + (
-                b"\r" if unfinished_line.endswith(b"\r") else b""
-            )
+            # A final \r is kept, because a \n may follow it, or text that overwrites the line.
+            final_return = b"\r" if unfinished_line.endswith(b"\r") else b""
+            unfinished_line = _final_text(unfinished_line) + final_return
         if len(unfinished_line) > MAX_UNFINISHED_BYTES:
             complete += unfinished_line
             unfinished_line = b""
-        self._line = unfinished_line
+        self._unfinished_line = unfinished_line
         return _Parsed(bytes(complete), progress)
 
     def end(self) -> bytes:
-        unfinished_line, self._line = self._line, b""
+        unfinished_line, self._unfinished_line = self._unfinished_line, b""
         return _final_text(unfinished_line)
 
     def _find_percentages(self, line: bytes, progress: list[ProgressReport]) -> None:
         for part in line.split(b"\r"):
             percentages = [float(each) for each in _PERCENT.findall(part)]
             value = percentages[-1] if percentages else math.inf
-            if value <= 100 and value != self._last:
-                self._last = value
+            if value <= 100 and value != self._last_percentage:
+                self._last_percentage = value
                 progress.append(ProgressReport(value, 100, _message(part.decode("utf-8", "replace"))))
 
 
@@ -461,14 +462,14 @@ class Reports(Output):
             self._add_decoded(stream, parser.end(), True)
         super().close()
 
-    def _add_decoded(self, stream: Stream, text: bytes, is_last: bool) -> None:
-        if text:
-            super().add(stream, text)
-        if decoded := self._decoders[stream].decode(text, is_last):
-            self._on_text(stream, decoded)
+    def _add_decoded(self, stream: Stream, data: bytes, is_last: bool) -> None:
+        if data:
+            super().add(stream, data)
+        if text := self._decoders[stream].decode(data, is_last):
+            self._on_text(stream, text)
 
 
-def _report(line: bytes) -> ProgressReport | None:
+def _parse_report(line: bytes) -> ProgressReport | None:
     """Return the progress that a line reports, or None if the line is text."""
     try:
         report = orjson.loads(line)

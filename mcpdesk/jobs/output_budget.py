@@ -22,7 +22,8 @@ _log = logging.getLogger(__name__)
 
 
 class _File(NamedTuple):
-    changed: float
+    modified_at: float
+    """Unix time in seconds. The first field, so that files sort from the oldest to the newest."""
     path: Path
     size: int
 
@@ -31,45 +32,46 @@ class OutputBudget:
     """Counts the bytes in some folders and deletes old files. Safe on any thread."""
 
     def __init__(self, max_bytes: int, folders: Sequence[Path]) -> None:
-        """`max_bytes` is the space in bytes."""
+        """`folders` contain the files, which may have `max_bytes` bytes together."""
         self.max_bytes = max_bytes
         self._folders = tuple(folders)
         self._lock = Lock()
-        self._used = self._reserved = 0
-        """`_used` is the number of bytes found by the last scan, `_reserved` the number of bytes added since.
-        """
+        self._used_bytes = 0
+        """Number of bytes that the last scan found, plus those reserved since."""
+        self._reserved_bytes = 0
+        """Number of bytes reserved since the last scan."""
         self._must_scan = True
-        self._owners: dict[Path, Callable[[str], None]] = {}
-        """Functions to call when a file is deleted, by file."""
+        self._removal_callbacks: dict[Path, Callable[[str], None]] = {}
+        """Functions to call when a file is deleted to make room, by file."""
 
     def watch(self, path: Path, on_removed: Callable[[str], None]) -> None:
         """Call `on_removed` with the reason if a file is deleted to make room."""
         with self._lock:
-            self._owners[path] = on_removed
+            self._removal_callbacks[path] = on_removed
 
     def unwatch(self, path: Path) -> None:
         """Undo `watch`."""
         with self._lock:
-            self._owners.pop(path, None)
+            self._removal_callbacks.pop(path, None)
 
     def give_back(self, size: int) -> None:
         """Release the space of a deleted file."""
         with self._lock:
-            self._used -= size
+            self._used_bytes -= size
 
     def reserve(self, size: int) -> int:
         """Make room for `size` more bytes. Return how many of them may be written."""
         with self._lock:
-            # Other processes may use the same folders.
+            # The folders are scanned again from time to time, because other processes may use them, too.
             if (
                 self._must_scan
-                or self._used + size > self.max_bytes
-                or self._reserved > self.max_bytes // _FREED_DIVISOR
+                or self._used_bytes + size > self.max_bytes
+                or self._reserved_bytes > self.max_bytes // _FREED_DIVISOR
             ):
                 self._make_room(size)
-            granted = max(0, min(size, self.max_bytes - self._used))
-            self._used += granted
-            self._reserved += granted
+            granted = max(0, min(size, self.max_bytes - self._used_bytes))
+            self._used_bytes += granted
+            self._reserved_bytes += granted
             return granted
 
     def _make_room(self, size: int) -> None:
@@ -91,9 +93,9 @@ class OutputBudget:
                 used_bytes -= file.size
                 reason = "the outputs of programs exceed outputs_keep_bytes"
                 _log.info("removed the output file %s (%s bytes): %s", file.path, f"{file.size:,}", reason)
-                if (owner := self._owners.pop(file.path, None)) is not None:
-                    owner(f"the file with the output was removed: {reason}")
-        self._used, self._reserved, self._must_scan = used_bytes, 0, False
+                if (on_removed := self._removal_callbacks.pop(file.path, None)) is not None:
+                    on_removed(f"the file with the output was removed: {reason}")
+        self._used_bytes, self._reserved_bytes, self._must_scan = used_bytes, 0, False
 
     def _files(self) -> Iterator[_File]:
         for folder in self._folders:

@@ -35,11 +35,11 @@ from mcpdesk.jobs.schedule import call_soon_safely
 T = TypeVar("T")
 
 REST_PER_PIPE_S = 10e-6
-"""Seconds of a pause of the supervisor's loop for each open pipe."""
+"""Seconds for each open pipe that the supervisor's loop pauses before it waits for events."""
 MAX_BYTES_PER_S = 400e6
 """Maximum number of bytes per second that are read from all programs together."""
 MIN_PAUSE_S, MAX_PAUSE_S = 0.0005, 0.005
-"""Shortest and longest pause in seconds. A shorter pause is added to the next one."""
+"""Shortest and longest pause in seconds. A shorter pause is not made, but added to the next one."""
 QUIT_S = 2.0
 """Seconds that `Supervisor.close` waits for the thread to end."""
 
@@ -52,11 +52,11 @@ class Supervisor:
     """
 
     def __init__(self) -> None:
-        self._selector = _RestingSelector()
+        self._selector = _PausingSelector()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._end = asyncio.Event()
+        self._end_event = asyncio.Event()
         self._asyncio_tasks: set[asyncio.Task[Any]] = set()
 
     def run(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
@@ -69,7 +69,7 @@ class Supervisor:
             self._started_loop().call_soon_threadsafe(function)
 
     def throttle(self, size: int) -> None:
-        """Pause for the time in which `size` bytes may be read at `MAX_BYTES_PER_S`.
+        """Lengthen the next pause by the time in which `size` bytes may be read at `MAX_BYTES_PER_S`.
 
         Called on the supervisor's thread.
         """
@@ -81,7 +81,7 @@ class Supervisor:
             loop, thread = self._loop, self._thread
         if loop is not None and thread is not None:
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._end.set)
+                loop.call_soon_threadsafe(self._end_event.set)
             thread.join(QUIT_S)
 
     def _started_loop(self) -> asyncio.AbstractEventLoop:
@@ -99,7 +99,7 @@ class Supervisor:
             runner.run(self._wait_for_end())
 
     async def _wait_for_end(self) -> None:
-        await self._end.wait()
+        await self._end_event.wait()
 
     def _start(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
         asyncio_task = asyncio.ensure_future(coroutine)
@@ -114,7 +114,7 @@ class Supervisor:
             report(asyncio_task.exception() or asyncio_task.result())
 
 
-class _RestingSelector(selectors.DefaultSelector):
+class _PausingSelector(selectors.DefaultSelector):
     """Selector that pauses before it waits for events, so that many small writes are read in fewer pieces."""
 
     def __init__(self) -> None:
@@ -143,8 +143,8 @@ PRIORITY_RETRY_S = 0.11
 """Pause between attempts to lower a priority. Linux allows a user to change sessions only ten times per
 second.
 """
-
 _priority_lock = asyncio.Lock()
+
 EOF_GRACE_S = 0.5
 """Seconds for which the remaining processes of a program may still write output after the program has ended.
 Then they are ended.
@@ -175,6 +175,7 @@ class FamilyReaper:
         """Families for the next read of all processes, by leader."""
         self._read_task: asyncio.Task[dict[int, list[ProcessRow]]] | None = None
         self._next_read = 0.0
+        """Earliest monotonic time of the next read."""
 
     async def end(self, leader: int, mark: str, keeper: int = 0) -> int:
         """End a job's family.
@@ -207,12 +208,13 @@ class FamilyReaper:
         self._next_read = end + (end - start)
         return families
 
-    async def _signal(self, processes: list[ProcessRow], number: int, timeout_s: float) -> None:
-        signal_all(processes, number)
-        deadline, pause = time.monotonic() + timeout_s, MIN_CHECK_PAUSE_S
+    async def _signal(self, processes: list[ProcessRow], signal_number: int, timeout_s: float) -> None:
+        """Send a signal, and wait until the processes have ended, at most `timeout_s` seconds."""
+        signal_all(processes, signal_number)
+        deadline, pause_s = time.monotonic() + timeout_s, MIN_CHECK_PAUSE_S
         while (processes := living(processes)) and time.monotonic() < deadline:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, MAX_CHECK_PAUSE_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, MAX_CHECK_PAUSE_S)
 
 
 REAPER = FamilyReaper()
@@ -298,10 +300,10 @@ class Process:
         self._timeout_s = timeout_s
         self._low_priority = low_priority
         self._is_stopped = False
-        self._finished, self._silent = asyncio.Event(), asyncio.Event()
-        """`_finished` is set when the program has ended or must end. `_silent` is set when its pipes are
-        closed, or when the rest of their output is not awaited.
-        """
+        self._finished = asyncio.Event()
+        """Set when the program has ended or must end."""
+        self._silent = asyncio.Event()
+        """Set when the program's pipes are closed, or when it must end at once."""
         self._pipes: dict[int, IO[bytes]] = {}
         self._child: Child | None = None
 
@@ -341,9 +343,9 @@ class Process:
     async def _follow(self, child: Child, mark: str, started: float) -> ProgramEnd:
         self._listen(child)
         await _within(self._timeout_s, self._finished)
-        finished = child.code is not None
+        ended_by_itself = child.code is not None
         duration_s = time.monotonic() - started
-        if finished:
+        if ended_by_itself:
             await _within(EOF_GRACE_S, self._silent)
         left_over = await self._end_family(child, mark, started)
         if self._pipes:
@@ -353,10 +355,10 @@ class Process:
             await _within(EOF_GRACE_S, self._finished)
         return ProgramEnd(
             exit_code=_shell_code(child.code),
-            duration_s=duration_s if finished else time.monotonic() - started,
-            timed_out=not finished and not self._is_stopped,
-            stopped=not finished and self._is_stopped,
-            left_over=left_over if finished else 0,
+            duration_s=duration_s if ended_by_itself else time.monotonic() - started,
+            timed_out=not ended_by_itself and not self._is_stopped,
+            stopped=not ended_by_itself and self._is_stopped,
+            left_over=left_over if ended_by_itself else 0,
         )
 
     async def _end_family(self, child: Child, mark: str, started: float) -> int:
@@ -420,12 +422,12 @@ async def lower_priority(leader: int) -> None:
         os.setpriority(os.PRIO_PGRP, leader, LOWEST_PRIORITY)
     async with _priority_lock:
         while True:
-            if _session_lowered(leader):
+            if _lower_session_priority(leader):
                 return
             await asyncio.sleep(PRIORITY_RETRY_S)
 
 
-def _session_lowered(leader: int) -> bool:
+def _lower_session_priority(leader: int) -> bool:
     """Lower the priority of the whole session on Linux, which otherwise gives every session the same share.
 
     Return False if the system requires a later attempt.

@@ -94,8 +94,8 @@ def _row_of_linux(pid: int) -> ProcessRow | None:
         start_time=float(fields[19]),
         is_zombie=is_zombie,
         is_ending=is_zombie or bool(int(fields[6]) & EXITING),
-        cpu_s=sum(map(int, fields[11:15])) / _TICKS,
-        memory=int(fields[21]) * _PAGE,
+        cpu_s=sum(map(int, fields[11:15])) / _TICKS_PER_S,
+        memory=int(fields[21]) * _PAGE_BYTES,
     )
 
 
@@ -145,8 +145,8 @@ def _newest_pid_of_linux() -> int:
         return 0
 
 
-_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _IS_LINUX = sys.platform == "linux"
 
 _pids = _pids_of_linux if _IS_LINUX else _pids_of_psutil
@@ -201,15 +201,15 @@ def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
 
 
 def has_family_ended(leader: int, mark: str) -> bool:
-    """Return True if all processes of a program's family have certainly ended. If the result is False, call
-    `members` to find the remaining processes.
+    """Return True if all processes of a program's family have certainly ended. If the result is False, some
+    may still run; call `members` to find them.
 
     Call this only for a program that started so recently that no process number can have been reused.
     """
-    started_since = newest_pid() - leader
-    if not 0 <= started_since <= MAX_CHECKED_PROCESSES:
+    newest = newest_pid()
+    if not leader <= newest <= leader + MAX_CHECKED_PROCESSES:
         return False
-    newer_processes = rows(range(leader + 1, leader + started_since + 1)).values()
+    newer_processes = rows(range(leader + 1, newest + 1)).values()
     return not any(row.session == leader or mark in _marks_of(row) for row in newer_processes)
 
 
@@ -218,12 +218,12 @@ def living(processes: Iterable[ProcessRow]) -> list[ProcessRow]:
     return [process for process in processes if still_runs(process)]
 
 
-def signal_all(processes: Iterable[ProcessRow], number: int) -> None:
+def signal_all(processes: Iterable[ProcessRow], signal_number: int) -> None:
     """Send a signal to each process. Processes that have ended or belong to other users are skipped."""
     for process in processes:
         if still_runs(process):
             with contextlib.suppress(OSError):
-                os.kill(process.pid, number)
+                os.kill(process.pid, signal_number)
 
 
 def _marks_of(row: ProcessRow) -> list[str]:

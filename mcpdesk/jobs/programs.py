@@ -35,7 +35,7 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 class ProgramState(StrEnum):
-    """States of a program. All but `RUNNING` are final."""
+    """State of a program. All states except `RUNNING` are final."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -71,9 +71,12 @@ class Program:
     process: Process
     output: Output
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the program has ended."""
     started: float = field(default_factory=time.time)
     ended_at: float | None = None
+    """Time of the end, or None while the program runs."""
     ended: ProgramEnd | None = None
+    """Outcome, or None while the program runs, or if an error prevented waiting for its end."""
     read_by: dict[str, int] = field(default_factory=dict)
     """Number of bytes that each recent reader has read, by reader."""
     traceparent: str = ""
@@ -91,12 +94,12 @@ class Program:
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code, or None while the program runs, or if an error prevented waiting for its end."""
+        """Exit code, or None if `ended` is None."""
         return None if self.ended is None else self.ended.exit_code
 
     @property
     def runtime_s(self) -> float:
-        """Seconds from its start to its end, or to now."""
+        """Seconds from the start of the program to its end, or until now if it still runs."""
         return (time.time() if self.ended_at is None else self.ended_at) - self.started
 
     def piece(self, start: int, limit: int) -> Piece:
@@ -125,13 +128,14 @@ class Program:
         if not output.problem and end - start <= max_bytes:
             return self.piece(start, max_bytes)
         half = max(0, max_bytes - MAX_NOTE_LENGTH) // 2
-        head, tail = self.piece(start, half), ""
-        if room := max(0, min(half, end - head.end)):
-            if output.problem:  # the file lacks the latest output, part of which is in memory
-                tail = output.end(room)
-            else:
-                last_piece = self.piece(end - room, room)
-                tail, end = last_piece.text.lstrip("\ufffd"), last_piece.end
+        head = self.piece(start, half)
+        tail = ""
+        tail_bytes = max(0, min(half, end - head.end))
+        if tail_bytes and output.problem:  # the file lacks the latest output, part of which is in memory
+            tail = output.end(tail_bytes)
+        elif tail_bytes:
+            last_piece = self.piece(end - tail_bytes, tail_bytes)
+            tail, end = last_piece.text.lstrip("\ufffd"), last_piece.end
         omitted_bytes = max(0, end - start - len(head.text.encode()) - len(tail.encode()))
         note = f"\n[... {omitted_bytes:,} bytes left out ...]\n" if omitted_bytes else ""
         return Piece(
@@ -208,16 +212,16 @@ class Programs:
             SUPERVISOR.call(output.remove)
             raise RuntimeError("the server stops")
         loop = asyncio.get_running_loop()
-        start: asyncio.Future[None] = loop.create_future()
+        begun: asyncio.Future[None] = loop.create_future()
         program: Program
-        notify = partial(call_soon_safely, loop, lambda: self._on_begin(program, start))
-        process = Process(argv, folder, environment, output, on_begin=notify, low_priority=True)
+        report_begin = partial(call_soon_safely, loop, lambda: self._on_begin(program, begun))
+        process = Process(argv, folder, environment, output, on_begin=report_begin, low_priority=True)
         program = Program(number, command, peer, process, output)
         program.traceparent = environment.get("TRACEPARENT", "")
         self._running[number] = program
-        process.start(partial(call_soon_safely, loop, partial(self._on_end, program, start)))
+        process.start(partial(call_soon_safely, loop, partial(self._on_end, program, begun)))
         try:
-            await start
+            await begun
         except asyncio.CancelledError:
             process.stop()
             raise
@@ -226,7 +230,7 @@ class Programs:
     async def _open_output(self, number: int, is_first: bool) -> Output:
         """Create the file of a program's output. Raises: RuntimeError."""
         opening = asyncio.ensure_future(
-            asyncio.to_thread(_output, self._folder, number, is_first, self._budget)
+            asyncio.to_thread(_create_output, self._folder, number, is_first, self._budget)
         )
         self._openings.add(opening)
         opening.add_done_callback(self._openings.discard)
@@ -255,26 +259,26 @@ class Programs:
             await asyncio.wait(self._openings)
         outputs = [program.output for program in self._programs.values()]
         self._programs.clear()
-        await asyncio.to_thread(_remove, outputs)
+        await asyncio.to_thread(_remove_all, outputs)
 
-    def _on_begin(self, program: Program, start: asyncio.Future[None]) -> None:
+    def _on_begin(self, program: Program, begun: asyncio.Future[None]) -> None:
         self._programs[program.id] = program
         self.version += 1
-        if not start.done():
-            start.set_result(None)
+        if not begun.done():
+            begun.set_result(None)
 
     def _on_end(
-        self, program: Program, start: asyncio.Future[None], outcome: ProgramEnd | BaseException
+        self, program: Program, begun: asyncio.Future[None], outcome: ProgramEnd | BaseException
     ) -> None:
         self._running.pop(program.id, None)
         program.ended_at = time.time()
         if isinstance(outcome, ProgramEnd):
             program.ended = outcome
         program.over.set()
-        if program.id not in self._programs:
+        if program.id not in self._programs:  # it could not be started, or the server stops
             SUPERVISOR.call(program.output.remove)
-            if not start.done() and not isinstance(outcome, ProgramEnd):
-                start.set_exception(outcome)
+            if not begun.done() and not isinstance(outcome, ProgramEnd):
+                begun.set_exception(outcome)
             return
         self.version += 1
         self._on_over(program)
@@ -286,7 +290,7 @@ class Programs:
         SUPERVISOR.call(self._programs.pop(number).output.remove)
 
 
-def _remove(outputs: Iterable[Output]) -> None:
+def _remove_all(outputs: Iterable[Output]) -> None:
     for output in outputs:
         output.remove()
 
@@ -296,7 +300,7 @@ def _remove_opened(opening: asyncio.Future[Output]) -> None:
         SUPERVISOR.call(opening.result().remove)
 
 
-def _output(folder: Path, number: int, is_first: bool, budget: OutputBudget | None) -> Output:
+def _create_output(folder: Path, number: int, is_first: bool, budget: OutputBudget | None) -> Output:
     try:
         return Output(file=_output_file(folder, number, is_first), budget=budget)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Work on an event loop: calls from any thread, and work at given times of the wall clock."""
+"""Work on an event loop: calls from any thread, work at given times of the wall clock, locks, and a queue."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def call_soon_safely(
 
 
 class Schedule:
-    """Calls `work` whenever it is due. `work` does what is due and returns the time of its next call.
+    """Calls `work` at the times that `work` itself requests.
 
-    Times are Unix seconds. If `work` returns None, it is not called before the next `wake`. Used on one loop.
+    `work` returns the time of its next call in Unix seconds. If it returns None, it is called at the next
+    `wake`. Used on one loop.
     """
 
     def __init__(
@@ -67,10 +68,10 @@ class Schedule:
             except Exception:  # any failure; later work must still run
                 _log.exception("scheduled work failed; retrying in %g s", RETRY_S)
                 next_time = self._clock() + RETRY_S
-            wait_s = MAX_SLEEP_S if next_time is None else min(MAX_SLEEP_S, next_time - self._clock())
-            if next_time is None or wait_s > 0:
+            wait_s = None if next_time is None else min(MAX_SLEEP_S, next_time - self._clock())
+            if wait_s is None or wait_s > 0:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(wait_s if next_time is not None else None):
+                    async with asyncio.timeout(wait_s):
                         await self._wake_event.wait()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.inbox.answers import link_problem, number, out_of_bounds
+from mcpdesk.inbox.answers import bounds_problem, link_problem, parsed_number
 from mcpdesk.inbox.question import host_of
 
 HEAVY = "(?=a)(?:(?:(?:a(?=a|)){100}){100}){100}"
@@ -36,7 +36,7 @@ HEAVY = "(?=a)(?:(?:(?:a(?=a|)){100}){100}){100}"
         ({"type": "string", "format": "date"}, "2026-02-30", "write a date like 2026-07-28"),
         ({"type": "string", "format": "date"}, "20260228", "write a date like 2026-07-28"),
         ({"type": "string", "format": "date"}, "2026-02-28", ""),
-        ({"format": "date-time"}, "2026-02-28T10:00:00", "write a moment like 2026-07-28T12:00:00Z"),
+        ({"format": "date-time"}, "2026-02-28T10:00:00", "write a date and time like 2026-07-28T12:00:00Z"),
         ({"type": "string", "format": "date-time"}, "2026-02-28T10:00:00Z", ""),
         ({"type": "string", "pattern": "^[A-Z]{3}$"}, "LISB", "the text must match ^[A-Z]{3}$"),
         ({"type": "string", "pattern": "^[A-Z]{3}$"}, "LIS", ""),
@@ -62,7 +62,7 @@ HEAVY = "(?=a)(?:(?:(?:a(?=a|)){100}){100}){100}"
     ],
 )  # fmt: skip
 def test_what_is_out_of_bounds_is_said(rules: dict[str, Any], given: str | int | None, said: str) -> None:
-    assert out_of_bounds(rules, given) == said
+    assert bounds_problem(rules, given) == said
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_out_of_bounds_is_said(rules: dict[str, Any], given: str | int |
     [("3", 3), ("-3", -3), ("1.5", 1.5), (".5", 0.5), ("1e-2", 0.01), ("", None), ("1_0", None)],
 )
 def test_numbers_are_read_as_json_would(text: str, value: float | None) -> None:
-    assert number(text) == value
+    assert parsed_number(text) == value
 
 
 @pytest.mark.parametrize(

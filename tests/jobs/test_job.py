@@ -96,7 +96,7 @@ async def test_expired_jobs_are_swept_without_being_asked_for(monkeypatch: pytes
 
 async def test_calls_are_stored_for_the_next_core_and_tasks_are_not() -> None:
     shelf, changed = Shelf(), list[Job]()
-    shelf.on_change = lambda job, is_forgotten: changed.append(job)
+    shelf.on_change = lambda job, is_deleted: changed.append(job)
     task = shelf.new()
     call = shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, feed=CallFeed())
     for each in (task, call):
@@ -157,7 +157,7 @@ async def test_what_an_owner_left_behind_is_ended() -> None:
     shelf = Shelf()
     shelf.new("session:1")
     kept = shelf.new("session:2")
-    shelf.forget_owner("s", "session:1", "connection closed")
+    shelf.delete_jobs_of_owner("s", "session:1", "connection closed")
     assert shelf.stopped == ["connection closed"] and [view.id for view in shelf.snapshot()] == [kept.id]
     shelf.cancel_by_id(kept.id, "from the desk")
     shelf.cancel_by_id("nothing", "from the desk")

@@ -94,7 +94,7 @@ def test_outputs_share_disk_space_and_the_oldest_is_removed(
         f"removed the output file {path}" for path in kept[:3]
     ]
     assert removed[0].endswith("(1,048,577 bytes): the outputs of programs exceed outputs_keep_bytes")
-    assert not budget._owners  # of outputs that are over nothing stays in memory
+    assert not budget._removal_callbacks  # of outputs that are over nothing stays in memory
 
 
 def test_an_output_that_is_written_is_not_removed_and_ends_where_the_space_does(tmp_path: Path) -> None:

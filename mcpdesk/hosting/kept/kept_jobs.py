@@ -27,10 +27,10 @@ class StoredJobs:
         self._services, self._journal, self._endpoints = services, journal, endpoints
         self._records: dict[str, JobRecords] = {}
 
-    def update(self, job: Job, is_forgotten: bool) -> None:
-        """Store a job that began, progressed or ended. Delete it if `is_forgotten`."""
+    def update(self, job: Job, is_deleted: bool) -> None:
+        """Store a job that began, progressed or ended. Delete it if `is_deleted`."""
         if job.server in self._endpoints:
-            self._records_of(job.server).update(job, is_forgotten)
+            self._records_of(job.server).update(job, is_deleted)
 
     async def recall(self, name: str) -> None:
         """Load the jobs of a server that an earlier process stored in the state file."""

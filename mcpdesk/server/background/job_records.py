@@ -52,9 +52,9 @@ class JobRecords:
         self._write_task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
-    def update(self, job: Job, is_forgotten: bool) -> None:
+    def update(self, job: Job, is_deleted: bool) -> None:
         """Write a job soon, or delete the stored job."""
-        self._changed_jobs[job.id] = None if is_forgotten else job
+        self._changed_jobs[job.id] = None if is_deleted else job
         self.write_soon()
 
     def write_soon(self) -> None:

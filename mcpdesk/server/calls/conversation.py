@@ -256,7 +256,7 @@ class Conversation:
             state.leave(self.requests.owner)
         if self.requests.may_own:
             jobs = self.dispatcher.services.jobs
-            jobs.forget_owner(self.dispatcher.server.name, self.requests.owner, reason)
+            jobs.delete_jobs_of_owner(self.dispatcher.server.name, self.requests.owner, reason)
 
     def _handle_request(
         self,

@@ -54,11 +54,11 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         self._written_sizes: dict[str, int] = {}
         """Value of `_output_marker` of each running job at the last write."""
 
-    def update(self, job: Job, is_forgotten: bool) -> None:
-        """Write a job soon, or delete its record if `is_forgotten`."""
-        if is_forgotten:
+    def update(self, job: Job, is_deleted: bool) -> None:
+        """Write a job soon, or delete its record if `is_deleted`."""
+        if is_deleted:
             self._written_sizes.pop(job.id, None)
-        super().update(job, is_forgotten)
+        super().update(job, is_deleted)
 
     def check(self) -> None:
         """Raise StorageError if nothing can be written now."""
