@@ -154,7 +154,7 @@ def estimated_size(result: JSONObject) -> int:
 
 
 _MAX_DEPTH = 6
-"""Maximum number of nesting levels examined. Texts of results are at most five deep."""
+"""Maximum number of nesting levels that `estimated_size` examines. Texts of results are at most five deep."""
 
 
 def _characters(value: Any, depth: int) -> int:

@@ -45,7 +45,7 @@ def contents(uri: str, value: str | bytes, mime_type: str = "") -> Block:
 
 def is_block(value: object) -> TypeGuard[Block]:
     """Return True if a value has the required members of a content block."""
-    if not isinstance(value, dict) or not _REQUIRED.get(str(value.get("type")), _UNMET) <= value.keys():
+    if not isinstance(value, dict) or not _REQUIRED.get(str(value.get("type")), _NO_KNOWN_TYPE) <= value.keys():
         return False
     return value["type"] != "text" or isinstance(value["text"], str)
 
@@ -67,22 +67,22 @@ def check_block(block: Block) -> None:
         check_icons(block["icons"])
     size = block.get("size", 0)
     if block["type"] == "resource_link" and (not isinstance(size, int) or isinstance(size, bool)):
-        raise ValueError(f"size is a number of bytes, not {size!r:.80}")
+        raise ValueError(f"size must be a number of bytes, not {size!r:.80}")
 
 
 def check_contents(entry: Any) -> None:
     """Check that clients accept the contents of a resource. Raises: ValueError with the fault."""
     if not isinstance(entry, dict) or "uri" not in entry or not ("text" in entry or "blob" in entry):
-        raise ValueError("the contents of a resource have a uri, and a text or a blob")
+        raise ValueError("the contents of a resource must have a uri, and a text or a blob")
     _check_texts(entry, ("uri", "text", "blob", "mimeType"))
 
 
 def _check_texts(value: Block, names: tuple[str, ...]) -> None:
     for name in names:
         if name in value and not isinstance(value[name], str):
-            raise ValueError(f"{name} is a text, not {value[name]!r:.80}")
+            raise ValueError(f"{name} must be a text, not {value[name]!r:.80}")
     if not isinstance(value.get("_meta", {}), dict):
-        raise ValueError("_meta is an object")
+        raise ValueError("_meta must be an object")
 
 
 _REQUIRED: dict[str, frozenset[str]] = {
@@ -92,9 +92,9 @@ _REQUIRED: dict[str, frozenset[str]] = {
     "resource": frozenset({"resource"}),
     "resource_link": frozenset({"uri", "name"}),
 }
-
-
-_UNMET = frozenset({"no block has this member"})
+"""Required members of a block, by type."""
+_NO_KNOWN_TYPE = frozenset({"no block has this member"})
+"""Required members of a block of an unknown type. No block has them, so such a block is invalid."""
 
 
 def _base64(data: bytes) -> str:

@@ -25,7 +25,7 @@ TOTAL_FACTOR = 64
 PRIMING_REVISION = "2025-11-25"
 """Revision whose clients understand an event that has only an id."""
 MAX_MARK_LENGTH = 200
-"""Maximum length in characters of a call's mark. A longer mark is omitted."""
+"""Maximum length in characters of a call's mark. A longer mark is replaced by an empty one."""
 POSITION_MARK = "h"
 """First character of a mark with a position on the event bus. Marks of calls begin with other characters."""
 _POSITION = re.compile(rf"{POSITION_MARK}(\d{{1,15}}-\d{{1,15}})-(\d{{1,15}})-(\w{{1,32}})")
@@ -75,7 +75,7 @@ def parse_event_id(event_id: str) -> EventPosition | None:
 
 
 def position_of(piece: bytes) -> EventPosition | None:
-    """Parse the id of a kept event."""
+    """Return the parsed id of an encoded event, or None if it does not have our format."""
     return parse_event_id(piece.partition(b"\n")[0].removeprefix(b"id: ").decode())
 
 
@@ -146,7 +146,7 @@ class ResumableStream(Generic[C]):
     __slots__ = (
         "_disconnect",
         "_mark",
-        "_sent",
+        "_last_sent",
         "_store",
         "archived",
         "events",
@@ -166,11 +166,13 @@ class ResumableStream(Generic[C]):
         self.live: C | None = None
         self.is_over = False
         self.events: list[tuple[int, bytes]] = []
+        """Kept events with their numbers, oldest first."""
         self._store = store
         self._disconnect: Callable[[], object] | None = None
         """Function that ends the stream's connection, or None if the stream has no connection."""
         self._mark = mark
-        self._sent = 0
+        self._last_sent = 0
+        """Number of the newest event that was sent to a client."""
 
     @property
     def is_connected(self) -> bool:
@@ -183,7 +185,7 @@ class ResumableStream(Generic[C]):
 
         With this id, the client can resume the stream.
         """
-        return self._store.sends_priming_event or self._sent > 0
+        return self._store.sends_priming_event or self._last_sent > 0
 
     def put(self, message: bytes) -> None:
         """Number and keep one message, and send it if a client is connected."""
@@ -192,7 +194,7 @@ class ResumableStream(Generic[C]):
         self._store.add(self, self.last, piece)
         if self.live is not None and self.is_connected:
             self.live.put(piece)
-            self._sent = self.last
+            self._last_sent = self.last
             if self._store.is_leaving:
                 self.archive()
         else:
@@ -207,13 +209,13 @@ class ResumableStream(Generic[C]):
         should end, because the stream is complete, closed for now, or continued on another connection.
         """
         self.release()
-        start = self._sent if after is None else after
+        start = self._last_sent if after is None else after
         if self._store.sends_priming_event:
             connection.put(self._numbered(start, b""))
         for number, piece in self.events:
             if number > start:
                 connection.put(piece)
-        self._sent = self.last
+        self._last_sent = self.last
         if self.is_over:
             disconnect()
         else:
@@ -256,8 +258,10 @@ class SharedEventBudget:
 
     def __init__(self, max_bytes: int) -> None:
         self.size = 0
+        """Size in bytes of the events that all stores keep."""
         self._max_bytes = max_bytes
         self._stores: OrderedDict[EventStore[Any], None] = OrderedDict()
+        """Stores with events. The store that was idle longest is the first."""
 
     def put(self, store: EventStore[Any], size: int) -> None:
         """Count another event of a store, and trim stores if necessary.
@@ -308,9 +312,11 @@ class EventStore(Generic[C]):
         self._is_closed = False
         self._event_budget = event_budget
         self.size = 0
+        """Size of the kept events in bytes."""
         self._max_bytes = max_bytes
         self._max_events = max_events
         self._streams_of_events: deque[ResumableStream[C]] = deque()
+        """Stream of each kept event, oldest event first."""
         self._streams: dict[int, ResumableStream[C]] = {}
         self._first_number = self._next_number = first_number
 

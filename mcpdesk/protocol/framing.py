@@ -113,7 +113,7 @@ class EventFramer:
         self._line_size = self._data_size = 0
         self._name = ""
         self._id: str | None = None
-        self._is_first = True
+        self._is_first_line = True
         self._skips_newline = False
 
     @property
@@ -145,7 +145,7 @@ class EventFramer:
             self._pieces.append(unfinished)
             self._line_size += len(unfinished)
             # The field name of a data line does not count.
-            self._check(self._data_size + self._line_size - len(_DATA))
+            self._check_size(self._data_size + self._line_size - len(_DATA))
         return events
 
     def unfinished(self) -> bytes:
@@ -156,8 +156,8 @@ class EventFramer:
         return b"\n".join([*self._data, *last_value])
 
     def _add_line(self, line: bytes) -> Event | None:
-        if self._is_first:
-            self._is_first, line = False, line.removeprefix(_BOM)
+        if self._is_first_line:
+            self._is_first_line, line = False, line.removeprefix(_BOM)
         if not line:
             return self._finish_event()
         field, _, value = line.partition(b":")
@@ -165,7 +165,7 @@ class EventFramer:
         if field == b"data":
             self._data.append(value)
             self._data_size += len(value) + 1
-            self._check(self._data_size - 1)  # each line except the last also has a newline
+            self._check_size(self._data_size - 1)  # each line except the last also has a newline
         elif field == b"event":
             self._name = value.decode("utf-8", "replace")
         elif field == b"id" and b"\0" not in value:
@@ -181,6 +181,6 @@ class EventFramer:
         self._data, self._name, self._id, self._data_size = [], "", None, 0
         return Event(data, name) if data else None
 
-    def _check(self, size: int) -> None:
+    def _check_size(self, size: int) -> None:
         if size > self.limit:
             raise ValueError(f"an event has more than {self.limit} bytes")

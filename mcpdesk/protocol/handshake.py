@@ -31,7 +31,7 @@ class SessionState(Struct, frozen=True, omit_defaults=True):
     """State of a session that another process needs to continue it."""
 
     opening: dict[str, Any]
-    """Relevant parameters of the handshake."""
+    """Parameters of the `initialize` request that are needed to repeat it."""
     is_ready: bool = False
     level: str = ""
     """Log level that the client requested."""
@@ -65,7 +65,7 @@ class Session:
         self.terms = _SESSIONLESS
         self.subscriptions: set[str] = set()
         self.opening: dict[str, Any] | None = None
-        """Parameters of the handshake."""
+        """Parameters of the `initialize` request, or None before it."""
 
     @property
     def is_open(self) -> bool:

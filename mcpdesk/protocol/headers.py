@@ -78,9 +78,9 @@ def check_routing(headers: Mapping[str, str], version: str, method: str, params:
     header_method = headers.get("mcp-method")
     if header_method != method:
         raise mismatch(f"Mcp-Method is {_quoted(header_method)}, but the body has {method[:80]!r}")
-    row = METHODS.get(method)
-    if row is not None and row.routing_field:
-        check_name(headers.get("mcp-name"), params.get(row.routing_field))
+    known_method = METHODS.get(method)
+    if known_method is not None and known_method.routing_field:
+        check_name(headers.get("mcp-name"), params.get(known_method.routing_field))
 
 
 def adapted_headers(message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, str]:
@@ -88,8 +88,8 @@ def adapted_headers(message: Mapping[str, Any], headers: Mapping[str, str]) -> d
     new_headers = {name.lower(): value for name, value in headers.items()}
     if "mcp-method" in new_headers:
         new_headers["mcp-method"] = message["method"]
-    row = METHODS.get(message["method"])
-    name = message.get("params", {}).get(row.routing_field if row else "")
+    known_method = METHODS.get(message["method"])
+    name = message.get("params", {}).get(known_method.routing_field if known_method else "")
     if "mcp-name" in new_headers and isinstance(name, str):
         new_headers["mcp-name"] = encode_value(name)
     return new_headers
@@ -141,16 +141,16 @@ def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[MirroredArgument, ...
 
     Raises: ValueError for the first invalid annotation.
     """
-    parameters = tuple(_annotated_arguments(schema, (), True))
-    headers = [each.header for each in parameters]
-    for each in parameters:
-        if headers.count(each.header) > 1:
-            raise ValueError(f"{SCHEMA_KEY}: two arguments are mirrored by the header {each.header}")
-    return parameters
+    mirrored = tuple(_annotated_arguments(schema, (), True))
+    headers = [each.header for each in mirrored]
+    for header in headers:
+        if headers.count(header) > 1:
+            raise ValueError(f"{SCHEMA_KEY}: two arguments are mirrored by the header {header}")
+    return mirrored
 
 
 def check_parameters(
-    header_arguments: Iterable[MirroredArgument], arguments: Mapping[str, Any], headers: Mapping[str, str]
+    mirrored: Iterable[MirroredArgument], arguments: Mapping[str, Any], headers: Mapping[str, str]
 ) -> None:
     """Compare the `Mcp-Param-*` headers with the arguments that they repeat. Other headers are ignored.
 
@@ -159,7 +159,7 @@ def check_parameters(
     values_by_name: dict[str, list[str]] = {}
     for name, value in headers.items():
         values_by_name.setdefault(name.lower(), []).append(value)
-    for each in header_arguments:
+    for each in mirrored:
         _check_parameter(each.header, values_by_name.get(each.header, []), value_at(each.path, arguments))
 
 
@@ -175,6 +175,10 @@ def value_at(path: tuple[str, ...], arguments: Any) -> Any:
 def _annotated_arguments(
     schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool
 ) -> Iterator[MirroredArgument]:
+    """Yield the annotated arguments below `path`.
+
+    `is_reachable` is True if only `properties` lead to the schema. Then `path` identifies one argument.
+    """
     if SCHEMA_KEY in schema:
         yield _mirrored_argument(schema, path, is_reachable)
     for keyword, value in schema.items():

@@ -10,6 +10,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.task_shapes import TaskStatus
 
 EXECUTION_FAILED = -32000
+"""Error code of a failed call."""
 MAX_MESSAGE_LENGTH = 500
 """Maximum number of characters of an error message. The error's data has the full text."""
 
@@ -48,7 +49,8 @@ def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProto
     """Return the error (-32000) of a failed call, or None if the call succeeded.
 
     The data of the error has `exit_code` and `stderr`. For a tool that is not a program, `exit_code` is null,
-    and `stderr` has the tool's message.
+    and `stderr` has the tool's message. The data also has the stage and command: those of a program's result,
+    or the parts of a tool name such as `stage-command`.
     """
     if not body.get("isError"):
         return None

@@ -10,7 +10,7 @@ from zlib import crc32
 
 MARK_LENGTH = 8
 NUMBERS_PER_PROCESS = 100_000
-"""Number of numbers reserved for one process.
+"""Size of the block of numbers that is reserved for one process.
 
 If a process assigns more numbers, they look like those of another process.
 """

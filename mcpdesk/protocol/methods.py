@@ -28,7 +28,7 @@ class Method(Struct, frozen=True):
     name: str
     revisions: frozenset[str]
     capability: str = ""
-    """Capability that a server must declare to support the method. Empty for none."""
+    """Capability that a server must declare to support the method, or "" if it needs none."""
     routing_field: str = ""
     """Member of `params` that `Mcp-Name` repeats."""
     is_cacheable: bool = False

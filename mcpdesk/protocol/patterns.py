@@ -84,16 +84,14 @@ class Pattern(Struct, frozen=True):
             return PatternMatch.TOO_LONG
         if self.validator.is_valid(text):
             return PatternMatch.MATCHES
+        if self.tier is TINY:
+            return PatternMatch.DIFFERS
         # `is_valid` is also False if the step limit was reached. The kind of the error distinguishes
         # the two cases.
-        error_details = (
-            [] if self.tier is TINY else [each.kind.as_dict() for each in self.validator.iter_errors(text)]
-        )
-        return (
-            PatternMatch.DIFFERS
-            if all("pattern" in each for each in error_details)
-            else PatternMatch.TOO_SLOW
-        )
+        error_kinds = [error.kind.as_dict() for error in self.validator.iter_errors(text)]
+        if all("pattern" in kind for kind in error_kinds):
+            return PatternMatch.DIFFERS
+        return PatternMatch.TOO_SLOW
 
 
 def tiny_engine() -> jsonschema_rs.RegexOptions:

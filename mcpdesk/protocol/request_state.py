@@ -82,11 +82,13 @@ def unseal(token: object, secrets: Sequence[bytes], expected_binding: str, now: 
 def round_of(token: object) -> str:
     """Return the id of the parked handler in a token, without verifying the token.
 
-    Empty for an invalid token.
+    Return "" for an invalid token.
     """
-    payload = token.split(".")[1:2] if isinstance(token, str) else []
+    parts = token.split(".") if isinstance(token, str) else []
+    if len(parts) < 2:
+        return ""
     try:
-        return msgspec.json.decode(urlsafe_b64decode(payload[0]), type=RequestState).round if payload else ""
+        return msgspec.json.decode(urlsafe_b64decode(parts[1]), type=RequestState).round
     except (ValueError, msgspec.MsgspecError):
         return ""
 

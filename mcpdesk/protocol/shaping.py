@@ -53,11 +53,11 @@ def tool_result(body: JSONObject, revision: Revision, schema: JSONObject | None 
     """
     shaped = dict(body)
     blocks = shaped["content"] = []
-    for content_block in body.get("content", ()):  # results of some servers lack it
+    for content_block in body.get("content", ()):  # results of some servers have no content
         is_text = len(content_block) == 2 and content_block.get("type") == "text"
         blocks.append(content_block if is_text else block(content_block, revision))
     if "structuredContent" in shaped:
-        if _is_wrapped(schema, revision) and not body.get("isError"):
+        if _needs_wrapper(schema, revision) and not body.get("isError"):
             shaped["structuredContent"] = {WRAPPER_MEMBER: shaped["structuredContent"]}
         if not _allows_structured(shaped["structuredContent"], revision):
             del shaped["structuredContent"]
@@ -108,7 +108,7 @@ def _allows_structured(structured: Any, revision: Revision) -> bool:
 def _tool(internal: JSONObject, revision: Revision) -> JSONObject:
     shaped = _pick(internal, revision.tool_fields)
     schema = shaped.get("outputSchema")
-    if schema is not None and _is_wrapped(schema, revision):
+    if schema is not None and _needs_wrapper(schema, revision):
         shaped["outputSchema"] = _wrapped_schema(schema)
     if not revision.has_boolean_schemas:
         for key in shaped.keys() & _SCHEMAS:
@@ -116,7 +116,7 @@ def _tool(internal: JSONObject, revision: Revision) -> JSONObject:
     return shaped
 
 
-def _is_wrapped(schema: JSONObject | None, revision: Revision) -> bool:
+def _needs_wrapper(schema: JSONObject | None, revision: Revision) -> bool:
     return schema is not None and revision.structured == "object" and schema.get("type") != "object"
 
 
@@ -147,8 +147,9 @@ def _with_moved_references(value: Any) -> Any:
 def _moved_reference(reference: Any) -> Any:
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return _with_moved_references(reference)
-    is_top_level = reference.split("/")[1:2] and reference.split("/")[1] in _TOP_LEVEL_KEYWORDS
-    return reference if is_top_level else f"#/properties/{WRAPPER_MEMBER}{reference[1:]}"
+    _, _, path = reference.partition("/")
+    stays_at_top_level = path.split("/")[0] in _TOP_LEVEL_KEYWORDS
+    return reference if stays_at_top_level else f"#/properties/{WRAPPER_MEMBER}{reference[1:]}"
 
 
 def _without_boolean_schemas(schema: JSONObject) -> JSONObject:

@@ -390,7 +390,7 @@ def test_names_in_metadata_and_icons_are_those_clients_take(tmp_path: Path) -> N
     assert [name_of(item) for item in found.items] == ["d"]
     assert [(kind, each.reason) for kind, each in found.broken] == [
         ("tool", "_meta: 'io.modelcontextprotocol/own' belongs to the protocol"),
-        ("prompt", "icons: src begins with https:// or data:, not 'javascript:alert(1)'"),
+        ("prompt", "icons: src must begin with https:// or data:, not 'javascript:alert(1)'"),
         ("resource", "_meta: 'not a name' is not a valid name; write one like 'example.org/colour'"),
     ]
 
@@ -419,9 +419,9 @@ def test_what_clients_would_refuse_a_whole_list_for_is_not_offered(tmp_path: Pat
     )
     assert [name_of(item) for item in found.items] == ["g"]
     assert [(kind, each.reason) for kind, each in found.broken] == [
-        ("tool", "annotations: readOnlyHint is true or false, not 'yes'"),
-        ("resource", "annotations: audience is a list of user and assistant, not 'user'"),
-        ("template", "annotations: priority is a number from 0 to 1, not 5"),
+        ("tool", "annotations: readOnlyHint must be true or false, not 'yes'"),
+        ("resource", "annotations: audience must be a list of user and assistant, not 'user'"),
+        ("template", "annotations: priority must be a number from 0 to 1, not 5"),
         ("prompt", "icons: sizes is a list like [\"48x48\"], not '48x48'"),
         (
             "tool",

@@ -52,8 +52,8 @@ async def read(item: Resource) -> Any:
 @pytest.mark.parametrize(
     ("annotations", "reason"),
     [
-        ("{audience: user}", "annotations: audience is a list of user and assistant, not 'user'"),
-        ("{priority: high}", "annotations: priority is a number from 0 to 1, not 'high'"),
+        ("{audience: user}", "annotations: audience must be a list of user and assistant, not 'user'"),
+        ("{priority: high}", "annotations: priority must be a number from 0 to 1, not 'high'"),
         ("{lastModified: 2026-01-12T15:00:58Z, priority: 1}", ""),
     ],
 )

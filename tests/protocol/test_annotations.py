@@ -27,9 +27,9 @@ def test_what_the_specification_has_passes_and_so_does_what_it_does_not_know() -
 @pytest.mark.parametrize(
     ("hints", "complaint"),
     [
-        ({"readOnlyHint": "yes"}, "readOnlyHint is true or false, not 'yes'"),
-        ({"destructiveHint": None}, "destructiveHint is true or false, not None"),
-        ({"title": 5}, "title is a text, not 5"),
+        ({"readOnlyHint": "yes"}, "readOnlyHint must be true or false, not 'yes'"),
+        ({"destructiveHint": None}, "destructiveHint must be true or false, not None"),
+        ({"title": 5}, "title must be a text, not 5"),
     ],
 )
 def test_hints_that_clients_refuse_are_named(hints: dict[str, Any], complaint: str) -> None:
@@ -42,14 +42,14 @@ def test_hints_that_clients_refuse_are_named(hints: dict[str, Any], complaint: s
 @pytest.mark.parametrize(
     ("annotations", "complaint"),
     [
-        ({"audience": "user"}, "audience is a list of user and assistant, not 'user'"),
-        ({"audience": ["everybody"]}, "audience is a list"),
-        ({"audience": [["user"]]}, "audience is a list"),
-        ({"priority": 5}, "priority is a number from 0 to 1, not 5"),
-        ({"priority": "high"}, "priority is a number"),
-        ({"priority": True}, "priority is a number"),
-        ({"priority": float("nan")}, "priority is a number"),
-        ({"lastModified": 2026}, "lastModified is a date and time, not 2026"),
+        ({"audience": "user"}, "audience must be a list of user and assistant, not 'user'"),
+        ({"audience": ["everybody"]}, "audience must be a list"),
+        ({"audience": [["user"]]}, "audience must be a list"),
+        ({"priority": 5}, "priority must be a number from 0 to 1, not 5"),
+        ({"priority": "high"}, "priority must be a number"),
+        ({"priority": True}, "priority must be a number"),
+        ({"priority": float("nan")}, "priority must be a number"),
+        ({"lastModified": 2026}, "lastModified must be a date and time, not 2026"),
     ],
 )
 def test_annotations_that_clients_refuse_are_named(annotations: Any, complaint: str) -> None:
@@ -59,7 +59,7 @@ def test_annotations_that_clients_refuse_are_named(annotations: Any, complaint: 
 
 @pytest.mark.parametrize("odd", [5, ["user"], "user", None])
 def test_annotations_are_an_object(odd: Any) -> None:
-    with pytest.raises(ValueError, match="annotations are an object"):
+    with pytest.raises(ValueError, match="annotations must be an object"):
         check_annotations(odd)
 
 
@@ -77,9 +77,9 @@ def test_pictures_of_the_web_and_inline_pass() -> None:
         ({"src": "file:///etc/passwd"}, "file:"),
         ({"src": "icons/i.png"}, r"icons/i\.png"),
         ({}, "None"),
-        ({"src": "https://a.b/c", "mimeType": 5}, "mimeType is a text, not '5'"),
-        ({"src": "https://a.b/c", "sizes": "48x48"}, "sizes is a list .* not '48x48'"),
-        ({"src": "https://a.b/c", "sizes": [48]}, "sizes is a list"),
+        ({"src": "https://a.b/c", "mimeType": 5}, "mimeType must be a text, not '5'"),
+        ({"src": "https://a.b/c", "sizes": "48x48"}, "sizes must be a list .* not '48x48'"),
+        ({"src": "https://a.b/c", "sizes": [48]}, "sizes must be a list"),
         ({"src": "https://a.b/c", "theme": "pink"}, "light or dark, not 'pink'"),
     ],
 )

@@ -66,17 +66,17 @@ def test_blocks_of_the_specification_pass(block: content.Block) -> None:
     ("block", "complaint"),
     [
         ({"type": "image", "data": b"x", "mimeType": "image/png"}, "data is a text"),
-        ({"type": "audio", "data": "eA==", "mimeType": None}, "mimeType is a text, not None"),
+        ({"type": "audio", "data": "eA==", "mimeType": None}, "mimeType must be a text, not None"),
         ({"type": "resource", "resource": "x"}, "have a uri"),
         ({"type": "resource", "resource": {"uri": "a:b"}}, "a text or a blob"),
-        ({"type": "resource", "resource": {"uri": "a:b", "text": 5}}, "text is a text, not 5"),
-        ({"type": "resource", "resource": {"uri": "a:b", "text": "", "_meta": 5}}, "_meta is an object"),
-        (content.resource_link("a:b", "n", size="3"), "size is a number of bytes, not '3'"),
+        ({"type": "resource", "resource": {"uri": "a:b", "text": 5}}, "text must be a text, not 5"),
+        ({"type": "resource", "resource": {"uri": "a:b", "text": "", "_meta": 5}}, "_meta must be an object"),
+        (content.resource_link("a:b", "n", size="3"), "size must be a number of bytes, not '3'"),
         (content.resource_link("a:b", "n", icons=[{"src": "i.png"}]), "icons: src"),
-        (content.resource_link("a:b", 5), "name is a text, not 5"),  # type: ignore[arg-type]
+        (content.resource_link("a:b", 5), "name must be a text, not 5"),  # type: ignore[arg-type]
         (content.text("x", annotations={"audience": "user"}), "audience is a list"),
-        (content.text("x", annotations=5), "annotations are an object"),
-        (content.text("x", _meta=["a"]), "_meta is an object"),
+        (content.text("x", annotations=5), "annotations must be an object"),
+        (content.text("x", _meta=["a"]), "_meta must be an object"),
     ],
 )
 def test_what_clients_refuse_of_a_block_is_named(block: content.Block, complaint: str) -> None:

@@ -241,7 +241,7 @@ async def test_contents_that_clients_refuse_are_an_error_that_names_the_entry() 
     peer.server.templates.replace([ResourceTemplate("item://{id}", "item", read)])
     peer.modern(1, "resources/read", {"uri": "item://7"})
     error = (await peer.response(1))["error"]
-    told = "Reading item://7 returned invalid contents: entry 2: blob is a text, not b'bytes'"
+    told = "Reading item://7 returned invalid contents: entry 2: blob must be a text, not b'bytes'"
     assert (error["code"], error["message"]) == (-32603, told)
 
 

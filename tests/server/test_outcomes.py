@@ -75,7 +75,7 @@ def test_a_block_that_clients_refuse_is_a_tool_error(is_listed: bool) -> None:
         body = tool_body(TOOL, output, None)
         assert body["isError"] is True
         assert body["content"] == [
-            content.text("t returned an invalid result: content[0]: data is a text, not b'x'")
+            content.text("t returned an invalid result: content[0]: data must be a text, not b'x'")
         ]
 
 

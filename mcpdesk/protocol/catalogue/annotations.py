@@ -26,7 +26,7 @@ def check_hints(hints: Mapping[str, Any]) -> None:
 def check_annotations(value: Any) -> None:
     """Check the annotations of a resource or of content. Raises: ValueError with the fault."""
     if not isinstance(value, Mapping):
-        raise ValueError(f"annotations are an object, not {_quoted(value)}")
+        raise ValueError(f"annotations must be an object, not {_quoted(value)}")
     audience = value.get("audience", [])
     if not isinstance(audience, list | tuple) or not all(each in AUDIENCE for each in audience):
         raise _invalid_annotation("audience", f"a list of {' and '.join(AUDIENCE)}", audience)
@@ -39,7 +39,7 @@ def check_annotations(value: Any) -> None:
 
 
 def _invalid_annotation(name: str, allowed: str, value: object) -> ValueError:
-    return ValueError(f"annotations: {name} is {allowed}, not {_quoted(value)}")
+    return ValueError(f"annotations: {name} must be {allowed}, not {_quoted(value)}")
 
 
 def _quoted(value: object) -> str:
@@ -55,14 +55,15 @@ def check_icons(icons: Iterable[Mapping[str, Any]]) -> None:
     for icon in icons:
         source = icon.get("src")
         if not isinstance(source, str) or urlsplit(source).scheme not in ICON_SCHEMES:
-            raise ValueError(f"icons: src begins with https:// or data:, not {str(source)[:80]!r}")
+            raise ValueError(f"icons: src must begin with https:// or data:, not {str(source)[:80]!r}")
         if not isinstance(icon.get("mimeType", ""), str):
-            raise ValueError(f"icons: mimeType is a text, not {str(icon['mimeType'])[:80]!r}")
+            raise ValueError(f"icons: mimeType must be a text, not {str(icon['mimeType'])[:80]!r}")
         sizes = icon.get("sizes", [])
         if not isinstance(sizes, list | tuple) or not all(isinstance(each, str) for each in sizes):
-            raise ValueError(f'icons: sizes is a list like ["48x48"], not {str(sizes)[:80]!r}')
+            raise ValueError(f'icons: sizes must be a list like ["48x48"], not {str(sizes)[:80]!r}')
         if icon.get("theme", ICON_THEMES[0]) not in ICON_THEMES:
-            raise ValueError(f"icons: theme is {' or '.join(ICON_THEMES)}, not {str(icon['theme'])[:80]!r}")
+            themes = " or ".join(ICON_THEMES)
+            raise ValueError(f"icons: theme must be {themes}, not {str(icon['theme'])[:80]!r}")
 
 
 _META_LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"

@@ -64,6 +64,7 @@ def _check(events: Any, may_alias: bool) -> None:
     reached.
     """
     open_nodes: list[tuple[str | None, int]] = []
+    """Anchor of each unfinished list or mapping, and the number of values before it."""
     count = aliased_count = 0
     for event in events:
         line = event.start_mark.line + 1

@@ -72,10 +72,10 @@ def contract_part(definition: Mapping[str, Any]) -> dict[str, Any]:
 def contract_changes(before: Definitions, after: Definitions) -> list[ContractChange]:
     """Return the differences between two versions of the definitions, the most severe first."""
     changes = [
-        ContractChange(*key, subject, verdict, *texts)
-        for key in dict.fromkeys([*before, *after])
-        for subject, verdict, *texts in dict.fromkeys(
-            _item_differences(key[0], before.get(key), after.get(key))
+        ContractChange(kind, name, description, verdict, *texts)
+        for kind, name in dict.fromkeys([*before, *after])
+        for description, verdict, *texts in dict.fromkeys(
+            _item_differences(kind, before.get((kind, name)), after.get((kind, name)))
         )
     ]
     return sorted(changes, key=lambda change: list(ContractVerdict).index(change.verdict))
@@ -86,12 +86,11 @@ Differences = Iterator[tuple[str, ContractVerdict] | tuple[str, ContractVerdict,
 
 
 def _item_differences(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Differences:
-    if old is None or new is None:
-        yield (
-            ("is new", ContractVerdict.COMPATIBLE)
-            if old is None
-            else ("was removed", ContractVerdict.BREAKING)
-        )
+    if old is None:
+        yield "is new", ContractVerdict.COMPATIBLE
+        return
+    if new is None:
+        yield "was removed", ContractVerdict.BREAKING
         return
     for member in ("title", "description"):
         if old.get(member) != new.get(member):
@@ -177,8 +176,9 @@ class _Comparison:
             yield change, ContractVerdict.WORDING, *_texts(old, new, "description")
         if ANY_OF in old or ANY_OF in new:
             was, now = _choices(self._old, old), _choices(self._new, new)
-            is_wider, is_narrower = all(one in now for one in was), all(one in was for one in now)
-            if is_wider or is_narrower:
+            all_old_remain = all(one in now for one in was)
+            all_new_existed = all(one in was for one in now)
+            if all_old_remain or all_new_existed:
                 yield from self._choice_differences(was, now, path)
                 old, new = _parts_besides_choices(old, new)
         yield from self._type_differences(old, new, path)
@@ -191,19 +191,16 @@ class _Comparison:
 
     def _choice_differences(self, was: list[Any], now: list[Any], path: str) -> Differences:
         """Yield a change for the added alternatives, and another one for the removed alternatives."""
-        for template, candidates, others in (
-            ("may also be {} now", now, was),
-            ("may no longer be {}", was, now),
-        ):
-            if different := [
-                str(one.get("type", "something else")) for one in candidates if one not in others
-            ]:
-                is_narrower = candidates is was
-                type_names = " or ".join(dict.fromkeys(different))
-                yield (
-                    f"{self._subject(path)} {template.format(type_names)}",
-                    self._direction_verdict(is_narrower, not is_narrower),
-                )
+        added = [one for one in now if one not in was]
+        removed = [one for one in was if one not in now]
+        if added:
+            change = f"may also be {_type_names(added)} now"
+            verdict = self._direction_verdict(is_narrower=False, is_wider=True)
+            yield f"{self._subject(path)} {change}", verdict
+        if removed:
+            change = f"may no longer be {_type_names(removed)}"
+            verdict = self._direction_verdict(is_narrower=True, is_wider=False)
+            yield f"{self._subject(path)} {change}", verdict
 
     def _type_differences(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Differences:
         for keyword, verb in (("type", "is"), ("enum", "is one of")):
@@ -224,13 +221,14 @@ class _Comparison:
     def _limit_differences(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Differences:
         for keyword in sorted(old.keys() | new.keys()):
             was, now = old.get(keyword), new.get(keyword)
-            if was == now or (keyword in _COMPARED_KEYWORDS and keyword not in _LOWER_LIMITS + _UPPER_LIMITS):
+            is_limit = keyword in _LOWER_LIMITS + _UPPER_LIMITS
+            if was == now or (keyword in _COMPARED_KEYWORDS and not is_limit):
                 continue
-            is_narrower = was is None
-            if was is not None and now is not None and _is_number(was) and _is_number(now):
+            if _is_number(was) and _is_number(now):
                 is_narrower = now > was if keyword in _LOWER_LIMITS else now < was
-                is_wider = keyword in _LOWER_LIMITS + _UPPER_LIMITS and not is_narrower
-            else:
+                is_wider = is_limit and not is_narrower
+            else:  # a new keyword makes the schema narrower, a removed one makes it wider
+                is_narrower = was is None
                 is_wider = now is None
             change = f"{keyword} is {now} now" if now is not None else f"{keyword} {was} was removed"
             if not _is_plain(was) or not _is_plain(now):
@@ -264,21 +262,21 @@ class _Comparison:
             )
         was, now = old.get("additionalProperties", True), new.get("additionalProperties", True)
         if was != now:
-            change = (
-                "no other members"
-                if now is False
-                else "any other members"
-                if was is False
-                else "different other members"
-            )
+            change = "different other members"
+            if now is False:
+                change = "no other members"
+            elif was is False:
+                change = "any other members"
             yield f"{self._subject(path)}: {change} now", self._direction_verdict(now is False, was is False)
 
     def _direction_verdict(self, is_narrower: bool, is_wider: bool) -> ContractVerdict:
-        """Return the verdict on a change.
+        """Return the verdict on a change of the allowed values.
 
-        A change may break clients if it is both narrower and wider, or neither.
+        Inputs may only become wider, and results only narrower. A change that is both or neither, such as a
+        different pattern, may break clients.
         """
-        return _verdict(not (is_narrower if self._is_result else is_wider) or is_narrower == is_wider)
+        is_allowed = is_narrower if self._is_result else is_wider
+        return _verdict(not is_allowed or is_narrower == is_wider)
 
     def _subject(self, path: str) -> str:
         if self._is_result:
@@ -292,11 +290,11 @@ def _resolved(root: Mapping[str, Any], schema: Any) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return schema
     value: Any = root
-    for key_of_path in reference[2:].split("/"):
-        value = value.get(key_of_path) if isinstance(value, Mapping) else None
+    for key in reference[2:].split("/"):
+        value = value.get(key) if isinstance(value, Mapping) else None
     if not isinstance(value, Mapping):
         return schema
-    return {**value, **{key: member for key, member in schema.items() if key != "$ref"}}
+    return {**value, **_without(schema, ("$ref",))}
 
 
 def _choices(root: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:
@@ -336,12 +334,19 @@ def _only_keywords(schema: Mapping[str, Any], keywords: Container[str]) -> dict[
 
 
 def _as_list(value: Any) -> list[Any] | None:
-    return None if value is None else value if isinstance(value, list) else [value]
+    if value is None or isinstance(value, list):
+        return value
+    return [value]
 
 
-def _includes(options: list[Any], one: Any) -> bool:
-    """Return True if `one` is among the options. `integer` is included in `number`."""
-    return one in options or (one == "integer" and "number" in options)
+def _includes(options: list[Any], value: Any) -> bool:
+    """Return True if a type or value is among the options. `integer` is included in `number`."""
+    return value in options or (value == "integer" and "number" in options)
+
+
+def _type_names(schemas: list[Any]) -> str:
+    """Return the types of schemas in words: `string or null`."""
+    return " or ".join(dict.fromkeys(str(one.get("type", "something else")) for one in schemas))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ _MAX_DEPTH = 8
 """Maximum nesting. Deeper values are left empty, so that recursive schemas end."""
 _MAX_ITEMS = 20
 """Maximum number of list items, even if the schema requires more."""
-_FORMATS = {
+_FORMAT_EXAMPLES = {
     "date-time": "2026-01-01T00:00:00Z",
     "date": "2026-01-01",
     "time": "00:00:00Z",
@@ -50,11 +50,11 @@ def example_value(schema: Any, root: Schema, depth: int = 0) -> Any:
         case "object":
             return _object(shape, root, depth)
         case "array":
-            count = min(_bound(shape, "minItems"), _MAX_ITEMS) if depth < _MAX_DEPTH else 0
+            count = min(_minimum_length(shape, "minItems"), _MAX_ITEMS) if depth < _MAX_DEPTH else 0
             return [example_value(shape.get("items", {}), root, depth + 1) for _ in range(count)]
         case "string":
-            text = _FORMATS.get(str(shape.get("format", "")), "")
-            return text or "x" * min(_bound(shape, "minLength"), 1_000)
+            text = _FORMAT_EXAMPLES.get(str(shape.get("format", "")), "")
+            return text or "x" * min(_minimum_length(shape, "minLength"), 1_000)
         case "integer" | "number":
             return _number(shape, kind)
         case "boolean":
@@ -89,6 +89,6 @@ def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _bound(shape: Schema, keyword: str) -> int:
+def _minimum_length(shape: Schema, keyword: str) -> int:
     bound = shape.get(keyword)
     return int(bound) if _is_number(bound) and bound > 0 else 0

@@ -53,6 +53,7 @@ def verbatim_fields(text: str, location: str) -> dict[str, Any]:
 
 
 def _split(text: str, location: str) -> tuple[str | None, str]:
+    """Return the YAML between the lines `---`, or None without front matter, and the text after it."""
     if text.partition("\n")[0].rstrip() != "---":
         return None, text
     from frontmatter.default_handlers import YAMLHandler

@@ -37,7 +37,6 @@ class Publication(Struct, frozen=True):
     """Description of one server by its author."""
 
     name: str
-    """Server name."""
     version: str
     public_name: str = ""
     """Name in reverse-DNS form, or "" if the author gives none."""
@@ -128,10 +127,10 @@ def bundle_manifest(
     `tools` has the name and description of each tool. `start` is the member `server` of the manifest, without
     the environment variables.
     """
-    variable_names = list(variables)
+    named_variables = list(variables)
     config: JSONObject = start["mcp_config"]
-    if variable_names:
-        config = config | {"env": {name: f"${{user_config.{name.lower()}}}" for name, _ in variable_names}}
+    if named_variables:
+        config = config | {"env": {name: f"${{user_config.{name.lower()}}}" for name, _ in named_variables}}
     repository = {"type": "git", "url": server.repository} if server.repository else {}
     return _without_empty_members(
         {
@@ -160,14 +159,14 @@ def bundle_manifest(
                     "description": purpose,
                     "sensitive": True,
                 }
-                for name, purpose in variable_names
+                for name, purpose in named_variables
             },
         }
     )
 
 
 def download_url(server: Publication, file: str) -> str:
-    """Return the URL of a file in a release on GitHub or GitLab. Empty for other repositories."""
+    """Return the URL of a file in a release on GitHub or GitLab, or "" for other repositories."""
     parts = urlsplit(server.repository.rstrip("/").removesuffix(".git"))
     download_paths = {"github.com": "/releases/download/v{}", "gitlab.com": "/-/releases/v{}/downloads"}
     if parts.hostname not in download_paths or parts.path.count("/") < 2:

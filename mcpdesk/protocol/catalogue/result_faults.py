@@ -28,7 +28,7 @@ It ignores an invalid schema.
 def result_faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: SchemaCheck) -> list[str]:
     """Return the faults of a `tools/call` result, each as a sentence.
 
-    `definition` is the definition of the tool. Empty if it is unknown.
+    `definition` is the definition of the tool, or empty if it is unknown.
     """
     return list(islice(_faults(result, definition, check), MAX_FAULTS))
 

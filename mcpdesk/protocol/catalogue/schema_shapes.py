@@ -24,10 +24,10 @@ Their number can multiply with each level.
 """
 _MAX_BRANCHES = 1_000
 """Maximum number of alternatives and branches that are searched for a member."""
-_UNIONS = ("anyOf", "oneOf")
-_BRANCHES = ("then", "else")
-_DEPENDENT = ("dependentSchemas", "dependencies")
-_DEFINITIONS = ("$defs", "definitions")
+_UNION_KEYWORDS = ("anyOf", "oneOf")
+_BRANCH_KEYWORDS = ("then", "else")
+_DEPENDENT_KEYWORDS = ("dependentSchemas", "dependencies")
+_DEFINITION_KEYWORDS = ("$defs", "definitions")
 MAX_SHAPES = 64
 """Maximum number of shapes per property. Each level of nested alternatives multiplies their number."""
 
@@ -40,7 +40,9 @@ def resolve(schema: Any, root: Schema) -> Schema:
 
 
 def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Schema:
-    """Resolve a part at a given depth while `steps` remain."""
+    """Like `resolve`, for a part at a given depth. Each part takes one of `steps`; an exhausted iterator
+    gives an empty shape.
+    """
     if not isinstance(schema, dict) or depth > _MAX_DEPTH or next(steps, None) is None:
         return {}
     rules = (
@@ -58,12 +60,12 @@ def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Sc
 
 def _usable_value(keyword: str, rule: Any) -> Any:
     """Remove parts of a wrong type from a keyword's value. Return `_UNUSABLE` if nothing remains."""
-    kinds = _KINDS.get(keyword)
-    if kinds is None:
+    allowed_types = _KEYWORD_TYPES.get(keyword)
+    if allowed_types is None:
         return rule
-    if not isinstance(rule, kinds) or isinstance(rule, bool):
+    if not isinstance(rule, allowed_types) or isinstance(rule, bool):
         return _UNUSABLE
-    if keyword in _NAMES and isinstance(rule, list):
+    if keyword in _NAME_LIST_KEYWORDS and isinstance(rule, list):
         return [name for name in rule if isinstance(name, str)] or _UNUSABLE
     return rule
 
@@ -74,9 +76,9 @@ def merge(base: Schema, other: Schema) -> Schema:
     For any other keyword that both have, `other` has precedence.
     """
     merged = base | other
-    members = base.get("properties"), other.get("properties")
-    if isinstance(members[0], dict) and isinstance(members[1], dict):
-        merged["properties"] = members[0] | members[1]
+    base_members, other_members = base.get("properties"), other.get("properties")
+    if isinstance(base_members, dict) and isinstance(other_members, dict):
+        merged["properties"] = base_members | other_members
     if required := [*_parts(base, "required"), *_parts(other, "required")]:
         merged["required"] = required
     return merged
@@ -88,7 +90,7 @@ def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
     if isinstance(types, list) and "null" in types:
         other_types = [name for name in types if name != "null"]
         return {**shape, "type": other_types[0] if len(other_types) == 1 else other_types}, bool(other_types)
-    for keyword in _UNIONS:
+    for keyword in _UNION_KEYWORDS:
         others = [part for part in _parts(shape, keyword) if not _is_null(resolve(part, root))]
         if others and len(others) < len(shape[keyword]):
             return _with_alternatives(shape, keyword, others, root), True
@@ -104,7 +106,7 @@ def alternatives(shape: Schema, root: Schema) -> list[Schema]:
     types = shape.get("type")
     if isinstance(types, list) and len(types) > 1:
         return [{**shape, "type": name} for name in types]
-    for keyword in _UNIONS:
+    for keyword in _UNION_KEYWORDS:
         parts = _parts(shape, keyword)
         if any(set(resolve(part, root)) - {"required", "description", "not"} for part in parts):
             other_rules = {
@@ -134,10 +136,8 @@ def _reference_target(reference: Any, root: Schema) -> Any:
 
 
 def _anchor_target(name: str, root: Schema) -> Any:
-    """Return the first schema of the definitions that has this anchor. Return an empty object if no schema
-    has it.
-    """
-    for keyword in _DEFINITIONS:
+    """Return the first schema in the definitions with an anchor, or an empty object if no schema has it."""
+    for keyword in _DEFINITION_KEYWORDS:
         parts = root.get(keyword)
         for part in parts.values() if isinstance(parts, dict) else ():
             if isinstance(part, dict) and name in (part.get("$anchor"), part.get("$dynamicAnchor")):
@@ -173,8 +173,8 @@ def with_branches(shape: Schema, root: Schema) -> Schema:
 
 
 def _branches(shape: Schema) -> list[Any]:
-    parts = [shape.get(keyword) for keyword in _BRANCHES]
-    for keyword in _DEPENDENT:
+    parts = [shape.get(keyword) for keyword in _BRANCH_KEYWORDS]
+    for keyword in _DEPENDENT_KEYWORDS:
         dependent = shape.get(keyword)
         parts += dependent.values() if isinstance(dependent, dict) else ()
     return parts
@@ -196,7 +196,7 @@ def _property_shapes(
         yield resolve(members[key], root)
     elif isinstance(shape.get("additionalProperties"), dict):
         yield resolve(shape["additionalProperties"], root)
-    for keyword in _UNIONS:
+    for keyword in _UNION_KEYWORDS:
         for part in _parts(shape, keyword):
             yield from _property_shapes(part, key, root, depth + 1, steps)
     for part in _branches(shape):
@@ -209,7 +209,7 @@ def shape_alternatives(shape: Schema, root: Schema, depth: int = 0) -> Iterator[
     alternatives. Shapes that allow null are included.
     """
     shape = resolve(shape, root)
-    unions = [] if depth > _MAX_DEPTH else [keyword for keyword in _UNIONS if _parts(shape, keyword)]
+    unions = [] if depth > _MAX_DEPTH else [keyword for keyword in _UNION_KEYWORDS if _parts(shape, keyword)]
     if not unions:
         yield shape
     for keyword in unions:
@@ -235,30 +235,30 @@ def is_fitting(value: Any, schema: Any, root: Schema) -> bool:
 
 
 def _matches(value: Any, shape: Schema) -> bool:
-    types = named_types(shape)
-    if "type" in shape and not any(is_of_type(value, name) for name in types if name in _TYPES):
-        return not any(name in _TYPES for name in types)
+    known_types = [name for name in named_types(shape) if name in _PYTHON_TYPES]
+    if "type" in shape and not any(is_of_type(value, name) for name in known_types):
+        return not known_types  # a shape with only unknown types allows any value
     constants = [shape["const"]] if "const" in shape else shape.get("enum")
     if isinstance(constants, list) and not any(is_same(value, each) for each in constants):
         return False
-    return all(_is_within_bound(value, shape, keyword) for keyword in _RULES if keyword in shape)
+    return all(_is_within_bound(value, shape, keyword) for keyword in _BOUND_RULES if keyword in shape)
 
 
 def _is_within_bound(value: Any, shape: Schema, keyword: str) -> bool:
-    value_type, measure, compare = _RULES[keyword]
+    value_type, measure, is_allowed = _BOUND_RULES[keyword]
     bound = shape[keyword]
     if not isinstance(value, value_type) or isinstance(value, bool):
         return True
     if isinstance(bound, bool) or not isinstance(bound, int | float):
         return True
-    return bool(compare(measure(value), bound))
+    return bool(is_allowed(measure(value), bound))
 
 
 def is_of_type(value: Any, name: str) -> bool:
     """Return True if a JSON value has a type. An integer is also a number, and 1.0 is also an integer."""
     if name == "integer" and isinstance(value, float):
         return math.isfinite(value) and value.is_integer()
-    kind = _TYPES.get(name)
+    kind = _PYTHON_TYPES.get(name)
     return kind is not None and isinstance(value, kind) and (name == "boolean" or not isinstance(value, bool))
 
 
@@ -273,19 +273,19 @@ def _parts(shape: Schema, keyword: str) -> list[Any]:
 
 
 _UNUSABLE = object()
-_NUMBER = (int, float)
-_KINDS: dict[str, tuple[type, ...]] = {
+_NUMBER_TYPES = (int, float)
+_KEYWORD_TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions"), (dict,)),
     **dict.fromkeys(("required", "enum", "examples", "anyOf", "oneOf", "prefixItems", "enumNames"), (list,)),
     **dict.fromkeys(("title", "description", "format", "pattern", "contentMediaType"), (str,)),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (int,)),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBER),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBER_TYPES),
     "type": (str, list),
 }
 """Types that the value of a keyword can have. A keyword with another value is ignored."""
-_NAMES = ("type", "required")
+_NAME_LIST_KEYWORDS = ("type", "required")
 """Keywords whose list may only contain names."""
-_TYPES: dict[str, Any] = {
+_PYTHON_TYPES: dict[str, Any] = {
     "string": str,
     "integer": int,
     "number": int | float,
@@ -294,7 +294,7 @@ _TYPES: dict[str, Any] = {
     "array": list,
     "null": type(None),
 }
-_RULES: dict[str, tuple[Any, Any, Any]] = {
+_BOUND_RULES: dict[str, tuple[Any, Any, Any]] = {
     "minimum": (int | float, lambda value: value, lambda value, bound: value >= bound),
     "maximum": (int | float, lambda value: value, lambda value, bound: value <= bound),
     "exclusiveMinimum": (int | float, lambda value: value, lambda value, bound: value > bound),
@@ -305,5 +305,5 @@ _RULES: dict[str, tuple[Any, Any, Any]] = {
     "maxItems": (list, len, lambda value, bound: value <= bound),
 }
 """For each keyword: the type of the values that it limits, the function that measures a value, and the
-comparison.
+function that compares the measure with the bound.
 """

@@ -71,8 +71,10 @@ def entry_fault(entry: JSONObject) -> str:
         return "it lists a file twice"
     if uri not in file_uris:
         return "it does not list its own SKILL.md"
-    total = sum(each["size"] for each in files)
-    return f"its files have {total} bytes together; the limit is {MAX_BYTES}" if total > MAX_BYTES else ""
+    total_bytes = sum(each["size"] for each in files)
+    if total_bytes > MAX_BYTES:
+        return f"its files have {total_bytes} bytes together; the limit is {MAX_BYTES}"
+    return ""
 
 
 def content_fault(data: bytes, file_entry: JSONObject, fields: JSONObject | None) -> str:

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-CHARACTERS_A_TOKEN: Final = 3.6
+CHARACTERS_PER_TOKEN: Final = 3.6
 """Average number of characters of a token. A token is also assumed to have at most four bytes."""
-_BASE64: Final = ("data", "blob")
+_BASE64_MEMBERS: Final = ("data", "blob")
 """Names of members with the bytes of an image or a file. A model does not read these bytes as text."""
 _decode = msgspec.json.Decoder().decode
 
@@ -23,7 +23,7 @@ class Cost(NamedTuple):
 
 def cost_of(characters: int, size: int) -> Cost:
     """Return the cost of a text. `size` is its size in bytes."""
-    return Cost(size, round(max(characters / CHARACTERS_A_TOKEN, size / 4)))
+    return Cost(size, round(max(characters / CHARACTERS_PER_TOKEN, size / 4)))
 
 
 def definition_cost(definition: Any) -> Cost:
@@ -36,7 +36,7 @@ def result_tokens(content: bytes) -> int:
     """Return the tokens of a tool result's encoded `content`. Images and files are not counted."""
     base64_chars = _base64_characters(_decode(content)) if has_base64(content) else 0
     if content.isascii():
-        return round((len(content) - base64_chars) / CHARACTERS_A_TOKEN)
+        return round((len(content) - base64_chars) / CHARACTERS_PER_TOKEN)
     return cost_of(len(content.decode("utf-8", "replace")) - base64_chars, len(content) - base64_chars).tokens
 
 
@@ -48,5 +48,5 @@ def has_base64(content: bytes) -> bool:
 def _base64_characters(content: Any) -> int:
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     resources = [block["resource"] for block in blocks if isinstance(block.get("resource"), dict)]
-    texts = (block.get(name) for block in (*blocks, *resources) for name in _BASE64)
+    texts = (block.get(name) for block in (*blocks, *resources) for name in _BASE64_MEMBERS)
     return sum(len(text) for text in texts if isinstance(text, str))

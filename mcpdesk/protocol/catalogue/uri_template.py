@@ -19,19 +19,16 @@ from msgspec import Struct
 RESERVED = ":/?#[]@!$&'()*+,;="
 NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*")
 TEMPLATE_PART = re.compile(r"\{([^{}]*)\}|([^{}]+)|[{}]")
-
-
 Ends: TypeAlias = list[int]
-"""End of the longest match of a part of the template, for each position of a text at which the match begins.
-
-A match counts only if all later parts match after it.
+"""End of the longest match of one part of the template, for each position of a text at which a match may
+begin. A match counts only if all later parts match the rest of the text.
 """
 NO_POSITION = -1
 """End for a position at which the part does not match."""
 
 
 class Operator(Struct, frozen=True):
-    """Rules for writing an expression. `stops` are the characters that a single value cannot contain."""
+    """Rules for the expansion of an expression."""
 
     first: str = ""
     separator: str = ","
@@ -39,7 +36,9 @@ class Operator(Struct, frozen=True):
     empty_equals: bool = False
     """True if an empty value keeps its equals sign."""
     keeps_reserved: bool = False
+    """True if reserved characters are not percent-encoded."""
     stops: str = "/?#"
+    """Characters that a single value cannot contain."""
 
 
 OPERATORS = {
@@ -72,7 +71,10 @@ class UriTemplate:
     def __init__(self, text: str) -> None:
         self.text = text
         self._parts = parts = tuple(_parse(text))
-        self._head, self._tail = (parts[0], parts[1:]) if parts and isinstance(parts[0], str) else ("", parts)
+        self._head, self._tail = "", parts
+        """Literal text at the start, and the other parts."""
+        if parts and isinstance(parts[0], str):
+            self._head, self._tail = parts[0], parts[1:]
         names = [name for part in self._parts if isinstance(part, Expression) for name in part.names]
         if len(set(names)) < len(names):
             raise ValueError(f"{text!r} names a variable twice")
@@ -99,10 +101,10 @@ class UriTemplate:
             if end == NO_POSITION:
                 return None
             if isinstance(part, Expression):
-                value = _values_of(part, tail[position:end])
-                if value is None:
+                part_values = _values_of(part, tail[position:end])
+                if part_values is None:
                     return None
-                values |= value
+                values |= part_values
             position = end
         return values if position == len(tail) else None
 

@@ -45,8 +45,8 @@ _TOKEN = re.compile(
 _NON_FINITE_WORDS = frozenset({"NaN", "nan", "Infinity", "-Infinity", "+Infinity", "inf", "-inf", "-nan"})
 _CONSTANTS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
 _JSON_WORD = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_KEY_FOLLOWS = re.compile(r"\s*:")
-_OTHER_NUMBER = re.compile(r"-?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,3})?")
+_COLON_FOLLOWS = re.compile(r"\s*:")
+_NON_JSON_NUMBER = re.compile(r"-?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,3})?")
 _ESCAPE = re.compile(r'\\x([0-9a-fA-F]{2})|\\(.)|"', re.DOTALL)
 _MAX_NUMBER_REMARKS = 3
 """Maximum number of remarks on numbers in a notation that JSON does not have."""
@@ -72,8 +72,8 @@ class Values(Struct):
     """Position after the last value."""
 
 
-class _Reader:
-    """Decoder of the standard library. Records the deviations from JSON that this decoder accepts."""
+class _RecordingDecoder:
+    """Decodes with the standard library, and records the deviations from JSON that this decoder accepts."""
 
     def __init__(self) -> None:
         self.repeated_keys: list[tuple[str, bool]] = []
@@ -135,13 +135,13 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
     `offset` maps a position in the text to an offset in the bytes. Raises: NotJson if the first value is
     invalid.
     """
-    reader, remarks = _Reader(), list[Remark]()
+    reader, remarks = _RecordingDecoder(), list[Remark]()
     try:
         values, end = _consecutive_values(reader, text, start)
     except (json.JSONDecodeError, RecursionError, ValueError) as strict_error:
         if isinstance(strict_error, RecursionError):
             raise NotJson("it is nested too deeply", offset(start)) from None
-        reader, repairs = _Reader(), _Repairs(offset)
+        reader, repairs = _RecordingDecoder(), _Repairs(offset)
         try:
             repaired, position_in_source = _repaired_text(text, start, repairs)
             values, end = _consecutive_values(reader, repaired, 0)
@@ -153,15 +153,16 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
         remarks += repairs.remarks
     if _is_deeper(values, MAX_DEPTH):
         raise NotJson("it is nested too deeply", offset(start))
-    conflicting = [each for each in reader.repeated_keys if not each[1]]
-    for key, is_same in (conflicting or reader.repeated_keys)[:_MAX_REPEATED_KEYS]:
+    # Keys with different values come first, because they make the text unusable.
+    conflicting_keys = [(key, is_same) for key, is_same in reader.repeated_keys if not is_same]
+    for key, is_same in (conflicting_keys or reader.repeated_keys)[:_MAX_REPEATED_KEYS]:
         remarks.append(_repeated_key_remark(key, is_same, text, start, offset))
     if reader.has_non_finite and not any(each.kind is RemarkKind.NUMBER for each in remarks):
         remarks += _number_remarks(text[start:end], start, offset)
     if ("\\u" in text and _SURROGATE_ESCAPE.search(text)) or _SURROGATE.search(text):
         replacer = _SurrogateReplacer()
         try:
-            values = [replacer.with_joined_pairs(value) for value in values]
+            values = [replacer.replaced(value) for value in values]
         except RecursionError:
             raise NotJson("it is nested too deeply", offset(start)) from None
         if replacer.count:
@@ -175,7 +176,7 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
     return Values(values, remarks, end)
 
 
-def _consecutive_values(reader: _Reader, text: str, start: int) -> tuple[list[Any], int]:
+def _consecutive_values(reader: _RecordingDecoder, text: str, start: int) -> tuple[list[Any], int]:
     """Return the consecutive values, and the end of the last one. Raises: ValueError, RecursionError."""
     position = _after_blanks(text, start)
     value, end = reader.decode(text, position)
@@ -204,8 +205,8 @@ def _repeated_key_remark(
 ) -> Remark:
     """Return the remark on a repeated key. Raises: NotJson if the values differ."""
     matches = re.finditer(f"{re.escape(json.dumps(key, ensure_ascii=False))}\\s*:", text[start:])
-    second = next(islice(matches, 1, None), None)
-    at = offset(start + (second.start() if second else 0))
+    second_match = next(islice(matches, 1, None), None)
+    at = offset(start + (second_match.start() if second_match else 0))
     if is_same:
         remark = f"the key {_quoted(key)} is given twice in one object, with the same value, at byte {at}"
         return Remark(RemarkKind.DUPLICATE_KEY, remark, at)
@@ -239,16 +240,18 @@ class _Repairs:
             at = self._offset(position)
             self.remarks.append(Remark(RemarkKind.SYNTAX, template.format(at=at), at))
 
-    def note_number(self, word: str, name: str, position: int) -> None:
-        """Add a remark on a number that JSON does not have."""
+    def add_number_remark(self, word: str, key: str, position: int) -> None:
+        """Add a remark on a number that JSON does not have, the value of `key`."""
         if sum(each.kind is RemarkKind.NUMBER for each in self.remarks) < _MAX_NUMBER_REMARKS:
-            self.remarks.append(_number_remark(word, name, self._offset(position)))
+            self.remarks.append(_number_remark(word, key, self._offset(position)))
 
 
 def _repaired_text(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[int], int]]:
     """Return the text from `start` on as JSON, and a function that maps positions in the JSON to the text."""
-    pieces, position_pairs = list[str](), list[tuple[int, int]]()
-    length, name, previous = 0, "", ""
+    pieces = list[str]()
+    position_pairs = list[tuple[int, int]]()  # end of each token in the JSON, and in the text after `start`
+    length = 0
+    key = last_string = ""
     for token in tokens(text, start):
         kind, piece = token.lastgroup, token[0]
         if kind == "single" and len(piece) > 1 and piece.endswith("'"):
@@ -261,13 +264,13 @@ def _repaired_text(text: str, start: int, repairs: _Repairs) -> tuple[str, Calla
             piece = " "
             repairs.add_remark(kind, "a comma before a closing bracket at byte {at}", token.start())
         elif kind == "word" and not _JSON_WORD.fullmatch(piece):
-            piece = _other_word(text, token, name, repairs)
+            piece = _other_word(text, token, key, repairs)
         if piece == ":":
-            name = previous
+            key = last_string
         elif kind in ("string", "single"):
-            previous = piece
+            last_string = piece
         elif piece in (",", "{", "["):
-            name = ""
+            key = ""
         pieces.append(piece)
         length += len(piece)
         position_pairs.append((length, token.end() - start))
@@ -275,29 +278,32 @@ def _repaired_text(text: str, start: int, repairs: _Repairs) -> tuple[str, Calla
         raise ValueError("it is too long to be read leniently")
 
     def position_in_source(position: int) -> int:
-        return next((at for end, at in position_pairs if end >= position), len(text) - start)
+        return next((source for end, source in position_pairs if end >= position), len(text) - start)
 
     return "".join(pieces), position_in_source
 
 
-def _other_word(text: str, token: re.Match[str], name: str, repairs: _Repairs) -> str:
-    """Return a bare word, or a number in another notation, as JSON if its meaning is clear."""
-    word, at = token[0], token.start()
+def _other_word(text: str, token: re.Match[str], key: str, repairs: _Repairs) -> str:
+    """Return a bare word, or a number in another notation, as JSON if its meaning is clear.
+
+    `key` is the key of the value, or "" if it has none.
+    """
+    word, position = token[0], token.start()
     if word in _NON_FINITE_WORDS:
-        repairs.note_number(word, name, at)
+        repairs.add_number_remark(word, key, position)
         return "null"
     if word in _CONSTANTS:
         constant = _CONSTANTS[word]
-        repairs.add_remark(word, f"{word} at byte {{at}} is not JSON; it was read as {constant}", at)
+        repairs.add_remark(word, f"{word} at byte {{at}} is not JSON; it was read as {constant}", position)
         return constant
-    if _KEY_FOLLOWS.match(text, token.end()) and word.isidentifier():
-        repairs.add_remark("key", f"the key {word[:_MAX_NAME_LENGTH]} at byte {{at}} is not in quotes", at)
+    if _COLON_FOLLOWS.match(text, token.end()) and word.isidentifier():
+        template = f"the key {word[:_MAX_NAME_LENGTH]} at byte {{at}} is not in quotes"
+        repairs.add_remark("key", template, position)
         return f'"{word}"'
     number = word.replace("_", "").lstrip("+")
-    if _OTHER_NUMBER.fullmatch(number):
-        repairs.add_remark(
-            "number", f"the number {word[:_MAX_NAME_LENGTH]} at byte {{at}} is not valid in JSON", at
-        )
+    if _NON_JSON_NUMBER.fullmatch(number):
+        template = f"the number {word[:_MAX_NAME_LENGTH]} at byte {{at}} is not valid in JSON"
+        repairs.add_remark("number", template, position)
         return str(int(number)) if number.lstrip("-").isdigit() else repr(float(number))
     return word
 
@@ -317,19 +323,20 @@ def _double_quoted(piece: str) -> str:
 
 def _number_remarks(text: str, start: int, offset: Callable[[int], int]) -> list[Remark]:
     """Return a remark for each of the first few numbers that JSON does not have."""
-    remarks, name, previous = list[Remark](), "", ""
+    remarks = list[Remark]()
+    key = last_string = ""
     for token in tokens(text, 0):
         kind, piece = token.lastgroup, token[0]
         if kind == "word" and (piece in _NON_FINITE_WORDS or _is_too_large(piece)):
-            remarks.append(_number_remark(piece, name, offset(start + token.start())))
+            remarks.append(_number_remark(piece, key, offset(start + token.start())))
             if len(remarks) == _MAX_NUMBER_REMARKS:
                 break
         if piece == ":":
-            name = previous
+            key = last_string
         elif kind == "string":
-            previous = piece
+            last_string = piece
         elif piece in (",", "{", "["):
-            name = ""
+            key = ""
     return remarks
 
 
@@ -337,8 +344,8 @@ def _is_too_large(word: str) -> bool:
     return _JSON_WORD.fullmatch(word) is not None and word[-1].isdigit() and not isfinite(float(word))
 
 
-def _number_remark(word: str, name: str, at: int) -> Remark:
-    subject = f"{sendable(name[: _MAX_NAME_LENGTH + 2])} is " if name else ""
+def _number_remark(word: str, key: str, at: int) -> Remark:
+    subject = f"{sendable(key[: _MAX_NAME_LENGTH + 2])} is " if key else ""
     reason = "which JSON does not have" if word in _NON_FINITE_WORDS else "which is out of range"
     return Remark(
         RemarkKind.NUMBER,
@@ -353,7 +360,7 @@ class _SurrogateReplacer:
     def __init__(self) -> None:
         self.count = 0
 
-    def with_joined_pairs(self, value: Any) -> Any:
+    def replaced(self, value: Any) -> Any:
         """Return the value with surrogate pairs joined and lone surrogates replaced."""
         if isinstance(value, str):
             if not _SURROGATE.search(value):
@@ -362,8 +369,8 @@ class _SurrogateReplacer:
             self.count += "\N{REPLACEMENT CHARACTER}" in repaired
             return repaired
         if isinstance(value, dict):
-            return {self.with_joined_pairs(key): self.with_joined_pairs(item) for key, item in value.items()}
-        return [self.with_joined_pairs(item) for item in value] if isinstance(value, list) else value
+            return {self.replaced(key): self.replaced(item) for key, item in value.items()}
+        return [self.replaced(item) for item in value] if isinstance(value, list) else value
 
 
 _LONE_SURROGATE = re.compile(

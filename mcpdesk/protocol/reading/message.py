@@ -22,9 +22,10 @@ QUICK_BYTES = 64 << 10
 _MAX_QUOTED_LENGTH = 60
 """Maximum number of quoted characters in a remark on text around a message."""
 _HEADER = re.compile(r"\s*(?:[A-Za-z-]{1,80}:[^\r\n{]{0,200}\r?\n){0,8}?content-length:[^{\[]{1,400}", re.I)
-_VALUE = re.compile(r"\{|\[\s*[\[\]{\"'/]")
-_MESSAGE = re.compile(r'\{\s*["\'](?:jsonrpc|id|result|error|method|params)["\']\s*:')
-_IS_DIGIT = bytes(48 if 48 <= byte <= 57 else 1 for byte in range(256))
+_VALUE_START = re.compile(r"\{|\[\s*[\[\]{\"'/]")
+_MESSAGE_START = re.compile(r'\{\s*["\'](?:jsonrpc|id|result|error|method|params)["\']\s*:')
+_MARK_DIGITS = bytes(ord("0") if chr(byte) in "0123456789" else 1 for byte in range(256))
+"""Translation table that replaces each digit by "0", and any other byte by byte 1."""
 _HIGH_SURROGATE, _LOW_SURROGATE = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _LONE_SURROGATE = re.compile(
     rb"%b(?!%b)|(?<!%b)%b" % (_HIGH_SURROGATE, _LOW_SURROGATE, _HIGH_SURROGATE, _LOW_SURROGATE)
@@ -147,9 +148,11 @@ def batch_remark(count: int) -> Remark:
 
 def has_long_number(data: bytes) -> bool:
     """Return True if a number may have over 18 digits, which the fast decoder cannot always represent."""
-    if b"00" not in data[::9].translate(_IS_DIGIT):
+    # A run of 19 digits contains two adjacent samples of every ninth byte. Most frames have no such pair, so
+    # they are not searched.
+    if b"00" not in data[::9].translate(_MARK_DIGITS):
         return False
-    return b"0000" in data[::4].translate(_IS_DIGIT) and _LONG_NUMBER.search(data) is not None
+    return b"0000" in data[::4].translate(_MARK_DIGITS) and _LONG_NUMBER.search(data) is not None
 
 
 def has_lone_surrogate(data: bytes) -> bool:
@@ -181,30 +184,31 @@ def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
             "the message comes with a Content-Length header, as in LSP; it must be one line without headers"
         )
         remarks.append(Remark(RemarkKind.CONTENT_LENGTH, remark, 0))
-    begin = _after_blanks(text, start)
-    if not _VALUE.match(text, begin):
-        if (match := _MESSAGE.search(text, start)) is None:
+    value_start = _after_blanks(text, start)
+    if not _VALUE_START.match(text, value_start):
+        if (match := _MESSAGE_START.search(text, start)) is None:
             return ReadFrame()
-        begin = match.start()
-    text_before = text[start:begin].strip()
+        value_start = match.start()
+    text_before = text[start:value_start].strip()
     try:
-        values = read_values(text, decoded.offset, begin)
+        values = read_values(text, decoded.offset, value_start)
     except NotJson as reason:
-        return _faulty_frame(text, begin, reason, remarks) if not text_before else ReadFrame()
+        return ReadFrame() if text_before else _faulty_frame(text, value_start, reason, remarks)
     remarks += values.remarks
     messages, text_after = values.values, text[values.end :].strip()
     if text_before or text_after:
         # A line of a log may quote a request, so only responses are extracted from other text.
         if not all(is_answer(each) and "id" in each for each in messages):
             return ReadFrame()
-        other_text, side = (text_before, "before") if text_before else (text_after, "behind")
-        remark = f"there is other text {side} the message in its line: {other_text[:_MAX_QUOTED_LENGTH]!r}"
+        side = "before" if text_before else "after"
+        quoted_text = (text_before or text_after)[:_MAX_QUOTED_LENGTH]
+        remark = f"there is other text {side} the message in its line: {quoted_text!r}"
         remarks.append(Remark(RemarkKind.TEXT_AROUND, remark))
     if len(messages) > 1:
         remark = f"{len(messages)} messages are in one line; each must be on a separate line"
         remarks.append(Remark(RemarkKind.SEVERAL_MESSAGES, remark))
         return _frame_of(messages, remarks)
-    if is_line and "\n" in text[begin : values.end]:
+    if is_line and "\n" in text[value_start : values.end]:
         remarks.append(_SEVERAL_LINES)
     return _frame_of(messages[0], remarks)
 
@@ -215,18 +219,21 @@ def _after_blanks(text: str, position: int) -> int:
 
 def _frame_of(value: Any, remarks: list[Remark]) -> ReadFrame:
     """Return the frame of a decoded value, with its envelope repaired if its meaning is clear."""
-    by_member: dict[str, Remark] = {}
+    envelope_remarks: dict[str, Remark] = {}
     if isinstance(value, list):
-        members = [_with_envelope(each, by_member) for each in value]
-        if not members or None in members:
+        messages = [_with_envelope(each, envelope_remarks) for each in value]
+        if not messages or None in messages:
             return ReadFrame()
-        return ReadFrame(members, (*remarks, *by_member.values()))
-    message = _with_envelope(value, by_member)
-    return ReadFrame() if message is None else ReadFrame(message, (*remarks, *by_member.values()))
+        return ReadFrame(messages, (*remarks, *envelope_remarks.values()))
+    message = _with_envelope(value, envelope_remarks)
+    return ReadFrame() if message is None else ReadFrame(message, (*remarks, *envelope_remarks.values()))
 
 
 def _with_envelope(value: Any, remarks: dict[str, Remark]) -> JSONObject | None:
-    """Return a message with a correct member `jsonrpc`, or None if the value is not a message."""
+    """Return a message with a correct member `jsonrpc`, or None if the value is not a message.
+
+    `remarks` has at most one remark for each member of the envelope; a repaired member adds one.
+    """
     if not isinstance(value, dict):
         return None
     version = value.get("jsonrpc")

@@ -19,9 +19,9 @@ MAX_LINES = 100_000
 """Maximum number of lines of one message."""
 _DETECTION_BYTES = 4
 """Number of bytes that determine the encoding."""
-_BEGINS = re.compile(rb"""\s*(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:$|["'}/])|\[\s*(?:$|["'{\[\]/]))""")
+_MESSAGE_START = re.compile(rb"""\s*(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:$|["'}/])|\[\s*(?:$|["'{\[\]/]))""")
 _HEADER = re.compile(rb"\s*content-(?:length|type)\s*:", re.IGNORECASE)
-_SIGN = re.compile(rb'[{}\[\]"]')
+_BRACKET_OR_QUOTE = re.compile(rb'[{}\[\]"]')
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 """Rest of a string, up to the closing quotation mark, the end of the data, or a backslash at the end."""
 _BLANKS = b"\0\r\t "
@@ -52,14 +52,15 @@ class _Balance:
         position = 0
         if self._is_in_string and not (position := self._end_of_string(data, 0)):
             return -1
-        while match := _SIGN.search(data, position):
+        while match := _BRACKET_OR_QUOTE.search(data, position):
             position = match.end()
-            bracket = match[0]
-            if bracket == b'"' and not (position := self._end_of_string(data, position)):
+            sign = match[0]
+            if sign == b'"' and not (position := self._end_of_string(data, position)):
                 return -1
-            if bracket in (b"{", b"["):
-                self._depth, self.has_begun = self._depth + 1, True
-            elif bracket in (b"}", b"]"):
+            if sign in (b"{", b"["):
+                self._depth += 1
+                self.has_begun = True
+            elif sign in (b"}", b"]"):
                 self._depth -= 1
                 if self._depth <= 0 and self.has_begun:
                     return position - added_length
@@ -94,7 +95,7 @@ class MessageFramer:
         self._balance = _Balance()
         self._headed_message: bytearray | None = None
         """Received part of a message with a Content-Length header, or None outside of such a message."""
-        self._is_first = True
+        self._is_encoding_unknown = True
         self._beginning = b""
         """First bytes of the output until they have determined the encoding, then empty."""
         self._encoding = ""
@@ -110,10 +111,9 @@ class MessageFramer:
     @property
     def unread(self) -> int:
         """Number of bytes that are not part of a frame yet."""
-        counted = 0 if self._headed_message is None else len(self._headed_message)
-        return (
-            sum(map(len, self._pieces)) + self._lines_size + counted + len(self._beginning + self._odd_byte)
-        )
+        headed_bytes = 0 if self._headed_message is None else len(self._headed_message)
+        piece_bytes = sum(map(len, self._pieces))
+        return piece_bytes + self._lines_size + headed_bytes + len(self._beginning + self._odd_byte)
 
     def drain_unread(self) -> bytes:
         """Remove and return the bytes that are not part of a frame yet."""
@@ -131,11 +131,11 @@ class MessageFramer:
 
         An oversized frame is replaced by an empty frame.
         """
-        if self._is_first:
+        if self._is_encoding_unknown:
             self._beginning += data
             if len(self._beginning) < _DETECTION_BYTES and b"\n" not in self._beginning:
                 return []
-            data, self._beginning, self._is_first = self._beginning, b"", False
+            data, self._beginning, self._is_encoding_unknown = self._beginning, b"", False
             self._encoding = utf16_encoding(data)
         if self._encoding:
             return self._feed_utf16(data)
@@ -166,8 +166,9 @@ class MessageFramer:
     @property
     def may_be_unterminated(self) -> bool:
         """True if the bytes that await a newline end like a message."""
-        is_line = self._pieces and not self._encoding and not self.is_within_message
-        return bool(is_line and self._pieces[-1][-_ENDING_BYTES:].rstrip(_BLANKS).endswith(b"}"))
+        if not self._pieces or self._encoding or self.is_within_message:
+            return False
+        return self._pieces[-1][-_ENDING_BYTES:].rstrip(_BLANKS).endswith(b"}")
 
     def take_unterminated(self) -> bytes:
         """Remove and return the messages that await a newline.
@@ -240,7 +241,7 @@ class MessageFramer:
             stripped = line.strip()
             if not stripped.strip(b"\0"):
                 return
-            if not _BEGINS.match(text):
+            if not _MESSAGE_START.match(text):
                 frames.append(stripped)
                 return
             self._balance = _Balance()
@@ -292,7 +293,7 @@ class MessageFramer:
         begin = position = 0
         while (newline_at := data.find(newline, position)) >= 0:
             position = newline_at + 1
-            if newline_at % 2:
+            if newline_at % 2:  # inside a UTF-16 unit
                 continue
             line = self._finished_line(data[begin:newline_at])
             if line is _TOO_LONG or len(line) > self.limit:
@@ -331,7 +332,7 @@ class MessageLines:
         given_up = self.give_up() if self._lines and (not line or _is_message(stripped)) else []
         if not self._lines:
             is_one_line = stripped.startswith(b"{") and stripped.endswith(b"}")
-            if is_one_line or not stripped or not _BEGINS.match(text):
+            if is_one_line or not stripped or not _MESSAGE_START.match(text):
                 return [*given_up, ((number,), line)]
             self._balance = _Balance()
         self._lines.append((number, line))

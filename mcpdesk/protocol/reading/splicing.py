@@ -20,7 +20,7 @@ _members_of = Decoder(dict[str, Raw]).decode
 _decode = json.JSONDecoder().raw_decode
 _match_blanks = re.compile(r"[ \t\r\n]*").match
 _match_blanks_in_bytes = re.compile(rb"[ \t\r\n]*").match
-_key_at = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL).match
+_match_key = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL).match
 
 
 def with_values(data: bytes, values: Mapping[Path, Id]) -> bytes | None:
@@ -55,20 +55,16 @@ def _spans(data: bytes, offset: int, values: Mapping[Path, Id]) -> Iterator[_Spa
     Raises: ValueError if a member is missing or occurs twice; MsgspecError for data that is not strict JSON.
     """
     members = _members_of(data)
-    count, position = (
-        0,
-        _after_blanks_in_bytes(data, _after_sign(b"{", data, _after_blanks_in_bytes(data, 0))),
-    )
     missing = {path[0] for path in values}
+    member_count = 0
+    position = _after_sign_and_blanks(b"{", data, _after_blanks_in_bytes(data, 0))
     while not data.startswith(b"}", position):
-        if count:
-            position = _after_blanks_in_bytes(data, _after_sign(b",", data, position))
-        if (key_at := _key_at(data, position)) is None:
+        if member_count:
+            position = _after_sign_and_blanks(b",", data, position)
+        if (key_match := _match_key(data, position)) is None:
             raise ValueError(f"no name at {offset + position}")
-        key = json.loads(key_at[0])
-        position = _after_blanks_in_bytes(
-            data, _after_sign(b":", data, _after_blanks_in_bytes(data, key_at.end()))
-        )
+        key = json.loads(key_match[0])
+        position = _after_sign_and_blanks(b":", data, _after_blanks_in_bytes(data, key_match.end()))
         if key not in members or not data.startswith(value := memoryview(members[key]), position):
             raise ValueError(f"{key!r} occurs twice")
         if key in missing:
@@ -79,15 +75,15 @@ def _spans(data: bytes, offset: int, values: Mapping[Path, Id]) -> Iterator[_Spa
             else:
                 yield from _spans(bytes(value), offset + position, inner_values)
         position = _after_blanks_in_bytes(data, position + len(value))
-        count += 1
-    if missing or count != len(members):
+        member_count += 1
+    if missing or member_count != len(members):
         raise ValueError(f"missing {missing}, or a name occurs twice")
 
 
-def _after_sign(sign: bytes, data: bytes, position: int) -> int:
+def _after_sign_and_blanks(sign: bytes, data: bytes, position: int) -> int:
     if not data.startswith(sign, position):
         raise ValueError(f"no {sign!r} at {position}")
-    return position + 1
+    return _after_blanks_in_bytes(data, position + 1)
 
 
 def _after_blanks_in_bytes(data: bytes, position: int) -> int:
@@ -110,27 +106,25 @@ def _with_values_in_text(text: str, values: Mapping[Path, Id]) -> bytes:
 def _span(text: str, position: int, path: Path) -> tuple[int, int]:
     """Return start and end of the value at a path, in the object at `position`. Raises: ValueError."""
     spans: list[tuple[int, int]] = []
-    position = _after_blanks_in_text(text, _after_sign_in_text("{", text, position))
+    position = _after_sign_and_blanks_in_text("{", text, position)
     while True:
         key, position = _decode(text, position)
-        start = _after_blanks_in_text(
-            text, _after_sign_in_text(":", text, _after_blanks_in_text(text, position))
-        )
+        start = _after_sign_and_blanks_in_text(":", text, _after_blanks_in_text(text, position))
         _, end = _decode(text, start)
         if key == path[0]:
             spans.append(_span(text, start, path[1:]) if len(path) > 1 else (start, end))
         position = _after_blanks_in_text(text, end)
         if text.startswith("}", position):
             break
-        position = _after_blanks_in_text(text, _after_sign_in_text(",", text, position))
+        position = _after_sign_and_blanks_in_text(",", text, position)
     [span] = spans
     return span
 
 
-def _after_sign_in_text(sign: str, text: str, position: int) -> int:
+def _after_sign_and_blanks_in_text(sign: str, text: str, position: int) -> int:
     if not text.startswith(sign, position):
         raise ValueError(f"no {sign} at {position}")
-    return position + 1
+    return _after_blanks_in_text(text, position + 1)
 
 
 def _after_blanks_in_text(text: str, position: int) -> int:

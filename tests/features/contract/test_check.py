@@ -154,7 +154,7 @@ def test_what_another_server_offers_is_checked_and_what_is_malformed_is_named(
         "tools/list: error: tools 4 is not an object",
         "resources/templates/list: error: the result has no list called resourceTemplates",
         "error: tool odd: inputSchema: not a valid JSON Schema at ",
-        "error: tool odd: annotations: readOnlyHint is true or false, not 'yes'",
+        "error: tool odd: annotations: readOnlyHint must be true or false, not 'yes'",
         "error: resource no scheme: its URI has no scheme",
         "warning: tool good one: model APIs take a name of letters",
         "warning: tool bare: has no description",
