@@ -177,8 +177,8 @@ def archive_download(files: Sequence[ProducedFile], roots: Sequence[Path], name:
     except OSError as error:
         if error.errno not in DISK_FULL_ERRORS:
             raise
-        message = f"an archive of {len(files)} files ({size} bytes) does not fit on this disk: {error.strerror}"
-        raise ArchiveTooLarge(message) from error
+        subject = f"an archive of {len(files)} files ({size} bytes)"
+        raise ArchiveTooLarge(f"{subject} does not fit on this disk: {error.strerror}") from error
     tag = hashlib.sha256("\0".join(f"{file.name}\0{file.tag}" for file in files).encode()).hexdigest()[:32]
     return Download(descriptor, length, f"{name}.zip", "application/zip", tag)
 

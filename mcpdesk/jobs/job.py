@@ -341,7 +341,8 @@ class JobStore:
         task = asyncio.get_running_loop().create_task(work, name=f"job {job.tool}")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
-        if self._work_by_id.setdefault(job.id, task) is task:  # a second task of the job only writes the outcome
+        # If the job has a task already, the new task only writes the outcome.
+        if self._work_by_id.setdefault(job.id, task) is task:
             task.add_done_callback(lambda _: self._work_by_id.pop(job.id))
         return task
 

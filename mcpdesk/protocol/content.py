@@ -45,7 +45,10 @@ def contents(uri: str, value: str | bytes, mime_type: str = "") -> Block:
 
 def is_block(value: object) -> TypeGuard[Block]:
     """Return True if a value has the required members of a content block."""
-    if not isinstance(value, dict) or not _REQUIRED.get(str(value.get("type")), _NO_KNOWN_TYPE) <= value.keys():
+    if not isinstance(value, dict):
+        return False
+    required = _REQUIRED.get(str(value.get("type")), _NO_KNOWN_TYPE)
+    if not required <= value.keys():
         return False
     return value["type"] != "text" or isinstance(value["text"], str)
 

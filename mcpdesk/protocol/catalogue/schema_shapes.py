@@ -279,7 +279,8 @@ _KEYWORD_TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("required", "enum", "examples", "anyOf", "oneOf", "prefixItems", "enumNames"), (list,)),
     **dict.fromkeys(("title", "description", "format", "pattern", "contentMediaType"), (str,)),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (int,)),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBER_TYPES),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _NUMBER_TYPES),
+    "multipleOf": _NUMBER_TYPES,
     "type": (str, list),
 }
 """Types that the value of a keyword can have. A keyword with another value is ignored."""

@@ -59,6 +59,7 @@ class AnsweredRound:
         self.asks_again = False
         """True if the result contains more questions. The operation then continues."""
         self.size = 0
+        """Size in bytes of the stored result."""
         self._task: asyncio.Task[JSONObject] | None = None
         self._calls: list[Call] = []
         """Original and repeated requests that wait for the result. The handler reports to the first one."""
@@ -208,7 +209,7 @@ class AnsweredRounds:
 
     def begin(self, key: str, new_round: AnsweredRound) -> None:
         """Store a round that begins to run."""
-        self._forget(key)
+        self._delete(key)
         if len(self._rounds) >= MAX_ROUNDS:
             self._make_room()
         self._rounds[key] = new_round
@@ -242,10 +243,10 @@ class AnsweredRounds:
             self.dropped += 1
 
     def expire(self, now: float) -> None:
-        """Delete the rounds whose states expired before the Unix time `now`."""
+        """Delete the rounds whose states have expired at the Unix time `now`."""
         for key, answered_round in list(self._rounds.items()):
             if answered_round.expires <= now and not answered_round.is_running:
-                self._forget(key)
+                self._delete(key)
         for operation, expires in list(self._ended_operations.items()):
             if expires <= now:
                 del self._ended_operations[operation]
@@ -263,7 +264,7 @@ class AnsweredRounds:
         self._results.clear()
         self.size = 0
 
-    def _forget(self, key: str) -> None:
+    def _delete(self, key: str) -> None:
         self._rounds.pop(key, None)
         round_with_result = self._results.pop(key, None)
         if round_with_result is not None:
@@ -273,7 +274,7 @@ class AnsweredRounds:
         """Delete the oldest round with a result. `max_in_flight` limits the number of running rounds."""
         oldest_key = next((key for key, each in self._rounds.items() if not each.is_running), None)
         if oldest_key is not None:
-            self._forget(oldest_key)
+            self._delete(oldest_key)
             self.dropped += 1
 
     def _schedule(self) -> None:

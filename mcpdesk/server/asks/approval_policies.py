@@ -81,11 +81,9 @@ class Approvals:
     def effective_policy(self, tool: str) -> EffectivePolicy:
         """Return the effective policy of a tool."""
         desk_policy = self._desk_policies.get(tool)
-        return (
-            self._configured_policy(tool)
-            if desk_policy is None
-            else EffectivePolicy(desk_policy, DESK_ORIGIN)
-        )
+        if desk_policy is None:
+            return self._configured_policy(tool)
+        return EffectivePolicy(desk_policy, DESK_ORIGIN)
 
     def allows(self, tool: str) -> bool:
         """Return True if a tool may be called without approval."""
@@ -112,10 +110,10 @@ class Approvals:
         from mcpdesk.storage import approvals as approval_table
 
         desk_policy = None if new_policy is self._configured_policy(tool).policy else new_policy
-        other_policies = {name: policy for name, policy in self._desk_policies.items() if name != tool}
-        self._set_desk_policies(
-            other_policies if desk_policy is None else other_policies | {tool: desk_policy}
-        )
+        desk_policies = {name: policy for name, policy in self._desk_policies.items() if name != tool}
+        if desk_policy is not None:
+            desk_policies[tool] = desk_policy
+        self._set_desk_policies(desk_policies)
         try:
             await self._data().run(
                 lambda connection: approval_table.set_policy(connection, tool, desk_policy)

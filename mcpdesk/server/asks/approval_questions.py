@@ -174,11 +174,9 @@ def shortened(value: Any, depth: int = 0) -> Any:
         short_object = {
             _without_middle(name, 200): shortened(value[name], depth + 1) for name in names[:MAX_ITEMS]
         }
-        return (
-            short_object
-            if len(names) <= MAX_ITEMS
-            else short_object | {"…": f"{len(names) - MAX_ITEMS:,} more"}
-        )
+        if len(names) > MAX_ITEMS:
+            short_object["…"] = f"{len(names) - MAX_ITEMS:,} more"
+        return short_object
     return value
 
 
@@ -213,6 +211,6 @@ def _without_middle(text: str, limit: int) -> str:
     """
     if len(text) <= limit + NOTE_LENGTH:
         return text
-    tail = limit // 4
-    head = limit - tail
-    return f"{text[:head]}\n… {len(text) - limit:,} characters are not shown …\n{text[-tail:]}"
+    tail_length = limit // 4
+    head, tail = text[: limit - tail_length], text[-tail_length:]
+    return f"{head}\n… {len(text) - limit:,} characters are not shown …\n{tail}"

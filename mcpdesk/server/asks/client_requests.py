@@ -91,7 +91,7 @@ class ClientRequests:
     @property
     def owner(self) -> str:
         """Owner of objects that only this conversation may use."""
-        return f"session:{self.session_mark or self._name()}"
+        return f"session:{self.session_mark or self._ensure_prefix()}"
 
     @property
     def may_own(self) -> bool:
@@ -118,9 +118,10 @@ class ClientRequests:
         self._prefix = self.session_mark = ""
 
     def _identifier(self) -> str:
-        return f"{self._name()}-{next(self._numbers)}"
+        return f"{self._ensure_prefix()}-{next(self._numbers)}"
 
-    def _name(self) -> str:
+    def _ensure_prefix(self) -> str:
+        """Return the prefix of request ids. It is created at the first use."""
         import secrets
 
         self._prefix = self._prefix or secrets.token_hex(8)

@@ -88,7 +88,8 @@ async def ask_in_order(pages: Sequence[Page], context: Asker) -> Question:
     client could be asked and it refuses.
     """
     pages = tuple(pages)
-    order, has_desk = context.options.ask_order, bool(context.audience)
+    order = context.options.ask_order
+    has_desk = context.audience > 0
     # If the desk is the client, asking the client would ask the same person.
     has_client = not context.is_desk and context.offers(FORM)
     if has_desk and has_client and order == "both":

@@ -103,8 +103,10 @@ class RoundOperation:
         """
         self._follower: Follower | None = None
         self._detached_body: JSONObject | None = None
+        """Result with which the request was answered when the operation became a task, or None before."""
         self._deadlines = deadlines
         self._request_answers: dict[str, Any] = {}
+        """Answers of the request and of the client's state that no question has used yet."""
         self._answers: dict[str, Any] = dict(state.answers)
         """Answers in the client's state. A handler that runs again may ask some of their questions later."""
         self._question_digests = dict(state.questions)
@@ -128,28 +130,28 @@ class RoundOperation:
         if self.call.stop:
             raise ClientError("The call has ended, so its client cannot be asked")
         question.check(self.call.terms)
-        name = self._unused_key(key or question.kind, is_explicit=key is not None)
+        key = self._unused_key(key or question.kind, is_explicit=key is not None)
         question_digest = digest([question.method, question.params])
-        if self._question_digests.get(name, question_digest) != question_digest:
-            # The earlier answer with this name is for a different question.
-            self._request_answers.pop(name, None)
-            self._answers.pop(name, None)
-        self._question_digests[name] = question_digest
+        if self._question_digests.get(key, question_digest) != question_digest:
+            # The earlier answer with this key is for a different question.
+            self._request_answers.pop(key, None)
+            self._answers.pop(key, None)
+        self._question_digests[key] = question_digest
         loop = asyncio.get_running_loop()
         pending = _Pending(question, loop.create_future())
-        self._pending[name] = pending
-        self._answer_from_request(name)
+        self._pending[key] = pending
+        self._answer_from_request(key)
         self._wake_up.set()
         self._notify_follower()
-        timer = loop.call_later(limit_s, self.resolve, name, answer_timeout(question.method, limit_s))
+        timer = loop.call_later(limit_s, self.resolve, key, answer_timeout(question.method, limit_s))
         try:
             with self._deadlines.paused(self.call, is_client=True):
                 answer: T = await pending.answer
                 return answer
         finally:
             timer.cancel()
-            self._pending.pop(name, None)
-            self._answer_problems.pop(name, None)
+            self._pending.pop(key, None)
+            self._answer_problems.pop(key, None)
             self._notify_follower()
 
     @property
@@ -181,13 +183,13 @@ class RoundOperation:
 
     def questions(self) -> dict[str, ClientQuestion[Any]]:
         """Pending questions, by key."""
-        return {name: each.question for name, each in self._pending.items() if not each.answer.done()}
+        return {key: each.question for key, each in self._pending.items() if not each.answer.done()}
 
     def requests(self) -> JSONObject:
         """Pending questions in protocol format, by key."""
         return {
-            name: _request(question, self._answer_problems.get(name, ""))
-            for name, question in self.questions().items()
+            key: _request(question, self._answer_problems.get(key, ""))
+            for key, question in self.questions().items()
         }
 
     def accept(self, answers: dict[str, Any]) -> None:
@@ -196,18 +198,20 @@ class RoundOperation:
         Raises: ValueError for the first invalid answer; no answer is accepted then.
         """
         valid_answers = {}
-        for name, question in self.questions().items():
-            if name in answers:
+        for key, question in self.questions().items():
+            if key in answers:
                 try:
-                    valid_answers[name] = question.read(answers[name])
+                    valid_answers[key] = question.read(answers[key])
                 except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from None
-        for name, answer in valid_answers.items():
-            self.resolve(name, answer)
+                    raise ValueError(f"{key}: {error}") from None
+        for key, answer in valid_answers.items():
+            self.resolve(key, answer)
 
-    def resolve(self, name: str, answer: Any) -> None:
-        """Set the answer to one question, or its error. Ignored if the question is no longer pending."""
-        pending = self._pending.get(name)
+    def resolve(self, key: str, answer: Any) -> None:
+        """Set the answer to the question with this key, or its error. Ignored if the question is no longer
+        pending.
+        """
+        pending = self._pending.get(key)
         if pending is None or pending.answer.done():
             return
         if isinstance(answer, ClientError):
@@ -252,10 +256,10 @@ class RoundOperation:
         if self._detached_body is None:
             self._serve(request)
 
-    def input_required(self, bound: str, secret: bytes) -> JSONObject:
+    def input_required(self, state_binding: str, secret: bytes) -> JSONObject:
         """Return the result that asks the client for input."""
         expires = time.time() + STATE_TTL_S
-        state = RequestState(self.id, bound, expires, self._answers, self._question_digests)
+        state = RequestState(self.id, state_binding, expires, self._answers, self._question_digests)
         return {
             "resultType": "input_required",
             "inputRequests": self.requests(),
@@ -283,11 +287,9 @@ class RoundOperation:
         """Copy the outcome and the times of the handler to the request that is answered now."""
         call = self.call
         request.outcome = call.outcome
-        request.began, request.handled, request.waits = (
-            max(request.began, call.began),
-            call.handled,
-            call.waits,
-        )
+        request.began = max(request.began, call.began)
+        request.handled = call.handled
+        request.waits = call.waits
 
     def _notify_follower(self) -> None:
         if self._follower is not None:
@@ -316,34 +318,34 @@ class RoundOperation:
         call.progress_token, call.progress = request.progress_token, -inf
         if call.waits is not None:
             call.waits.restart()
-        for name in list(self._pending):
-            self._answer_from_request(name)
+        for key in list(self._pending):
+            self._answer_from_request(key)
 
-    def _answer_from_request(self, name: str) -> None:
+    def _answer_from_request(self, key: str) -> None:
         """Answer a pending question from the request. If the answer is invalid, the question is asked
         again.
         """
-        pending = self._pending[name]
+        pending = self._pending[key]
         if pending.answer.done():
             return
         try:
             pending.question.check(self.call.terms)
-            if name not in self._request_answers:
+            if key not in self._request_answers:
                 return
-            answer = self._request_answers.pop(name)
+            answer = self._request_answers.pop(key)
             pending.answer.set_result(pending.question.read(answer))
         except MissingCapability as error:
             pending.answer.set_exception(error)
         except ValueError as error:
-            self._answer_problems[name] = str(error)
+            self._answer_problems[key] = str(error)
             _log.warning(
                 "%s: asking again after an invalid answer to %s: %s",
                 self.server or self.call.method,
-                name,
+                key,
                 error,
             )
         else:
-            self._answers[name] = answer
+            self._answers[key] = answer
 
     async def _waits_for_client(self, task: asyncio.Task[JSONObject]) -> bool:
         for _ in range(GATHERING_TURNS):
@@ -360,17 +362,17 @@ class RoundOperation:
         while True:
             self._key_counts[base] += 1
             number = self._key_counts[base]
-            name = base if is_explicit and number == 1 else f"{base}-{number}"
-            if name == base or name not in self._key_counts:
-                self._key_counts.setdefault(name, 1)
-                return name
+            key = base if is_explicit and number == 1 else f"{base}-{number}"
+            if key == base or key not in self._key_counts:
+                self._key_counts.setdefault(key, 1)
+                return key
 
 
 class _RoundArguments(Struct, frozen=True):
-    """Arguments of `Rounds.run` that all steps of a round use. `bound` is the binding of the state."""
+    """Arguments of `Rounds.run` that all steps of a round use, and the binding of its state."""
 
     server: str
-    bound: str
+    state_binding: str
     work: Work
     deadlines: Deadlines
     parked_s: float
@@ -437,34 +439,33 @@ class Rounds:
         answers = call.params.get("inputResponses", {})
         if not isinstance(answers, dict):
             raise invalid_params("inputResponses must be an object")
-        bound = binding(server, call.method, call.params, call.principal.identity)
-        arguments = _RoundArguments(server, bound, work, deadlines, parked_s, confirm)
+        state_binding = binding(server, call.method, call.params, call.principal.identity)
+        arguments = _RoundArguments(server, state_binding, work, deadlines, parked_s, confirm)
         if "requestState" not in call.params:
-            operation = RoundOperation(call, RequestState("", bound, 0.0), deadlines, self._mark)
+            operation = RoundOperation(call, RequestState("", state_binding, 0.0), deadlines, self._mark)
             return await self._continue(operation, call, answers, arguments)
         token = call.params["requestState"]
-        state = unseal(token, self._secrets(), bound, time.time())
-        # The binding includes the identity of the caller.
-        key, answers_digest, operation_key = (
-            digest([bound, token]),
-            digest(answers),
-            digest([bound, state.round]),
-        )
-        while (
-            answered_round := self.answered_rounds.find(key, answers_digest, operation_key)
-        ) is not None and answered_round.is_abandoned:
+        state = unseal(token, self._secrets(), state_binding, time.time())
+        # These keys belong to one caller, because the binding includes its identity.
+        round_key = digest([state_binding, token])
+        operation_key = digest([state_binding, state.round])
+        answers_digest = digest(answers)
+        answered_round = self.answered_rounds.find(round_key, answers_digest, operation_key)
+        while answered_round is not None and answered_round.is_abandoned:
             await answered_round.wait_for_end()
+            answered_round = self.answered_rounds.find(round_key, answers_digest, operation_key)
         if answered_round is None:
             answered_round = AnsweredRound(answers_digest, state.expires)
-            self.answered_rounds.begin(key, answered_round)
-            work_of_round = self._answer(answered_round, state, call, answers, arguments)
+            self.answered_rounds.begin(round_key, answered_round)
             answered_round.start(
-                work_of_round,
-                lambda each, is_kept: self.answered_rounds.end(key, operation_key, each, is_kept=is_kept),
+                self._run_new_round(answered_round, state, call, answers, arguments),
+                lambda ended, is_kept: self.answered_rounds.end(
+                    round_key, operation_key, ended, is_kept=is_kept
+                ),
             )
         return await answered_round.result(call)
 
-    async def _answer(
+    async def _run_new_round(
         self,
         answered_round: AnsweredRound,
         state: RequestState,
@@ -478,16 +479,13 @@ class Rounds:
         """
         claim_name = await self._claim(state, str(call.params["requestState"]))
         try:
-            operation = self._remove(state.round) or RoundOperation(
-                call, state, arguments.deadlines, self._mark
-            )
-            answered_round.handler_call, answered_round.report_through = (
-                operation.call,
-                operation.report_through,
-            )
-            body = await self._continue(
-                operation, answered_round.first_waiting_call(call), answers, arguments
-            )
+            operation = self._remove(state.round)
+            if operation is None:
+                operation = RoundOperation(call, state, arguments.deadlines, self._mark)
+            answered_round.handler_call = operation.call
+            answered_round.report_through = operation.report_through
+            waiting_call = answered_round.first_waiting_call(call)
+            body = await self._continue(operation, waiting_call, answers, arguments)
         except (asyncio.CancelledError, MissingCapability, StorageError):
             if claim_name and self._claims is not None:
                 with suppress(StorageError):
@@ -496,7 +494,10 @@ class Rounds:
         answered_round.asks_again = body.get("resultType") == "input_required"
         if claim_name and self._claims is not None:
             with suppress(StorageError):  # if this fails, the claim stays until the state expires
-                await (self._claims.ask if answered_round.asks_again else self._claims.end)(claim_name)
+                if answered_round.asks_again:
+                    await self._claims.ask(claim_name)
+                else:
+                    await self._claims.end(claim_name)
         return body
 
     async def _claim(self, state: RequestState, token: str) -> str:
@@ -509,15 +510,15 @@ class Rounds:
         """
         if self._claims is None:
             return ""
-        name = digest(token)
-        claim = await self._claims.claim(name, state.expires - time.time())
+        claim_name = digest(token)
+        claim = await self._claims.claim(claim_name, state.expires - time.time())
         if claim == "ended":
             raise invalid_params(OPERATION_ENDED)
         if claim == "lost":
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, ROUND_LOST)
         if claim:
             raise StorageError(ROUND_ELSEWHERE)
-        return name
+        return claim_name
 
     async def _continue(
         self, operation: RoundOperation, call: Call, answers: dict[str, Any], arguments: _RoundArguments
@@ -526,7 +527,7 @@ class Rounds:
         if body is None:
             operation.server = arguments.server
             self._park(operation, arguments.parked_s)
-            return operation.input_required(arguments.bound, self._secrets()[0])
+            return operation.input_required(arguments.state_binding, self._secrets()[0])
         return body if arguments.confirm is None else await arguments.confirm(body)
 
     @staticmethod
@@ -542,11 +543,11 @@ class Rounds:
     def close(self) -> None:
         """End all parked operations."""
         self.answered_rounds.close()
-        for name in list(self._parked):
-            self._drop(name, "the core stops")
+        for operation_id in list(self._parked):
+            self._drop(operation_id, "the core stops")
 
-    def _remove(self, name: str) -> RoundOperation | None:
-        operation = self._parked.pop(name, None)
+    def _remove(self, operation_id: str) -> RoundOperation | None:
+        operation = self._parked.pop(operation_id, None)
         if operation is not None and operation.timer is not None:
             operation.timer.cancel()
             self.size -= operation.size
@@ -561,8 +562,8 @@ class Rounds:
         operation.timer = loop.call_later(parked_s, self._drop, operation.id, "the client did not come back")
         self._parked[operation.id] = operation
 
-    def _drop(self, name: str, reason: str) -> None:
-        operation = self._remove(name)
+    def _drop(self, operation_id: str, reason: str) -> None:
+        operation = self._remove(operation_id)
         if operation is not None:
             operation.end(reason)
 

@@ -93,7 +93,7 @@ class JobReader:
         events: list[JSONObject] = []
         if update.progress:
             events.append(job_reference | {"progress": update.progress.share} | _progress_message(update))
-        events += [job_reference | {kind: text} for kind, text in self._texts(update)]
+        events += [job_reference | {kind: text} for kind, text in self._stream_texts(update)]
         if state != self._last_state:
             # Only the end comes last. The start is reported before any output.
             events = (
@@ -111,7 +111,7 @@ class JobReader:
         body: JSONObject = {"job_id": self._job.id, "status": state}
         if "progress" in self._kinds:
             body |= {"progress": _completed_fraction(self._job)} | _progress_message(update)
-        body |= dict(self._texts(update))
+        body |= dict(self._stream_texts(update))
         self._last_state = state
         return body | self._end_event() if self._job.is_over else body
 
@@ -130,7 +130,7 @@ class JobReader:
         self._cursor = update.cursor
         return update if "progress" in self._kinds else replace(update, progress=None)
 
-    def _texts(self, update: FeedUpdate) -> list[tuple[str, str]]:
+    def _stream_texts(self, update: FeedUpdate) -> list[tuple[str, str]]:
         streams = zip(("stdout", "stderr"), (update.stdout, update.stderr), update.missed, strict=True)
         return [
             (kind, _with_gap(text, missed_chars))
@@ -189,7 +189,7 @@ def _progress_message(update: FeedUpdate) -> JSONObject:
 
 
 def _completed_fraction(job: Job) -> float:
-    """Return the completed fraction, from 0 to 1. 0 if it is unknown."""
+    """Return the completed fraction, from 0 to 1, or 0 if it is unknown."""
     if job_shapes.state(job.status, True) == "succeeded":
         return 1.0
     latest = _feed(job).latest

@@ -256,11 +256,9 @@ class JobWork:
             error_body = outcomes.failed(
                 f"{self._tool.name} returned a value that cannot be sent: {encoding_error.message}"
             )
-            encoded, status, message = (
-                codec.encode(error_body),
-                TaskStatus.FAILED,
-                error_body["content"][0]["text"],
-            )
+            encoded = codec.encode(error_body)
+            status = TaskStatus.FAILED
+            message = error_body["content"][0]["text"]
         try:
             store.finish(job, status, JobEnding(encoded, error), message)
         except NoRoom:

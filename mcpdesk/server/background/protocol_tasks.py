@@ -251,11 +251,11 @@ class ProtocolTasks:
         self._follow(job, call.round)
 
     def _follow(self, job: Job, operation: RoundOperation) -> None:
-        on_end = partial(self._task_works.pop, job.id, None)
         from mcpdesk.server.background.task_work import TaskWork
 
         if self._services.watch is not None:
             self._services.watch.follow(self._server, operation.call, job)
+        on_end = partial(self._task_works.pop, job.id, None)
         work = self._task_works[job.id] = TaskWork(job, operation, self._jobs, self._refuse, on_end)
         work.begin()
 
@@ -285,9 +285,9 @@ class ProtocolTasks:
 
 def _ttl_s(call: Call, max_s: float | None) -> float | None:
     requested_s = None if call.terms.revision.is_stateless else task_shapes.requested_ttl_s(call.params)
-    if requested_s is None or max_s is None:
-        return max_s if requested_s is None else requested_s
-    return min(requested_s, max_s)
+    if requested_s is None:
+        return max_s
+    return requested_s if max_s is None else min(requested_s, max_s)
 
 
 def _not_found(reason: str) -> RemoteProtocolError:

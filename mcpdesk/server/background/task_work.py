@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -121,11 +121,11 @@ class TaskWork:
                     for name, question in questions.items():
                         if name not in self._asked_keys:
                             question_tasks[name] = self._ask(call, name, question, limit_s)
-                    with suppress(TimeoutError):
+                    try:
                         async with asyncio.timeout(KEEP_ALIVE_S):
                             await job_changed.wait()
-                            continue
-                    call.outlet.keep_alive()
+                    except TimeoutError:
+                        call.outlet.keep_alive()
             finally:
                 for each in question_tasks.values():
                     each.cancel()

@@ -73,11 +73,12 @@ class WatchedTasks:
             except StorageError:
                 continue  # changes are reported when the shared store responds again
             for last_state, current_state in zip(last_states, current_states, strict=True):
-                if current_state is not None and _reported_properties(current_state) != _reported_properties(
-                    last_state
-                ):
+                if current_state is None:  # the task was deleted
+                    del self._remote_tasks[last_state.id]
+                    continue
+                if _reported_properties(current_state) != _reported_properties(last_state):
                     self._notify(current_state)
-                if current_state is None or current_state.is_over:
+                if current_state.is_over:
                     del self._remote_tasks[last_state.id]
                 else:
                     self._remote_tasks[last_state.id] = current_state

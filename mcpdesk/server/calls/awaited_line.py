@@ -44,22 +44,23 @@ def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
     return f"{Path(file).relative_to(folder)}:{line}{f' · {code}' if code else ''}"
 
 
-def _folder_lines(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[SourceLine]:
-    """Return the lines of the folder that a task executes, innermost last. `seen` has the tasks that were
-    already examined.
+def _folder_lines(task: Task[Any], folder: Path, examined_tasks: set[Task[Any]]) -> list[SourceLine]:
+    """Return the lines of the folder that a task executes, innermost last.
+
+    `examined_tasks` are skipped. The function adds the tasks that it examines.
     """
     frames, awaited_object = _coroutine_frames(task.get_coro())
     lines = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in frames]
     if thread_id := WORKERS.thread_of(task):
         lines += _thread_lines(thread_id)
     folder_lines = [position for position in lines if Path(position[0]).is_relative_to(folder)]
-    if len(seen) < MAX_CHAIN_LENGTH:
+    if len(examined_tasks) < MAX_CHAIN_LENGTH:
         handler = LOOP_TASKS.get(task)
         awaited_tasks = _tasks_behind([awaited_object, *_asyncio_locals(frames)])
         for awaited_task in awaited_tasks if handler is None else (handler, *awaited_tasks):
-            if awaited_task not in seen and not awaited_task.done():
-                seen.add(awaited_task)
-                if inner_lines := _folder_lines(awaited_task, folder, seen):
+            if awaited_task not in examined_tasks and not awaited_task.done():
+                examined_tasks.add(awaited_task)
+                if inner_lines := _folder_lines(awaited_task, folder, examined_tasks):
                     return folder_lines + inner_lines
     return folder_lines
 

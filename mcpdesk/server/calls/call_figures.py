@@ -51,7 +51,7 @@ class ToolFigure:
     def count(self, outcome: OutcomeKind, began: float | None) -> None:
         """Count a finished call.
 
-        `began` is the monotonic time when its handler started. None if the handler did not start.
+        `began` is the monotonic time when its handler started, or None if the handler did not start.
         """
         self.outcomes[outcome] += 1
         if began is not None:

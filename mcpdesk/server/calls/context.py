@@ -269,9 +269,8 @@ class Context(CallContext):
         from mcpdesk.inbox.question import QuestionKind
         from mcpdesk.server.asks.person_questions import DeskQuestion
 
-        return await DeskQuestion(self, self._call, self._services, pages, QuestionKind.QUESTION).answer(
-            client_task
-        )
+        desk_question = DeskQuestion(self, self._call, self._services, pages, QuestionKind.QUESTION)
+        return await desk_question.answer(client_task)
 
     def keep_asked(self, question: Question) -> None:
         """Show a question at the desk that was asked through the client and has ended."""
@@ -359,8 +358,7 @@ class Context(CallContext):
     async def _ask_client(self, question: ClientQuestion[T], key: str | None) -> T:
         call = self._call
         question.check(call.terms)
-        # A question to a person has its own time limit. A question to the client program has that of the
-        # tool.
+        # A question to a person has its own time limit. Any other question has the time limit of the tool.
         is_for_person = question.kind == "elicitation"
         limit_s = self.server.limits.question_timeout_s if is_for_person else call.limit_s
         with self._services.question_span(call, question.method, self.server.name, self.tool) as span:
@@ -446,9 +444,7 @@ def _request_view(call: Call, services: Services, access: Access) -> RequestView
     the token.
     """
     request_headers = call.opening if call.headers is None else call.headers
-    headers = (
-        {} if request_headers is None else {name.lower(): value for name, value in request_headers.items()}
-    )
+    headers = {name.lower(): value for name, value in (request_headers or {}).items()}
     if access.verifier is not None:
         headers = {name: value for name, value in headers.items() if name not in ("authorization", "cookie")}
     environment = _environment(call, services) if request_headers is None else {}

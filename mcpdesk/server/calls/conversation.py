@@ -104,8 +104,10 @@ class Conversation:
         self.on_terms: Callable[[Terms], None] | None = None
         """Function that is called when the name or the revision of the peer becomes known or changes."""
         self.announced_terms: Terms | None = None
+        """Terms that were passed to `announce` last, or None before the first request."""
         self._is_closed = False
         self.in_flight: dict[Id, Call] = {}
+        """Running calls by id, oldest first."""
         self._subscriber: Subscriber | None = None
         self._paths: dict[str, str] = {}
         """Paths of subscribed resources by URI. They are needed after a resource was removed."""
@@ -118,11 +120,9 @@ class Conversation:
         """True if the tools have not changed since the client listed them, or None if the client never listed
         them.
         """
-        return (
-            None
-            if self.tools_listed is None
-            else self.tools_listed == self.dispatcher.offers.tools_fingerprint()
-        )
+        if self.tools_listed is None:
+            return None
+        return self.tools_listed == self.dispatcher.offers.tools_fingerprint()
 
     @property
     def running(self) -> list[Call]:
@@ -281,8 +281,8 @@ class Conversation:
         else:
             if method not in METHODS:
                 method = canonical(method)
-            if method in _HANDSHAKE:
-                return _HANDSHAKE[method](self, identifier, params)
+            if method in _HANDSHAKE_METHODS:
+                return _HANDSHAKE_METHODS[method](self, identifier, params)
             if dialect is None and headers is None and not self.session.is_open:
                 raise stateless.missing_metadata()
             terms = self.session.terms
@@ -291,16 +291,16 @@ class Conversation:
             log_level(terms.unknown_level)
         if terms is not self.announced_terms:
             self.announce(terms)
-        if not is_stateless and method in _SESSION:
-            return _SESSION[method](self, identifier, params)
+        if not is_stateless and method in _SESSION_METHODS:
+            return _SESSION_METHODS[method](self, identifier, params)
         if row.list_key or method == "server/discover":
             if row.list_key == "tools":
                 self.tools_listed = self.dispatcher.offers.tools_fingerprint()
             began = time.monotonic()
             caller = principal if self.has_own_lists else None
             body = self.dispatcher.immediate(identifier, row, params, terms, caller)
-            shaping = int((time.monotonic() - began) * 1e6)
-            return (200, body, Phases(time.time(), shaping=shaping))
+            shaping_us = int((time.monotonic() - began) * 1e6)
+            return (200, body, Phases(time.time(), shaping=shaping_us))
         if identifier in self.in_flight:
             raise invalid(f"a request with id {identifier!r} is already in flight")
         if len(self.in_flight) >= self.dispatcher.server.limits.in_flight:
@@ -564,8 +564,12 @@ def _result(identifier: Id, body: JSONObject) -> Reply:
 
 _SessionHandler = Callable[[Conversation, Id, JSONObject], Reply]
 
-_HANDSHAKE: dict[str, _SessionHandler] = {"initialize": Conversation._initialize, "ping": Conversation._ping}
-_SESSION: dict[str, _SessionHandler] = {
+_HANDSHAKE_METHODS: dict[str, _SessionHandler] = {
+    "initialize": Conversation._initialize,
+    "ping": Conversation._ping,
+}
+"""Handlers of methods that are allowed before the handshake."""
+_SESSION_METHODS: dict[str, _SessionHandler] = {
     "logging/setLevel": Conversation._set_level,
     "resources/subscribe": Conversation._subscribe,
     "resources/unsubscribe": Conversation._unsubscribe,

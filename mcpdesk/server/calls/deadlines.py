@@ -27,8 +27,6 @@ CANCEL_WAIT_S = 0.5
 """Maximum seconds that `stop` waits for calls that continue although they were ended."""
 RESPONSE_TURNS = 10
 """Number of loop turns from the end of a handler until its response reaches the connection."""
-
-
 T = TypeVar("T")
 
 
@@ -40,7 +38,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
         self._all_ended: asyncio.Event | None = None
         """Set when the last call has ended. None until the server stops."""
-        self._reports = 0
+        self._report_count = 0
         """Number of calls whose error is being reported."""
 
     def __len__(self) -> int:
@@ -69,7 +67,7 @@ class Deadlines:
             output = await work
         except BaseException as error:  # hosted code may raise anything, even `SystemExit`
             if call.stop not in ANSWERED_REASONS:
-                if isinstance(error, Exception) or _is_ended(call, error):
+                if isinstance(error, Exception) or _was_cancelled(call, error):
                     raise
                 # An exception such as `SystemExit` must end only this call, so it is converted.
                 reason = f"it raised {described(error)}"
@@ -96,16 +94,16 @@ class Deadlines:
 
     async def report(self, work: Awaitable[T]) -> T:
         """Await work of a call after its hosted code has ended. `stop` waits for this work."""
-        self._reports += 1
+        self._report_count += 1
         try:
             return await work
         finally:
-            self._reports -= 1
+            self._report_count -= 1
             if self._all_ended is not None:
                 self._check_all_ended(self._all_ended)
 
     def _check_all_ended(self, all_ended: asyncio.Event) -> None:
-        if not self._calls and not self._reports:
+        if not self._calls and not self._report_count:
             all_ended.set()
 
     async def stop(self) -> None:
@@ -118,7 +116,7 @@ class Deadlines:
             call.end(SERVER_STOPPING)
         with suppress(TimeoutError):
             async with asyncio.timeout(CANCEL_WAIT_S):
-                while self._calls or self._reports:
+                while self._calls or self._report_count:
                     self._all_ended.clear()
                     await self._all_ended.wait()
         for _ in range(RESPONSE_TURNS):
@@ -162,7 +160,7 @@ def _end_exception(stop: str, limit_s: float) -> Exception:
     return ServerStopping(f"Not finished: {SERVER_STOPPING}. Call again once it is back.")
 
 
-def _is_ended(call: Call, error: BaseException) -> bool:
+def _was_cancelled(call: Call, error: BaseException) -> bool:
     """Return True if a call or its task was cancelled from outside."""
     if not isinstance(error, asyncio.CancelledError):
         return False

@@ -63,7 +63,7 @@ class Dispatcher:
 
     @created_once
     def methods(self) -> dict[str, Work]:
-        """Handlers of all methods that need one."""
+        """Handlers by method, for all methods whose response needs more than the listings."""
         from mcpdesk.server.calls.handlers import Handlers
         from mcpdesk.server.calls.skill_requests import SkillRequests
 
@@ -117,7 +117,7 @@ class Dispatcher:
     ) -> bytes:
         """Return the response to a list method or to `server/discover`. These need no handler.
 
-        With a `caller`, a list contains only the items that this caller may use.
+        `row` is the method. With a `caller`, a list contains only the items that this caller may use.
         """
         if not row.list_key:
             return self._response(identifier, row.name, self.offers.discover_result(terms.revision), terms)

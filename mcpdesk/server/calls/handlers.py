@@ -238,9 +238,9 @@ class _Target(NamedTuple):
 
 
 def _target(server: Server, ref: JSONObject) -> _Target:
-    finder = _FINDERS.get(str(ref.get("type")))
+    finder = _TARGET_FINDERS.get(str(ref.get("type")))
     if finder is None:
-        raise invalid_params(f"ref.type must be one of {', '.join(_FINDERS)}")
+        raise invalid_params(f"ref.type must be one of {', '.join(_TARGET_FINDERS)}")
     return finder(server, ref)
 
 
@@ -292,7 +292,7 @@ def _completion_page(suggestions: Iterable[str]) -> JSONObject:
     return page if page["hasMore"] and not isinstance(suggestions, Sized) else page | {"total": total}
 
 
-_FINDERS: dict[str, Callable[[Server, JSONObject], _Target]] = {
+_TARGET_FINDERS: dict[str, Callable[[Server, JSONObject], _Target]] = {
     "ref/prompt": _prompt_target,
     "ref/resource": _resource_target,
 }

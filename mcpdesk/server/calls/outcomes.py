@@ -34,29 +34,29 @@ class ToolOutcome(Struct, frozen=True):
     """Schema violations of the arguments."""
 
 
-def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
+def tool_body(tool: Tool, output: Any, validator: Validator | None) -> JSONObject:
     """Return a CallToolResult for the output of a handler.
 
-    `check` validates the output. None if the tool has no output schema.
+    `validator` checks the structured output. It is None if the tool has no output schema.
     """
-    if check is None and type(output) is str:
+    if validator is None and type(output) is str:
         # The most common case. It needs no checks.
         return {"content": [{"type": "text", "text": output}], "isError": False}
     try:
-        return _body(tool, output, check)
+        return _body(tool, output, validator)
     except (TypeError, ValueError, RecursionError, LocalProtocolError) as error:
         return failed(f"{tool.name} returned something that is not JSON: {error}")
 
 
-def _body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
+def _body(tool: Tool, output: Any, validator: Validator | None) -> JSONObject:
     if isinstance(output, ToolResult):
-        return _body_of_tool_result(tool, output, check)
+        return _body_of_tool_result(tool, output, validator)
     blocks = [output] if content.is_block(output) else output
     if isinstance(blocks, list) and blocks and all(content.is_block(each) for each in blocks):
         if problem := _block_problem(blocks):
             return failed(f"{tool.name} returned an invalid result: {problem}")
-        return _checked_body(tool, {"content": blocks, "isError": False}, check)
-    return _body_of_data(tool, output, check)
+        return _checked_body(tool, {"content": blocks, "isError": False}, validator)
+    return _body_of_data(tool, output, validator)
 
 
 def failed(message: str, structured: JSONObject | None = None) -> JSONObject:
@@ -103,13 +103,14 @@ def invalid_arguments_error(tool: Tool, outcome: ToolOutcome) -> RemoteProtocolE
 
 def author_location(error: BaseException, folder: Path | None) -> str:
     """Return the innermost line in the author's files, as `file:line`, or "" if no line is in `folder`."""
+    if folder is None:
+        return ""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    author_lines = [(name, line) for name, line in frames if folder is not None and _is_inside(name, folder)]
-    return (
-        f"{Path(author_lines[-1][0]).relative_to(folder)}:{author_lines[-1][1]}"
-        if author_lines and folder is not None
-        else ""
-    )
+    author_lines = [(name, line) for name, line in frames if _is_inside(name, folder)]
+    if not author_lines:
+        return ""
+    name, line = author_lines[-1]
+    return f"{Path(name).relative_to(folder)}:{line}"
 
 
 class LogEntry(NamedTuple):
@@ -151,7 +152,7 @@ def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, s
     return text, author_location(error, folder)
 
 
-def _body_of_tool_result(tool: Tool, output: ToolResult[Any], check: Validator | None) -> JSONObject:
+def _body_of_tool_result(tool: Tool, output: ToolResult[Any], validator: Validator | None) -> JSONObject:
     blocks = list(output.content)
     if problem := _block_problem(blocks):
         return failed(f"{tool.name} returned an invalid result: {problem}")
@@ -165,7 +166,7 @@ def _body_of_tool_result(tool: Tool, output: ToolResult[Any], check: Validator |
         body["structuredContent"] = json_value
         if not body["content"]:
             body["content"] = [content.text(_as_text(json_value))]
-    return body if output.is_error else _checked_body(tool, body, check)
+    return body if output.is_error else _checked_body(tool, body, validator)
 
 
 def _block_problem(blocks: list[Any]) -> str:
@@ -180,13 +181,13 @@ def _block_problem(blocks: list[Any]) -> str:
     return ""
 
 
-def _body_of_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
+def _body_of_data(tool: Tool, output: Any, validator: Validator | None) -> JSONObject:
     is_declared = tool.output_schema is not None
-    if output is None and is_declared and not (check is not None and check.accepts(None)):
+    if output is None and is_declared and not (validator is not None and validator.accepts(None)):
         return failed(f"{tool.name} returned nothing, but declares an output schema")
     json_value = plain_value(output)
     text = _as_text(json_value)
-    if check is not None and "null" in text and not isinstance(json_value, str):
+    if validator is not None and "null" in text and not isinstance(json_value, str):
         # JSON has neither NaN nor infinity. The values that replace them are validated.
         json_value = codec.decode(text.encode())
     body: JSONObject = {
@@ -195,19 +196,18 @@ def _body_of_data(tool: Tool, output: Any, check: Validator | None) -> JSONObjec
     }
     if isinstance(json_value, dict) or is_declared:
         body["structuredContent"] = json_value
-    return _checked_body(tool, body, check)
+    return _checked_body(tool, body, validator)
 
 
-def _checked_body(tool: Tool, body: JSONObject, check: Validator | None) -> JSONObject:
-    if check is None:
+def _checked_body(tool: Tool, body: JSONObject, validator: Validator | None) -> JSONObject:
+    if validator is None:
         return body
     if "structuredContent" not in body:
         return failed(f"{tool.name} returned no structured content, but declares an output schema")
-    if check.accepts(body["structuredContent"]):
+    if validator.accepts(body["structuredContent"]):
         return body
-    lines = [
-        f"- {argument_path(each.path)}: {each.message}" for each in check.failures(body["structuredContent"])
-    ]
+    failures = validator.failures(body["structuredContent"])
+    lines = [f"- {argument_path(each.path)}: {each.message}" for each in failures]
     return failed(f"{tool.name} returned output that violates its schema:\n" + "\n".join(lines))
 
 
@@ -216,11 +216,9 @@ def plain_value(value: Any) -> Any:
 
     Raises: TypeError, ValueError or RecursionError for a value that JSON cannot represent.
     """
-    return (
-        value
-        if isinstance(value, _PLAIN_TYPES)
-        else msgspec.to_builtins(value, str_keys=True, enc_hook=_as_plain)
-    )
+    if isinstance(value, _PLAIN_TYPES):
+        return value
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=_as_plain)
 
 
 def _as_text(json_value: Any) -> str:
@@ -231,9 +229,8 @@ def argument_path(path: tuple[str | int, ...]) -> str:
     """Return the path of a value in the arguments: `user.tags[2]`."""
     if not path:
         return "arguments"
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{_shortened(part)}" for part in path).lstrip(
-        "."
-    )
+    steps = (f"[{part}]" if isinstance(part, int) else f".{_shortened(part)}" for part in path)
+    return "".join(steps).lstrip(".")
 
 
 def _shortened(name: str) -> str:

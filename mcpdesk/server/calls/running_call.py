@@ -159,16 +159,23 @@ class Call(Struct, eq=False):
     job: Job | None = None
     """Job as which the call continues after its response, or None."""
     deadline: float | None = None
+    """Monotonic time when the call times out, or None while its clock is stopped or its handler has not
+    started.
+    """
     limit_s: float = 0.0
+    """Time limit of the handler in seconds."""
     pauses: int = 0
+    """Number of reasons why the clock of the call is stopped."""
     asks_person: int = 0
     remaining_s: float = 0.0
+    """Seconds that remain until the deadline, while the clock is stopped."""
     running: tuple[int, Id] | None = None
     """Value of `capture_key` after the handler has started, or None before that. `running_code` identifies
     calls by this object.
     """
     stop: str = ""
     is_over: bool = False
+    """True if the call was answered or ended."""
     outcome: OutcomeKind = OutcomeKind.OK
     """Outcome of a tool call that has ended."""
     code: int = 0
@@ -180,10 +187,12 @@ class Call(Struct, eq=False):
     wants_job: bool = False
     """True if the caller asked for an immediate response and a job."""
     task: asyncio.Task[Any] | None = None
+    """Task that runs the call, or None before and after."""
     progress: float = -inf
     """Last progress that was reported. The next value must be larger."""
     progress_token: Id | None = None
     _is_cancelled: bool = False
+    """True if `end` cancelled the task, and the cancellation was not undone."""
 
     @property
     def claims(self) -> Mapping[str, Any] | None:

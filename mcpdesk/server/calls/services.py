@@ -177,7 +177,7 @@ class Services:
         if "rounds" in created:
             self.rounds.close()
         # Jobs are ended first, because they have no request to answer.
-        ending = [self.jobs.stop()] if "jobs" in created else []
+        stops = [self.jobs.stop()] if "jobs" in created else []
         if "deadlines" in created:
-            ending.append(self.deadlines.stop())
-        await asyncio.gather(*ending)
+            stops.append(self.deadlines.stop())
+        await asyncio.gather(*stops)

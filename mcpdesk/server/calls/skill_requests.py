@@ -41,12 +41,13 @@ class SkillRequests:
         uri, cursor = call.params["uri"], call.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise invalid_params("cursor must be a string")
-        start, children = f"{uri}/", dict[str, JSONObject]()
-        for each in (file.uri for skill in self._server.skills for file in skill.files):
-            if each.startswith(start):
-                name, is_deeper, _ = each.removeprefix(start).partition("/")
-                child = start + name
-                children[child] = _directory(child, name) if is_deeper else self._file(child, call)
+        prefix = f"{uri}/"
+        children = dict[str, JSONObject]()
+        for file_uri in (file.uri for skill in self._server.skills for file in skill.files):
+            if file_uri.startswith(prefix):
+                name, slash, _ = file_uri.removeprefix(prefix).partition("/")
+                child = prefix + name
+                children[child] = _directory(child, name) if slash else self._file(child, call)
         if not children or uri.endswith("/"):
             raise invalid_params(f"{uri[:200]} is not a directory of a skill")
         page, cursor_member = page_of(list(children), str, cursor, self._server.limits.page_size)

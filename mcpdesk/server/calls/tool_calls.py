@@ -304,14 +304,11 @@ class ToolCalls:
             level, text, location = await report
             self._services.log(level, tool.name, text, location, server.name, call.trace.id, call.capture_key)
             is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
-            is_expected = isinstance(error, HandlerError)
-            kind = (
-                OutcomeKind.TIMEOUT
-                if is_late
-                else OutcomeKind.TOOL_ERROR
-                if is_expected
-                else OutcomeKind.CRASH
-            )
+            kind = OutcomeKind.CRASH
+            if is_late:
+                kind = OutcomeKind.TIMEOUT
+            elif isinstance(error, HandlerError):
+                kind = OutcomeKind.TOOL_ERROR
             return ToolOutcome(outcomes.exception_result(tool.name, error), kind)
         body = outcomes.tool_body(tool, output, plan.check_output)
         return ToolOutcome(body, OutcomeKind.TOOL_ERROR if body["isError"] else OutcomeKind.OK)

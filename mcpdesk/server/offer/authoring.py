@@ -19,7 +19,7 @@ Suggestions = Iterable[str] | Callable[..., Any]
 """List of texts, or function of `(value)`, `(value, arguments)` or `(value, arguments, ctx)`."""
 TaskSupport = Literal["forbidden", "optional", "required"]
 NOTE_ATTRIBUTE = "__mcpdesk__"
-_FIELDS = {"timeout": "timeout_s", "offered": "is_offered"}
+_FIELD_NAMES = {"timeout": "timeout_s", "offered": "is_offered"}
 """Names of the fields of a note that differ from their keywords, by keyword."""
 _HINTS = {
     "read_only": "readOnlyHint",
@@ -205,8 +205,9 @@ def _note_decorator(
     """Return a decorator that stores its arguments. Raises: TypeError for an unknown keyword."""
     if unknown := keywords.keys() - keyword_class.__annotations__.keys():
         raise TypeError(f"{kind}() got an unexpected keyword argument {min(unknown)!r}")
-    note_fields = {_FIELDS.get(name, name): value for name, value in keywords.items() if value is not None}
-    hints = {wire: note_fields.pop(name) for name, wire in _HINTS.items() if name in note_fields}
+    given_keywords = {name: value for name, value in keywords.items() if value is not None}
+    note_fields = {_FIELD_NAMES.get(name, name): value for name, value in given_keywords.items()}
+    hints = {hint: note_fields.pop(name) for name, hint in _HINTS.items() if name in note_fields}
     note_fields["annotations"] = hints | dict(note_fields.get("annotations", {}))
     note_fields["meta"] = dict(note_fields.get("meta", {}))
     for name in ("requires_env", "scopes"):

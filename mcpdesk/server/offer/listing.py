@@ -140,7 +140,9 @@ class OfferListing:
         RemoteProtocolError (-32602) for an invalid cursor.
         """
         registry = self._registry(method)
-        scopes_key = True if caller is None else False if caller.claims is None else caller.scopes
+        scopes_key: frozenset[str] | bool = True  # all items
+        if caller is not None:
+            scopes_key = False if caller.claims is None else caller.scopes
         key = (method, revision.name, cursor, scopes_key)
         cached = self._pages.get(key)
         if cached is not None and cached[0] == registry.version:
@@ -229,9 +231,8 @@ def tool_wire(tool: Tool) -> JSONObject:
 def resource_wire(resource: Resource) -> JSONObject:
     """Return a Resource object with all known fields."""
     wire = {"uri": resource.uri, **_resource_fields(resource), "size": resource.size}
-    return _without_empty_members(
-        wire, ("uri", "name", "size") if resource.size is not None else ("uri", "name")
-    )
+    required = ("uri", "name") if resource.size is None else ("uri", "name", "size")
+    return _without_empty_members(wire, required)
 
 
 def template_wire(template: ResourceTemplate) -> JSONObject:

@@ -11,8 +11,6 @@ MAX_NAME_LENGTH = 100
 """Maximum length in characters of a name in a search for similar names. A larger search is too slow."""
 MAX_COMPARED_NAMES = 300
 """Maximum number of names in a search for similar names."""
-
-
 _IGNORED_FIELDS = frozenset({"handler", "reader", "renderer", "completers", "source"})
 """Fields that are not compared: functions and the source line. The fingerprints of the code are compared
 instead.
@@ -173,7 +171,7 @@ class Registry(Generic[T]):
 
     def _set_items(self, new_items: dict[str, T], unavailable: tuple[Unavailable, ...]) -> bool:
         """Offer exactly these items. Return True if the offered items have changed."""
-        is_first = self.version == 0
+        is_first_load = self.version == 0
         changed_names = frozenset(name for name, item in new_items.items() if self.items.get(name) != item)
         has_changed = (
             bool(changed_names)
@@ -185,7 +183,7 @@ class Registry(Generic[T]):
             return False
         self.items, self.unavailable = new_items, unavailable
         if has_changed:
-            self.changed = frozenset() if is_first else changed_names
+            self.changed = frozenset() if is_first_load else changed_names
         self.version += 1
         for listener in self._listeners:
             listener(self.kind)

@@ -63,7 +63,8 @@ def schema_of(hint: Any) -> dict[str, Any]:
         schema = dict(defs[root["$ref"].removeprefix(DEFS)])
         schema.pop("title", None)
     for node in list(_objects([schema, defs])):
-        defs |= node.pop("$defs", {}) if node is not defs else {}
+        if node is not defs:
+            defs |= node.pop("$defs", {})
     used_definitions = _referenced_definitions(schema, defs)
     return {**schema, "$defs": used_definitions} if used_definitions else schema
 
@@ -127,7 +128,8 @@ def _keywords(note: Any, base: Any) -> dict[str, Any]:
             keywords[keyword] = float(bound) if isinstance(bound, Decimal) else bound
     for index, attribute in enumerate(("min_length", "max_length")):
         length = getattr(note, attribute, None)
-        if isinstance(length, int) and (length > 0 or index):
+        is_minimum = index == 0
+        if isinstance(length, int) and (length > 0 or not is_minimum):  # a minimum of 0 allows everything
             keywords |= {keyword_pair[index]: length for keyword_pair in _length_keywords(base)}
     pattern = getattr(note, "pattern", None)
     if pattern is not None:
@@ -254,6 +256,7 @@ def _improve_schemas(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> N
     enum in the order of its definition.
     """
     orders: dict[frozenset[Any], list[Any]] = {}
+    """Values of each enum or `Literal` in the order of their definition, by the set of the values."""
     for part in _types(hint, set()):
         if get_origin(part) is Literal:
             values = [value.value if isinstance(value, enum.Enum) else value for value in get_args(part)]

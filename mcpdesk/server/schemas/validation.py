@@ -71,7 +71,7 @@ class SchemaFailure(Struct, frozen=True):
 class Validator:
     """Compiled schema. `accepts(value)` is fast, and `failures(value)` lists the errors."""
 
-    __slots__ = ("_compiled", "_names", "_schema", "accepts")
+    __slots__ = ("_compiled", "_name_patterns", "_schema", "accepts")
 
     def __init__(
         self, schema: dict[str, Any], compiled: jsonschema_rs.Validator, names: list[Pattern] | None = None
@@ -79,7 +79,7 @@ class Validator:
         """`names` has the costly patterns for member names, or None if no pattern is costly."""
         self._schema = schema
         self._compiled = compiled
-        self._names = names
+        self._name_patterns = names
         self.accepts: Callable[[Any], bool] = compiled.is_valid if names is None else self._accepts
 
     def failures(self, value: Any, limit: int = 20) -> list[SchemaFailure]:
@@ -88,9 +88,9 @@ class Validator:
         Only the first parts of a large value are searched. For an error in a later part, the path is that of
         an enclosing object or list.
         """
-        if self._names is None:
+        if self._name_patterns is None:
             return [] if self.accepts(value) else self._errors(value, limit)
-        if problem := name_problem(value, self._names):
+        if problem := name_problem(value, self._name_patterns):
             return [SchemaFailure((), problem)]
         is_valid, problem = self._check_with_budget(value)
         if is_valid:
@@ -101,7 +101,7 @@ class Validator:
         return failures
 
     def _accepts(self, value: Any) -> bool:
-        return not name_problem(value, self._names or []) and self._check_with_budget(value)[0]
+        return not name_problem(value, self._name_patterns or []) and self._check_with_budget(value)[0]
 
     def _check_with_budget(self, value: Any) -> tuple[bool, str]:
         """Return True if the value is valid, and the limit that a costly pattern exceeded, or ""."""
@@ -155,8 +155,10 @@ def compile_schema(schema: dict[str, Any]) -> Validator:
 
 
 def _first_parts(value: Any, max_parts: int) -> tuple[Any, list[_Path]]:
-    """Return a copy of the first parts of a JSON value, outer parts first, and the paths that were cut."""
-    root: list[Any] = []
+    """Return a copy of the first parts of a JSON value, outer parts first, and the paths of the objects and
+    lists that were cut.
+    """
+    root: list[Any] = []  # the value is handled like the only item of a list
     cut_paths: list[_Path] = []
     pending: deque[tuple[Any, Any, _Path]] = deque([([value], root, ())])
     while pending:
@@ -182,11 +184,9 @@ def _first_parts(value: Any, max_parts: int) -> tuple[Any, list[_Path]]:
 def _schema_problem(error: ValueError) -> str:
     message = str(error).partition("\n")[0]
     path = tuple(getattr(error, "instance_path", ()))
-    if (
-        path[-1:] == ("type",)
-        and (message_parts := message.partition(" is not valid under any of the schemas"))[1]
-    ):
-        message = f"{message_parts[0]} is not a type; the types are {TYPES}"
+    value, library_text, _ = message.partition(" is not valid under any of the schemas")
+    if path[-1:] == ("type",) and library_text:
+        message = f"{value} is not a type; the types are {TYPES}"
     location = "/".join(map(str, path))
     return f"not a valid JSON Schema{' at ' + location if location else ''}: {message}"
 
@@ -298,11 +298,9 @@ def _unknown_name_message(name: str, known_names: list[str]) -> str:
     similar_names = difflib.get_close_matches(name, known_names, n=1) if len(name) <= MAX_NAME_LENGTH else []
     if similar_names:
         return f"is not known; did you mean {similar_names[0]}?"
-    return (
-        f"is not known; allowed: {_shortened_list(known_names)}"
-        if known_names
-        else "is not known; none are allowed here"
-    )
+    if not known_names:
+        return "is not known; none are allowed here"
+    return f"is not known; allowed: {_shortened_list(known_names)}"
 
 
 def _shortened_list(names: list[str]) -> str:

@@ -98,7 +98,7 @@ class CallbackTimers:
 
         Raises: HandlerError if `MAX_CALLBACKS` callbacks are pending, or if the id is not available.
         """
-        now, core = self._clock(), self._core.mark
+        now, core_mark = self._clock(), self._core.mark
         if callback_id is not None and not 1 <= callback_id <= MAX_ID:
             raise HandlerError(f"callback_id: {callback_id} is not allowed; use 1 to {MAX_ID}, or omit it")
 
@@ -111,7 +111,7 @@ class CallbackTimers:
                 problem = f"callback_id: {callback_id} is already waiting"
                 raise HandlerError(f"{problem}; cancel it first, use another id, or omit it")
             return callback_table.add(
-                connection, message, delay_s, repeat_count, peer, now, callback_id, core
+                connection, message, delay_s, repeat_count, peer, now, callback_id, core_mark
             )
 
         await self._refresh()

@@ -234,15 +234,17 @@ class ServerState:
 
     @property
     def shown_plans(self) -> list[tuple[str, Plan]]:
-        """Return the active plans of sessions in this process, newest first, or else the last plan.
+        """Active plans of sessions in this process, newest first, or else the last plan. Each plan has the
+        key of its session, or "" if the session is unknown.
 
-        May be called on any thread.
+        May be read on any thread.
         """
         plans, sessions, last_plan = self.plans, self._sessions, self.plan
-        active = [(key, plan) for key, plan in plans.items() if plan.is_active and key in sessions]
-        if active or last_plan is None:
-            return sorted(active, key=lambda each: each[1].since, reverse=True)
-        return [(next((key for key, plan in plans.items() if plan == last_plan), ""), last_plan)]
+        active_plans = [(key, plan) for key, plan in plans.items() if plan.is_active and key in sessions]
+        if active_plans or last_plan is None:
+            return sorted(active_plans, key=lambda key_and_plan: key_and_plan[1].since, reverse=True)
+        last_session = next((key for key, plan in plans.items() if plan == last_plan), "")
+        return [(last_session, last_plan)]
 
     def leave(self, session: str) -> None:
         """Record the end of a conversation. After its last conversation, a session leaves plan mode.
@@ -271,10 +273,10 @@ class ServerState:
     def may_run_now(self, tool: Tool) -> bool:
         """Return True if a tool may run now for any caller and with any arguments."""
         sessions, plans = self._sessions, self.plans
-        is_planned = bool(self._unread_sessions) or any(
+        is_planning = bool(self._unread_sessions) or any(
             plan.is_active for key, plan in plans.items() if key in sessions
         )
-        return (not is_planned or is_exempt(tool)) and not self.refusal(tool)
+        return (not is_planning or is_exempt(tool)) and not self.refusal(tool)
 
     def stop(self) -> None:
         """Refuse new tool calls from now on. Running calls continue."""
@@ -345,9 +347,9 @@ class ServerState:
         from mcpdesk.jobs.programs import Programs
 
         first_id = 1 if self._shared is None else first_number(self._shared.core.mark)
-        return Programs(self._program_outputs, self._program_is_over, first_id, self.output_budget)
+        return Programs(self._program_outputs, self._on_program_over, first_id, self.output_budget)
 
-    def _program_is_over(self, program: Program) -> None:
+    def _on_program_over(self, program: Program) -> None:
         self.on_program_over(program)
         self.publish_programs()
 

@@ -106,7 +106,7 @@ class LoopThread:
     async def responds(self) -> bool:
         """Return True if the loop responds within `BLOCKED_AFTER_S` seconds."""
         response = self._core.create_future()
-        self._loop.call_soon_threadsafe(self._call_core, _set, response)
+        self._loop.call_soon_threadsafe(self._call_core, _resolve, response)
         try:
             async with asyncio.timeout(BLOCKED_AFTER_S):
                 await response
@@ -211,13 +211,13 @@ class LoopThread:
 
     def _on_thread_end(self) -> None:
         self._threads.remove(self)
-        _set(self.ended)
+        _resolve(self.ended)
 
     def _call_core(self, function: Callable[..., object], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the core's loop is closed
             self._core.call_soon_threadsafe(function, *arguments)
 
 
-def _set(future: asyncio.Future[None]) -> None:
+def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)

@@ -153,7 +153,7 @@ async def run_on(loops: FolderLoops, run_handler: Callable[[Context], Awaitable[
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return True if the calling code runs on a loop."""
+    """Return True if the calling code runs on `loop`."""
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

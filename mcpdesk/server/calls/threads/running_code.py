@@ -24,7 +24,7 @@ CODE_STILL_RUNS = "stopped waiting: its code still runs"
 CODE_ENDED = "its code has ended"
 
 
-class _RunningCall:
+class _EndedCall:
     """Call that has ended, although `count` threads or loops still run its code."""
 
     def __init__(self, capture_key: CaptureKey) -> None:
@@ -38,24 +38,24 @@ class RunningCode:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: dict[int, _RunningCall] = {}
+        self._calls: dict[int, _EndedCall] = {}
 
     def add(self, capture_key: CaptureKey) -> None:
         """Record that code of a call still runs after its end."""
         with self._lock:
-            self._calls.setdefault(id(capture_key), _RunningCall(capture_key)).count += 1
+            self._calls.setdefault(id(capture_key), _EndedCall(capture_key)).count += 1
 
     def remove(self, capture_key: CaptureKey) -> None:
         """Record that code of a call has ended. When the call has no running code, run the listeners
         on this thread.
         """
         with self._lock:
-            running_call = self._calls[id(capture_key)]
-            running_call.count -= 1
-            if running_call.count:
+            ended_call = self._calls[id(capture_key)]
+            ended_call.count -= 1
+            if ended_call.count:
                 return
             del self._calls[id(capture_key)]
-        for listener in running_call.listeners:
+        for listener in ended_call.listeners:
             listener()
 
     def has(self, capture_key: CaptureKey | None) -> bool:
@@ -67,9 +67,9 @@ class RunningCode:
         at once.
         """
         with self._lock:
-            running_call = self._calls.get(id(capture_key))
-            if running_call is not None:
-                running_call.listeners.append(listener)
+            ended_call = self._calls.get(id(capture_key))
+            if ended_call is not None:
+                ended_call.listeners.append(listener)
                 return
         listener()
 

@@ -48,7 +48,10 @@ class ThreadedCall:
         """Reason for dropping the result, or None while the caller waits."""
         self._loop_future: futures.Future[Any] | None = None
         self._capture_key = RUNNING_CALL.get()
-        self._is_left = self._is_over = False
+        self._is_left = False
+        """True if the call has ended, but its function still runs."""
+        self._is_over = False
+        """True if the function has ended."""
 
     @property
     def is_abandoned(self) -> bool:
