@@ -181,7 +181,7 @@ async def test_tasks_are_listed_in_pages_with_a_lifetime_of_our_choice() -> None
     listed = [*first["tasks"], *second["tasks"]]
     assert [task["taskId"] for task in listed] == made
     assert [task["ttl"] for task in listed] == [10_000, 5000, 10_000]
-    for wrong in ("made up", 5):
+    for wrong in ("made up", 5, "", "YWJj"):
         assert (await peer.core("tasks/list", {"cursor": wrong}))["error"]["code"] == -32602
     peer.services.jobs.close()
 

@@ -307,9 +307,7 @@ def _parse_cursor(cursor: Any) -> tuple[float, str]:
     if cursor is None:
         return 0.0, ""
     try:
-        created, space, identifier = (
-            base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(" ")
-        )
-        return (float(created), identifier) if space else _parse_cursor("")
+        created, identifier = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().split(" ", 1)
+        return float(created), identifier
     except (ValueError, TypeError, binascii.Error):
         raise invalid_params("Unknown cursor: start again without one") from None
