@@ -44,4 +44,4 @@ def test_the_kernel_tells_who_is_between_two_programs(
     monkeypatch: pytest.MonkeyPatch, stat: bytes, is_between: bool
 ) -> None:
     monkeypatch.setattr(guard_program, "_read", lambda _pid, name: stat if name == "stat" else b"")
-    assert guard_program._is_between_programs(7) is is_between
+    assert guard_program._is_in_exec(7) is is_between
