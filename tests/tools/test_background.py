@@ -239,14 +239,14 @@ async def test_the_newest_of_a_task_whose_file_is_full_can_be_read(
 async def test_no_task_is_left_of_a_call_that_was_cancelled(
     context: ToolContext, home: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make, is_cancelled = programs._output, threading.Event()
+    make, is_cancelled = programs._create_output, threading.Event()
 
     def made(*given: Any) -> Any:
         output = make(*given)
         is_cancelled.wait(WITHIN_S)
         return output
 
-    monkeypatch.setattr(programs, "_output", made)
+    monkeypatch.setattr(programs, "_create_output", made)
     begun = asyncio.create_task(begin(context, "sleep 300"))
     files = home.state / "programs"
     await until(files.is_dir)
