@@ -164,10 +164,8 @@ class CreatedFiles:
     def _require_own(self, path: Path, shared_roots: Iterable[Path]) -> None:
         """Raises: NotOwnFile if this server did not create the file, or its folders in a shared root."""
         identity = _identity(path)
-        is_not_file = identity in (_FOLDER, _NOT_REGULAR)
-        if is_not_file or (
-            identity and path not in self._reservations and identity != self._stored_mark(path)
-        ):
+        is_own_file = path in self._reservations or identity == self._stored_mark(path)
+        if identity in (_FOLDER, _NOT_REGULAR) or (identity and not is_own_file):
             raise NotOwnFile(f"{str(path)!r} already exists and was not created here, or was changed since")
         for root in shared_roots:
             if not path.is_relative_to(root):

@@ -78,7 +78,7 @@ class Job(TaskView, eq=False, kw_only=True):
     kept_bytes: int = 0
     """Memory of the job that counts toward the limit of its server."""
     feed: CallFeed | None = None
-    """Output of an asynchronous call. None for a task."""
+    """Output of an asynchronous call, or None for a task."""
     started: float | None = None
     """Time at which a call began to run, or None while the call is queued."""
     exit_code: int | None = None
@@ -292,7 +292,7 @@ class JobStore:
             stop_listening()
 
     def get(self, identifier: str, server: str, owner: str) -> Job | None:
-        """Return a job by its id. None if the job is unknown, expired, or of another server or owner."""
+        """Return a job by its id, or None if the job is unknown, expired, or of another server or owner."""
         job = self._jobs.get(identifier)
         if job is None or (job.server, job.owner) != (server, owner):
             return None
@@ -313,7 +313,7 @@ class JobStore:
         return self._jobs.get(identifier)
 
     def find(self, identifier: str, owner: str) -> Job | None:
-        """Return an owner's asynchronous call by its id, of any server. None if there is no such call."""
+        """Return an owner's asynchronous call by its id, of any server, or None if there is no such call."""
         job = self._jobs.get(identifier)
         owned_job = None if job is None else self.get(identifier, job.server, owner)
         return owned_job if owned_job is not None and owned_job.feed is not None else None

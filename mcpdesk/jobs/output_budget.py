@@ -78,13 +78,11 @@ class OutputBudget:
         """Scan the folders, and delete the oldest files if `size` bytes do not fit."""
         files = sorted(self._files())
         used_bytes = sum(file.size for file in files)
-        target_size = (
-            self.max_bytes - max(size, self.max_bytes // _FREED_DIVISOR)
-            if used_bytes + size > self.max_bytes
-            else self.max_bytes
-        )
+        max_used_bytes = self.max_bytes
+        if used_bytes + size > self.max_bytes:
+            max_used_bytes -= max(size, self.max_bytes // _FREED_DIVISOR)
         for file in files:
-            if used_bytes <= target_size:
+            if used_bytes <= max_used_bytes:
                 break
             if not private_files.is_unused(file.path):
                 continue

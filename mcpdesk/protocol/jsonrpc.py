@@ -116,13 +116,13 @@ def http_status(error: ProtocolError, stateless: bool) -> int:
 
 
 def params_of(message: JSONObject) -> JSONObject:
-    """Return the parameters of a message. Empty if they are missing or not an object."""
+    """Return the parameters of a message, or an empty object if they are missing or not an object."""
     params = message.get("params")
     return params if isinstance(params, dict) else {}
 
 
 def meta_of(message: JSONObject) -> JSONObject:
-    """Return the `_meta` of a message. Empty if it is missing or not an object."""
+    """Return the `_meta` of a message, or an empty object if it is missing or not an object."""
     meta = params_of(message).get("_meta")
     return meta if isinstance(meta, dict) else {}
 

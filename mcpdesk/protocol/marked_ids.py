@@ -19,7 +19,7 @@ MAX_BLOCKS = 900_000
 
 
 def marked(token: str, mark: str) -> str:
-    """Return a random token with a mark inserted. Unchanged if the mark is empty."""
+    """Return a random token with a mark inserted, or the token itself if the mark is empty."""
     half = len(token) // 2
     return f"{token[:half]}{mark}{token[half:]}"
 

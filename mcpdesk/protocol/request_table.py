@@ -30,7 +30,7 @@ class RequestTable(Generic[K, V]):
         """Add a request as the newest one.
 
         Return the value that was removed: that of an earlier request with the same key, or that of the oldest
-        request of a full table. None if nothing was removed.
+        request of a full table, or None if nothing was removed.
         """
         removed = self._values.pop(key, None)
         self._values[key] = value

@@ -30,12 +30,12 @@ class Trace(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Trace id of 32 hexadecimal digits. Empty without a trace."""
+        """Trace id of 32 hexadecimal digits, or "" without a trace."""
         return self.traceparent[3:35]
 
     @property
     def parent(self) -> str:
-        """Id of the caller's span, of 16 hexadecimal digits. Empty without a trace."""
+        """Id of the caller's span, of 16 hexadecimal digits, or "" without a trace."""
         return self.traceparent[36:52]
 
     @property

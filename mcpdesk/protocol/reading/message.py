@@ -74,7 +74,7 @@ def read_frame(data: bytes, *, is_line: bool = False) -> ReadFrame:
 
 
 def read_strictly(data: bytes, *, is_line: bool = False) -> ReadFrame | None:
-    """Parse a frame that is JSON. None for any other frame."""
+    """Parse a frame. Return None if it is not JSON."""
     try:
         message = codec.decode(data)
     except ProtocolError:

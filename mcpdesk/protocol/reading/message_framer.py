@@ -160,7 +160,7 @@ class MessageFramer:
 
     @property
     def first_piece(self) -> bytes:
-        """First piece of a line that awaits a newline. Empty if no line has begun."""
+        """First piece of a line that awaits a newline, or no bytes if no line has begun."""
         return self._pieces[0] if self._pieces else self._beginning
 
     @property

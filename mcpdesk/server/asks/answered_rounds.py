@@ -53,7 +53,7 @@ class AnsweredRound:
         self.answers_digest = answers_digest
         self.expires = expires
         self.handler_call: Call | None = None
-        """Call that the handler receives. None before the handler starts and after the round has a result."""
+        """Call of the handler, or None before the handler starts and after the round has a result."""
         self.report_through: Callable[[Call], None] = lambda call: None
         """Function that makes the handler report to another request of the round."""
         self.asks_again = False
@@ -197,12 +197,11 @@ class AnsweredRounds:
         RemoteProtocolError (-32602) if the state was used with other answers, or if its operation has ended.
         """
         earlier_round = self._rounds.get(key)
-        if earlier_round is not None and (
-            earlier_round.is_abandoned or earlier_round.answers_digest == answers_digest
-        ):
-            return earlier_round
-        if earlier_round is not None and (earlier_round.is_running or not earlier_round.asks_again):
-            raise invalid_params(OTHER_ANSWERS)
+        if earlier_round is not None:
+            if earlier_round.is_abandoned or earlier_round.answers_digest == answers_digest:
+                return earlier_round
+            if earlier_round.is_running or not earlier_round.asks_again:
+                raise invalid_params(OTHER_ANSWERS)
         if operation in self._ended_operations:
             raise invalid_params(OPERATION_ENDED)
         return None

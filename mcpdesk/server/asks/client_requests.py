@@ -100,9 +100,7 @@ class ClientRequests:
 
     @property
     def mark(self) -> str:
-        """Unique id of this conversation, with which the ids of its requests begin. Empty until the id is
-        needed.
-        """
+        """Unique id of this conversation, or "" until it is needed. The ids of its requests begin with it."""
         return self._prefix
 
     @mark.setter

@@ -172,11 +172,8 @@ class DeskQuestion:
         while not self._future.done():
             if client_task is not None and client_task.done():
                 finished_task, client_task = client_task, None
-                if (
-                    not finished_task.cancelled()
-                    and finished_task.exception() is None
-                    and finished_task.result().state in DECIDED_STATES
-                ):
+                has_result = not finished_task.cancelled() and finished_task.exception() is None
+                if has_result and finished_task.result().state in DECIDED_STATES:
                     client_question = finished_task.result()
                     self._services.inbox.withdraw(self.number, f"{client_question.state} by the client")
                     return client_question

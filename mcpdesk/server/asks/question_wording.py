@@ -226,11 +226,9 @@ def _messages(messages: Messages, terms: Terms) -> list[JSONObject]:
     message_list = [messages] if isinstance(messages, str) else messages
     message_objects = [_message(each) for each in message_list]
     check_turns(message_objects)
-    return (
-        message_objects
-        if terms.revision.has_sampling_tools
-        else [part for each in message_objects for part in _split_blocks(each, terms)]
-    )
+    if terms.revision.has_sampling_tools:
+        return message_objects
+    return [part for each in message_objects for part in _split_blocks(each, terms)]
 
 
 def _message(message: str | Mapping[str, Any]) -> JSONObject:

@@ -96,11 +96,9 @@ class RoundOperation:
         self.size = 0
         self.server = ""
         self.on_task: Callable[[], None] | None = None
-        """Function that turns the operation into a task. None if the operation cannot become one."""
+        """Function that turns the operation into a task, or None if the operation cannot become one."""
         self.message_meta: JSONObject | None = None
-        """`_meta` of every message after the operation has become a task. None before, and for tasks without
-        messages.
-        """
+        """`_meta` of every message of a task, or None if the operation is not a task or sends no messages."""
         self._follower: Follower | None = None
         self._detached_body: JSONObject | None = None
         """Result with which the request was answered when the operation became a task, or None before."""

@@ -96,11 +96,10 @@ class JobReader:
         events += [job_reference | {kind: text} for kind, text in self._stream_texts(update)]
         if state != self._last_state:
             # Only the end comes last. The start is reported before any output.
-            events = (
-                [*events, job_reference | self._end_event()]
-                if self._job.is_over
-                else [self._start_event(job_reference, state), *events]
-            )
+            if self._job.is_over:
+                events.append(job_reference | self._end_event())
+            else:
+                events.insert(0, self._start_event(job_reference, state))
         self._last_state = state
         return events
 

@@ -37,7 +37,7 @@ class Deadlines:
         self._calls: dict[int, Call] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._all_ended: asyncio.Event | None = None
-        """Set when the last call has ended. None until the server stops."""
+        """Event that is set when the last call has ended, or None until the server stops."""
         self._report_count = 0
         """Number of calls whose error is being reported."""
 

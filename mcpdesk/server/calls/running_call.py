@@ -44,7 +44,7 @@ class ClientRounds(Protocol):
     """Members of an operation that its call uses. The operation has one or more rounds, or is a task."""
 
     on_task: Callable[[], None] | None
-    """Function that turns the operation into a task. None if the operation cannot become one."""
+    """Function that turns the operation into a task, or None if the operation cannot become one."""
     message_meta: dict[str, Any] | None
     """`_meta` of every message after the operation has become a task, or None."""
 

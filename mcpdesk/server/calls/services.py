@@ -82,7 +82,7 @@ class Services:
         self.mark = ""
         """Id of this process in the ids of jobs and rounds, or "" if no other process shares them."""
         self.records_of: Callable[[str], SharedJobRecords] | None = None
-        """Function that returns the shared job records of a server. None if no process shares them."""
+        """Function that returns the shared job records of a server, or None if no process shares them."""
         self.shared_rounds: RoundClaims | None = None
         """Claims of rounds that other processes may run, too, or None if no other process runs rounds."""
         self.shared_ends: SharedEnds | None = None

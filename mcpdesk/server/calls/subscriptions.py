@@ -47,15 +47,15 @@ class Subscriber(Struct, eq=False):
     mode: str = ""
     """Mode of the server that the receiver uses."""
     peer: Callable[[], str] | None = None
-    """Function that returns the name of the client of an open session. None for listen streams."""
+    """Function that returns the name of the client of an open session, or None for listen streams."""
     log_level: Callable[[], int | None] | None = None
     """Function that returns the lowest level of log messages that an open session wants, or None if the
     session wants no log messages.
     """
 
     is_connected: Callable[[], bool] | None = None
-    """Function that returns True if this process must notify the receiver. None if this process must always
-    notify the receiver.
+    """Function that returns True if this process must notify the receiver. If it is None, this process always
+    notifies the receiver.
     """
 
     def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
@@ -87,8 +87,8 @@ class Subscriptions:
         self._subscribers: dict[int, Subscriber] = {}
         self._closed = asyncio.Event()
         self.relay: Callable[[str, Mapping[str, Any]], object] | None = None
-        """Function that sends notifications to processes with the same clients. None if no such process
-        exists.
+        """Function that sends notifications to processes with the same clients, or None if this process has
+        its clients alone.
         """
 
     def __len__(self) -> int:

@@ -324,17 +324,15 @@ def _cursor(offset: int, last_key: str, next_key: str) -> str:
 
 
 def _offset(cursor: str | None, keys: list[str]) -> int:
+    """Return the index of the first item of the page at a cursor."""
     if cursor is None:
         return 0
     try:
         offset, last_key, next_key = orjson.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
     except (ValueError, TypeError, binascii.Error):
         raise invalid_params("Unknown cursor: start again without one") from None
-    if (
-        not isinstance(offset, int)
-        or offset < 0
-        or not all(isinstance(each, str) for each in (last_key, next_key))
-    ):
+    has_valid_offset = isinstance(offset, int) and offset >= 0
+    if not has_valid_offset or not isinstance(last_key, str) or not isinstance(next_key, str):
         raise invalid_params("Unknown cursor: start again without one")
     if last_key in keys:
         return keys.index(last_key) + 1

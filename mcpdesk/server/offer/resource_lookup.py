@@ -64,7 +64,7 @@ def _matches_path(path: str, paths: set[str], server: Server) -> bool:
 
 
 def _paths_of(uri: str) -> set[str]:
-    """Return the paths that a client may mean, in a normal form. Empty if the URI is not a path."""
+    """Return the normalized paths that a client may mean, or an empty set if the URI is not a path."""
     scheme, colon, _ = uri.partition(":")
     if colon and scheme.lower() == "file":
         try:

@@ -32,8 +32,8 @@ class Resource(Item, frozen=True):
     size: int | None = None
     """Size in bytes, or None if it is unknown before reading."""
     path: str = ""
-    """Path relative to the server folder. Clients may use it like a URI. Empty if the resource has no
-    file.
+    """Path relative to the server folder, or "" if the resource has no file. Clients may use a path like a
+    URI.
     """
 
 

@@ -56,7 +56,7 @@ class RequestView(Struct, frozen=True):
     """`memory`, `http`, `websocket`, `sse`, `stdio` or `unix`."""
     peer: str
     headers: Mapping[str, str] = field(default_factory=dict)
-    """HTTP headers with names in lower case. Empty on pipes."""
+    """HTTP headers with names in lower case. Pipes have none."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment of the client's process on stdio, and of this process on other pipes. Empty over HTTP."""
     claims: Mapping[str, Any] | None = None
@@ -78,7 +78,7 @@ class Server(Struct, eq=False):
     """URL of the source repository."""
     folder: Path | None = None
     hosted: ServerState | None = None
-    """State that is kept between calls (state file, programs, plans). None for a server without a folder."""
+    """State between calls (state file, programs, plans), or None for a server without a folder."""
     limits: Limits = field(default_factory=Limits)
     tools_enabled: bool = True
     """If False, the server does not announce tools, and no tool can be called."""
@@ -111,7 +111,7 @@ class Server(Struct, eq=False):
     tool_figures: ToolFigures = field(default_factory=ToolFigures)
     """Outcomes of the calls to its tools, in all modes and over all transports."""
     mode: str = ""
-    """Mode of this view. Empty for the server with all tools."""
+    """Mode of this view, or "" for the server with all tools."""
     modes: tuple[str, ...] = ()
     """Modes that the server has."""
 

@@ -39,7 +39,7 @@ class ThreadedCall:
         self.task = asyncio.current_task(loop)
         """Task that waits for the result."""
         self.thread_id = 0
-        """Id of the thread. 0 before the function starts."""
+        """Id of the thread, or 0 before the function starts."""
         self._function = function
         self._loop = loop
         self._context = copy_context()
@@ -160,7 +160,7 @@ class WorkerThreads:
             raise
 
     def thread_of(self, task: asyncio.Task[Any]) -> int:
-        """Return the id of the thread that runs the function for which a task waits. 0 if no thread runs it.
+        """Return the id of the thread whose function a task awaits, or 0 if no thread runs that function.
 
         May be called on any thread.
         """
