@@ -94,7 +94,7 @@ class Job(TaskView, eq=False, kw_only=True):
     """Encoded questions of a task to its client, for requests that reach another process."""
     is_ending: bool = False
     """True while the end of the job is being written. During this time, nothing else can end the job."""
-    is_left: bool = False
+    has_running_code: bool = False
     """True while the job's code still runs in this process, although the work was cancelled."""
     is_lost: bool = False
     """True if another process has taken over the job. This process no longer changes or ends the job."""
@@ -103,7 +103,7 @@ class Job(TaskView, eq=False, kw_only=True):
     @property
     def status_message(self) -> str:
         """Message for a client, with a remark if the code still runs although the job was cancelled."""
-        if self.is_left:
+        if self.has_running_code:
             return "; ".join(filter(None, (self.message, CODE_STILL_RUNS)))
         return self.message
 
@@ -346,9 +346,9 @@ class JobStore:
             task.add_done_callback(lambda _: self._work_by_id.pop(job.id))
         return task
 
-    def note_left(self, job: Job, *, is_running: bool) -> None:
-        """Record whether the code of a cancelled job still runs (`Job.is_left`)."""
-        job.is_left = is_running
+    def set_running_code(self, job: Job, *, is_running: bool) -> None:
+        """Record whether the code of a cancelled job still runs (`Job.has_running_code`)."""
+        job.has_running_code = is_running
         self.version += 1
 
     async def wait_for_work(self, job: Job) -> None:

@@ -304,7 +304,7 @@ def _task(view: Job) -> JobView:
     state, feed = _STATES[view.status], view.feed
     if feed is not None and view.status is TaskStatus.WORKING and view.started is None:
         state = JobState.QUEUED
-    if state is JobState.CANCELLED and view.is_left:
+    if state is JobState.CANCELLED and view.has_running_code:
         state = JobState.LEFT
     return JobView(
         id=view.id,

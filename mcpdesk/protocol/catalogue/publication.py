@@ -87,16 +87,16 @@ def catalog_entry(server: Publication, host: str, url: str) -> JSONObject:
 
 
 def registry_entry(
-    server: Publication, bundle: str, digest: str, variables: Iterable[tuple[str, str]]
+    server: Publication, bundle_url: str, digest: str, variables: Iterable[tuple[str, str]]
 ) -> JSONObject:
     """Return `server.json` for a server that is published as a bundle.
 
-    `bundle` is the URL of the bundle, and `digest` its hexadecimal SHA-256. `variables` has the name and
-    purpose of each environment variable that the server needs.
+    `digest` is the hexadecimal SHA-256 of the bundle. `variables` has the name and purpose of each
+    environment variable that the server needs.
     """
     package: JSONObject = {
         "registryType": "mcpb",
-        "identifier": bundle,
+        "identifier": bundle_url,
         "fileSha256": digest,
         "transport": {"type": "stdio"},
         "environmentVariables": [
@@ -120,15 +120,15 @@ def bundle_manifest(
     tools: Iterable[tuple[str, str]],
     has_prompts: bool,
     variables: Iterable[tuple[str, str]],
-    start: JSONObject,
+    server_member: JSONObject,
 ) -> JSONObject:
     """Return the `manifest.json` of a bundle.
 
-    `tools` has the name and description of each tool. `start` is the member `server` of the manifest, without
-    the environment variables.
+    `tools` has the name and description of each tool. `server_member` is the member `server` of the manifest,
+    without the environment variables.
     """
     named_variables = list(variables)
-    config: JSONObject = start["mcp_config"]
+    config: JSONObject = server_member["mcp_config"]
     if named_variables:
         config = config | {"env": {name: f"${{user_config.{name.lower()}}}" for name, _ in named_variables}}
     repository = {"type": "git", "url": server.repository} if server.repository else {}
@@ -144,7 +144,7 @@ def bundle_manifest(
             "author": {"name": author},
             "repository": repository,
             "homepage": _web_url(server.website_url),
-            "server": start | {"mcp_config": config},
+            "server": server_member | {"mcp_config": config},
             "tools": [
                 _without_empty_members({"name": name, "description": description})
                 for name, description in tools

@@ -69,7 +69,7 @@ class Asker(Protocol):
     async def ask_desk(self, pages: Sequence[Page], client_task: ClientTask | None = None) -> Question:
         """Ask the person at the desk."""
 
-    def keep_asked(self, question: Question) -> None:
+    def show_ended_question(self, question: Question) -> None:
         """Show a question at the desk that was asked through the client and has ended."""
 
     async def elicit(
@@ -111,7 +111,7 @@ async def ask_in_order(pages: Sequence[Page], context: Asker) -> Question:
 
 async def _ask_only_client(pages: tuple[Page, ...], context: Asker) -> Question:
     question = await ask_client(pages, context)
-    context.keep_asked(question)
+    context.show_ended_question(question)
     return question
 
 

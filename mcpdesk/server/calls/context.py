@@ -272,7 +272,7 @@ class Context(CallContext):
         desk_question = DeskQuestion(self, self._call, self._services, pages, QuestionKind.QUESTION)
         return await desk_question.answer(client_task)
 
-    def keep_asked(self, question: Question) -> None:
+    def show_ended_question(self, question: Question) -> None:
         """Show a question at the desk that was asked through the client and has ended."""
         self._services.inbox.add_ended(question)
 

@@ -90,14 +90,14 @@ def with_msgspec_metadata(hint: Any) -> Any:
 
     Raises: HintError for a `Field` with an alias.
     """
-    base, notes = split_annotated(hint)
+    base, annotations = split_annotated(hint)
     parts = get_args(base)
     if parts and get_origin(base) is not Literal:
         base = _with_type_arguments(
             base, parts, tuple(each if each is ... else with_msgspec_metadata(each) for each in parts)
         )
-    for note in notes:
-        base = Annotated[base, _as_meta(note, base)]
+    for annotation in annotations:
+        base = Annotated[base, _as_meta(annotation, base)]
     return base
 
 
@@ -109,48 +109,50 @@ def _with_type_arguments(base: Any, parts: tuple[Any, ...], new_parts: tuple[Any
     return Union[new_parts] if origin in (Union, UnionType) else GenericAlias(origin, new_parts)  # noqa: UP007
 
 
-def _as_meta(note: Any, base: Any) -> Any:
+def _as_meta(annotation: Any, base: Any) -> Any:
     """Convert an annotation to `msgspec.Meta`. Return texts, and annotations without keywords, unchanged."""
-    if isinstance(note, str | msgspec.Meta):
-        return note
-    keywords = _keywords(note, base)
-    text = getattr(note, "description", None) if is_field(note) else getattr(note, "documentation", None)
+    if isinstance(annotation, str | msgspec.Meta):
+        return annotation
+    keywords = _keywords(annotation, base)
+    text = getattr(annotation, "description" if is_field(annotation) else "documentation", None)
     text = text if isinstance(text, str) and text else None
-    return msgspec.Meta(description=text, extra_json_schema=keywords or None) if text or keywords else note
+    if not text and not keywords:
+        return annotation
+    return msgspec.Meta(description=text, extra_json_schema=keywords or None)
 
 
-def _keywords(note: Any, base: Any) -> dict[str, Any]:
+def _keywords(annotation: Any, base: Any) -> dict[str, Any]:
     """Return the JSON Schema keywords of another library's annotation, for a value of type `base`."""
     keywords: dict[str, Any] = {}
     for attribute, keyword in BOUND_KEYWORDS.items():
-        bound = getattr(note, attribute, None)
+        bound = getattr(annotation, attribute, None)
         if isinstance(bound, int | float | Decimal) and not isinstance(bound, bool):
             keywords[keyword] = float(bound) if isinstance(bound, Decimal) else bound
     for index, attribute in enumerate(("min_length", "max_length")):
-        length = getattr(note, attribute, None)
+        length = getattr(annotation, attribute, None)
         is_minimum = index == 0
         if isinstance(length, int) and (length > 0 or not is_minimum):  # a minimum of 0 allows everything
             keywords |= {keyword_pair[index]: length for keyword_pair in _length_keywords(base)}
-    pattern = getattr(note, "pattern", None)
+    pattern = getattr(annotation, "pattern", None)
     if pattern is not None:
         keywords["pattern"] = getattr(pattern, "pattern", pattern)
-    return keywords | _field_keywords(note, base) if is_field(note) else keywords
+    return keywords | _field_keywords(annotation, base) if is_field(annotation) else keywords
 
 
-def _field_keywords(note: Any, base: Any) -> dict[str, Any]:
-    if getattr(note, "validation_alias", None) or getattr(note, "alias", None):
+def _field_keywords(annotation: Any, base: Any) -> dict[str, Any]:
+    if getattr(annotation, "validation_alias", None) or getattr(annotation, "alias", None):
         raise HintError("Field(alias=...) is not supported: an argument has the name of its parameter")
     keywords: dict[str, Any] = {}
-    for each in note.metadata:
+    for each in annotation.metadata:
         keywords |= _keywords(each, base)
-    if isinstance(note.title, str) and note.title:
-        keywords["title"] = note.title
-    if note.examples:
-        keywords["examples"] = list(note.examples)
-    if getattr(note, "deprecated", None):
+    if isinstance(annotation.title, str) and annotation.title:
+        keywords["title"] = annotation.title
+    if annotation.examples:
+        keywords["examples"] = list(annotation.examples)
+    if getattr(annotation, "deprecated", None):
         keywords["deprecated"] = True
-    if isinstance(note.json_schema_extra, Mapping):
-        keywords |= note.json_schema_extra
+    if isinstance(annotation.json_schema_extra, Mapping):
+        keywords |= annotation.json_schema_extra
     return keywords
 
 
@@ -175,17 +177,17 @@ def with_description(hint: Any, description: str) -> Any:
 
     A description in `msgspec.Meta`, or a text in `Annotated`, takes precedence over `description`.
     """
-    base, notes = split_annotated(hint)
-    texts = [note for note in notes if isinstance(note, str)]
-    other_notes = [note for note in notes if not isinstance(note, str)]
-    if any(isinstance(note, msgspec.Meta) and note.description for note in other_notes):
+    base, annotations = split_annotated(hint)
+    texts = [each for each in annotations if isinstance(each, str)]
+    other_annotations = [each for each in annotations if not isinstance(each, str)]
+    if any(isinstance(each, msgspec.Meta) and each.description for each in other_annotations):
         text = ""
     else:
         text = texts[0] if texts else description
     if text:
-        other_notes.append(msgspec.Meta(description=text))
-    for note in other_notes:
-        base = Annotated[base, note]
+        other_annotations.append(msgspec.Meta(description=text))
+    for annotation in other_annotations:
+        base = Annotated[base, annotation]
     return base
 
 
@@ -194,20 +196,20 @@ def split_annotated(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     if get_origin(hint) in (NotRequired, Required):
         (hint,) = get_args(hint)
     if get_origin(hint) is Annotated:
-        base, *notes = get_args(hint)
-        return base, tuple(notes)
+        base, *annotations = get_args(hint)
+        return base, tuple(annotations)
     return hint, ()
 
 
 def without_none(hint: Any) -> Any:
     """Return a hint without None. A parameter that may be omitted need not accept null."""
-    base, notes = split_annotated(hint)
+    base, annotations = split_annotated(hint)
     parts = [part for part in get_args(base) if part is not NoneType]
     if get_origin(base) not in (Union, UnionType) or len(parts) == len(get_args(base)):
         return hint
     base = Union[tuple(parts)]  # noqa: UP007 (their number varies)
-    for note in notes:
-        base = Annotated[base, note]
+    for annotation in annotations:
+        base = Annotated[base, annotation]
     return base
 
 
@@ -285,11 +287,11 @@ def _describe(owner: Any, schema: dict[str, Any]) -> None:
     for name, hint in _fields(owner).items():
         if name not in properties:
             continue
-        base, notes = split_annotated(hint)
-        for note in (_as_meta(each, base) for each in notes):
-            if isinstance(note, msgspec.Meta) and note.extra_json_schema:
-                properties[name] |= note.extra_json_schema
-            text = note.description if isinstance(note, msgspec.Meta) else note
+        base, annotations = split_annotated(hint)
+        for annotation in (_as_meta(each, base) for each in annotations):
+            if isinstance(annotation, msgspec.Meta) and annotation.extra_json_schema:
+                properties[name] |= annotation.extra_json_schema
+            text = annotation.description if isinstance(annotation, msgspec.Meta) else annotation
             if isinstance(text, str) and text:
                 properties[name].setdefault("description", text)
         if text := doc.parameters.get(name, ""):

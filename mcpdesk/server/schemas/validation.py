@@ -378,15 +378,17 @@ MAX_CHAIN_LENGTH = 128
 """Maximum length of a chain of schemas that refer to each other for the same location."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-SAME_VALUE_KEYWORDS = ("not", "if", "then", "else")
-SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
-SAME_VALUE_MAPS = ("dependentSchemas", "dependencies")
+SAME_LOCATION_KEYWORDS = ("not", "if", "then", "else")
+SAME_LOCATION_LISTS = ("allOf", "anyOf", "oneOf")
+SAME_LOCATION_MAPS = ("dependentSchemas", "dependencies")
+"""Keywords whose schemas apply to the value itself: one schema, a list, or schemas by name."""
 SUBSCHEMA_KEYWORDS = (
     *("additionalProperties", "propertyNames", "unevaluatedProperties", "items", "additionalItems"),
     *("contains", "unevaluatedItems", "contentSchema"),
 )
 SUBSCHEMA_LISTS = ("prefixItems", "items")
 SUBSCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions")
+"""Keywords with other schemas, such as those for members and items: one schema, a list, or schemas by name."""
 
 
 class SchemaError(DeskError):
@@ -445,7 +447,7 @@ class _Document:
         for keyword in REFERENCES:
             if isinstance(node.get(keyword), str):
                 yield self._target(node[keyword])
-        yield from _parts(node, SAME_VALUE_KEYWORDS, SAME_VALUE_LISTS, SAME_VALUE_MAPS)
+        yield from _parts(node, SAME_LOCATION_KEYWORDS, SAME_LOCATION_LISTS, SAME_LOCATION_MAPS)
 
     def _target(self, reference: str) -> Any:
         if not reference.startswith("#"):

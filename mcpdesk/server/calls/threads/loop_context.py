@@ -82,9 +82,9 @@ class LoopContext(Context):
         """Ask the person at the desk: as `Context.ask_desk`."""
         return await self._on_core(self._context.ask_desk(pages, client_task))
 
-    def keep_asked(self, question: Question) -> None:
+    def show_ended_question(self, question: Question) -> None:
         """Show a question at the desk that was asked through the client and has ended."""
-        self.on_loop(self._context.keep_asked, question)
+        self.on_loop(self._context.show_ended_question, question)
 
     @overload
     async def elicit(self, message: str, schema: type[T], key: str | None = None) -> Elicited[T]: ...

@@ -82,6 +82,6 @@ def note_running_code_of_job(capture_key: CaptureKey | None, job: Job, store: Jo
     """Record in a finished job that its code still runs, and later that the code has ended."""
     if capture_key is None or not RUNNING_CODE.has(capture_key):
         return
-    store.note_left(job, is_running=True)
-    loop, report_end = asyncio.get_running_loop(), partial(store.note_left, job, is_running=False)
+    store.set_running_code(job, is_running=True)
+    loop, report_end = asyncio.get_running_loop(), partial(store.set_running_code, job, is_running=False)
     RUNNING_CODE.when_ended(capture_key, lambda: call_soon_safely(loop, report_end))
