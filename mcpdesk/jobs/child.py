@@ -60,7 +60,7 @@ class ProgramGuard:
         self._changes: deque[tuple[int, bool]] = deque()
         """Process groups that the guard must watch (True) or stop watching (False)."""
 
-    def mark(self) -> str:
+    def new_mark(self) -> str:
         """Return a new mark for one job. Starts the guard if it does not run."""
         with self._locked():
             self._ensure_running()

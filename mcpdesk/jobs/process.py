@@ -327,7 +327,7 @@ class Process:
             self._close()
 
     async def _run(self) -> ProgramEnd:
-        mark = GUARD.mark()
+        mark = GUARD.new_mark()
         started = time.monotonic()
         child = self._child = await start_child(self._argv, self._folder, with_mark(self._environment, mark))
         self.pid = child.pid

@@ -74,9 +74,9 @@ def parse_event_id(event_id: str) -> EventPosition | None:
     return EventPosition(int(match[1]), int(match[2]), match[3]) if match else None
 
 
-def position_of(piece: bytes) -> EventPosition | None:
+def position_of(encoded_event: bytes) -> EventPosition | None:
     """Return the parsed id of an encoded event, or None if it does not have our format."""
-    return parse_event_id(piece.partition(b"\n")[0].removeprefix(b"id: ").decode())
+    return parse_event_id(encoded_event.partition(b"\n")[0].removeprefix(b"id: ").decode())
 
 
 def call_mark(identifier: Id | None) -> str:
@@ -102,10 +102,10 @@ def marked_call(mark: str) -> Id | None:
 
 def numbered_event(stream: int, number: int, mark: str | None, message: bytes) -> bytes:
     """Return a message as an event with its id. An empty message gives an event with only an id."""
-    piece = event(message) if message else b"data: \n\n"
+    fields = event(message) if message else b"data: \n\n"
     if mark is None:
-        return b"id: %d:%d\n%b" % (stream, number, piece)
-    return b"id: %d:%d:%b\n%b" % (stream, number, mark.encode(), piece)
+        return b"id: %d:%d\n%b" % (stream, number, fields)
+    return b"id: %d:%d:%b\n%b" % (stream, number, mark.encode(), fields)
 
 
 class Carrier(Protocol):
@@ -115,8 +115,8 @@ class Carrier(Protocol):
     def is_broken(self) -> bool:
         """True if the peer has disconnected."""
 
-    def put(self, piece: bytes) -> None:
-        """Queue one piece."""
+    def put(self, encoded_event: bytes) -> None:
+        """Queue one event."""
 
 
 C = TypeVar("C", bound=Carrier)
@@ -190,10 +190,10 @@ class ResumableStream(Generic[C]):
     def put(self, message: bytes) -> None:
         """Number and keep one message, and send it if a client is connected."""
         self.last += 1
-        piece = self._numbered(self.last, message)
-        self._store.add(self, self.last, piece)
+        encoded_event = self._numbered(self.last, message)
+        self._store.add(self, self.last, encoded_event)
         if self.live is not None and self.is_connected:
-            self.live.put(piece)
+            self.live.put(encoded_event)
             self._last_sent = self.last
             if self._store.is_leaving:
                 self.archive()
@@ -212,9 +212,9 @@ class ResumableStream(Generic[C]):
         start = self._last_sent if after is None else after
         if self._store.sends_priming_event:
             connection.put(self._numbered(start, b""))
-        for number, piece in self.events:
+        for number, encoded_event in self.events:
             if number > start:
-                connection.put(piece)
+                connection.put(encoded_event)
         self._last_sent = self.last
         if self.is_over:
             disconnect()
@@ -361,14 +361,14 @@ class EventStore(Generic[C]):
             if stream.events:
                 stream.archive()
 
-    def add(self, stream: ResumableStream[C], number: int, piece: bytes) -> None:
+    def add(self, stream: ResumableStream[C], number: int, encoded_event: bytes) -> None:
         """Keep one event, unless the session has ended."""
         if self._is_closed:
             return
-        stream.events.append((number, piece))
+        stream.events.append((number, encoded_event))
         self._streams_of_events.append(stream)
-        self.size += len(piece)
-        self._event_budget.put(self, len(piece))
+        self.size += len(encoded_event)
+        self._event_budget.put(self, len(encoded_event))
         while len(self._streams_of_events) > 1 and (
             self.size > self._max_bytes or len(self._streams_of_events) > self._max_events
         ):

@@ -146,5 +146,5 @@ def guarded_program(target: CommandTarget) -> ProgramCommand:
     from mcpdesk.jobs.process_table import with_mark
 
     width = {"COLUMNS": str(LOG_WIDTH)}
-    environment = with_mark({**width, **os.environ, **target.environment}, GUARD.mark())
+    environment = with_mark({**width, **os.environ, **target.environment}, GUARD.new_mark())
     return ProgramCommand(target.argv, environment, target.folder)

@@ -64,7 +64,7 @@ def test_children_do_not_outlive_the_core(tmp_path: Path, number: signal.Signals
 def guard() -> Iterator[ProgramGuard]:
     """A guard that receives the groups of programs its owner starts."""
     guard = ProgramGuard(starts_programs=False)
-    guard.mark()
+    guard.new_mark()
     yield guard
     guard.close()
 
@@ -120,6 +120,6 @@ def test_a_guard_that_was_killed_is_replaced_and_knows_the_groups(
     guard._program.kill()
     guard._program.wait(WITHIN_S)
     guard.release(12345)
-    guard.mark()
+    guard.new_mark()
     guard.close()
     assert sleeper.wait(WITHIN_S) == -signal.SIGKILL

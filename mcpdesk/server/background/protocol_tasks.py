@@ -58,7 +58,7 @@ class ProtocolTasks:
         """Share the running tasks of `base`, which serves the same server with all tools."""
         self._task_works = base._task_works
 
-    def is_asked_for(self, call: Call, tool: Tool) -> bool:
+    def is_task_requested(self, call: Call, tool: Tool) -> bool:
         """Return True if the caller asks for a task and the server offers tasks. Only for the core design.
 
         Raises: RemoteProtocolError (-32601) for a tool without task support, (-32602) for an invalid

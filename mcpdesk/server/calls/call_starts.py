@@ -25,19 +25,20 @@ class CallStarts:
     def __init__(self, turn_start: Callable[[], float] = lambda: float("-inf")) -> None:
         """`turn_start` returns the monotonic time when the current turn of the loop began, if it is known."""
         self._turn_start = turn_start
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._released = 0
+        self._permissions: deque[asyncio.Future[None]] = deque()
+        """Futures of the calls that wait to begin, oldest first."""
+        self._released_count = 0
         """Number of calls that may begin but have not begun."""
         self._last_turn = float("-inf")
-        """Monotonic time of the last run of `_turn`."""
-        self._batch = 1
+        """Monotonic time of the last run of `_run_turn`."""
+        self._batch_size = 1
         """Number of calls that begin in the next turn."""
         self._idle_turns = 0
-        self._is_turning = False
+        self._is_turn_scheduled = False
 
     def may_begin(self) -> bool:
         """Return True if a call may begin at once. If not, the call must await `wait_for_turn`."""
-        if self._waiting or self._released:
+        if self._permissions or self._released_count:
             return False
         now = monotonic()
         return now - self._turn_start() < TURN_S or now - self._last_turn < TURN_S
@@ -46,38 +47,38 @@ class CallStarts:
         """Wait until the loop has done other work."""
         loop = asyncio.get_running_loop()
         permission = loop.create_future()
-        self._waiting.append(permission)
-        if not self._is_turning:
-            self._is_turning = True
-            loop.call_soon(self._turn, loop, monotonic())
+        self._permissions.append(permission)
+        if not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
+            loop.call_soon(self._run_turn, loop, monotonic())
         try:
             await permission
         finally:
             if permission.done() and not permission.cancelled():
-                self._released -= 1
+                self._released_count -= 1
 
-    def _turn(self, loop: asyncio.AbstractEventLoop, turn_start: float) -> None:
+    def _run_turn(self, loop: asyncio.AbstractEventLoop, turn_start: float) -> None:
         """Let more calls begin in each turn of the loop. Their number doubles while turns are short.
 
         `turn_start` is the time when the turn began, or 0 if no call could begin in that turn.
         """
         self._last_turn = now = monotonic()
         if turn_start and now - turn_start > TURN_S:
-            self._batch, self._idle_turns = 1, IDLE_TURNS
+            self._batch_size, self._idle_turns = 1, IDLE_TURNS
         if self._idle_turns:
             self._idle_turns -= 1
-            loop.call_soon(self._turn, loop, 0.0)
+            loop.call_soon(self._run_turn, loop, 0.0)
             return
-        remaining = self._batch
-        while self._waiting and remaining:
-            permission = self._waiting.popleft()
+        remaining = self._batch_size
+        while self._permissions and remaining:
+            permission = self._permissions.popleft()
             if not permission.done():
                 permission.set_result(None)
-                self._released += 1
+                self._released_count += 1
                 remaining -= 1
-        self._batch = min(2 * self._batch, MAX_AT_ONCE)
-        self._is_turning = bool(self._waiting)
-        if self._is_turning:
-            loop.call_soon(self._turn, loop, now)
+        self._batch_size = min(2 * self._batch_size, MAX_AT_ONCE)
+        self._is_turn_scheduled = bool(self._permissions)
+        if self._is_turn_scheduled:
+            loop.call_soon(self._run_turn, loop, now)
         else:
-            self._batch = 1
+            self._batch_size = 1

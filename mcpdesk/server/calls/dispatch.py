@@ -169,7 +169,7 @@ class Dispatcher:
         rounds, deadlines = self.services.rounds, self.services.deadlines
         is_tool = call.method == "tools/call"
         if not call.terms.revision.is_stateless:
-            if is_tool and self.tasks.is_asked_for(call, self.tool_calls.admit(call)[0].tool):
+            if is_tool and self.tasks.is_task_requested(call, self.tool_calls.admit(call)[0].tool):
                 return await self.tasks.confirm(await rounds.run_detached(call, work, deadlines))
             return await work(call)
         if not rounds.may_need(call):

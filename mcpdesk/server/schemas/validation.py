@@ -388,7 +388,7 @@ SUBSCHEMA_KEYWORDS = (
 )
 SUBSCHEMA_LISTS = ("prefixItems", "items")
 SUBSCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions")
-"""Keywords with other schemas, such as those for members and items: one schema, a list, or schemas by name."""
+"""Keywords with schemas of other values, such as members: one schema, a list, or schemas by name."""
 
 
 class SchemaError(DeskError):

@@ -101,7 +101,7 @@ class LoopThread:
         self._is_retired = self._is_closed = False
         self._threads = threads
         threads.append(self)
-        threading.Thread(target=self._work, name=f"loop of {name}", daemon=True).start()
+        threading.Thread(target=self._run_loop, name=f"loop of {name}", daemon=True).start()
 
     async def responds(self) -> bool:
         """Return True if the loop responds within `BLOCKED_AFTER_S` seconds."""
@@ -191,7 +191,7 @@ class LoopThread:
         self._is_closed = True
         self._loop.stop()
 
-    def _work(self) -> None:
+    def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             while not self._is_closed:

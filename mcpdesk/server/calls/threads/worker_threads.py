@@ -133,11 +133,11 @@ class WorkerThreads:
 
     def __init__(self, max_threads: int = MAX_THREADS) -> None:
         self.max_threads = max_threads
-        self._waiting: SimpleQueue[ThreadedCall] = SimpleQueue()
+        self._waiting_calls: SimpleQueue[ThreadedCall] = SimpleQueue()
         self._lock = threading.Lock()
-        self._running: set[ThreadedCall] = set()
-        self._threads = 0
-        self._spare = 0
+        self._running_calls: set[ThreadedCall] = set()
+        self._thread_count = 0
+        self._spare_count = 0
         """Number of idle threads, minus the number of calls that wait for a thread."""
 
     async def run(self, call: ThreadedCall) -> Any:
@@ -147,7 +147,7 @@ class WorkerThreads:
         """
         self._submit(call)
         try:
-            if self._spare < 0:
+            if self._spare_count < 0:
                 timeout_s = QUEUE_TIMEOUT_S if self._blocked_count() < self.max_threads else 0.0
                 await asyncio.wait({call.result}, timeout=timeout_s)
                 if not call.has_begun:
@@ -164,12 +164,12 @@ class WorkerThreads:
 
         May be called on any thread.
         """
-        calls = (each for each in self._running.copy() if each.task is task and not each.is_abandoned)
+        calls = (each for each in self._running_calls.copy() if each.task is task and not each.is_abandoned)
         return next((each.thread_id for each in calls), 0)
 
     def _blocked_count(self) -> int:
         """Return the number of threads whose function still runs although its call has ended."""
-        return sum(each.is_abandoned for each in list(self._running))
+        return sum(each.is_abandoned for each in list(self._running_calls))
 
     def _exhausted_message(self) -> str:
         blocked = self._blocked_count()
@@ -179,22 +179,22 @@ class WorkerThreads:
 
     def _submit(self, call: ThreadedCall) -> None:
         with self._lock:
-            must_start = self._spare <= 0 and self._threads < self.max_threads
+            must_start = self._spare_count <= 0 and self._thread_count < self.max_threads
             if must_start:
-                self._threads += 1
+                self._thread_count += 1
             else:
-                self._spare -= 1
-                self._waiting.put(call)
+                self._spare_count -= 1
+                self._waiting_calls.put(call)
         if must_start:
-            threading.Thread(target=self._work, args=(call,), name="worker", daemon=True).start()
+            threading.Thread(target=self._run_calls, args=(call,), name="worker", daemon=True).start()
 
-    def _work(self, call: ThreadedCall | None) -> None:
+    def _run_calls(self, call: ThreadedCall | None) -> None:
         while call is not None:
-            self._running.add(call)
+            self._running_calls.add(call)
             call.run()
-            self._running.discard(call)
+            self._running_calls.discard(call)
             with self._lock:
-                self._spare += 1
+                self._spare_count += 1
             del call  # freed while this thread waits
             call = self._next_call()
 
@@ -202,12 +202,12 @@ class WorkerThreads:
         """Return the next function to run, or None if this thread may end."""
         while True:
             try:
-                return self._waiting.get(timeout=IDLE_S)
+                return self._waiting_calls.get(timeout=IDLE_S)
             except Empty:
                 with self._lock:
-                    if self._spare > 0:
-                        self._spare -= 1
-                        self._threads -= 1
+                    if self._spare_count > 0:
+                        self._spare_count -= 1
+                        self._thread_count -= 1
                         return None
 
 
