@@ -127,7 +127,8 @@ class Resumable(Protocol[T]):
     """Stream that a client can resume, wherever its events are stored."""
 
     def attach(self, connection: T, disconnect: Callable[[], object], after: int | None) -> None:
-        """Send events on this connection from now on, beginning after event `after`.
+        """Send events on this connection from now on, beginning after event `after`. If `after` is None, begin
+        with events that were never sent.
 
         `disconnect` is called when the connection should end, because the stream is complete, closed for now,
         or continued on another connection.
@@ -145,8 +146,8 @@ class ResumableStream(Generic[C]):
 
     __slots__ = (
         "_disconnect",
-        "_mark",
         "_last_sent",
+        "_mark",
         "_store",
         "archived",
         "events",

@@ -114,7 +114,7 @@ class UriTemplate:
         ends_of_parts: list[Ends] = []
         for part in reversed(self._tail):
             if isinstance(part, str):
-                ends = _ends_after_text(tail, part, end_positions, [NO_POSITION] * len(end_positions))
+                ends = _text_ends(tail, part, end_positions, [NO_POSITION] * len(end_positions))
             else:
                 ends = _expression_ends(tail, part, end_positions)
             ends_of_parts.append(ends)
@@ -185,47 +185,51 @@ def _keep_reserved(value: str) -> str:
 def _expression_ends(tail: str, expression: Expression, end_positions: Ends) -> Ends:
     """Return the `Ends` of an expression.
 
-    `end_positions` has the positions where it may end, each mapped to itself.
+    `end_positions` maps each position where the expression may end to itself.
     """
     operator, count = expression.operator, len(expression.names)
     if operator.named:
-        values = _run_ends(tail, operator.stops.replace(operator.separator, ""), end_positions)
-        values = [max(each) for each in zip(values, end_positions, strict=True)]
+        value_ends = _run_ends(tail, operator.stops.replace(operator.separator, ""), end_positions)
+        # The expression may also end at once, without any pair.
+        value_ends = [max(ends) for ends in zip(value_ends, end_positions, strict=True)]
     else:
         stops = operator.stops + (operator.separator if count > 1 else "")
-        values = _run_ends(tail, stops, end_positions)
-        for _ in range(count - 1):
-            values = _run_ends(tail, stops, _ends_after_text(tail, operator.separator, values, end_positions))
-    return _ends_after_text(tail, operator.first, values, end_positions) if operator.first else values
+        value_ends = _run_ends(tail, stops, end_positions)
+        for _ in range(count - 1):  # values are optional from the last one on
+            separator_ends = _text_ends(tail, operator.separator, value_ends, end_positions)
+            value_ends = _run_ends(tail, stops, separator_ends)
+    return _text_ends(tail, operator.first, value_ends, end_positions) if operator.first else value_ends
 
 
-def _run_ends(tail: str, stops: str, ends: Ends) -> Ends:
-    """Return the `Ends` of one or more characters that are not in `stops`, followed by a part with `ends`."""
-    positions = [NO_POSITION] * len(ends)
+def _run_ends(tail: str, stops: str, next_ends: Ends) -> Ends:
+    """Return the `Ends` of one or more characters that are not in `stops`, followed by a part with the ends
+    `next_ends`.
+    """
+    ends = [NO_POSITION] * len(next_ends)
     end = NO_POSITION
     for position in range(len(tail) - 1, -1, -1):
         if tail[position] in stops:
             end = NO_POSITION
         else:
             if end == NO_POSITION:
-                end = ends[position + 1]
-            positions[position] = end
-    return positions
+                end = next_ends[position + 1]
+            ends[position] = end
+    return ends
 
 
-def _ends_after_text(tail: str, text: str, ends: Ends, default_ends: Ends) -> Ends:
-    """Return the `Ends` of `text` followed by a part with these `ends`.
+def _text_ends(tail: str, text: str, next_ends: Ends, default_ends: Ends) -> Ends:
+    """Return the `Ends` of `text`, followed by a part with the ends `next_ends`.
 
-    At other positions, return the values of `default_ends`.
+    Positions without such a match have the value of `default_ends`.
     """
-    positions = default_ends.copy()
+    ends = default_ends.copy()
     position = tail.find(text)
     while position >= 0:
-        end = ends[position + len(text)]
+        end = next_ends[position + len(text)]
         if end != NO_POSITION:
-            positions[position] = end
+            ends[position] = end
         position = tail.find(text, position + 1)
-    return positions
+    return ends
 
 
 def _values_of(expression: Expression, text: str) -> dict[str, str] | None:

@@ -142,11 +142,12 @@ class AnsweredRound:
     def _on_task_end(
         self, task: asyncio.Task[JSONObject], on_end: Callable[[AnsweredRound, bool], None]
     ) -> None:
-        handler_call, self.handler_call, self._task = self.handler_call, None, None
+        if self.handler_call is not None:
+            self._outcome = self.handler_call.outcome
+        # Release the references, so that the operation can be freed.
+        self.handler_call = self._task = None
+        self.report_through = lambda call: None
         error = None if task.cancelled() else task.exception()
-        self.report_through = lambda call: None  # release the reference, so that the operation can be freed
-        if handler_call is not None:
-            self._outcome = handler_call.outcome
         if isinstance(error, ProtocolError):
             self._error = error.code, error.message, error.data
             self.size = _size(error.data)
