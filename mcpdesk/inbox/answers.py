@@ -116,6 +116,7 @@ def link_problem(link: str) -> str:
 
 
 def _number_problem(rules: Mapping[str, Any], text: str) -> str:
+    """Return the error in the text of a number, or "" if it is within the bounds."""
     value = parsed_number(text)
     if value is None:
         return "write a number"

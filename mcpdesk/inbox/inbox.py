@@ -222,6 +222,7 @@ class Inbox:
         return True
 
     def _publish(self, question: Question) -> None:
+        """Update the snapshot, and notify the listeners of a question that arrived or ended."""
         waiting_questions = [each.question for each in self._waiting.values()]
         if self._remote_questions:
             waiting_questions = sorted(

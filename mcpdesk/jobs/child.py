@@ -140,6 +140,7 @@ class ProgramGuard:
             socket.send_fds(self._connection, [b"start"], descriptors)
 
     def _ensure_running(self) -> None:
+        """Start the guard if it does not run, and report all watched groups to it."""
         if self._program is not None and self._program.poll() is None:
             return
         self._disconnect()
@@ -296,6 +297,7 @@ class KeeperChild:
             self._control.close()
 
     def _on_readable(self) -> None:
+        """Read the keeper's reports, or handle the end of the keeper."""
         try:
             data = self._control.recv(REPORT_BYTES)
         except (BlockingIOError, InterruptedError):

@@ -493,6 +493,7 @@ class JobStore:
             await asyncio.wait(set(self._works), timeout=SHUTDOWN_WAIT_S)
 
     def _require_room(self, server: str, owner: str, max_jobs: int) -> None:
+        """Delete calls until an owner may add a job. Raises: NoRoom."""
         if self._has_room(server, owner, max_jobs):
             return
         self._sweep_now()

@@ -279,6 +279,7 @@ class Output:
         self._is_removed, self.written, self.problem = True, 0, reason
 
     def _write(self, data: bytes) -> None:
+        """Append data to the file, as far as the budget allows. Raises: OSError."""
         assert self._descriptor is not None
         if self._budget is not None and (reserved_bytes := self._budget.reserve(len(data))) < len(data):
             data = data[:reserved_bytes]

@@ -327,6 +327,7 @@ class Process:
             self._close()
 
     async def _run(self) -> ProgramEnd:
+        """Start the program, follow it to its end, and return its outcome."""
         mark = GUARD.new_mark()
         started = time.monotonic()
         child = self._child = await start_child(self._argv, self._folder, with_mark(self._environment, mark))
@@ -341,6 +342,7 @@ class Process:
         return program_end
 
     async def _follow(self, child: Child, mark: str, started: float) -> ProgramEnd:
+        """Wait for the end of the program, end its family, and read the rest of its output."""
         self._listen(child)
         await _within(self._timeout_s, self._finished)
         ended_by_itself = child.code is not None
@@ -377,6 +379,7 @@ class Process:
         child.on_end(self._finished.set)
 
     def _read(self, stream: Stream, descriptor: int) -> None:
+        """Read from a pipe that is readable, or close the pipe at its end."""
         data = os.read(descriptor, READ_BYTES)
         if data:
             self._output.add(stream, data)

@@ -270,6 +270,7 @@ class Programs:
     def _on_end(
         self, program: Program, begun: asyncio.Future[None], outcome: ProgramEnd | BaseException
     ) -> None:
+        """Store the outcome of a program, and delete the output of the oldest ended programs."""
         self._running.pop(program.id, None)
         program.ended_at = time.time()
         if isinstance(outcome, ProgramEnd):

@@ -80,6 +80,7 @@ def declares(terms: Terms, needed: JSONObject) -> bool:
 
 
 def _declares_capability(terms: Terms, name: str, parts: frozenset[str]) -> bool:
+    """Return True if the client declared these parts of a capability, and the revision has them."""
     declared = terms.capabilities.get(name)
     if not isinstance(declared, dict):
         return False
@@ -189,6 +190,7 @@ def _with_constraint_text(field: JSONObject, constraints: JSONObject) -> JSONObj
 
 
 def _field(name: str, definition: Any, definitions: Mapping[str, Any], revision: Revision) -> JSONObject:
+    """Return a field of a form as a revision expresses it. Raises: ValueError with its name."""
     field = _resolved(definition, definitions)
     field_type = field.get("type")
     if field_type == "array":

@@ -158,6 +158,7 @@ _MAX_DEPTH = 6
 
 
 def _characters(value: Any, depth: int) -> int:
+    """Return the number of characters in the texts of a value, down to `depth` levels."""
     kind = type(value)
     if kind is str:
         return len(value)

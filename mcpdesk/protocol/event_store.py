@@ -127,8 +127,9 @@ class Resumable(Protocol[T]):
     """Stream that a client can resume, wherever its events are stored."""
 
     def attach(self, connection: T, disconnect: Callable[[], object], after: int | None) -> None:
-        """Send events on this connection from now on, beginning after event `after`. If `after` is None, begin
-        with events that were never sent.
+        """Send events on this connection from now on, beginning after event `after`.
+
+        If `after` is None, begin with events that were never sent.
 
         `disconnect` is called when the connection should end, because the stream is complete, closed for now,
         or continued on another connection.

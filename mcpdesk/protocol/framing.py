@@ -156,6 +156,7 @@ class EventFramer:
         return b"\n".join([*self._data, *last_value])
 
     def _add_line(self, line: bytes) -> Event | None:
+        """Process one line of an event stream. Return an event if the line ends one with data."""
         if self._is_first_line:
             self._is_first_line, line = False, line.removeprefix(_BOM)
         if not line:

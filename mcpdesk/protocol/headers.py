@@ -204,6 +204,7 @@ def _arguments_below(value: object, path: tuple[str, ...], is_reachable: bool) -
 def _mirrored_argument(
     schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool
 ) -> MirroredArgument:
+    """Return the argument that a schema annotates. Raises: ValueError if this is not allowed."""
     name = schema[SCHEMA_KEY]
     if not isinstance(name, str) or not re.fullmatch(HEADER_TOKEN, name):
         location = ".".join(path) or "the schema"
@@ -218,6 +219,7 @@ def _mirrored_argument(
 
 
 def _check_parameter(header: str, values: list[str], expected: Any) -> None:
+    """Compare the values of one header with an argument. Raises: RemoteProtocolError (-32020)."""
     if len(values) > 1:
         raise mismatch(f"{header} is given more than once")
     if expected is None:

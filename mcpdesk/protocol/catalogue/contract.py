@@ -86,6 +86,7 @@ Differences = Iterator[tuple[str, ContractVerdict] | tuple[str, ContractVerdict,
 
 
 def _item_differences(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Differences:
+    """Yield the differences between two versions of one item. None stands for a missing version."""
     if old is None:
         yield "is new", ContractVerdict.COMPATIBLE
         return
@@ -161,6 +162,7 @@ class _Comparison:
             yield from self._schema_differences(self._old, self._new, "", 0)
 
     def _schema_differences(self, old: Any, new: Any, path: str, depth: int) -> Differences:
+        """Yield the differences between two schemas at a path, and between the schemas below them."""
         references = tuple(one.get("$ref") if isinstance(one, Mapping) else None for one in (old, new))
         if references in self._compared_references:
             return
@@ -203,6 +205,7 @@ class _Comparison:
             yield f"{self._subject(path)} {change}", verdict
 
     def _type_differences(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Differences:
+        """Yield the changes of types, enumerated values and defaults."""
         for keyword, verb in (("type", "is"), ("enum", "is one of")):
             was, now = _as_list(old.get(keyword)), _as_list(new.get(keyword))
             if was == now or (was and now and sorted(map(repr, was)) == sorted(map(repr, now))):
@@ -219,6 +222,7 @@ class _Comparison:
             yield f"{self._subject(path)} {is_now}", ContractVerdict.COMPATIBLE
 
     def _limit_differences(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Differences:
+        """Yield the changes of limits, and of keywords that no other method compares."""
         for keyword in sorted(old.keys() | new.keys()):
             was, now = old.get(keyword), new.get(keyword)
             is_limit = keyword in _LOWER_LIMITS + _UPPER_LIMITS
@@ -238,6 +242,7 @@ class _Comparison:
     def _member_differences(
         self, old: Mapping[str, Any], new: Mapping[str, Any], path: str, depth: int
     ) -> Differences:
+        """Yield the changes of an object's members, and of the rule for other members."""
         old_members, new_members = (_mapping(one.get("properties")) for one in (old, new))
         old_required, new_required = (set(map(str, one.get("required") or ())) for one in (old, new))
         for name in dict.fromkeys([*old_members, *new_members]):

@@ -68,6 +68,7 @@ def _split(text: str, location: str) -> tuple[str | None, str]:
 
 
 def _fields(block: str, location: str, loader: type[yaml.SafeLoader]) -> dict[str, Any]:
+    """Parse a block of front matter. Raises: RegistrationError with `location:line`."""
     try:
         fields = load_yaml(block, loader, MAX_BLOCK_LENGTH, aliases=False)
     except YamlFault as fault:

@@ -117,6 +117,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 
 def _data_fault(name: str, data: Any) -> str:
+    """Return the fault of base64 data, or an empty string."""
     if not isinstance(data, str):
         return f"{name} is not a text"
     if data.startswith("data:"):

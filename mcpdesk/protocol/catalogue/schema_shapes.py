@@ -119,6 +119,7 @@ def alternatives(shape: Schema, root: Schema) -> list[Schema]:
 
 
 def _reference_target(reference: Any, root: Schema) -> Any:
+    """Return the schema that a reference names, or an empty object if it cannot be found."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return {}
     if reference != "#" and not reference.startswith("#/"):
@@ -188,6 +189,7 @@ def property_shapes(schema: Any, key: str, root: Schema) -> Iterator[Schema]:
 def _property_shapes(
     schema: Any, key: str, root: Schema, depth: int, steps: Iterator[int]
 ) -> Iterator[Schema]:
+    """Like `property_shapes`, for a schema at a given depth. Each schema takes one of `steps`."""
     if depth > _MAX_DEPTH or next(steps, None) is None:
         return
     shape = resolve(schema, root)

@@ -106,6 +106,7 @@ def fields_fault(data: bytes, fields: JSONObject) -> str:
 
 
 def _file_fault(file_entry: Any, root: str) -> str:
+    """Return the fault of one file in an entry, or an empty string."""
     if not isinstance(file_entry, dict) or not isinstance(uri := file_entry.get("uri"), str):
         return "one of its files has no uri"
     file_path = unquote(uri.removeprefix(f"{root}/"))

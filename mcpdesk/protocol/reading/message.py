@@ -169,6 +169,7 @@ def _with_all_digits(data: bytes, message: Any) -> Any:
 
 
 def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
+    """Parse a frame that is not JSON, and add a remark on each deviation. Never raises."""
     from mcpdesk.protocol.reading.lenient_json import NotJson, read_values
     from mcpdesk.protocol.reading.text_encoding import decoded_text
 

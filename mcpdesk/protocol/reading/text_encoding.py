@@ -59,6 +59,7 @@ def _utf16(data: bytes, encoding: str) -> DecodedText:
 
 
 def _utf8(data: bytes) -> DecodedText:
+    """Decode UTF-8. Read invalid bytes as Windows-1252 if the text is otherwise ASCII."""
     remarks = []
     start = len(_BOM) if data.startswith(_BOM) else 0
     if start:

@@ -142,6 +142,7 @@ class AnsweredRound:
     def _on_task_end(
         self, task: asyncio.Task[JSONObject], on_end: Callable[[AnsweredRound, bool], None]
     ) -> None:
+        """Store the result or error of the round, and call `on_end`."""
         if self.handler_call is not None:
             self._outcome = self.handler_call.outcome
         # Release the references, so that the operation can be freed.

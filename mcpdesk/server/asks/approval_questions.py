@@ -117,6 +117,7 @@ def _approve_waiting_calls(services: Services, approvals: Approvals, tool: str, 
 
 
 def _page(call: Call, tool: Tool, detail: str) -> Page:
+    """Return the page that asks a person to approve a call."""
     kind, _, name = approval_peer(call).partition(":")
     approved_clients = f"clients called {name}" if kind == "client" else f"clients with the token of {name}"
     hints = tool.annotations
@@ -134,6 +135,7 @@ def _page(call: Call, tool: Tool, detail: str) -> Page:
 
 
 def _denial_reason(tool: Tool, question: Question) -> str:
+    """Return the reason why a call was denied, or "" if a person approved it."""
     reason_suffix = f": {question.reason}" if question.reason else ""
     limit_s = round(question.deadline - question.asked)
     match question.state:

@@ -134,6 +134,7 @@ def answer_timeout(method: str, limit_s: float) -> ClientTimeout:
 async def _wait_for_answer(
     method: str, outlet: Callable[[], Outlet], result: asyncio.Future[Any], limit_s: float
 ) -> None:
+    """Wait for a response, and send keep-alive messages. Raises: ClientTimeout."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s
     while not result.done():
@@ -146,6 +147,7 @@ async def _wait_for_answer(
 
 
 def _read_answer(question: ClientQuestion[T], result: asyncio.Future[JSONObject]) -> T:
+    """Return the answer in a response. Raises: ClientError if the client refused or it is invalid."""
     response = result.result()
     error = response.get("error")
     if error is not None:

@@ -116,6 +116,7 @@ async def _ask_only_client(pages: tuple[Page, ...], context: Asker) -> Question:
 
 
 async def _ask_both(pages: tuple[Page, ...], context: Asker) -> Question:
+    """Ask at the desk and through the client at the same time. The first answer counts."""
     client_task = asyncio.create_task(ask_client(pages, context))
     try:
         # In a later round, the request may already contain the client's answer. Then the desk is not asked.
@@ -168,6 +169,7 @@ class DeskQuestion:
             self._services.inbox.withdraw(self.number, call.stop or "the call ended")
 
     async def _first_answer(self, client_task: ClientTask | None) -> Question:
+        """Wait for the answer of the desk or the client, and send keep-alive messages and progress."""
         call, start = self._call, time.monotonic()
         while not self._future.done():
             if client_task is not None and client_task.done():

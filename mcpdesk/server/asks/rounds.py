@@ -294,6 +294,7 @@ class RoundOperation:
             self._follower.on_questions()
 
     def _on_task_end(self, task: asyncio.Task[JSONObject]) -> None:
+        """Report the end of the handler, and release what it references."""
         self._wake_up.set()
         if self._follower is not None:
             self._follower.on_end(task)

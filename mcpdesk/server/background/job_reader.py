@@ -142,6 +142,7 @@ class JobReader:
         return body | {"progress": _completed_fraction(self._job)} if "progress" in self._kinds else body
 
     def _end_event(self) -> JSONObject:
+        """Return the final state of the job, without its id."""
         job = self._job
         body: JSONObject = {"status": state_of(job), "exit_code": job.exit_code}
         if "progress" in self._kinds:

@@ -206,6 +206,7 @@ class JobWork:
         call.task = store.run(job, self._run(job, store, slot))
 
     async def _run(self, job: Job, store: JobStore, slot: asyncio.Semaphore) -> None:
+        """Wait for a slot, and run the job to its end."""
         call = self._call
         try:
             async with slot:
@@ -231,6 +232,7 @@ class JobWork:
             self._fail(job, store, await self._refuse(self._call, error))
 
     async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
+        """Store the output, the files and the result of the job."""
         if job.is_settled:
             return  # the job was cancelled, but its handler ran to the end
         assert job.feed is not None

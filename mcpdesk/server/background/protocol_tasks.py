@@ -220,6 +220,7 @@ class ProtocolTasks:
         return task_shapes.detailed(job, job.ending.result, job.ending.error, requests)
 
     def _begin(self, call: Call, tool: Tool) -> None:
+        """Create the task of a call, or continue the task of `call.job`. Raises: Refusal."""
         from mcpdesk.server.asks.rounds import RoundOperation
 
         assert isinstance(call.round, RoundOperation)

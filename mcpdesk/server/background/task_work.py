@@ -153,6 +153,7 @@ class TaskWork:
         self.on_questions()
 
     def _complete(self, body: JSONObject) -> None:
+        """Store the result of the handler, or an error if it cannot be encoded or is too large."""
         is_error = body.get("isError") is True
         status = TaskStatus.FAILED if is_error and self._is_core else TaskStatus.COMPLETED
         try:

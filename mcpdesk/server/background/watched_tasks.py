@@ -63,6 +63,7 @@ class WatchedTasks:
             self._poll_task = asyncio.get_running_loop().create_task(self._poll(self._records))
 
     async def _poll(self, records: SharedJobRecords) -> None:
+        """Report changes of tasks in other processes until all of them have ended."""
         while self._remote_tasks:
             await asyncio.sleep(CHECK_PERIOD_S)
             last_states = list(self._remote_tasks.values())

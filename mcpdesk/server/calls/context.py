@@ -356,6 +356,7 @@ class Context(CallContext):
         return await self._ask_client(question_wording.roots(), key)
 
     async def _ask_client(self, question: ClientQuestion[T], key: str | None) -> T:
+        """Ask the client, within the time limit of this kind of question."""
         call = self._call
         question.check(call.terms)
         # A question to a person has its own time limit. Any other question has the time limit of the tool.

@@ -332,6 +332,7 @@ class Conversation:
             watch.end(self.dispatcher.server, call, reply)
 
     async def _run(self, call: Call) -> Reply:
+        """Run a call, and return its response. Update the counts of the conversation at its end."""
         call.task = asyncio.current_task()
         try:
             if call.stop:
@@ -405,6 +406,7 @@ class Conversation:
     def _accept_batch(
         self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
     ) -> Answer:
+        """Check a batch, and handle its messages."""
         if not (self.may_batch or self._may_batch_without_session(headers)):
             return self.error_reply(None, invalid("batches belong to revision 2025-03-26 only"), False)
         if not batch:
@@ -470,6 +472,7 @@ class Conversation:
             self.on_terms(terms)
 
     def _subscribe_to_changes(self) -> None:
+        """Send change notifications to the client from now on, if the channel allows this."""
         if self._push is None or self._subscriber is not None:
             return
         server = self.dispatcher.server

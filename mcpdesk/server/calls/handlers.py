@@ -201,6 +201,7 @@ def _report_task(send: Callable[[bytes], None], meta: JSONObject, task: JSONObje
 
 
 def _contents(resource: FoundResource, output: Any, revision: Revision) -> list[JSONObject]:
+    """Convert the output of a reader to contents objects. Raises: ProtocolError (-32603)."""
     if isinstance(output, list) and output and all(_is_entry(each) for each in output):
         for number, each in enumerate(output, 1):
             try:

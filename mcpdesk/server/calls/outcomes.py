@@ -153,6 +153,7 @@ def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, s
 
 
 def _body_of_tool_result(tool: Tool, output: ToolResult[Any], validator: Validator | None) -> JSONObject:
+    """Return the CallToolResult for a `ToolResult`."""
     blocks = list(output.content)
     if problem := _block_problem(blocks):
         return failed(f"{tool.name} returned an invalid result: {problem}")
@@ -182,6 +183,7 @@ def _block_problem(blocks: list[Any]) -> str:
 
 
 def _body_of_data(tool: Tool, output: Any, validator: Validator | None) -> JSONObject:
+    """Return the CallToolResult for output that is neither a `ToolResult` nor content blocks."""
     is_declared = tool.output_schema is not None
     if output is None and is_declared and not (validator is not None and validator.accepts(None)):
         return failed(f"{tool.name} returned nothing, but declares an output schema")
@@ -200,6 +202,7 @@ def _body_of_data(tool: Tool, output: Any, validator: Validator | None) -> JSONO
 
 
 def _checked_body(tool: Tool, body: JSONObject, validator: Validator | None) -> JSONObject:
+    """Return the body, or an error if its structured content violates the output schema."""
     if validator is None:
         return body
     if "structuredContent" not in body:

@@ -91,6 +91,7 @@ class ToolPlans:
         return cached[1], cached[2]
 
     def _create_plan(self, name: str) -> ToolPlan | None:
+        """Create and cache the plan of a tool. Return None if the tool does not exist."""
         server = self._server
         tool = server.tools.get(name)
         if tool is None:

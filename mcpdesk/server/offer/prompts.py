@@ -50,6 +50,7 @@ def messages_of(name: str, output: Any) -> list[JSONObject]:
 
 
 def _message(name: str, number: int, message_or_text: Any) -> JSONObject:
+    """Return one message of a prompt as an object. Raises: ProtocolError if it is invalid."""
     message = (
         {"role": "user", "content": message_or_text} if isinstance(message_or_text, str) else message_or_text
     )

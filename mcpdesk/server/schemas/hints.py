@@ -140,6 +140,7 @@ def _keywords(annotation: Any, base: Any) -> dict[str, Any]:
 
 
 def _field_keywords(annotation: Any, base: Any) -> dict[str, Any]:
+    """Return the JSON Schema keywords of pydantic's `Field`. Raises: HintError for an alias."""
     if getattr(annotation, "validation_alias", None) or getattr(annotation, "alias", None):
         raise HintError("Field(alias=...) is not supported: an argument has the name of its parameter")
     keywords: dict[str, Any] = {}

@@ -110,6 +110,7 @@ class Validator:
             return is_valid and not budget.problem, budget.problem
 
     def _errors(self, value: Any, limit: int) -> list[SchemaFailure]:
+        """Return the errors of an invalid value, or one error without details if none is found."""
         cut_paths: list[_Path] = []
         for max_parts in MAX_SEARCHED_PARTS:
             part, cut_paths = _first_parts(value, max_parts)
@@ -450,6 +451,7 @@ class _Document:
         yield from _parts(node, SAME_LOCATION_KEYWORDS, SAME_LOCATION_LISTS, SAME_LOCATION_MAPS)
 
     def _target(self, reference: str) -> Any:
+        """Return the schema that a reference names. Raises: SchemaError."""
         if not reference.startswith("#"):
             raise SchemaError(
                 f"$ref {reference!r} leaves the schema; only references that start with # are allowed"
@@ -518,6 +520,7 @@ def _child_schemas(node: dict[str, Any]) -> Iterator[Any]:
 def _parts(
     node: dict[str, Any], singles: tuple[str, ...], lists: tuple[str, ...], maps: tuple[str, ...]
 ) -> Iterator[Any]:
+    """Yield the schemas that a node contains under some keywords."""
     for keyword in singles:
         if isinstance(node.get(keyword), dict):
             yield node[keyword]

@@ -61,6 +61,7 @@ class Lifespan:
             self._task.cancel()
 
     async def _run(self, server: object, ready: asyncio.Future[Any]) -> None:
+        """Run the generator to its `yield`, wait for `close`, and run the rest."""
         generator = self.function(server)
         try:
             state = await anext(generator)

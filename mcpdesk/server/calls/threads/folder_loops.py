@@ -74,6 +74,7 @@ class FolderLoops:
             await asyncio.wait(thread_ends, timeout=CLOSE_S)
 
     async def _unblocked_thread(self) -> LoopThread:
+        """Return a loop that responds, and start one if needed. Raises: HandlerError."""
         current = self._current
         if current is not None and not await current.responds() and self._current is current:
             self._retire()
@@ -192,6 +193,7 @@ class LoopThread:
         self._loop.stop()
 
     def _run_loop(self) -> None:
+        """Run the loop until it is closed. Executed by the thread."""
         asyncio.set_event_loop(self._loop)
         try:
             while not self._is_closed:

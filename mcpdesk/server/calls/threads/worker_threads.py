@@ -117,6 +117,7 @@ class ThreadedCall:
             RUNNING_CODE.remove(self._capture_key)
 
     def _set_result(self, value: Any, error: BaseException | None) -> None:
+        """Set the result or the error of the function, on the loop of the call."""
         self._note_end()
         if self.result.done():
             return
@@ -178,6 +179,7 @@ class WorkerThreads:
         return f"All {self.max_threads} threads for plain functions are in use{detail}. {advice}"
 
     def _submit(self, call: ThreadedCall) -> None:
+        """Give a call to an idle thread or a new thread, or queue it."""
         with self._lock:
             must_start = self._spare_count <= 0 and self._thread_count < self.max_threads
             if must_start:
