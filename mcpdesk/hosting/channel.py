@@ -178,7 +178,7 @@ class HostedDialogue:
 
     def number_requests(self, mark: str, first: int) -> None:
         """Number the requests to the client. Their ids are `<mark>-<number>`, counted from `first`."""
-        self.conversation.requests.number(mark, first)
+        self.conversation.requests.continue_numbering(mark, first)
 
     def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Notify the client of a change that another process made, if the client subscribed to it."""

@@ -163,7 +163,7 @@ class HostedEndpoint:
             return self.open(transport, peer, push, principal, dialect=dialect)
 
         channel = FrameChannel(open_dialogue, self.recorder, self.large, write)
-        channel.dialogue.conversation.opening = opening
+        channel.dialogue.conversation.opening_headers = opening
         return channel
 
     def pipe(

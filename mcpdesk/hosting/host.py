@@ -427,7 +427,7 @@ class Host:
         await self._kept_jobs.forget(name)
         del self.by_name[name], self.folders[name]
         if self.services.has_created("jobs"):
-            self.services.jobs.forget(name)
+            self.services.jobs.delete_jobs_of_server(name)
         await hosted.close()
 
     def choose_roots(self, texts: Sequence[str]) -> None:

@@ -172,7 +172,7 @@ class HostedJob:
         """
         self._store.check_shared(self._job)
         is_cancelled = self._store.cancel(self._job, reason)
-        await self._store.settled(self._job)
+        await self._store.wait_until_settled(self._job)
         await self._store.wait_for_work(self._job)
         return is_cancelled
 

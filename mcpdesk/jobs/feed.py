@@ -208,7 +208,7 @@ class CallFeed:
                 (lost_stdout_length, lost_stderr_length),
             )
 
-    def written(self, after: int) -> tuple[str, int, int]:
+    def combined_output(self, after: int) -> tuple[str, int, int]:
         """Return the text of both streams after a position, in order of arrival, with its start and end.
 
         Positions count characters of both streams. If text after `after` was dropped, the start is later than

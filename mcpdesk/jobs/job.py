@@ -278,7 +278,7 @@ class JobStore:
         if self.shared is not None:
             self.shared.check(job)
 
-    async def settled(self, job: Job) -> None:
+    async def wait_until_settled(self, job: Job) -> None:
         """Wait until the end of a job is stored, if the store is writing it."""
         if not job.is_ending or job.is_over or job.is_lost:
             return
@@ -461,7 +461,7 @@ class JobStore:
             if job.server == server:
                 self.cancel(job, reason)
 
-    def forget(self, server: str) -> None:
+    def delete_jobs_of_server(self, server: str) -> None:
         """Delete all jobs of a removed server."""
         for job in list(self._jobs.values()):
             if job.server == server:

@@ -90,10 +90,10 @@ def test_both_streams_are_read_in_the_order_they_came() -> None:
     feed = CallFeed(tail=4)
     feed.stdout("one ")
     feed.stderr("two ")
-    assert feed.written(-1) == ("one two ", 0, 8)
-    assert feed.written(4) == ("two ", 4, 8)
+    assert feed.combined_output(-1) == ("one two ", 0, 8)
+    assert feed.combined_output(4) == ("two ", 4, 8)
     feed.stdout("three")
-    text, start, end = feed.written(0)
+    text, start, end = feed.combined_output(0)
     assert (text, start, end) == ("hree", 9, 13)
 
 

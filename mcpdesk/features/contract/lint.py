@@ -15,7 +15,7 @@ from mcpdesk.hosting.folder.findings import Finding, Level, from_text, load_erro
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.plain_text import clean, hidden_characters
 from mcpdesk.protocol.catalogue.annotations import check_annotations, check_hints
-from mcpdesk.protocol.catalogue.uri_template import parsed
+from mcpdesk.protocol.catalogue.uri_template import parsed_template
 from mcpdesk.protocol.headers import mirrored_arguments
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.offer.prompts import Prompt
@@ -309,7 +309,8 @@ def _malformed(offer: Offer) -> Iterator[str]:
         if not isinstance(definition.get(name, kind()), kind):
             yield f"{name} must be {words}"
     if offer.kind == "template":
-        yield from (fault for fault in _faults_of(parsed, offer.name) if not _OWN_PATTERN_RULES.search(fault))
+        template_faults = _faults_of(parsed_template, offer.name)
+        yield from (fault for fault in template_faults if not _OWN_PATTERN_RULES.search(fault))
     if offer.kind == "resource" and not _SCHEME.match(offer.name):
         yield "its URI has no scheme"
     arguments = definition.get("arguments")

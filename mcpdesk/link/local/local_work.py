@@ -145,7 +145,7 @@ class LocalWork(WorkFacet):
         if stored_job is None or stored_job.feed is None:
             return None
         is_last = stored_job.is_over
-        text, start, end = stored_job.feed.written(after)
+        text, start, end = stored_job.feed.combined_output(after)
         return JobOutput(text, start, end, is_last)
 
     def kill_job(self, job: str) -> None:

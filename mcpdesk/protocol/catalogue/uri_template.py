@@ -125,7 +125,7 @@ class UriTemplate:
 
 
 @lru_cache(maxsize=512)
-def parsed(text: str) -> UriTemplate:
+def parsed_template(text: str) -> UriTemplate:
     """Return the cached template of a text.
 
     Raises: ValueError if the text is not a template of levels 1 to 3.
@@ -135,12 +135,12 @@ def parsed(text: str) -> UriTemplate:
 
 def match(template: str, uri: str) -> dict[str, str] | None:
     """Return the values for which a template gives this URI, or None if the URI does not match."""
-    return parsed(template).match(uri)
+    return parsed_template(template).match(uri)
 
 
 def expand(template: str, values: Mapping[str, str]) -> str:
     """Return the URI that a template gives for these values."""
-    return parsed(template).expand(values)
+    return parsed_template(template).expand(values)
 
 
 def _parse(text: str) -> Iterator[str | Expression]:

@@ -107,7 +107,7 @@ class ClientRequests:
     def mark(self, mark: str) -> None:
         self._prefix = mark
 
-    def number(self, mark: str, first_number: int) -> None:
+    def continue_numbering(self, mark: str, first_number: int) -> None:
         """Give the next requests the ids `<mark>-<number>`, with numbers from `first_number` upwards."""
         self._prefix, self._numbers = mark, count(first_number)
 

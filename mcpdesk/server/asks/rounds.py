@@ -312,7 +312,8 @@ class RoundOperation:
         call.id, call.outlet, call.terms = request.id, request.outlet, request.terms
         call.transport, call.peer, call.principal = request.transport, request.peer, request.principal
         call.connection, call.span = request.connection, request.span
-        call.headers, call.opening, call.requests = request.headers, request.opening, request.requests
+        call.headers, call.opening_headers = request.headers, request.opening_headers
+        call.requests = request.requests
         call.session_requests, call.environment = request.session_requests, request.environment
         call.progress_token, call.progress = request.progress_token, -inf
         if call.waits is not None:

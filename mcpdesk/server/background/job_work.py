@@ -113,7 +113,7 @@ async def store_output(
     error = job_shapes.execution_error(tool.name, body, structured)
     status = TaskStatus.COMPLETED if error is None else TaskStatus.FAILED
     store.finish(job, status, JobEnding(error=error), "" if error is None else error.message)
-    await store.settled(job)
+    await store.wait_until_settled(job)
     return job
 
 
@@ -163,7 +163,7 @@ class JobWork:
             request.peer,
             request.headers,
         )
-        self._call.opening, self._call.principal = request.opening, request.principal
+        self._call.opening_headers, self._call.principal = request.opening_headers, request.principal
         self._call.connection, self._call.span = request.connection, request.span
 
     async def begin(self, store: JobStore) -> Job:

@@ -150,7 +150,7 @@ class ProtocolTasks:
         else:
             self._jobs.check_shared(job)
             is_cancelled = self._jobs.cancel(job, reason)
-            await self._jobs.settled(job)
+            await self._jobs.wait_until_settled(job)
             await self._jobs.wait_for_work(job)
         if call.terms.revision.is_stateless:
             return {}

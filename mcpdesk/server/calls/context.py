@@ -444,7 +444,7 @@ def _request_view(call: Call, services: Services, access: Access) -> RequestView
     """Return the request for hosted code. If the server verifies tokens, its code gets the claims, but not
     the token.
     """
-    request_headers = call.opening if call.headers is None else call.headers
+    request_headers = call.opening_headers if call.headers is None else call.headers
     headers = {name.lower(): value for name, value in (request_headers or {}).items()}
     if access.verifier is not None:
         headers = {name: value for name, value in headers.items() if name not in ("authorization", "cookie")}

@@ -75,7 +75,7 @@ class Conversation:
         self.connection = 0
         """Number of the connection in the recorder, or 0 if the connection is not recorded."""
         self.peer = peer
-        self.opening: Mapping[str, str] | None = None
+        self.opening_headers: Mapping[str, str] | None = None
         """Headers of the HTTP request that opened a WebSocket or an event stream, or None on other
         channels.
         """
@@ -306,7 +306,8 @@ class Conversation:
         if len(self.in_flight) >= self.dispatcher.server.limits.in_flight:
             raise invalid(f"{len(self.in_flight)} requests are already in flight (max_in_flight)")
         call = Call(identifier, method, params, terms, outlet, self.transport, self.peer, headers)
-        call.principal, call.connection, call.opening = principal, self.connection, self.opening
+        call.principal, call.connection = principal, self.connection
+        call.opening_headers = self.opening_headers
         if type(meta := params.get("_meta")) is dict and "progressToken" in meta:
             call.progress_token = progress_token(meta)
         if self.session.phase is Phase.READY and not is_stateless:

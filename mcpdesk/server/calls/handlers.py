@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from mcpdesk.auth.principal import until_expired
 from mcpdesk.errors import LocalProtocolError, ProtocolError
 from mcpdesk.protocol import codec, content, shaping, task_shapes
-from mcpdesk.protocol.catalogue.uri_template import match, parsed
+from mcpdesk.protocol.catalogue.uri_template import match, parsed_template
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.methods import check_uri
 from mcpdesk.protocol.revisions import Revision
@@ -258,7 +258,7 @@ def _resource_target(server: Server, ref: JSONObject) -> _Target:
     check_uri(uri, "ref.uri")
     template = server.templates.get(uri) or _matching_template(server, uri)
     if template is not None:
-        variables = parsed(template.uri_template).variables
+        variables = parsed_template(template.uri_template).variables
         return _Target(template.name, variables, template.completers, template.is_folder_code)
     if server.resources.get(uri) is None:
         raise invalid_params(f"Unknown resource or template: {uri[:200]}")

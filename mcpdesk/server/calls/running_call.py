@@ -116,13 +116,8 @@ class WaitTimes(Struct):
 class Call(Struct, eq=False):
     """One running request.
 
-    `stop` is the reason why the call was ended from outside, or "". `headers` are those of the HTTP request,
-    or None on a pipe. `opening` has the headers of the HTTP request that opened a pipe, such as a WebSocket.
-    `principal` is the caller.
-
     Questions to the client use `requests` in revisions with a handshake, and `round` in stateless revisions.
-    Without either, the client cannot be asked. `asks_person` counts questions that wait at the desk. `feed`
-    receives output while the call runs, or is None if no caller reads the output.
+    Without either, the client cannot be asked.
     """
 
     id: Id
@@ -133,16 +128,19 @@ class Call(Struct, eq=False):
     transport: str = "memory"
     peer: str = ""
     headers: Mapping[str, str] | None = None
+    """Headers of the HTTP request, or None on a pipe."""
     started: float = field(default_factory=time.monotonic)
+    """Monotonic time when the request arrived."""
     began: float = 0.0
+    """Monotonic time when the handler began, or 0 before that."""
     handled: float = 0.0
-    """`began` and `handled` are the monotonic times when the handler began and ended, or 0. `started` is the
-    monotonic time when the request arrived.
-    """
+    """Monotonic time when the handler ended, or 0 before that."""
     waits: WaitTimes | None = None
     """Time for which the call waited for answers, or None if the call has not waited."""
-    opening: Mapping[str, str] | None = None
+    opening_headers: Mapping[str, str] | None = None
+    """Headers of the HTTP request that opened a pipe, such as a WebSocket, or None for other pipes."""
     principal: Principal = OPEN
+    """Caller."""
     requests: ClientRequests | None = None
     session_requests: ClientRequests | None = None
     """Client requests of the call's session, or None without a session. Set even if the client cannot be
@@ -156,6 +154,7 @@ class Call(Struct, eq=False):
     connection: int = 0
     """Number of the client's connection in the recorder."""
     feed: CallFeed | None = None
+    """Receiver of the output while the call runs, or None if no caller reads this output."""
     job: Job | None = None
     """Job as which the call continues after its response, or None."""
     deadline: float | None = None
@@ -167,6 +166,7 @@ class Call(Struct, eq=False):
     pauses: int = 0
     """Number of reasons why the clock of the call is stopped."""
     asks_person: int = 0
+    """Number of questions that wait at the desk."""
     remaining_s: float = 0.0
     """Seconds that remain until the deadline, while the clock is stopped."""
     running: tuple[int, Id] | None = None
@@ -174,6 +174,7 @@ class Call(Struct, eq=False):
     calls by this object.
     """
     stop: str = ""
+    """Reason why the call was ended from outside, or "" while it may continue."""
     is_over: bool = False
     """True if the call was answered or ended."""
     outcome: OutcomeKind = OutcomeKind.OK

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.protocol.catalogue.schema_shapes import Schema
-from mcpdesk.protocol.catalogue.uri_template import expand, parsed
+from mcpdesk.protocol.catalogue.uri_template import expand, parsed_template
 from mcpdesk.tui.render.json_text import compact
 
 Request = tuple[str, dict[str, Any]]
@@ -48,7 +48,7 @@ def schema_of(item: CatalogueItem) -> Schema:
 
 def _template_schema(template: str) -> Schema:
     try:
-        variables = parsed(template).variables
+        variables = parsed_template(template).variables
     except ValueError:
         return {}
     optional = {name for names in _OPTIONAL_VARIABLES.findall(template) for name in names.split(",")}

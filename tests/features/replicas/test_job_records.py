@@ -102,7 +102,7 @@ async def test_an_end_counts_once_it_is_written(replica: Replica) -> None:
     replica.store.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
     assert not job.is_over and job.is_ending
     assert not replica.store.cancel(job, "too late")
-    await replica.store.settled(job)
+    await replica.store.wait_until_settled(job)
     assert job.status is TaskStatus.COMPLETED
     assert replica.table.kept[job.id].record.status is TaskStatus.COMPLETED
     replica.store.close()
@@ -113,7 +113,7 @@ async def test_the_end_of_a_job_that_another_replica_has_is_not_told(replica: Re
     await replica.store.confirm(job)
     replica.table.taken_over.add(job.id)
     replica.store.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
-    await replica.store.settled(job)
+    await replica.store.wait_until_settled(job)
     assert job.is_lost and not job.is_over
     assert replica.store.by_id(job.id) is None
     assert replica.table.kept[job.id].record.status is TaskStatus.WORKING
