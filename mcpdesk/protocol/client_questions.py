@@ -276,7 +276,7 @@ def _items(name: str, items: JSONObject) -> JSONObject:
 def _without_modes(name: str, field: JSONObject, revision: Revision) -> JSONObject:
     """Return the field as the first revision with forms expresses it."""
     if field["type"] == "array":
-        raise ValueError(f"{name}: revision {revision} has no choice of several")
+        raise ValueError(f"{name}: revision {revision} does not support multiple choice")
     if field["type"] != "boolean":
         field.pop("default", None)
     titled_choices = field.pop("oneOf", None)

@@ -76,7 +76,7 @@ def test_base64_is_decoded_as_clients_do(data: str, decoded: bytes | None) -> No
         ({"type": "image", "data": "data:image/png;base64,aGk="}, "the data of the image is a data: URL"),
         ({"type": "image", "data": 5}, "the data of the image is not a text"),
         ({"type": "video", "url": "https://example.com/v"}, "the protocol has no content of type 'video'"),
-        ({"type": "text", "text": 5}, "its text is missing or no text"),
+        ({"type": "text", "text": 5}, "its text is missing or not a string"),
         ({"type": "resource", "resource": {"uri": "a://b"}}, "the resource has neither text nor blob"),
         (
             {"type": "resource", "resource": {"uri": "a://b", "blob": "%"}},

@@ -58,7 +58,7 @@ def block_fault(block: Mapping[str, Any]) -> str:
     if kind == "resource":
         return contents_fault(block.get("resource"))
     if kind == "text" and not isinstance(block.get("text"), str):
-        return "its text is missing or no text"
+        return "its text is missing or not a string"
     if kind not in _KNOWN_TYPES:
         return f"the protocol has no content of type {str(kind)[:40]!r}"
     return ""

@@ -37,7 +37,7 @@ def digest_of(data: bytes) -> str:
 def front_matter_fault(name: str, fields: JSONObject) -> str:
     """Return the reason why a skill named `name` cannot have this front matter, or "" if it can."""
     if NAME.fullmatch(name) is None:
-        return f"the name of a skill is {NAMING}, not {name[:80]!r}"
+        return f"the name of a skill must be {NAMING}, not {name[:80]!r}"
     for key in ("name", "description"):
         value = fields.get(key)
         if not isinstance(value, str) or not value.strip():

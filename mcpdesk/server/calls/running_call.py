@@ -140,7 +140,7 @@ class Call(Struct, eq=False):
     opening_headers: Mapping[str, str] | None = None
     """Headers of the HTTP request that opened a pipe, such as a WebSocket, or None for other pipes."""
     principal: Principal = OPEN
-    """Caller."""
+    """Principal of the caller."""
     requests: ClientRequests | None = None
     session_requests: ClientRequests | None = None
     """Client requests of the call's session, or None without a session. Set even if the client cannot be
@@ -174,7 +174,7 @@ class Call(Struct, eq=False):
     calls by this object.
     """
     stop: str = ""
-    """Reason why the call was ended from outside, or "" while it may continue."""
+    """Reason why the call was ended from outside, `finished` after its own end, or "" while it runs."""
     is_over: bool = False
     """True if the call was answered or ended."""
     outcome: OutcomeKind = OutcomeKind.OK
