@@ -140,10 +140,7 @@ class Resumable(Protocol[T]):
 
 
 class ResumableStream(Generic[C]):
-    """One stream of a session. `live` is its connection, or None.
-
-    Thousands of finished streams are kept, so a stream must be small.
-    """
+    """One stream of a session. Thousands of finished streams are kept, so a stream must be small."""
 
     __slots__ = (
         "_disconnect",
@@ -166,7 +163,9 @@ class ResumableStream(Generic[C]):
         self.last = 0
         """Number of the newest event."""
         self.live: C | None = None
+        """Connection of the stream, or None."""
         self.is_over = False
+        """True if no more events will follow."""
         self.events: list[tuple[int, bytes]] = []
         """Kept events with their numbers, oldest first."""
         self._store = store

@@ -35,10 +35,11 @@ class Policy(StrEnum):
 
 
 class EffectivePolicy(Struct, frozen=True):
-    """Effective policy of a tool. `origin` names the layer that sets the policy, or is "" for the default."""
+    """Effective policy of a tool."""
 
     policy: Policy
     origin: str
+    """Name of the layer that sets the policy, or "" for the default."""
 
 
 Layer = tuple[str, Mapping[str, Policy]]

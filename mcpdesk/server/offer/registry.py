@@ -72,14 +72,13 @@ T = TypeVar("T", bound=Item)
 
 
 class Unavailable(Struct, frozen=True):
-    """Item that is not offered, with the reason. `is_serving` is True if its previous version is still
-    offered.
-    """
+    """Item that is not offered, with the reason."""
 
     name: str
     reason: str
     source: str
     is_serving: bool = False
+    """True if the previous version of the item is still offered."""
     is_fit: bool = False
     """True if the item is valid but lacks a requirement, such as a variable or a program."""
     is_logged: bool = False
@@ -87,22 +86,23 @@ class Unavailable(Struct, frozen=True):
 
 
 class Registry(Generic[T]):
-    """Items of one kind, in the order of clients' lists. `key` returns the unique name of an item.
-
-    `version` increases with every change. `changed` has the names of items that were added or altered by the
-    last change. The first load does not count as a change.
-    """
+    """Items of one kind, in the order of clients' lists."""
 
     def __init__(self, kind: str, key: Callable[[T], str]) -> None:
         self.kind = kind
         self.version = 0
+        """Number that increases with every change."""
         self.changed: frozenset[str] = frozenset()
+        """Names of the items that the last change added or altered. The first load is not a change."""
         self.unavailable: tuple[Unavailable, ...] = ()
         self.key = key
+        """Function that returns the unique name of an item."""
         self._all_items: dict[str, T] = {}
+        """Offered and hidden items, by name."""
         self.items: dict[str, T] = {}
         """Offered items by name. Every change, even of code alone, creates a new dictionary."""
         self._offer_choices: dict[str, bool] = {}
+        """Choices of handlers, by name: True to offer an item, False to hide it."""
         self._listeners: list[Callable[[str], None]] = []
 
     def __iter__(self) -> Iterator[T]:

@@ -21,12 +21,13 @@ LOCAL_HOSTS = ("", "localhost")
 
 
 class FoundResource(NamedTuple):
-    """Resource to read. If the URI matched a template, `variables` has the values from the URI."""
+    """Resource to read."""
 
     reader: Reader
     uri: str
     """URI in the list of resources. For a template, the URI that the client sent."""
     variables: dict[str, str]
+    """Values of the template's variables in the URI. Empty without a template."""
     mime_type: str
     is_folder_code: bool
 

@@ -19,10 +19,12 @@ class ListedFile(Struct, frozen=True):
 
 
 class SkillEntry(Item, frozen=True):
-    """Skill in the list. `uri` is the URI of its SKILL.md, `frontmatter` the front matter of that file."""
+    """Skill in the list."""
 
     uri: str
+    """URI of the skill's SKILL.md."""
     name: str
     frontmatter: dict[str, Any]
+    """Front matter of SKILL.md."""
     files: tuple[ListedFile, ...]
     """All files of the skill, SKILL.md first."""

@@ -71,11 +71,13 @@ class ToolOptions(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Current or last plan of a session. `since` is in ISO 8601 format, `file` is an absolute path."""
+    """Current or last plan of a session."""
 
     goal: str
     file: str
+    """Absolute path of the file with the plan."""
     since: str
+    """Time when plan mode began, in ISO 8601 format."""
     is_active: bool
     is_own: bool = False
     """True if the file was created for this plan and may be overwritten."""
