@@ -187,9 +187,10 @@ def serve_programs(requests: int) -> None:
 
 
 def _kill_orphans(keepers: set[int], exit_codes: dict[int, int]) -> None:
-    """Remove the ended keepers from `keepers`. If one of them was killed, kill its program and descendants.
+    """Remove the ended keepers from `keepers`. If one of them failed or was killed, kill its program and the
+    program's descendants, which are now children of this process.
 
-    `exit_codes` are those of the children that have ended.
+    `exit_codes` has the children that have ended.
     """
     all_succeeded = all(pid in keepers and code == 0 for pid, code in exit_codes.items())
     keepers.difference_update(exit_codes)
