@@ -193,7 +193,7 @@ def _write_archive(files: Sequence[ProducedFile], roots: Sequence[Path]) -> tupl
 
 
 def _add_to_archive(archive: zipfile.ZipFile, file: ProducedFile, roots: Sequence[Path]) -> None:
-    """Add a file to an archive, with a time and mode that do not depend on this machine."""
+    """Add a file to an archive, with its modification time in UTC and a fixed mode."""
     modification_time = time.gmtime(file.stamp[3] // 10**9)[:6]
     member = zipfile.ZipInfo(file.name, min(max(modification_time, MIN_ZIP_TIME), MAX_ZIP_TIME))
     member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
