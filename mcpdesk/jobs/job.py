@@ -158,7 +158,7 @@ class NoRoom(DeskError):
     """The table has no room for another job, or for its result."""
 
 
-class SharedEnds(Protocol):
+class SharedOutcomes(Protocol):
     """Store for outcomes of jobs. An outcome is written before it takes effect, so that processes agree."""
 
     def check(self, job: Job) -> None:
@@ -197,7 +197,7 @@ class JobStore:
         """
         self.mark = ""
         """Mark of this process in the ids of jobs."""
-        self.shared: SharedEnds | None = None
+        self.shared: SharedOutcomes | None = None
         """Store of outcomes that processes share, or None if an outcome takes effect at once."""
         self.version = 0
         """Counter that increases with every change."""

@@ -31,7 +31,7 @@ from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import ToolOptions
 
 if TYPE_CHECKING:
-    from mcpdesk.server.background.task_work import Refuse
+    from mcpdesk.server.background.task_work import ToProtocolError
 
 MAX_TURN_S = 0.002
 """Seconds for which a job may report before it must let other tasks run."""
@@ -144,14 +144,14 @@ class JobWork:
         tool: Tool,
         arguments: JSONObject,
         run: Callable[[Call], Awaitable[ToolOutcome]],
-        refuse: Refuse,
+        to_protocol_error: ToProtocolError,
     ) -> None:
-        """`run` runs the tool for a call. `refuse` converts exceptions to protocol errors."""
+        """`run` runs the tool for a call. `to_protocol_error` converts exceptions to protocol errors."""
         params: JSONObject = {"name": tool.name, "arguments": arguments}
         if isinstance(request.params.get("_meta"), dict):
             params["_meta"] = request.params["_meta"]
         self._server, self._tool = server, tool
-        self._run_tool, self._refuse = run, refuse
+        self._run_tool, self._to_protocol_error = run, to_protocol_error
         # The request is already answered. It has no stream for reports, and its client cannot be asked.
         self._call = Call(
             request.id,
@@ -229,7 +229,7 @@ class JobWork:
                 raise invalid_arguments_error(self._tool, outcome)
             await self._complete(job, store, outcome.body)
         except Exception as error:  # nothing else would end the job
-            self._fail(job, store, await self._refuse(self._call, error))
+            self._fail(job, store, await self._to_protocol_error(self._call, error))
 
     async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
         """Store the output, the files and the result of the job."""

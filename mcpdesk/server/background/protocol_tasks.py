@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from mcpdesk.server.asks.rounds import RoundOperation
     from mcpdesk.server.background.shared_job_records import SharedJobRecords
-    from mcpdesk.server.background.task_work import Refuse, TaskWork
+    from mcpdesk.server.background.task_work import TaskWork, ToProtocolError
 
 STORED_PARAMS = ("name", "arguments", "_meta")
 """Parameters of a call that are stored, so that the call can run again."""
@@ -41,17 +41,23 @@ TASK_ELSEWHERE = "another machine has the task: ask again, over HTTP"
 class ProtocolTasks:
     """Creates tasks from calls, and answers requests about tasks.
 
-    `refuse` converts exceptions of handlers to protocol errors.
+    `to_protocol_error` converts exceptions of handlers to protocol errors.
     """
 
-    def __init__(self, server: Server, services: Services, offers: OfferListing, refuse: Refuse) -> None:
+    def __init__(
+        self,
+        server: Server,
+        services: Services,
+        offers: OfferListing,
+        to_protocol_error: ToProtocolError,
+    ) -> None:
         self._server = server
         self._services = services
         self._jobs = services.jobs
         self._unconfirmed: dict[str, Job] = {}
         """Tasks that are not stored yet, by id."""
         self._offers = offers
-        self._refuse = refuse
+        self._to_protocol_error = to_protocol_error
         self._task_works: dict[str, TaskWork] = {}
 
     def share(self, base: ProtocolTasks) -> None:
@@ -118,7 +124,7 @@ class ProtocolTasks:
             try:
                 await operation.run_or_resume(call, {}, run)
             except ProtocolError as error:
-                TaskWork(job, operation, self._jobs, self._refuse, lambda: None).fail(error)
+                TaskWork(job, operation, self._jobs, self._to_protocol_error, lambda: None).fail(error)
 
         self._jobs.run(job, follow())
 
@@ -257,7 +263,8 @@ class ProtocolTasks:
         if self._services.watch is not None:
             self._services.watch.follow(self._server, operation.call, job)
         on_end = partial(self._task_works.pop, job.id, None)
-        work = self._task_works[job.id] = TaskWork(job, operation, self._jobs, self._refuse, on_end)
+        work = TaskWork(job, operation, self._jobs, self._to_protocol_error, on_end)
+        self._task_works[job.id] = work
         work.begin()
 
     @property

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE_S = 5.0
 """Seconds between two keep-alive messages to a request that waits for a task."""
-Refuse = Callable[[Call, Exception], Awaitable[ProtocolError]]
+ToProtocolError = Callable[[Call, Exception], Awaitable[ProtocolError]]
 """Function that converts an exception of hosted code to the error in the response."""
 
 
@@ -37,14 +37,14 @@ class TaskWork:
         job: Job,
         operation: RoundOperation,
         store: JobStore,
-        refuse: Refuse,
+        to_protocol_error: ToProtocolError,
         release: Callable[[], object],
     ) -> None:
         self.job = job
         self._release = release
         self._operation = operation
         self._store = store
-        self._refuse = refuse
+        self._to_protocol_error = to_protocol_error
         self._call = operation.call
         self._is_core = not self._call.terms.revision.is_stateless
         self._last_status = job.status
@@ -103,7 +103,7 @@ class TaskWork:
             self._fail_task = asyncio.get_running_loop().create_task(self._fail(exception))
 
     async def _fail(self, error: Exception) -> None:
-        self.fail(await self._refuse(self._call, error))
+        self.fail(await self._to_protocol_error(self._call, error))
 
     async def attend(self, call: Call, limit_s: float) -> None:
         """Wait until the task has ended. Questions go to the client on the stream of this request."""

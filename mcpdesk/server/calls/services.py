@@ -16,7 +16,7 @@ from mcpdesk.server.calls.threads.running_code import CODE_ENDED, CODE_STILL_RUN
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
-    from mcpdesk.jobs.job import Job, JobStore, SharedEnds
+    from mcpdesk.jobs.job import Job, JobStore, SharedOutcomes
     from mcpdesk.server.asks.round_claims import RoundClaims
     from mcpdesk.server.asks.rounds import Rounds
     from mcpdesk.server.background.shared_job_records import SharedJobRecords
@@ -85,7 +85,7 @@ class Services:
         """Function that returns the shared job records of a server, or None if no process shares them."""
         self.shared_rounds: RoundClaims | None = None
         """Claims of rounds that other processes may run, too, or None if no other process runs rounds."""
-        self.shared_ends: SharedEnds | None = None
+        self.shared_outcomes: SharedOutcomes | None = None
         """Store for the outcomes of jobs that several processes share, or None if no other process shares
         jobs.
         """
@@ -141,7 +141,7 @@ class Services:
 
         store = JobStore()
         store.on_change = self.on_job
-        store.mark, store.shared = self.mark, self.shared_ends
+        store.mark, store.shared = self.mark, self.shared_outcomes
         return store
 
     def has_created(self, part: str) -> bool:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.job import Job
     from mcpdesk.server.background.job_work import JobWork
     from mcpdesk.server.background.protocol_tasks import ProtocolTasks
-    from mcpdesk.server.background.task_work import Refuse
+    from mcpdesk.server.background.task_work import ToProtocolError
 
 
 class ToolPlan(Struct, frozen=True):
@@ -112,10 +112,16 @@ class ToolPlans:
 class ToolCalls:
     """Runs the tools of one server."""
 
-    def __init__(self, server: Server, services: Services, tasks: ProtocolTasks, refuse: Refuse) -> None:
-        """`refuse` converts exceptions of hosted code to errors."""
+    def __init__(
+        self,
+        server: Server,
+        services: Services,
+        tasks: ProtocolTasks,
+        to_protocol_error: ToProtocolError,
+    ) -> None:
+        """`to_protocol_error` converts exceptions of hosted code to errors."""
         self._tasks = tasks
-        self._refuse = refuse
+        self._to_protocol_error = to_protocol_error
         self._server = server
         self._services = services
         self._plans = ToolPlans(server)
@@ -369,7 +375,7 @@ class ToolCalls:
             assert tool_outcome is not None
             return tool_outcome
 
-        return JobWork(self._server, call, plan.tool, arguments, run, self._refuse)
+        return JobWork(self._server, call, plan.tool, arguments, run, self._to_protocol_error)
 
 
 def _outcome_kind(error: BaseException) -> OutcomeKind:

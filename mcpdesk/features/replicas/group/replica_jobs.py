@@ -37,7 +37,7 @@ class ReplicaJobs(StoredJobs):
         super().__init__(services, journal, endpoints)
         self._group, self._is_draining = group, is_draining
         self._sweep_task: asyncio.Task[None] | None = None
-        services.mark, services.shared_ends, services.records_of = group.id, self, self._records_of
+        services.mark, services.shared_outcomes, services.records_of = group.id, self, self._records_of
         services.shared_rounds = group.rounds
         group.bus.listen(END_JOB, lambda facts: self._store().cancel_by_id(facts["job"], facts["why"]))
         group.engine.on_available.append(self._rewrite_jobs)
