@@ -43,8 +43,7 @@ class ProgressReport(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Position of a reader. The default is the start of the output; `CallFeed.since` returns later positions.
-    """
+    """Position of a reader. The default is the start of the output. `CallFeed.since` returns later ones."""
 
     stdout: int = 0
     stderr: int = 0

@@ -508,9 +508,7 @@ class JobStore:
 
     def _has_room(self, server: str, owner: str, max_jobs: int) -> bool:
         max_owner_jobs = max(1, math.ceil(max_jobs / OWNER_DIVISOR))
-        return (
-            self._job_counts[(server,)] < max_jobs and self._job_counts[(server, owner)] < max_owner_jobs
-        )
+        return self._job_counts[(server,)] < max_jobs and self._job_counts[(server, owner)] < max_owner_jobs
 
     def _make_room(self, server: str, size: int) -> bool:
         """Delete finished calls until `size` bytes fit. Return False if they still do not."""
