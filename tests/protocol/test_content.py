@@ -65,7 +65,7 @@ def test_blocks_of_the_specification_pass(block: content.Block) -> None:
 @pytest.mark.parametrize(
     ("block", "complaint"),
     [
-        ({"type": "image", "data": b"x", "mimeType": "image/png"}, "data is a text"),
+        ({"type": "image", "data": b"x", "mimeType": "image/png"}, "data must be a text"),
         ({"type": "audio", "data": "eA==", "mimeType": None}, "mimeType must be a text, not None"),
         ({"type": "resource", "resource": "x"}, "have a uri"),
         ({"type": "resource", "resource": {"uri": "a:b"}}, "a text or a blob"),
@@ -74,7 +74,7 @@ def test_blocks_of_the_specification_pass(block: content.Block) -> None:
         (content.resource_link("a:b", "n", size="3"), "size must be a number of bytes, not '3'"),
         (content.resource_link("a:b", "n", icons=[{"src": "i.png"}]), "icons: src"),
         (content.resource_link("a:b", 5), "name must be a text, not 5"),  # type: ignore[arg-type]
-        (content.text("x", annotations={"audience": "user"}), "audience is a list"),
+        (content.text("x", annotations={"audience": "user"}), "audience must be a list"),
         (content.text("x", annotations=5), "annotations must be an object"),
         (content.text("x", _meta=["a"]), "_meta must be an object"),
     ],

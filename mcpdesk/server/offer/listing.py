@@ -331,8 +331,8 @@ def _offset(cursor: str | None, keys: list[str]) -> int:
         offset, last_key, next_key = orjson.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
     except (ValueError, TypeError, binascii.Error):
         raise invalid_params("Unknown cursor: start again without one") from None
-    has_valid_offset = isinstance(offset, int) and offset >= 0
-    if not has_valid_offset or not isinstance(last_key, str) or not isinstance(next_key, str):
+    has_keys = isinstance(last_key, str) and isinstance(next_key, str)
+    if not isinstance(offset, int) or offset < 0 or not has_keys:
         raise invalid_params("Unknown cursor: start again without one")
     if last_key in keys:
         return keys.index(last_key) + 1
