@@ -422,7 +422,7 @@ def test_what_clients_would_refuse_a_whole_list_for_is_not_offered(tmp_path: Pat
         ("tool", "annotations: readOnlyHint must be true or false, not 'yes'"),
         ("resource", "annotations: audience must be a list of user and assistant, not 'user'"),
         ("template", "annotations: priority must be a number from 0 to 1, not 5"),
-        ("prompt", "icons: sizes is a list like [\"48x48\"], not '48x48'"),
+        ("prompt", "icons: sizes must be a list like [\"48x48\"], not '48x48'"),
         (
             "tool",
             "_meta or annotations: Not expressible as JSON: Type is not JSON serializable: type",

@@ -41,7 +41,7 @@ def test_texts_and_messages_become_messages(rendered: Any, messages: list[Any]) 
         ([{"role": "user"}], "content of message 1 is not a content block"),
         (
             ["a", {"role": "user", "content": {"type": "image", "data": b"x", "mimeType": "image/png"}}],
-            "content of message 2: data is a text",
+            "content of message 2: data must be a text",
         ),
         ([{"role": "user", "content": [HI]}], "content of message 1"),
         ([{"role": "user", "content": {"type": "image"}}], "content of message 1"),

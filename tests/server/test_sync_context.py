@@ -324,7 +324,7 @@ async def test_when_all_threads_are_in_use_the_answer_says_so(monkeypatch: pytes
         await pool.run(ThreadedCall(lambda: 1, loop))
     monkeypatch.setattr(worker_threads, "QUEUE_TIMEOUT_S", WITHIN_S)
     go.set()
-    await until(lambda: not pool._running)
+    await until(lambda: not pool._running_calls)
     results = await asyncio.gather(*(pool.run(ThreadedCall(lambda: 7, loop)) for _ in range(20)))
     assert results == [7] * 20
 
