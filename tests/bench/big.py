@@ -10,10 +10,10 @@ from tests.bench.messages import ASKS
 from tests.bench.stdio import over_pipes
 
 GOALS = {
-    1: {FRAME: Goal(1), SDK: Goal(3), TYPESCRIPT: Goal(3)},
+    1: {FRAME: Goal(1), SDK: Goal(4), TYPESCRIPT: Goal(5)},
     8: {FRAME: Goal(1), SDK: Goal(4.5), TYPESCRIPT: Goal(4.5)},
 }
-OVER_STDIO = {FRAME: Goal(1), SDK: Goal(1.3), TYPESCRIPT: Goal(1.3)}
+OVER_STDIO = {FRAME: Goal(1), SDK: Goal(1.3), TYPESCRIPT: Goal(2.5)}
 
 
 def figures(effort: Effort) -> Iterator[Figure]:

@@ -11,9 +11,9 @@ from tests.bench.messages import LIST
 from tests.bench.stdio import over_pipes
 
 TOOLS = 1_000
-LISTED = {FRAME: Goal(0.5), TYPESCRIPT: Goal(75)}
-LISTED_OVER_STDIO = {FRAME: Goal(0.9), TYPESCRIPT: Goal(35)}
-CALLED = {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(2.5), "one tool": Goal(0.85)}
+LISTED = {FRAME: Goal(1.2), TYPESCRIPT: Goal(75)}
+LISTED_OVER_STDIO = {FRAME: Goal(1.2), TYPESCRIPT: Goal(35)}
+CALLED = {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(19), "one tool": Goal(0.95)}
 
 
 def figures(effort: Effort) -> Iterator[Figure]:

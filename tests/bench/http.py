@@ -13,10 +13,10 @@ from tests.bench.messages import ERAS
 Case = tuple[str, int]
 """An era, and the number of connections."""
 GOALS: dict[Case, dict[str, Goal]] = {
-    ("handshake", 1): {FRAME: Goal(0.85), SDK: Goal(3.5), TYPESCRIPT: Goal(1.8)},
-    ("handshake", 32): {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(2.5)},
+    ("handshake", 1): {FRAME: Goal(0.85), SDK: Goal(3.5), TYPESCRIPT: Goal(3.1)},
+    ("handshake", 32): {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(2.7)},
     ("handshake", 256): {FRAME: Goal(0.75), SDK: Goal(11), TYPESCRIPT: Goal(2.5)},
-    ("stateless", 1): {FRAME: Goal(0.85), SDK: Goal(3.5), TYPESCRIPT: Goal(2)},
+    ("stateless", 1): {FRAME: Goal(0.85), SDK: Goal(3.5), TYPESCRIPT: Goal(2.2)},
     ("stateless", 32): {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(4)},
     ("stateless", 256): {FRAME: Goal(0.75), SDK: Goal(11), TYPESCRIPT: Goal(4)},
 }

@@ -12,12 +12,12 @@ from tests.bench.process import memory_mib
 IDLE = {
     FRAME: Goal(1 / 0.75, at_most=True),
     SDK: Goal(0.75, at_most=True),
-    TYPESCRIPT: Goal(1 / 1.4, at_most=True),
+    TYPESCRIPT: Goal(0.65, at_most=True),
 }
 LATER = {
     FRAME: Goal(1 / 0.3, at_most=True),
     SDK: Goal(1 / 0.6, at_most=True),
-    TYPESCRIPT: Goal(1 / 0.6, at_most=True),
+    TYPESCRIPT: Goal(0.57, at_most=True),
 }
 CALLS = 50_000
 RING_MIB = 64

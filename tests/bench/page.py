@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from tests.bench.figure import Figure
+from tests.bench.figure import FRAME, Figure
 from tests.bench.process import ROOT
 from tests.bench.table import number
 
@@ -52,11 +52,7 @@ def part(name: str, title: str, figures: Iterable[Figure], measured: str) -> str
     lines = [titles, ["---", *["--:"] * (len(titles) - 1)]]
     lines += [_row(name, row, peers) for name, row in rows.items()]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    worse = "; ".join(
-        f"{each.name} (ratio {each.ratio:.2f} to {each.peer})" for each in figures if _is_worse(each)
-    )
-    first = f"A peer is better in these figures: {worse}." if worse else "No peer is better in any figure."
-    text = f"\n## {title[:1].upper()}{title[1:]}\n\n{measured}\n\n{first}\n\n{table}\n"
+    text = f"\n## {title[:1].upper()}{title[1:]}\n\n{measured}\n\n{_losses(figures)}\n\n{table}\n"
     return PART.format(name, text, name)
 
 
@@ -69,6 +65,19 @@ def renewed(page: str, name: str, text: str) -> str:
 def write(name: str, text: str, page: Path = PAGE) -> None:
     """Replace the part of a family in the file."""
     page.write_text(renewed(page.read_text(), name, text))
+
+
+def _losses(figures: Iterable[Figure]) -> str:
+    """List the figures in which a peer is better. The frame is last, because it checks nothing."""
+    losses: dict[str, list[str]] = {}
+    for figure in figures:
+        if _is_worse(figure):
+            losses.setdefault(figure.peer, []).append(f"{figure.name} ({figure.ratio:.2f})")
+    if not losses:
+        return "No peer is better in any figure."
+    peers = sorted(losses, key=lambda peer: peer == FRAME)
+    lines = [f"* {peer}: {', '.join(losses[peer])}" for peer in peers]
+    return "\n".join(["A peer is better in these figures (with the ratio):", "", *lines])
 
 
 def _is_worse(figure: Figure) -> bool:

@@ -9,8 +9,8 @@ from tests.bench.figure import FRAME, SDK, TYPESCRIPT, Effort, Figure, Goal, rat
 from tests.bench.messages import ASKS, EVENTS
 from tests.bench.stdio import over_pipes
 
-OVER_HTTP = {FRAME: Goal(0.4), SDK: Goal(25), TYPESCRIPT: Goal(4.5)}
-OVER_STDIO = {FRAME: Goal(0.3), SDK: Goal(120), TYPESCRIPT: Goal(1.7)}
+OVER_HTTP = {FRAME: Goal(0.4), SDK: Goal(29), TYPESCRIPT: Goal(4.5)}
+OVER_STDIO = {FRAME: Goal(0.3), SDK: Goal(180), TYPESCRIPT: Goal(6.5)}
 
 
 def figures(effort: Effort) -> Iterator[Figure]:

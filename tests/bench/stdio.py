@@ -13,7 +13,7 @@ from tests.bench.measured import Measured
 from tests.bench.messages import ASKS, Ask
 
 GOALS = {
-    ("handshake", 1): {FRAME: Goal(0.85), SDK: Goal(7), TYPESCRIPT: Goal(0.85)},
+    ("handshake", 1): {FRAME: Goal(0.85), SDK: Goal(7), TYPESCRIPT: Goal(0.94)},
     ("handshake", 64): {FRAME: Goal(0.45), SDK: Goal(80), TYPESCRIPT: Goal(2)},
     ("stateless", 1): {FRAME: Goal(0.85), SDK: Goal(7), TYPESCRIPT: Goal(1.15)},
     ("stateless", 64): {FRAME: Goal(0.45), SDK: Goal(80), TYPESCRIPT: Goal(5)},

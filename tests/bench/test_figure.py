@@ -63,14 +63,16 @@ def test_the_page_has_a_row_for_each_figure_and_a_column_for_each_peer() -> None
         Figure("start", "ms", [3], goal=Goal(2)),
     ]
     lines = part("http", "calls over HTTP", figures, "Today.").splitlines()
-    assert lines[:7] == [
+    assert lines[:9] == [
         "<!-- http -->",
         "",
         "## Calls over HTTP",
         "",
         "Today.",
         "",
-        "A peer is better in these figures: calls (ratio 0.50 to frame).",
+        "A peer is better in these figures (with the ratio):",
+        "",
+        "* frame: calls (0.50)",
     ]
     assert "|  | mcpdesk | frame | SDK |" in lines
     assert (
@@ -83,10 +85,15 @@ def test_the_page_has_a_row_for_each_figure_and_a_column_for_each_peer() -> None
 def test_the_page_names_figures_in_which_a_peer_is_better() -> None:
     faster = Figure("calls", "/s", [10], "SDK", [2])
     slower = Figure("start", "ms", [3], FRAME, [2])
+    slow_stop = Figure("stop", "ms", [3], "SDK", [2])
     assert "No peer is better in any figure." in part("http", "calls", [faster], "Today.").splitlines()
-    assert "better in these figures: start (ratio 1.50 to frame)." in part(
-        "cold", "start", [faster, slower], "Today."
-    )
+    lines = part("cold", "start", [slower, slow_stop, faster], "Today.").splitlines()
+    assert lines[6:10] == [
+        "A peer is better in these figures (with the ratio):",
+        "",
+        "* SDK: stop (1.50)",
+        "* frame: start (1.50)",
+    ]
 
 
 def test_nothing_is_published_from_a_machine_with_other_work(
