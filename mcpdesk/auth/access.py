@@ -29,13 +29,14 @@ class Access(Struct, frozen=True, eq=False):
     """URI of this server as a protected resource. Empty to use the requested URL."""
 
     @property
-    def is_asked(self) -> bool:
+    def evaluates_tokens(self) -> bool:
         """True if tokens are evaluated."""
         return self.requires_token or self.verifier is not None
 
     def recognize(self, token: str | None) -> Principal | None:
-        """Return the principal of a token that was verified before. Return None if `verify` must verify the
-        token, or if the token lacks a required scope.
+        """Return the principal of a token that was verified before.
+
+        Return None if `verify` must verify the token, or if the token lacks a required scope.
         """
         principal = self.verifier.recognize(token) if self.verifier is not None else None
         return principal if principal is not None and self.scopes <= principal.scopes else None
@@ -50,7 +51,7 @@ class Access(Struct, frozen=True, eq=False):
         return await self.verifier.verify(token)
 
     def admits(self, principal: Principal) -> bool:
-        """Return True if a caller meets the requirements of every request."""
+        """Return True if a caller meets the requirements that all requests to this server have."""
         if principal.claims is None:
             return not self.requires_token
         return self.scopes <= principal.scopes

@@ -18,15 +18,16 @@ log = logging.getLogger(__name__)
 def is_required(*, runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool) -> bool:
     """Return True if callers must send the key.
 
-    The key is required if one was configured, or if a tool can run programs and the server listens on TCP.
-    With `no_auth`, it is never required.
+    The key is required if a key is configured, or if a tool can run programs and the server listens on TCP.
+    With `no_auth`, the key is never required.
     """
     return not no_auth and (configured or (runs_programs and over_tcp))
 
 
 def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
-    """Return the key stored in the folder `state`. If no key is stored, create a key. If the folder cannot be
-    written, the key is valid only as long as the process runs.
+    """Return the key stored in the state folder. If no key is stored, create and store a new key.
+
+    If the folder cannot be written, the new key is valid only while the process runs.
     """
     import secrets
 

@@ -26,6 +26,13 @@ class Authority(NamedTuple):
     port: str
 
 
+class _Site(NamedTuple):
+    """Scheme and authority of an origin. A default port is omitted."""
+
+    scheme: str
+    authority: Authority
+
+
 def check_origin(
     origin: str | None,
     allowed: Iterable[str] = (),
@@ -43,10 +50,11 @@ def check_origin(
     if origin is None or is_same_site(origin, host) or is_listed(origin, allowed):
         return True
     site = _site(origin)
-    if site is None or not port or site[0] != "http":
+    if site is None or not port or site.scheme != "http":
         return False
-    is_own_port = (site[1].port or _DEFAULT_PORTS["http"]) == str(port)
-    return is_own_port and (_is_local(site[1].name) or site[1].name == _normal_host(bound))
+    name = site.authority.name
+    is_own_port = (site.authority.port or _DEFAULT_PORTS["http"]) == str(port)
+    return is_own_port and (_is_local(name) or name == _normal_host(bound))
 
 
 def is_same_site(origin: str, host: str | None) -> bool:
@@ -54,12 +62,12 @@ def is_same_site(origin: str, host: str | None) -> bool:
 
     The schemes may differ, because a reverse proxy may terminate TLS.
     """
-    site, authority = _site(origin), _authority(host or "")
-    if site is None or authority is None:
+    site, called_host = _site(origin), _authority(host or "")
+    if site is None or called_host is None:
         return False
-    if authority.port == _DEFAULT_PORTS[site[0]]:
-        authority = authority._replace(port="")
-    return site[1] == authority
+    if called_host.port == _DEFAULT_PORTS[site.scheme]:
+        called_host = called_host._replace(port="")
+    return site.authority == called_host
 
 
 def is_listed(origin: str, allowed: Iterable[str]) -> bool:
@@ -81,8 +89,7 @@ def check_host(host: str | None, allowed: Iterable[str] = (), bound: str = "127.
     if _is_local(authority.name) or _is_allowed(authority, allowed):
         return True
     if is_loopback(bound) or not bound:
-        # A request to a server on 127.0.0.2 must have this address as Host, because a host name may be
-        # rebound.
+        # For a listener on 127.0.0.2, only this address is accepted, because a host name may be rebound.
         return _is_address(authority.name) and authority.name == _normal_host(bound)
     return _is_address(authority.name) or authority.name in {
         _normal_host(bound),
@@ -96,13 +103,15 @@ def is_loopback(address: str) -> bool:
     return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)
 
 
-def _site(origin: str) -> tuple[str, Authority] | None:
-    """Return the scheme and authority of an origin, without a default port, or None if it is invalid."""
+def _site(origin: str) -> _Site | None:
+    """Parse an origin. Return None if it is invalid."""
     scheme, _, rest = origin.lower().partition("://")
     authority = _authority(rest)
     if scheme not in _DEFAULT_PORTS or authority is None:
         return None
-    return scheme, authority._replace(port="") if authority.port == _DEFAULT_PORTS[scheme] else authority
+    if authority.port == _DEFAULT_PORTS[scheme]:
+        authority = authority._replace(port="")
+    return _Site(scheme, authority)
 
 
 def _authority(text: str) -> Authority | None:

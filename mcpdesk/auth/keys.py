@@ -19,12 +19,16 @@ HMAC = ("HS256", "HS384", "HS512")
 RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "secp256k1": "ES256K",
           "Ed25519": "EdDSA", "Ed448": "EdDSA"}  # fmt: skip
+"""Algorithm by curve."""
 ALGORITHMS = (*HMAC, *RSA, "ES256", "ES384", "ES512", "ES256K", "EdDSA")
 MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Minimum bytes of a secret: the size of the hash. Source: RFC 7518, 3.2."""
 MIN_RSA_BITS = 2048
 MAX_KEYS = 64
-_PUBLIC = ("kty", "crv", "n", "e", "x", "y", "k")
+_VERIFYING_MEMBERS = ("kty", "crv", "n", "e", "x", "y", "k")
+"""Members of a JWK that verification needs: of a public key, or the shared secret `k`. Private ones are
+dropped.
+"""
 
 Check = Callable[[bytes, bytes], bool]
 """Function that takes the signed bytes and a signature. It returns True if the signature is valid."""
@@ -59,14 +63,14 @@ def secret_keys(secret: bytes, algorithms: Iterable[str]) -> KeySet:
 
     allowed = [name for name in algorithms if name in HMAC]
     try:
-        for name in allowed[:1]:
-            _algorithm(name).prepare_key(secret)
+        if allowed:
+            _algorithm(allowed[0]).prepare_key(secret)
     except jwt.InvalidKeyError:
         return KeySet((), ["the secret is a key or certificate of another kind, which may be public"])
-    unsupported = [name for name in allowed if len(secret) < MIN_SECRET_BYTES[name]]
-    checks = {name: _check(name, secret) for name in allowed if name not in unsupported}
+    too_strong = [name for name in allowed if len(secret) < MIN_SECRET_BYTES[name]]
+    checks = {name: _check(name, secret) for name in allowed if name not in too_strong}
     complaints = [
-        f"the secret has {len(secret)} bytes, {name} needs {MIN_SECRET_BYTES[name]}" for name in unsupported
+        f"the secret has {len(secret)} bytes, {name} needs {MIN_SECRET_BYTES[name]}" for name in too_strong
     ]
     return KeySet([Key(None, checks)] if checks else [], complaints)
 
@@ -74,7 +78,7 @@ def secret_keys(secret: bytes, algorithms: Iterable[str]) -> KeySet:
 def jwk_keys(document: bytes, algorithms: Iterable[str], with_secrets: bool) -> KeySet:
     """Return the keys of a JWK set. Unusable keys are omitted. Raises: ValueError for an invalid set.
 
-    With `with_secrets`, shared secrets are accepted, too. A public JWK set must not contain shared secrets.
+    `with_secrets` is True if the set may contain shared secrets. A published set must not.
     """
     try:
         members = orjson.loads(document)["keys"]
@@ -107,28 +111,27 @@ def _jwk(member: Any, allowed: Sequence[str], with_secrets: bool) -> Key:
         or "verify" not in key_operations
     ):
         raise ValueError("it is not intended for checking signatures")
-    names = [name for name in _supported_algorithms(member) if name in allowed]
+    algorithms = [name for name in _supported_algorithms(member) if name in allowed]
     if member.get("alg") is not None:
-        names = [name for name in names if name == member["alg"]]
-    if not names:
+        algorithms = [name for name in algorithms if name == member["alg"]]
+    if not algorithms:
         raise ValueError("it matches none of the allowed algorithms")
     if member.get("kty") == "oct" and not with_secrets:
         raise ValueError("a public key set must not contain a secret")
-    verifying_members = {name: member[name] for name in _PUBLIC if name in member}
+    verifying_members = {name: member[name] for name in _VERIFYING_MEMBERS if name in member}
     try:
-        key = _algorithm(names[0]).from_jwk(verifying_members)
+        key = _algorithm(algorithms[0]).from_jwk(verifying_members)
     except (jwt.InvalidKeyError, ValueError, TypeError, KeyError):
         raise ValueError("its parameters are not a valid key") from None
     if member["kty"] == "RSA" and key.key_size < MIN_RSA_BITS:
         raise ValueError(f"it has {key.key_size} bits, at least {MIN_RSA_BITS} are needed")
     if member["kty"] == "oct":
-        names = [name for name in names if len(key) >= MIN_SECRET_BYTES[name]]
-        if not names:
+        algorithms = [name for name in algorithms if len(key) >= MIN_SECRET_BYTES[name]]
+        if not algorithms:
             raise ValueError("the secret is too short")
     identifier = member.get("kid")
-    return Key(
-        identifier if isinstance(identifier, str) else None, {name: _check(name, key) for name in names}
-    )
+    checks = {name: _check(name, key) for name in algorithms}
+    return Key(identifier if isinstance(identifier, str) else None, checks)
 
 
 def _supported_algorithms(member: Mapping[str, Any]) -> tuple[str, ...]:
@@ -144,8 +147,8 @@ def _supported_algorithms(member: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _check(name: str, key: Any) -> Check:
-    verify = _algorithm(name).verify
+def _check(algorithm: str, key: Any) -> Check:
+    verify = _algorithm(algorithm).verify
 
     def is_valid(signed: bytes, signature: bytes) -> bool:
         return bool(verify(signed, key, signature))
@@ -212,9 +215,7 @@ class KeySource:
         self._refresh_task: asyncio.Task[None] | None = None
 
     def fresh_keys(self) -> KeySet | None:
-        """Return the keys, or None if they are missing or older than `fresh_s`, so that `find` must load
-        them.
-        """
+        """Return the keys if they can be used without loading. Return None if `find` must load them first."""
         return self._keys if self._clock() - self._last_load <= self._pace.fresh_s else None
 
     async def find(self, algorithm: str, identifier: str | None) -> Sequence[Check]:
@@ -242,11 +243,10 @@ class KeySource:
         return self._keys
 
     def _reload_for_unknown_key(self, arrival: float) -> asyncio.Task[None] | None:
-        """Start to reload, because a token names an unknown key. `arrival` is the time when the token
-        arrived.
+        """Return the task of a reload for a token with an unknown key, or None if it is too early to reload.
 
-        Return None if it is too early to reload. Keys that were loaded before the token arrived may be
-        outdated, even if they were loaded recently. Constant keys are never reloaded.
+        `arrival` is the time when the token arrived. Keys that were loaded before may be outdated, even if
+        they were loaded recently. Constant keys are never reloaded.
         """
         last_load_succeeded = self._last_load >= self._last_attempt
         if (
@@ -255,12 +255,12 @@ class KeySource:
             and arrival - self._last_search > self._pace.pause_s
         ):
             self._last_search = arrival
-            self._last_attempt = float("-inf")
+            self._last_attempt = float("-inf")  # so that `_refresh` does not find this attempt too early
         return self._refresh(self._clock())
 
     def _refresh(self, now: float) -> asyncio.Task[None] | None:
-        """Return the task of the running load. If no load is running, start one. Return None if the last
-        attempt was too recent.
+        """Return the task of the running load, or of a new one. Return None if the last attempt was too
+        recent.
         """
         if self._refresh_task is not None:
             return self._refresh_task

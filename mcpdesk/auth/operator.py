@@ -1,6 +1,6 @@
 """Credential of the operator, and sessions of browsers that signed in with it.
 
-Callers have other keys. With those they can call tools, but neither answer questions nor see traffic.
+The operator answers questions and sees traffic. Callers have other keys, with which they can only call tools.
 """
 
 from __future__ import annotations
@@ -22,20 +22,18 @@ from mcpdesk.auth.principal import matches
 OPERATOR_HEADER = "X-Operator-Key"
 """Header for the operator's key."""
 FOLDER = "operator"
-"""Folder in the state folder. For each process, it has a file with the credential of that process."""
+"""Folder in the state folder, with one file per process: the credential of that process."""
 CREDENTIAL_BYTES = 24
 SESSION_S = 24 * 3600.0
 """Lifetime of a browser session in seconds."""
 LINK_S = 600.0
 """Lifetime of a sign-in link in seconds."""
 MAX_SESSIONS = 200
-"""Maximum browser sessions. The oldest are dropped first."""
+"""Maximum number of browser sessions. The oldest are dropped first."""
 MAX_LINKS = 50
 """Maximum number of unused sign-in links. The oldest are dropped first."""
 MAX_ATTEMPTS = 5
-"""Maximum number of attempts to create the file. Several may be needed, because other processes may delete
-the file.
-"""
+"""Maximum number of attempts to create the credential file, which another process may delete at once."""
 
 log = logging.getLogger(__name__)
 
@@ -81,12 +79,12 @@ class Operator:
 
     def link_word(self) -> str:
         """Return a one-time code for a link that signs in one browser. It expires after `LINK_S`."""
-        word = _random_hex(CREDENTIAL_BYTES)
+        code = _random_hex(CREDENTIAL_BYTES)
         with self._lock:
-            self._links[word] = self._clock() + LINK_S
+            self._links[code] = self._clock() + LINK_S
             while len(self._links) > MAX_LINKS:
                 del self._links[next(iter(self._links))]
-        return word
+        return code
 
     def sign_in(self, secret: str) -> BrowserSession | None:
         """Sign in a browser with the credential, or with the one-time code of a link.
@@ -118,10 +116,7 @@ class Operator:
         return session.cookie in self._sessions and self._clock() <= session.until
 
     def ticket(self, session: BrowserSession, purpose: str) -> str:
-        """Return a code for a link. The code replaces the page key, which a link must not contain.
-
-        The code is valid only for this purpose.
-        """
+        """Return a code for a link, which must not contain the page key. The code is valid for one purpose."""
         import hmac
 
         return hmac.new(session.page_key.encode(), purpose.encode(), "sha256").hexdigest()
@@ -146,9 +141,10 @@ class Operator:
             self._links.clear()
         return count
 
-    def _use_link(self, word: str) -> bool:
+    def _use_link(self, code: str) -> bool:
+        """Invalidate the one-time code of a link. Return True if the code was valid."""
         with self._lock:
-            return self._links.pop(word, 0.0) >= self._clock()
+            return self._links.pop(code, 0.0) >= self._clock()
 
 
 @contextmanager
@@ -178,10 +174,9 @@ def credential_file(state: Path, operator: Operator) -> Iterator[Path | None]:
 
 
 def _create_held_file(path: Path, credential: str) -> int:
-    """Write the file, and mark it as in use by `private_files.hold`. Return its descriptor. Raises: OSError.
+    """Write the file, and mark it as in use with `private_files.hold`. Return its descriptor. Raises: OSError.
 
-    Another process that starts now may delete the file before it is marked. In this case, the file is created
-    again.
+    Another process that starts now may delete the file before it is marked. The file is then created again.
     """
     for _ in range(MAX_ATTEMPTS):
         path.unlink(missing_ok=True)

@@ -98,12 +98,9 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
     scopes: set[str] = set()
     for name in ("scope", "scp"):
         value = claims.get(name)
-        scope_values = value.split() if isinstance(value, str) else value
-        scopes |= (
-            {scope for scope in scope_values if isinstance(scope, str)}
-            if isinstance(scope_values, list)
-            else set()
-        )
+        values = value.split() if isinstance(value, str) else value
+        if isinstance(values, list):
+            scopes.update(scope for scope in values if isinstance(scope, str))
     return frozenset(scopes)
 
 
@@ -160,8 +157,8 @@ class TokenTerms(Struct, frozen=True):
 class _VerifiedToken(Struct, frozen=True):
     """Cached result of verifying a token.
 
-    `checks` verify the token's signature with the keys that may have signed it. `keys` is the key set from
-    which these keys come.
+    `begins` and `ends` are Unix times in seconds. `checks` verify the signature with each key that may have
+    signed the token. `keys` is the key set that contains these keys.
     """
 
     token: Token
@@ -182,9 +179,9 @@ class Verifier:
         self._verified_tokens: dict[str, _VerifiedToken] = {}
 
     def recognize(self, text: str | None) -> Principal | None:
-        """Return the principal of a token that was parsed before. Signature and time are checked again.
+        """Return the principal of a token that was verified before. Signature and time are checked again.
 
-        Return None if the token is unknown or not valid, or if the keys must be reloaded. Then call `verify`.
+        Return None if `verify` must decide: the token is unknown or not valid, or the keys must be reloaded.
         """
         cached = self._verified_tokens.get(text) if text is not None else None
         if cached is None or cached.keys is None or cached.keys is not self._source.fresh_keys():
@@ -208,7 +205,7 @@ class Verifier:
         checks = await self._source.find(token.algorithm, token.key_id)
         if not any(check(token.signed, token.signature) for check in checks):
             raise Rejected("its signature matches no key" if checks else "its key is not known")
-        begins, ends = self._check(token.claims)
+        begins, ends = self._checked_validity(token.claims)
         if cached is None:
             terms = self.terms
             principal = principal_of(token.claims, terms.includes, terms.leeway_s, terms.realm)
@@ -225,21 +222,20 @@ class Verifier:
         """Stop fetching keys."""
         self._source.close()
 
-    def _check(self, claims: Mapping[str, Any]) -> tuple[float, float]:
-        """Return the period of validity of a token in Unix seconds. Raises: Rejected."""
+    def _checked_validity(self, claims: Mapping[str, Any]) -> tuple[float, float]:
+        """Check the claims of a token. Return the start and end of its validity in Unix seconds.
+
+        Raises: Rejected.
+        """
         terms, now = self.terms, self._clock()
         expires = _time_claim(claims, "exp", "it has no expiry time")
         if expires + terms.leeway_s <= now:
             raise Rejected("it has expired")
         not_yet_message = "it is not valid yet"
-        begins = max(
-            [
-                _time_claim(claims, name, not_yet_message)
-                for name in ("nbf", "iat")
-                if claims.get(name) is not None
-            ]
-            or [0]
-        )
+        begins = 0.0
+        for name in ("nbf", "iat"):
+            if claims.get(name) is not None:
+                begins = max(begins, _time_claim(claims, name, not_yet_message))
         if begins - terms.leeway_s > now:
             raise Rejected(not_yet_message)
         if terms.issuer and claims.get("iss") != terms.issuer:
@@ -253,7 +249,7 @@ class Verifier:
 
 
 def _time_claim(claims: Mapping[str, Any], name: str, message: str) -> float:
-    """Return a claim as Unix seconds. Raises: Rejected with the message `message`."""
+    """Return a claim as Unix time in seconds. Raises: Rejected with `message` if the claim is not a number."""
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Rejected(message)

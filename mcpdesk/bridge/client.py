@@ -35,8 +35,9 @@ DEFAULT_TIMEOUT_S = 30.0
 class Client:
     """Client of one server, in the newest revision that both support. Only valid responses are accepted.
 
-    >>> async with Client("http://127.0.0.1:3333/mcp/hello", api_key="...") as client: ... tools = await
-    client.list_tools() ... result = await client.call_tool("greet", {"name": "Ada"})
+    >>> async with Client("http://127.0.0.1:3333/mcp/hello", api_key="...") as client:
+    ...     tools = await client.list_tools()
+    ...     result = await client.call_tool("greet", {"name": "Ada"})
 
     A server at a URL is used statelessly (2026-07-28) if the server supports that, else in a session of its
     newest revision. A folder is hosted in this process while the client is open. The first request connects;
@@ -153,15 +154,11 @@ class Client:
         params = {"name": name, "arguments": dict(arguments or {})}
         async with self._connected(timeout_s, name) as (connection, deadline):
             result = await connection.result("tools/call", params, deadline=deadline)
-            has_structure = (await connection.open()).revision.structured != "none"
-        definition = connection.tools.get(name)
-        if (
-            definition is not None
-            and "outputSchema" in definition
-            and has_structure
-            and not result.get("isError")
-        ):
-            self._check_structure(connection.target, definition, result)
+            revision = (await connection.open()).revision
+        tool = connection.tools.get(name, {})
+        has_structure = revision.structured != "none" and not result.get("isError")
+        if "outputSchema" in tool and has_structure:
+            self._check_structure(connection.target, tool, result)
         return result
 
     def _check_structure(self, target: str, tool: dict[str, Any], result: dict[str, Any]) -> None:
@@ -179,7 +176,9 @@ class Client:
             )
         failures = validator.failures(result["structuredContent"], 3)
         if failures:
-            reason = "; ".join(f"{'.'.join(map(str, each.path))} {each.message}".strip() for each in failures)
+            reason = "; ".join(
+                f"{'.'.join(map(str, failure.path))} {failure.message}".strip() for failure in failures
+            )
             raise InvalidAnswer(
                 f"{name}: the structured content violates the output schema: {excerpt(reason)}", target
             )
@@ -207,10 +206,10 @@ class Client:
         target: Server | FolderTarget | StreamableHttp
         if isinstance(self.target, Server):
             target = self.target
-        elif "://" in (text := os.fspath(self.target)):
-            target = StreamableHttp(text, self._headers, self.mode, self._max_bytes)
+        elif "://" in os.fspath(self.target):
+            target = StreamableHttp(os.fspath(self.target), self._headers, self.mode, self._max_bytes)
         else:
-            target = FolderTarget(Path(text))
+            target = FolderTarget(Path(self.target))
         opening = connect(target, IDENTITY, reach=self._reach, answers=lambda: questions)
         return await self._open_contexts.enter_async_context(opening)
 

@@ -109,11 +109,12 @@ class ToolSchema:
         """Name of the tool at the server."""
         self.name = name
         """Name of the tool for the model."""
-        arguments = partial(
+        argument_names = partial(
             Names, pattern=api.argument_name, max_length=api.max_name_length, empty="argument"
         )
-        model_schema = ModelSchema(definition.get("inputSchema") or {}, arguments)
+        model_schema = ModelSchema(definition.get("inputSchema") or {}, argument_names)
         self.arguments = model_schema.names
+        """Names of the arguments, at the server and for the model."""
         self.faulty = model_schema.faulty
         """Arguments and keywords whose schema is invalid and was omitted."""
         description = str(definition.get("description") or definition.get("title") or "").strip()
@@ -137,10 +138,10 @@ class ToolSchemas(list[dict[str, Any]]):
     """
 
     def __init__(self, definitions: Iterable[Mapping[str, Any]], api: ModelApi) -> None:
-        for_model = [each for each in definitions if is_for_model(each)]
-        legal = Names([str(each["name"]) for each in for_model], api.tool_name, api.max_name_length)
+        tools = [definition for definition in definitions if is_for_model(definition)]
+        names = Names([str(tool["name"]) for tool in tools], api.tool_name, api.max_name_length)
         self.api = api
-        self.tools = [ToolSchema(each, api, legal.legal(str(each["name"]))) for each in for_model]
+        self.tools = [ToolSchema(tool, api, names.legal(str(tool["name"]))) for tool in tools]
         super().__init__(tool.schema for tool in self.tools)
 
     @property
@@ -186,9 +187,7 @@ MAX_DEPTH = 20
 MAX_GROUPS = 8
 """Maximum number of groups in the hint of a description."""
 MAX_PARTS = 1_000
-"""Maximum number of parts that are visited from one root. Without a limit, definitions that refer to each
-other would be visited without end.
-"""
+"""Maximum number of subschemas that are visited from one root, because definitions may refer to each other."""
 
 _DROPPED_KEYWORDS = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary",
@@ -207,17 +206,18 @@ _NOT_AT_ROOT = ("allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then",
 class ModelSchema:
     """Input schema for a model.
 
-    `schema` is the schema for the API. `names` maps the argument names in this schema to the names at the
-    server. `groups` are alternative sets of required arguments, which the root of a schema cannot express.
-    `faulty` lists the arguments and keywords whose schema is invalid.
+    `schema` is the schema for the API. `names` maps between the argument names in this schema and the names
+    at the server. `groups` are alternative sets of required arguments, which the root of a schema cannot
+    express. `faulty` lists the arguments and keywords whose schema is invalid.
     """
 
-    def __init__(self, source: Mapping[str, Any], arguments: Callable[[list[str]], Names]) -> None:
+    def __init__(self, source: Mapping[str, Any], argument_names: Callable[[list[str]], Names]) -> None:
+        """`source` is the tool's schema. `argument_names` finds legal names for the server's names."""
         modern = _as_2020_12(source, 0)
-        root = _Root(modern)
+        root = _RootArguments(modern)
         properties: dict[str, Any] = root.properties
-        self.names = arguments(list(properties))
-        self.groups = [[self.names.legal(each) for each in group] for group in root.groups]
+        self.names = argument_names(list(properties))
+        self.groups = [[self.names.legal(name) for name in group] for group in root.groups]
         schema = {key: value for key, value in modern.items() if key not in _NOT_AT_ROOT}
         schema |= {
             "type": "object",
@@ -226,7 +226,7 @@ class ModelSchema:
         schema.pop("required", None)
         if root.required:
             schema["required"] = [self.names.legal(name) for name in properties if name in root.required]
-        self.schema: dict[str, Any] = _without_dead_ends(schema, schema)
+        self.schema: dict[str, Any] = _without_dangling_references(schema, schema)
         self.faulty = _drop_faulty(self.schema)
 
     @property
@@ -238,8 +238,11 @@ class ModelSchema:
         return f"Give one of: {'; '.join(group_texts)}."
 
 
-class _Root:
-    """Arguments that all parts of a schema's root declare together."""
+class _RootArguments:
+    """Arguments that a schema declares at its root, directly or through keywords such as `allOf`.
+
+    `groups` are alternative sets of required arguments. `required` are the arguments that are always required.
+    """
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
@@ -249,29 +252,26 @@ class _Root:
         self.required = self._collect(schema, 0)
 
     def _collect(self, part: Any, depth: int) -> set[str]:
-        """Collect the arguments of one part. Return the names of the arguments that this part always
-        requires.
-        """
+        """Collect the arguments of one part. Return the names that this part always requires."""
         self._remaining_parts -= 1
         if not isinstance(part, dict) or depth > MAX_DEPTH or self._remaining_parts < 0:
             return set()
-        for name, each in _mapping(part.get("properties")).items():
+        for name, schema in _mapping(part.get("properties")).items():
             earlier = self.properties.get(name)
-            self.properties[name] = (
-                each if earlier is None or earlier == each else _either_schema(earlier, each)
-            )
+            is_same = earlier is None or earlier == schema
+            self.properties[name] = schema if is_same else _either_schema(earlier, schema)
         required = {name for name in _list(part.get("required")) if isinstance(name, str)}
         if isinstance(part.get("$ref"), str):
             required |= self._collect(_resolved(self._schema, part["$ref"]), depth + 1)
-        for each in _list(part.get("allOf")):
-            required |= self._collect(each, depth + 1)
+        for subschema in _list(part.get("allOf")):
+            required |= self._collect(subschema, depth + 1)
         for keyword in ("anyOf", "oneOf"):
-            branches = [self._collect(each, depth + 1) for each in _list(part.get(keyword))]
-            if not branches:
+            required_by_branch = [self._collect(each, depth + 1) for each in _list(part.get(keyword))]
+            if not required_by_branch:
                 continue
-            common = set.intersection(*branches)
+            common = set.intersection(*required_by_branch)
             required |= common
-            groups = [sorted(branch - common) for branch in branches]
+            groups = [sorted(names - common) for names in required_by_branch]
             if all(groups):
                 self.groups += groups
         for keyword in ("then", "else"):
@@ -301,9 +301,8 @@ def _as_2020_12(schema: Any, depth: int) -> Any:
         elif keyword in _SUBSCHEMA_LIST_KEYWORDS:
             result[keyword] = [_as_2020_12(each, depth + 1) for each in _list(value)]
         elif keyword in _SUBSCHEMA_KEYWORDS:
-            is_list = isinstance(value, list)
             result[keyword] = value if isinstance(value, bool | list) else _as_2020_12(value, depth + 1)
-            if is_list:  # a tuple in older drafts
+            if isinstance(value, list):  # older drafts describe a tuple by a list in `items`
                 result["prefixItems"] = [_as_2020_12(each, depth + 1) for each in value]
                 result["items"] = _as_2020_12(schema.get("additionalItems", True), depth + 1)
         elif not _is_deeper(value, MAX_DEPTH):
@@ -330,7 +329,7 @@ def _convert_definitions(schema: Mapping[str, Any], result: dict[str, Any], dept
 
 
 def _convert_bounds(result: dict[str, Any]) -> None:
-    """Convert boolean bounds of the oldest draft."""
+    """Convert `exclusiveMinimum: true` of draft 4 to a number. Likewise the maximum."""
     for exclusive_keyword, keyword in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(result.get(exclusive_keyword), bool):
             is_exclusive = result.pop(exclusive_keyword)
@@ -354,17 +353,17 @@ def _convert_type(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
         result["items"] = {}  # one API requires `items` even if the array may contain any items
 
 
-def _without_dead_ends(part: Any, schema: dict[str, Any]) -> Any:
-    """Return the schema without references to removed parts."""
+def _without_dangling_references(part: Any, schema: dict[str, Any]) -> Any:
+    """Return a part of `schema` without references to parts that do not exist in `schema`."""
     if isinstance(part, list):
-        return [_without_dead_ends(each, schema) for each in part]
+        return [_without_dangling_references(each, schema) for each in part]
     if not isinstance(part, dict):
         return part
     result = {}
     for key, value in part.items():
         if key == "$ref" and isinstance(value, str) and _resolved(schema, value) is None:
             continue
-        result[key] = _without_dead_ends(value, schema)
+        result[key] = _without_dangling_references(value, schema)
     return result
 
 
@@ -421,7 +420,7 @@ _DIGEST_LENGTH = 8
 
 
 class Names:
-    """Maps original names to names that an API allows. Allowed names do not change. All names stay unique."""
+    """Maps a server's names to unique names that an API allows, and back. Allowed names do not change."""
 
     def __init__(
         self,
@@ -430,9 +429,9 @@ class Names:
         max_length: int = 64,
         empty: str = "tool",
     ) -> None:
-        """`pattern` must match a whole name. None accepts any name.
+        """`pattern` matches a legal name. If it is None, every name is legal.
 
-        `empty` replaces a name without legal characters.
+        `empty` is the legal name for a name without legal characters.
         """
         unique_names = list(dict.fromkeys(originals))
         self._legal: dict[str, str] = {}
@@ -446,10 +445,8 @@ class Names:
         plain_counts = Counter(plain_names.values())
         for name, plain in plain_names.items():
             is_shared = plain in self._original or plain_counts[plain] > 1
-            self._add(
-                name,
-                _name_with_hash(plain, name, max_length) if is_shared or len(plain) > max_length else plain,
-            )
+            needs_hash = is_shared or len(plain) > max_length
+            self._add(name, _name_with_hash(plain, name, max_length) if needs_hash else plain)
 
     def legal(self, original: str) -> str:
         """Return the name for the API. Raises: KeyError for an unknown name."""
@@ -470,14 +467,12 @@ class Names:
 
 
 def _plain_name(name: str, pattern: re.Pattern[str] | None, empty: str) -> str:
-    """Return the name in characters that every API accepts. Accents are removed; other illegal characters
-    become `_`.
-    """
+    """Return the name in legal characters. Accents are removed; other illegal characters become `_`."""
     without_accents = "".join(
-        each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each)
+        char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char)
     )
     legal_name = "".join(
-        each if pattern is None or pattern.fullmatch(each) else "_" for each in without_accents
+        char if pattern is None or pattern.fullmatch(char) else "_" for char in without_accents
     )
     return re.sub(r"_{2,}", "_", legal_name).strip("_") or empty
 
@@ -486,5 +481,5 @@ def _name_with_hash(plain: str, name: str, max_length: int) -> str:
     """Return the shortened name with a hash of the original name. The same original always gives the same
     result.
     """
-    mark = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=_DIGEST_LENGTH // 2).hexdigest()
-    return f"{plain[: max_length - _DIGEST_LENGTH - 1]}_{mark}"
+    digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=_DIGEST_LENGTH // 2).hexdigest()
+    return f"{plain[: max_length - _DIGEST_LENGTH - 1]}_{digest}"

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 NO_OUTPUT = "(no output)"
-
-
 Reader = Literal["assistant", "user"]
 
 
@@ -28,8 +26,9 @@ def format_result(result: Any) -> str:
 
 
 def result_text(result: Any, reader: Reader = "user") -> str:
-    """Return the text of a result without additions. Content that is meant only for the other reader is
-    omitted, unless all content is meant for the other reader.
+    """Return the text of a result, without the prefix `Error: `. It may be empty.
+
+    Content that is meant only for the other reader is omitted, unless no other content exists.
     """
     match result:
         case None:

@@ -13,6 +13,7 @@ from mcpdesk.bridge.result_text import format_result
 from mcpdesk.errors import CallTimeout, RpcError
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Media types of images that the Messages API accepts in the result of a tool."""
 
 
 class ClientTool:
@@ -140,7 +141,7 @@ def _failure(reason: str) -> dict[str, Any]:
 
 
 def _tool_result(identifier: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result for the messages API, including images."""
+    """Return a result as a block of the Messages API, including images."""
     content: list[dict[str, Any]] = [{"type": "text", "text": format_result(result)}]
     for block in result.get("content", ()):
         if block["type"] == "image" and block["mimeType"] in IMAGE_TYPES:

@@ -19,11 +19,7 @@ from msgspec.structs import replace
 
 from mcpdesk.client.answers.large_frames import OnFrame, OrderedFrameQueue
 from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
-from mcpdesk.client.transport import (
-    Incoming,
-    Receive,
-    excerpt,
-)
+from mcpdesk.client.transport import Incoming, Receive, excerpt
 from mcpdesk.errors import InvalidAnswer, Unreachable
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import LineFramer
@@ -46,25 +42,20 @@ MAX_QUOTED_LENGTH = 80
 INCOMPLETE_S = 2.0
 """Time limit in seconds for the next line of a message that spans several lines."""
 ALLOWED_LATE_ANSWERS = 1
-"""Number of responses that may arrive after stdin was closed. If more arrive, the program probably does not
-flush its output.
+"""Number of responses that may arrive after stdin was closed, such as the answer to a cancelled request.
 
-One response may be the answer to a request that was cancelled.
+If more arrive, the program probably does not flush its output.
 """
 UNTERMINATED_S = 0.3
 """Time limit in seconds for the newline after a message."""
 LINGER_S = 0.5
-"""Seconds for which output is read after a program has ended, because child processes may keep the pipe
-open.
-"""
+"""Seconds for which output is read after a program has ended. Its child processes may keep the pipe open."""
 CLOSED_STDOUT_WAIT_S = 2.0
 """Seconds to wait for the exit of a program after it closed its stdout."""
 EXIT_TIMEOUT_S = 2.0
 """Seconds to wait for the exit of a program after its stdin was closed, and again after SIGTERM."""
 PROBE_S = 1.5
-"""Time limit in seconds for the answer to the first request. If no answer arrives, an older revision is
-tried.
-"""
+"""Time limit in seconds for the first answer. If no answer arrives, an older revision is tried."""
 
 
 class ProgramEnded(Unreachable):
@@ -185,8 +176,8 @@ class ChildProcess(ConnectedTransport):
 
 def stdout_remark(line: bytes) -> Remark:
     """Return the remark for a program that prints text other than messages to stdout."""
-    remark = f"the server printed text on stdout that is not a message: {excerpt(line)[:MAX_QUOTED_LENGTH]!r}"
-    return Remark(RemarkKind.STDOUT, f"{remark}; it must log to stderr")
+    text = f"the server printed text on stdout that is not a message: {excerpt(line)[:MAX_QUOTED_LENGTH]!r}"
+    return Remark(RemarkKind.STDOUT, f"{text}; it must log to stderr")
 
 
 class ProgramRun(asyncio.SubprocessProtocol):
@@ -269,9 +260,9 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._is_ending = True
         if stdin := self._transport.get_pipe_transport(STDIN):
             stdin.close()
-        for number in (None, signal.SIGTERM, signal.SIGKILL):
-            if number is not None:
-                _signal_group(self.pid, number)
+        for signal_number in (None, signal.SIGTERM, signal.SIGKILL):
+            if signal_number is not None:
+                _signal_group(self.pid, signal_number)
             with suppress(TimeoutError):
                 async with asyncio.timeout(EXIT_TIMEOUT_S):
                     await self.ended_event.wait()
@@ -320,7 +311,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         """Kill the process group after the program exits, because a child may keep the pipes open."""
-        self._frame_queue.when_empty(self._wait_for_output)
+        self._frame_queue.when_empty(self._close_after_linger)
         _signal_group(self.pid, signal.SIGKILL)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -335,7 +326,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         exit_code = -signal.SIGKILL if return_code is None else return_code
         self._frame_queue.when_empty(lambda: self._on_end(exit_code, list(self._last_lines)))
 
-    def _wait_for_output(self) -> None:
+    def _close_after_linger(self) -> None:
         self._linger_timer = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
     def _end_without_stdout(self) -> None:
@@ -399,9 +390,9 @@ def _with_unterminated_remark(read: ReadFrame) -> ReadFrame:
 
 
 def _with_cut_remark(read: ReadFrame) -> ReadFrame:
-    """Name the end of the output as the reason why the last message is incomplete.
+    """Say in the fault of an incomplete message that the output ended there.
 
-    Its request then fails because the program ended.
+    The frame no longer counts as a response, so that its request fails because the program ended.
     """
     if read.fault is None:
         return read

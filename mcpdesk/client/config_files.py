@@ -61,13 +61,13 @@ class ConfigFile(Struct, frozen=True):
     servers: tuple[ConfiguredServer, ...]
     inputs: Mapping[str, InputVariable]
     sha256: str
-    """SHA-256 of the content. For a file of FastMCP, also of the command of the project's Python."""
+    """SHA-256 of the content. For a file of FastMCP, the hash includes the command of the project's Python."""
 
     @property
     def is_of_project(self) -> bool:
-        """True if the file belongs to a project. Its servers then run in the folder of the project.
+        """True if the file belongs to a project, in whose folder its servers run.
 
-        False for a client's own configuration file.
+        False for a client's own configuration file, such as one in the home folder.
         """
         project = self._folder_with_client_folder
         return self.path.name in PROJECT_FILES or project not in (None, Path.home())
@@ -120,9 +120,8 @@ def read_config(path: Path) -> ConfigFile:
     if not file_sections and path.name == "mcp.json" and isinstance(document, dict) and "name" in document:
         raise NoServers(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")
     if not file_sections:
-        hint = (
-            f'Write {{"mcpServers": {{"name": {{"command": ...}}}}}}. Keys that are read: {known_formats()}.'
-        )
+        example = '{"mcpServers": {"name": {"command": ...}}}'
+        hint = f"Write {example}. Keys that are read: {known_formats()}."
         raise NoServers(f"{path} contains no servers.", hint)
     servers: list[ConfiguredServer] = []
     for section in file_sections:
@@ -132,13 +131,13 @@ def read_config(path: Path) -> ConfigFile:
             if name in repeated:
                 remark = "the name is in the file more than once; the last entry is used"
                 server = msgspec.structs.replace(server, remarks=(*server.remarks, remark))
-            servers.append(_named_once(server, {each.name for each in servers}))
+            servers.append(_with_unique_name(server, {each.name for each in servers}))
     return ConfigFile(path, tuple(servers), _inputs(document), sha256_of(text))
 
 
-def _read_entry(kind: ConfigFormat, name: str, entry: Any, project: str) -> ConfiguredServer:
+def _read_entry(entry_format: ConfigFormat, name: str, entry: Any, project: str) -> ConfiguredServer:
     try:
-        keys = kind.read(entry) if isinstance(entry, dict) else entry
+        keys = entry_format.read(entry) if isinstance(entry, dict) else entry
         server = configured_server(name, keys, project)
     except InvalidEntry as error:
         is_of_client = isinstance(error, OnlyInClient)
@@ -152,7 +151,7 @@ def _is_disabled(entry: Any) -> bool:
     return isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False)
 
 
-def _named_once(server: ConfiguredServer, used_names: set[str]) -> ConfiguredServer:
+def _with_unique_name(server: ConfiguredServer, used_names: set[str]) -> ConfiguredServer:
     """Return the server with a name that is not used yet. Append its project or a number if necessary."""
     if server.name not in used_names:
         return server
@@ -206,7 +205,7 @@ def parse_config(path: Path, text: str) -> Any:
             case "YAML":
                 return from_yaml(text)
             case _:
-                return json.loads(without_comments(text), object_pairs_hook=_object)
+                return json.loads(without_comments(text), object_pairs_hook=_json_object)
     except RecursionError:
         raise DeskUserError(f"{path}: it is nested too deeply.") from None
     except json.JSONDecodeError as error:
@@ -221,7 +220,7 @@ def parse_config(path: Path, text: str) -> Any:
         raise DeskUserError(f"{path}{position}: {reason}{end_text}.", hint) from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = RepeatableObject(pairs)
     if len(members) < len(pairs):
         members.repeated = tuple(
@@ -231,6 +230,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def from_yaml(text: str) -> Any:
+    """Parse YAML. Raises: YamlFault."""
     from mcpdesk.protocol.catalogue.yaml_core import core_loader
 
     return load_yaml(text.removeprefix("\ufeff"), core_loader(), MAX_FILE_BYTES)
@@ -260,17 +260,13 @@ def _inputs(document: Any) -> dict[str, InputVariable]:
 
 
 def _input(definition: Mapping[str, Any]) -> InputVariable:
-    raw_options = definition.get("options")
-    options = (
-        [each.get("value", each.get("label")) if isinstance(each, dict) else each for each in raw_options]
-        if isinstance(raw_options, list)
-        else []
-    )
-    default = definition.get("default")
+    default, listed_options = definition.get("default"), definition.get("options")
+    options: list[Any] = listed_options if isinstance(listed_options, list) else []
+    values = [each.get("value", each.get("label")) if isinstance(each, dict) else each for each in options]
     return InputVariable(
         definition["id"],
         str(definition.get("description") or ""),
         definition.get("password") is True,
         "" if default is None else str(default),
-        tuple(str(each) for each in options if each is not None),
+        tuple(str(value) for value in values if value is not None),
     )

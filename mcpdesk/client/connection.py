@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from mcpdesk.client.answer_checks import checked_result, question_fault
 from mcpdesk.client.answers.connection_faults import CONNECTION_BROKE
 from mcpdesk.client.answers.refusal_words import newest_revision_in, repaired_error
-from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send, answer_alone
+from mcpdesk.client.flows import CallObserver, ClientCall, OutgoingRequest, RequestFlows, answer_alone
 from mcpdesk.client.negotiation import (
     Agreement,
     agreement_from,
@@ -81,15 +81,15 @@ class ServerConnection:
         revision: Revision | None = None,
         agreement: Agreement | None = None,
         log_level: str | None = None,
-        is_required_task: Callable[[str], bool] | None = None,
+        requires_task: Callable[[str], bool] | None = None,
         extensions: Mapping[str, JSONObject] = MappingProxyType({}),
     ) -> None:
         """`identity` is the name and version sent to the server. `questions` returns handlers of questions.
         `extensions` has the settings of the extensions to declare, by id.
 
         If `revision` is given, no newer revision is tried. `agreement` is the result of an earlier
-        negotiation. `log_level` requests log messages. `is_required_task` returns True for tools that only
-        run as tasks.
+        negotiation. `log_level` requests log messages. `requires_task` returns True for the name of a tool
+        that only runs as a task.
         """
         self._transport = transport
         self._identity = dict(identity)
@@ -98,12 +98,13 @@ class ServerConnection:
         self._revision = revision
         self._agreement = agreement
         self._log_level = log_level
-        self._flows = RequestFlows(is_required_task)
+        self._flows = RequestFlows(requires_task)
         self.skills = PublishedSkills(self.discover_server, self.list_all, self.result)
         """Skills of the server. The content of a listed skill is verified when it is read."""
         self._ids = count(1)
         self._opening_lock = asyncio.Lock()
         self._is_attached = False
+        """True once the transport was opened by this object, and delivers messages to it."""
         self.unaccepted_method = "initialize"
         """Method of the handshake message that the server has not accepted yet."""
         self._is_probe_unanswered = False
@@ -112,18 +113,18 @@ class ServerConnection:
         """Reply to the probe, or its error. None if the probe was not sent or not answered."""
         self._running_calls: dict[int, ClientCall] = {}
         """Running calls, by the id of their current request, which is also their progress token."""
-        self._unrelated_call = self._call("")
+        self._unrelated_call = self._new_call("")
         """Placeholder call for questions that belong to no known call."""
         self._background_messages = BackgroundMessages()
         self._listen_task: asyncio.Task[None] | None = None
         self._can_receive = asyncio.Event()
         """Set once notifications can arrive, or if the transport has no stream for them."""
         self.listeners: list[Callable[[str, JSONObject], None]] = []
-        """Called with the method and parameters of every notification."""
-        self.on_new_session: list[Callable[[], None]] = []
-        """Called after a new session replaced one that the server forgot, with its subscriptions."""
+        """Functions that receive the method and parameters of every notification."""
+        self.new_session_listeners: list[Callable[[], None]] = []
+        """Functions that are called after a new session replaced a lost one. Subscriptions are lost as well."""
         self.remark_listeners: list[Callable[[Remark, Id | None], None]] = []
-        """Called with every remark about a server message, and the id of the request it concerns."""
+        """Functions that receive every remark about a server message, and the id of its request, if known."""
 
     @property
     def target(self) -> str:
@@ -177,7 +178,7 @@ class ServerConnection:
         params = params or {}
         subject = str(params.get("name") or params.get("uri") or method)
         await self.open()
-        call = self._call(subject, observer, deadline)
+        call = self._new_call(subject, observer, deadline)
         with self._naming_target():
             response = await self._flows.request(call, method, params)
             if method == "resources/read" and response.result is not None:
@@ -204,7 +205,7 @@ class ServerConnection:
         """
         await self.open()
         with self._naming_target():
-            return await self._flows.list_all(self._call(method), method, key, faults)
+            return await self._flows.list_all(self._new_call(method), method, key, faults)
 
     def listen(self) -> None:
         """Receive notifications that belong to no request, if the transport has a stream for them."""
@@ -217,8 +218,8 @@ class ServerConnection:
         self.listen()
         await self._can_receive.wait()
 
-    async def wait_until_unsubscribed(self) -> None:
-        """Wait until no further notification can arrive. Raises: CallError if disconnected."""
+    async def wait_until_notifications_end(self) -> None:
+        """Wait until no further notification can arrive. Raises: CallError if the connection ended."""
         with self._naming_target():
             if self._listen_task is not None:
                 await self._listen_task
@@ -372,7 +373,8 @@ class ServerConnection:
             self._is_probe_unanswered = True
             return None
         except InvalidAnswer as error:
-            self._is_probe_unanswered, self.probe_outcome = True, error
+            self._is_probe_unanswered = True
+            self.probe_outcome = error
             return None
         except CallError as error:
             self.probe_outcome = error
@@ -388,18 +390,18 @@ class ServerConnection:
         return agreement
 
     async def _discover(self) -> ServerReply:
-        message = self._message(LATEST, Send("server/discover", {}), None)
+        message = self._message(LATEST, OutgoingRequest("server/discover", {}), None)
         return await self._roundtrip(self._transport, message, {}, self._receive)
 
     async def _run_handshake(self, revision: Revision) -> Agreement:
         transport = self._transport
         params = {
             "protocolVersion": revision.name,
-            "capabilities": self._capabilities(has_changes=True),
+            "capabilities": self._capabilities(announces_root_changes=True),
             "clientInfo": self._identity,
         }
         self.unaccepted_method = "initialize"
-        message = self._message(revision, Send("initialize", params), None)
+        message = self._message(revision, OutgoingRequest("initialize", params), None)
         reply = await self._roundtrip(transport, message, {}, self._receive)
         agreement, remarks = agreement_from(reply.response(message["id"]).value())
         for remark in remarks:
@@ -409,7 +411,7 @@ class ServerConnection:
         await self._send_initialized(transport, message["id"])
         if self._log_level is not None and "logging" in agreement.capabilities:
             self.unaccepted_method = "logging/setLevel"
-            level = Send("logging/setLevel", {"level": self._log_level})
+            level = OutgoingRequest("logging/setLevel", {"level": self._log_level})
             message = self._message(agreement.revision, level, None)
             await self._roundtrip(transport, message, {}, self._receive)
         return agreement
@@ -428,21 +430,23 @@ class ServerConnection:
             text = f"it refuses notifications/initialized: {error.message}; its sessions may be incomplete"
             self.remark(Remark(RemarkKind.SESSION, text), handshake)
 
-    def _capabilities(self, has_changes: bool = False) -> JSONObject:
-        return declared_capabilities(self._questions(), self._extensions, has_changes=has_changes)
+    def _capabilities(self, announces_root_changes: bool = False) -> JSONObject:
+        return declared_capabilities(
+            self._questions(), self._extensions, announces_root_changes=announces_root_changes
+        )
 
     # requests
 
-    def _call(
+    def _new_call(
         self, subject: str, observer: CallObserver | None = None, deadline: CallDeadline | None = None
     ) -> ClientCall:
         return ClientCall(subject, self.send, self.send_later, self.answers, observer, deadline)
 
-    def send_later(self, request: Send, subject: str) -> None:
+    def send_later(self, request: OutgoingRequest, subject: str) -> None:
         """Send a request about an abandoned call in the background. Its outcome is ignored."""
-        self._background_messages.begin(lambda: self.send(request, self._call(subject)))
+        self._background_messages.begin(lambda: self.send(request, self._new_call(subject)))
 
-    async def send(self, step: Send, call: ClientCall) -> ServerResponse:
+    async def send(self, step: OutgoingRequest, call: ClientCall) -> ServerResponse:
         """Run one exchange. If the server has lost the session, open a new session and retry once."""
         agreement = self._agreement
         try:
@@ -457,10 +461,10 @@ class ServerConnection:
             if self._agreement is old_agreement:
                 self._agreement = await self._negotiate(old_agreement)
                 self._flows.revision = self._agreement.revision
-                for notify in self.on_new_session:
+                for notify in self.new_session_listeners:
                     notify()
 
-    async def _exchange(self, step: Send, call: ClientCall) -> ServerResponse:
+    async def _exchange(self, step: OutgoingRequest, call: ClientCall) -> ServerResponse:
         transport, agreement = self._transport, self._agreement
         assert agreement is not None
         message = self._message(agreement.revision, step, call.observer)
@@ -497,21 +501,21 @@ class ServerConnection:
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
         self._background_messages.begin(lambda: self._transport.send(message))
 
-    def _message(self, revision: Revision, step: Send, observer: CallObserver | None) -> JSONObject:
+    def _message(self, revision: Revision, step: OutgoingRequest, observer: CallObserver | None) -> JSONObject:
         identifier, params = next(self._ids), step.params
-        meta_data = params.get("_meta")
-        meta: JSONObject = {}
+        caller_meta = params.get("_meta")
+        own_meta: JSONObject = {}
         if revision.is_stateless:
-            meta = request_meta(revision, self._identity, self._log_level)
-            capabilities = meta_data.get(CAPABILITIES_KEY) if isinstance(meta_data, dict) else None
+            own_meta = request_meta(revision, self._identity, self._log_level)
+            capabilities = caller_meta.get(CAPABILITIES_KEY) if isinstance(caller_meta, dict) else None
             added_capabilities = capabilities if isinstance(capabilities, dict) else {}
             declared = with_capabilities(self._capabilities(), step.capabilities)
             declared = with_capabilities(declared, added_capabilities)
-            meta_data = {**(meta_data or {}), CAPABILITIES_KEY: declared}
+            caller_meta = {**(caller_meta or {}), CAPABILITIES_KEY: declared}
         if observer is not None and step.method != "subscriptions/listen":  # a subscription has no progress
-            meta["progressToken"] = identifier
-        if meta:
-            params = params | {"_meta": meta | (meta_data or {})}
+            own_meta["progressToken"] = identifier
+        if own_meta:
+            params = params | {"_meta": own_meta | (caller_meta or {})}
         return {"jsonrpc": "2.0", "id": identifier, "method": step.method, "params": params}
 
     # questions
@@ -568,17 +572,18 @@ class ServerConnection:
         if not isinstance(method, str):
             return
         if "id" not in message:
-            self._notified(method, params, call)
+            self._on_notification(method, params, call)
         elif self._agreement and self._agreement.revision.is_stateless:
-            self._question_fault(method, f"{self._agreement.revision.name} has no requests of servers")
+            self._report_refused_question(method, f"{self._agreement.revision.name} has no requests of servers")
         elif is_id(message["id"]):
             self._on_request(message["id"], method, params, call)
         else:
             refusal = ProtocolError(ErrorCode.INVALID_REQUEST, "its id is neither a text nor an integer")
-            self._question_fault(method, str(refusal))
+            self._report_refused_question(method, str(refusal))
             self._refuse(message["id"] if isinstance(message["id"], float) else None, refusal)
 
-    def _question_fault(self, method: str, fault: str) -> None:
+    def _report_refused_question(self, method: str, fault: str) -> None:
+        """Report a remark about a request of the server that is refused."""
         text = f"the server sent a request {clean(method[:80], newlines=False)}, which was refused: {fault}"
         self.remark(Remark(RemarkKind.QUESTION, text))
 
@@ -589,7 +594,7 @@ class ServerConnection:
             return
         if refusal := self._refusal(method, params):
             if refusal.code == ErrorCode.INVALID_PARAMS:
-                self._question_fault(method, str(refusal))
+                self._report_refused_question(method, str(refusal))
             self._refuse(identifier, refusal)
             return
         is_related = call is not None and call.group is not None
@@ -605,7 +610,7 @@ class ServerConnection:
                 raise InvalidAnswer("it asks too many questions at once")
             self._refuse(identifier, ProtocolError(ErrorCode.INVALID_REQUEST, "Too many questions at once"))
             return
-        answering = self._reply_to(identifier, method, params, call)
+        answering = self._answer_and_respond(identifier, method, params, call)
         if call.group is not None:
             task = call.group.create_task(answering)
         else:
@@ -614,11 +619,11 @@ class ServerConnection:
         questions[identifier] = task
         task.add_done_callback(lambda ended: questions.pop(identifier, None))
 
-    async def _reply_to(self, identifier: Id, method: str, params: JSONObject, call: ClientCall) -> None:
+    async def _answer_and_respond(self, identifier: Id, method: str, params: JSONObject, call: ClientCall) -> None:
         try:
             answer: JSONObject = {"result": await self._answer(method, params, call)}
-        except ProtocolError as refused:
-            answer = {"error": codec.error_object(refused)}
+        except ProtocolError as refusal:
+            answer = {"error": codec.error_object(refusal)}
         await self._respond(identifier, answer)
 
     async def _respond(self, identifier: Id | float | None, answer: JSONObject) -> None:
@@ -626,20 +631,20 @@ class ServerConnection:
 
     # notifications
 
-    def _notified(self, method: str, params: JSONObject, call: ClientCall | None) -> None:
+    def _on_notification(self, method: str, params: JSONObject, call: ClientCall | None) -> None:
         for listener in self.listeners:
             listener(method, params)
         match method:
             case "notifications/cancelled":
                 self._withdraw_question(params.get("requestId"))
             case "notifications/progress":
-                self._progressed(params)
+                self._on_progress(params)
             case "notifications/message":
                 data = params.get("data")
                 text = data if isinstance(data, str) else codec.encode(data).decode()
                 self._report_log(f"{params.get('level')}: {text}", call)
             case "notifications/subscriptions/acknowledged":
-                self._acknowledged(params, call)
+                self._on_acknowledgement(params, call)
             case "notifications/elicitation/complete":
                 self._report_log("the step in the browser is complete", call)
 
@@ -649,7 +654,7 @@ class ServerConnection:
             if is_id(identifier) and identifier in call.questions:
                 call.questions[identifier].cancel()
 
-    def _progressed(self, params: JSONObject) -> None:
+    def _on_progress(self, params: JSONObject) -> None:
         token, progress, total = params.get("progressToken"), params.get("progress"), params.get("total")
         call = self._running_calls.get(token) if isinstance(token, int) else None
         if call is None or call.observer is None or not isinstance(progress, int | float):
@@ -657,7 +662,7 @@ class ServerConnection:
         known_total = total if isinstance(total, int | float) else None
         call.observer.progressed(progress, known_total, str(params.get("message") or ""))
 
-    def _acknowledged(self, params: JSONObject, call: ClientCall | None) -> None:
+    def _on_acknowledgement(self, params: JSONObject, call: ClientCall | None) -> None:
         """Report the acknowledgement of a subscription, found by its stream or its id."""
         meta = params.get("_meta")
         identifier = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from mcpdesk.client.config_files import ConfigFile, NoServers, read_config
-from mcpdesk.client.configs.client_places import CLIENTS, ClientFile, client_named, paths, platform_rows
+from mcpdesk.client.configs.client_places import CLIENTS, ClientFile, client_named, platform_rows, row_paths
 from mcpdesk.client.configs.program_names import program_name, shell_word
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.errors import DeskUserError
@@ -107,13 +107,14 @@ def discover(
     """
     servers: list[FoundServer] = []
     problems: list[FileProblem] = []
-    names: set[tuple[str, str]] = set()
-    is_cut, files = False, 0
+    known_names: set[tuple[str, str]] = set()  # pairs of a client and a server
+    is_cut = False
+    file_count = 0
     for row, path in _existing_files(home, folder, environ, clients):
-        if files == MAX_FILES or len(servers) >= MAX_SERVERS:
+        if file_count == MAX_FILES or len(servers) >= MAX_SERVERS:
             is_cut = True
             break
-        files += 1
+        file_count += 1
         try:
             config = read_config(path)
         except NoServers:
@@ -127,10 +128,10 @@ def discover(
             reason = str(error) if isinstance(error, OSError | ValueError) else bug
             problems.append(FileProblem(row.client, path, reason))
             continue
-        found_servers = list(_found_servers(row, path, config, names))
+        found_servers = list(_found_servers(row, path, config, known_names))
         is_cut = is_cut or len(servers) + len(found_servers) > MAX_SERVERS
         servers += found_servers[: MAX_SERVERS - len(servers)]
-    return FoundServers(tuple(servers), tuple(problems), files, is_cut)
+    return FoundServers(tuple(servers), tuple(problems), file_count, is_cut)
 
 
 def find_configured_server(text: str) -> tuple[Path, str]:
@@ -144,7 +145,8 @@ def find_configured_server(text: str) -> tuple[Path, str]:
         if each.server.name == name:
             return each.path, each.server.name
     names = list(dict.fromkeys(each.server.name for each in discovery.servers))
-    similar_names, command = get_close_matches(name, names, n=3), ""
+    similar_names = get_close_matches(name, names, n=3)
+    command = ""
     if similar_names:
         targets = (shell_word(f"{client}:{each}") for each in similar_names)
         hint = f"Did you mean {' or '.join(targets)}?"
@@ -161,7 +163,8 @@ def find_configured_server(text: str) -> tuple[Path, str]:
 def _existing_files(
     home: Path | None, folder: Path | None, environ: Mapping[str, str] | None, clients: tuple[str, ...]
 ) -> Iterator[tuple[ClientFile, Path]]:
-    """Yield each existing file once: of the folder, then of its parents, of the user and of the system."""
+    """Yield each existing file once: those of the folder and its parents, then of the user, then of the system.
+    """
     home, folder = home or Path.home(), (folder or Path.cwd()).resolve()
     variables = os.environ if environ is None else environ
     rows = [row for row in platform_rows() if row.client in clients]
@@ -171,7 +174,7 @@ def _existing_files(
         for scope in ("user", "system")
         for row in rows
         if row.scope == scope
-        for path in paths(row, home, folder, variables)
+        for path in row_paths(row, home, folder, variables)
     ]
     resolved_user_paths = {_resolved(path) for _, path in user_files}
     project_files = (
@@ -179,7 +182,7 @@ def _existing_files(
         for project_folder in (folder, *list(folder.parents)[:MAX_PARENTS])
         for row in rows
         if row.scope == "project"
-        for path in paths(row, home, project_folder, variables)
+        for path in row_paths(row, home, project_folder, variables)
         if _resolved(path) not in resolved_user_paths  # the home folder is a parent of most folders
     )
     for files in (project_files, iter(user_files)):
@@ -205,9 +208,10 @@ def _is_file(path: Path) -> bool:
 
 
 def _found_servers(
-    row: ClientFile, path: Path, config: ConfigFile, names: set[tuple[str, str]]
+    row: ClientFile, path: Path, config: ConfigFile, known_names: set[tuple[str, str]]
 ) -> Iterator[FoundServer]:
+    """Yield the servers of a file, and add their names to `known_names`."""
     for server in config.servers:
         key = (row.client, server.name)
-        yield FoundServer(row.client, server, path, config.sha256, row.scope, key in names)
-        names.add(key)
+        yield FoundServer(row.client, server, path, config.sha256, row.scope, key in known_names)
+        known_names.add(key)

@@ -34,13 +34,14 @@ MAX_LIST_BYTES = 64 << 20
 PAUSE_S = 0.1
 """Seconds to wait before a request is sent again, if its result asks for input but contains no questions."""
 SLOWEST_POLL_MS = 10_000
+"""Longest pause between two polls of a task, in milliseconds, even if the server asks for a longer one."""
 TASKS_CAPABILITY: JSONObject = {"extensions": EXTENSION_CAPABILITY}
 """Capability declared with each request about a task of the extension."""
 _LOG = logging.getLogger("mcpdesk.client")
 
 
-class Send(Struct, frozen=True):
-    """Request to send. `capabilities` are declared in addition to those for questions."""
+class OutgoingRequest(Struct, frozen=True):
+    """Request before it is sent. `capabilities` are declared in addition to those for questions."""
 
     method: str
     params: JSONObject
@@ -72,8 +73,8 @@ class ClientCall:
     def __init__(
         self,
         subject: str,
-        exchange: Callable[[Send, ClientCall], Awaitable[ServerResponse]],
-        send_later: Callable[[Send, str], None],
+        exchange: Callable[[OutgoingRequest, ClientCall], Awaitable[ServerResponse]],
+        send_later: Callable[[OutgoingRequest, str], None],
         answer: Callable[[Any, ClientCall], Awaitable[JSONObject]],
         observer: CallObserver | None = None,
         deadline: CallDeadline | None = None,
@@ -93,11 +94,11 @@ class ClientCall:
         with self.deadline.stopped() if self.deadline is not None else nullcontext():
             yield
 
-    async def send(self, request: Send) -> ServerResponse:
+    async def send(self, request: OutgoingRequest) -> ServerResponse:
         """Send a request and return the response."""
         return await self._exchange(request, self)
 
-    def send_later(self, request: Send) -> None:
+    def send_later(self, request: OutgoingRequest) -> None:
         """Send a request without waiting for its response."""
         self._send_later(request, self.subject)
 
@@ -114,8 +115,8 @@ class ClientCall:
 class RequestFlows:
     """Sends the requests of one connection. `tools` has the tools of the latest list, by name."""
 
-    def __init__(self, is_required_task: Callable[[str], bool] | None = None) -> None:
-        """`is_required_task` returns True for tools that only run as tasks.
+    def __init__(self, requires_task: Callable[[str], bool] | None = None) -> None:
+        """`requires_task` returns True for the name of a tool that only runs as a task.
 
         If it is None, the tool definitions in the latest list are used.
         """
@@ -123,37 +124,38 @@ class RequestFlows:
         self.revision: Revision
         self.mirrors_arguments = False
         """True if headers repeat arguments."""
-        self._is_required_task = is_required_task or self._is_listed_as_task
+        self._requires_task = requires_task or self._is_listed_as_task
 
     async def request(self, call: ClientCall, method: str, params: JSONObject) -> ServerResponse:
         """Send a request and return its final response."""
         if method == "tools/call":
             return await self._tool_call(call, params)
-        return await _request_with_answers(call, Send(method, params, is_main=True))
+        return await _request_with_answers(call, OutgoingRequest(method, params, is_main=True))
 
     async def list_all(
         self, call: ClientCall, method: str, key: str, faults: list[str] | None = None
     ) -> list[JSONObject]:
-        """Return the items of all pages. Raises: RpcError, InvalidAnswer.
+        """Return the items of all pages. `key` is the name of the list in a result.
 
-        If `faults` is given, invalid items are omitted, and their faults are added to `faults`.
+        If `faults` is given, invalid items are omitted, and their faults are added to `faults`. Tools with
+        invalid annotations for argument headers are omitted, as the protocol requires.
 
-        Tools with invalid annotations for argument headers are omitted, as the protocol requires.
+        Raises: RpcError, InvalidAnswer.
         """
         items: list[JSONObject] = []
         cursors: set[str] = set()
         params: JSONObject = {}
         size = 0
         while True:
-            response = await call.send(Send(method, params))
+            response = await call.send(OutgoingRequest(method, params))
             size += len(response.frame)
             if size > MAX_LIST_BYTES:
                 raise InvalidAnswer(f"{method}: the list has more than {MAX_LIST_BYTES >> 20} MiB")
             try:
                 page = response.value()
-                page = checked_result(
-                    method, page if faults is None else without_invalid_items(method, page, faults)
-                )
+                if faults is not None:
+                    page = without_invalid_items(method, page, faults)
+                page = checked_result(method, page)
             except (RpcError, InvalidAnswer) as error:
                 if not cursors or faults is None:
                     raise
@@ -178,36 +180,37 @@ class RequestFlows:
         return items
 
     async def _tool_call(self, call: ClientCall, params: JSONObject) -> ServerResponse:
-        """Call a tool. If the tool runs only as a task, call the tool as a task.
+        """Call a tool, as a task if the tool runs only as a task.
 
-        The rejection of a plain call may be the only sign that the tool runs only as a task.
+        If this is unknown, a plain call is tried first, because only its rejection may show that.
         """
         name = str(params.get("name"))
-        if not self._is_required_task(name):
-            response = await _request_with_answers(call, self._send_call(params))
+        if not self._requires_task(name):
+            response = await _request_with_answers(call, self._tool_request(params))
             if response.error is None:
                 return response
             code = response.error["code"]
             may_require_task = code in (ErrorCode.METHOD_NOT_FOUND, ErrorCode.INVALID_REQUEST)
             if code == ErrorCode.HEADER_MISMATCH and self.mirrors_arguments:
                 await self.list_all(call, "tools/list", "tools")  # the tool's schema has changed
-                return await _request_with_answers(call, self._send_call(params))
+                return await _request_with_answers(call, self._tool_request(params))
             if self.revision.has_core_tasks and may_require_task and name not in self.tools:
                 await self.list_all(call, "tools/list", "tools")
-            is_listed = may_require_task and self._is_listed_as_task(name)
-            if not is_listed and not (self.revision.is_stateless and _needs_extension(response.error)):
+            is_listed_task = may_require_task and self._is_listed_as_task(name)
+            is_extension_task = self.revision.is_stateless and _needs_extension(response.error)
+            if not is_listed_task and not is_extension_task:
                 return response
         if self.revision.is_stateless:
             return await self._extension_task(call, params)
         if self.revision.has_core_tasks:
             return await self._core_task(call, params)
-        return await _request_with_answers(call, self._send_call(params))
+        return await _request_with_answers(call, self._tool_request(params))
 
-    def _send_call(self, params: JSONObject, capabilities: JSONObject | None = None) -> Send:
+    def _tool_request(self, params: JSONObject, capabilities: JSONObject | None = None) -> OutgoingRequest:
         tool = self.tools.get(str(params.get("name")))
         arguments = params.get("arguments") or {}
         headers = argument_headers(tool["inputSchema"], arguments) if tool and self.mirrors_arguments else {}
-        return Send("tools/call", params, headers, capabilities or {}, is_main=True)
+        return OutgoingRequest("tools/call", params, headers, capabilities or {}, is_main=True)
 
     def _is_listed_as_task(self, name: str) -> bool:
         execution = self.tools.get(name, {}).get("execution")
@@ -216,26 +219,26 @@ class RequestFlows:
 
     async def _core_task(self, call: ClientCall, params: JSONObject) -> ServerResponse:
         """Call a tool as a task of 2025-11-25. One request waits for the result of the task."""
-        response = await call.send(self._send_call(params | {"task": {}}))
+        response = await call.send(self._tool_request(params | {"task": {}}))
         if response.error is not None:
             return response
         task = response.value().get("task")
         task_params = _task_params(task if isinstance(task, dict) else {})
-        result = _request_with_answers(call, Send("tasks/result", task_params))
-        return await _await_task(call, result, Send("tasks/cancel", task_params))
+        result = _request_with_answers(call, OutgoingRequest("tasks/result", task_params))
+        return await _await_task(call, result, OutgoingRequest("tasks/cancel", task_params))
 
     async def _extension_task(self, call: ClientCall, params: JSONObject) -> ServerResponse:
         """Call a tool as a task of the extension and poll until the task ends."""
-        response = await _request_with_answers(call, self._send_call(params, TASKS_CAPABILITY))
+        response = await _request_with_answers(call, self._tool_request(params, TASKS_CAPABILITY))
         if response.error is not None or response.value().get("resultType") != "task":
             return response
         created = response.value()
         task_params = _task_params(created)
-        cancel = Send("tasks/cancel", task_params, capabilities=TASKS_CAPABILITY)
+        cancel = OutgoingRequest("tasks/cancel", task_params, capabilities=TASKS_CAPABILITY)
         return await _await_task(call, _poll_task(call, created, task_params), cancel)
 
 
-async def _request_with_answers(call: ClientCall, request: Send) -> ServerResponse:
+async def _request_with_answers(call: ClientCall, request: OutgoingRequest) -> ServerResponse:
     """Send a request, and send it again with answers as long as its result contains questions."""
     round_request = request
     for _ in range(MAX_ROUNDS):
@@ -251,7 +254,9 @@ async def _request_with_answers(call: ClientCall, request: Send) -> ServerRespon
     raise InvalidAnswer(f"{request.method}: it asked {MAX_ROUNDS} times, which is the limit")
 
 
-async def _await_task(call: ClientCall, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:
+async def _await_task(
+    call: ClientCall, work: Awaitable[ServerResponse], cancel: OutgoingRequest
+) -> ServerResponse:
     """Wait for a task. If the wait is interrupted, cancel the task."""
     try:
         return await work
@@ -264,7 +269,7 @@ async def _await_task(call: ClientCall, work: Awaitable[ServerResponse], cancel:
 
 async def _poll_task(call: ClientCall, task: JSONObject, task_params: JSONObject) -> ServerResponse:
     """Poll a task until it ends. Raises: CallError if the task was cancelled."""
-    given_answers: JSONObject = {}
+    sent_answers: JSONObject = {}
     response: ServerResponse | None = None
     while True:
         status = task.get("status")
@@ -278,17 +283,14 @@ async def _poll_task(call: ClientCall, task: JSONObject, task_params: JSONObject
             input_requests = task.get("inputRequests", {})
             if isinstance(input_requests, dict):
                 input_requests = {
-                    key: each for key, each in input_requests.items() if key not in given_answers
+                    key: question for key, question in input_requests.items() if key not in sent_answers
                 }
             answers = await call.answers(input_requests)
             if answers:
-                given_answers |= answers
+                sent_answers |= answers
+                update_params = task_params | {"inputResponses": answers}
                 await call.send(
-                    Send(
-                        "tasks/update",
-                        task_params | {"inputResponses": answers},
-                        capabilities=TASKS_CAPABILITY,
-                    )
+                    OutgoingRequest("tasks/update", update_params, capabilities=TASKS_CAPABILITY)
                 )
             else:
                 await asyncio.sleep(_poll_pause_s(task))
@@ -296,7 +298,7 @@ async def _poll_task(call: ClientCall, task: JSONObject, task_params: JSONObject
             await asyncio.sleep(_poll_pause_s(task))
         elif response is not None:
             raise InvalidAnswer(f"a task has the status {str(status)[:40]!r}")
-        response = await call.send(Send("tasks/get", task_params, capabilities=TASKS_CAPABILITY))
+        response = await call.send(OutgoingRequest("tasks/get", task_params, capabilities=TASKS_CAPABILITY))
         if response.error is not None:
             return response
         task = response.value()
@@ -342,8 +344,8 @@ def _needs_extension(error: JSONObject) -> bool:
     data = error.get("data")
     capabilities = data.get("requiredCapabilities") if isinstance(data, dict) else None
     extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
-    is_named = isinstance(extensions, dict) and EXTENSION in extensions
-    return bool(error["code"] == ErrorCode.MISSING_CAPABILITY and is_named)
+    is_extension_named = isinstance(extensions, dict) and EXTENSION in extensions
+    return bool(error["code"] == ErrorCode.MISSING_CAPABILITY and is_extension_named)
 
 
 def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Any, NamedTuple
 
-from mcpdesk.client.answers.connection_faults import IS_TLS, NOT_HTTP, WRONG_ENCODING
+from mcpdesk.client.answers.connection_faults import TLS_ANSWER, NOT_HTTP, WRONG_ENCODING
 from mcpdesk.client.child_process import BUFFERING_NOTE, STARTED_AGAIN, ProgramEnded
 from mcpdesk.client.transport import (
     ENDLESS_REDIRECTS,
@@ -218,7 +218,7 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
         case HttpError(status=0) if WRONG_ENCODING in error.message:
             return BAD_ENCODING
         case HttpError(status=0) if NOT_HTTP in error.message:
-            is_other_protocol = IS_TLS in error.message or "status line" in error.message
+            is_other_protocol = TLS_ANSWER in error.message or "status line" in error.message
             return OTHER_PROTOCOL if is_other_protocol else BROKEN_HTTP
         case HttpError(status=0) if "reached" not in error.message:
             return CLOSED

@@ -74,8 +74,8 @@ MAX_METADATA_BYTES = 256 << 10
 METADATA_S = 20.0
 """Time limit in seconds for a request about authorization."""
 POST_HEADERS = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
-SESSION = "Mcp-Session-Id"
-VERSION = "MCP-Protocol-Version"
+SESSION_HEADER = "Mcp-Session-Id"
+VERSION_HEADER = "MCP-Protocol-Version"
 
 
 class HttpRequests:
@@ -107,9 +107,11 @@ class HttpRequests:
         self.target = without_query(self.url)
         self._headers = dict(headers)
         self._max_bytes = max_bytes
-        self._session: aiohttp.ClientSession | None = None
+        self._pool: aiohttp.ClientSession | None = None
+        """Connections to the URL, or None before the first request."""
         self._addresses = ServerAddresses(self.url) if authorizer is None else authorizer.addresses
-        self._metadata_sessions: set[aiohttp.ClientSession] = set()
+        self._metadata_pools: set[aiohttp.ClientSession] = set()
+        """Connections for running requests about authorization."""
         self._is_closed = False
         self.has_batches = False
         """True if the revision has arrays of messages."""
@@ -122,9 +124,9 @@ class HttpRequests:
     async def close(self) -> None:
         """Close all connections and open no further ones."""
         self._is_closed = True
-        for session in (self._session, *self._metadata_sessions):
-            if session is not None:
-                await session.close()
+        for pool in (self._pool, *self._metadata_pools):
+            if pool is not None:
+                await pool.close()
 
     async def post(
         self, message: JSONObject, headers: Mapping[str, str], receive: Receive | None = None
@@ -220,25 +222,26 @@ class HttpRequests:
         """Send a request with the common headers, and yield the answer for reading. Raises: HttpError.
 
         If `follows_redirects` is True, same-origin redirects are followed with the same method and body. An
-        iterator as body is sent only once: if the server rejects the request, the caller must send it again.
+        iterator as body is sent only once. If the server rejects that request, the answer is the rejection.
         """
-        session, address, attempt, redirect_count = self._connection_pool(), url or self.url, 0, 0
+        pool, request_url = self._connection_pool(), url or self.url
+        can_resend = body is None or isinstance(body, bytes)
+        attempt = redirect_count = 0
         with connection_errors():
             while True:
-                token = await self._token(method, address)
+                token = await self._token(method, request_url)
                 request_headers = self._headers | dict(headers) | token
-                async with session.request(
-                    method, address, data=_payload(body), headers=request_headers, allow_redirects=False
+                async with pool.request(
+                    method, request_url, data=_payload(body), headers=request_headers, allow_redirects=False
                 ) as answer:
-                    if (
-                        follows_redirects
-                        and redirect_count < MAX_REDIRECTS
-                        and (target := self._redirect_url(answer, address))
-                    ):
-                        address, redirect_count = target, redirect_count + 1
-                        continue
-                    is_final = not await self._renew_authorization(answer, token, attempt)
-                    if is_final or not (body is None or isinstance(body, bytes)):
+                    if follows_redirects and redirect_count < MAX_REDIRECTS:
+                        redirect_url = self._redirect_url(answer, request_url)
+                        if redirect_url:
+                            request_url = redirect_url
+                            redirect_count += 1
+                            continue
+                    must_resend = await self._renew_authorization(answer, token, attempt)
+                    if not must_resend or not can_resend:
                         yield answer
                         return
                 attempt += 1
@@ -256,11 +259,11 @@ class HttpRequests:
         """Return the connection pool, creating it if needed. Raises: CallError after `close`."""
         if self._is_closed:
             raise CallError("closed while the call was running")
-        if self._session is None:
+        if self._pool is None:
             from mcpdesk.client.answers.connection_pool import connection_pool
 
-            self._session = connection_pool(self._addresses.server_socket, keeps_cookies=self._keeps_cookies)
-        return self._session
+            self._pool = connection_pool(self._addresses.server_socket, keeps_cookies=self._keeps_cookies)
+        return self._pool
 
     async def fetch(self, step: Fetch) -> FetchResult:
         """Send a request about authorization. Its URL may come from the server's metadata.
@@ -286,17 +289,17 @@ class HttpRequests:
             raise CallError("closed while the call was running")
         from mcpdesk.client.answers.connection_pool import connection_pool
 
-        session = connection_pool(new_socket)
-        self._metadata_sessions.add(session)
+        pool = connection_pool(new_socket)
+        self._metadata_pools.add(pool)
         try:
-            async with session:
-                return await self._fetch_with(session, step)
+            async with pool:
+                return await self._fetch_with(pool, step)
         except HttpError:
             if refused_address:
                 raise refusal_error(step.subject, step.url, refused_address) from None
             raise
         finally:
-            self._metadata_sessions.discard(session)
+            self._metadata_pools.discard(pool)
 
     async def check_page(self, subject: str, url: str) -> None:
         """Check the URL of a page before a browser opens it.
@@ -309,10 +312,10 @@ class HttpRequests:
         """Add a remark to the next reply: the authorization server deviates from the specification."""
         self._remarks = (*self._remarks, Remark(RemarkKind.OAUTH, excerpt(text)))[:MAX_REMARKS]
 
-    async def _fetch_with(self, session: aiohttp.ClientSession, step: Fetch) -> FetchResult:
+    async def _fetch_with(self, pool: aiohttp.ClientSession, step: Fetch) -> FetchResult:
         from mcpdesk.client.oauth.values import FetchResult
 
-        request = session.request(
+        request = pool.request(
             step.method, step.url, data=step.body, headers=step.headers, allow_redirects=False
         )
         with connection_errors():
@@ -387,8 +390,8 @@ class StreamableHttp(ClientTransport):
         self.target = self._requests.target
         self._max_bytes = max_bytes
         self._is_stateless = True
-        self._session: dict[str, str] = {}
-        """Headers of the session."""
+        self._session_headers: dict[str, str] = {}
+        """Headers of each request in the session. Empty before the handshake and in the stateless era."""
         self._receive: Receive = lambda incoming: None
 
     @property
@@ -410,11 +413,9 @@ class StreamableHttp(ClientTransport):
     def unexpected_bytes(self) -> str:
         """Description of the bytes received instead of the latest answer."""
         current_answer = self._requests.current_answer
-        return (
-            "the request was sent, but no response has begun"
-            if current_answer is None
-            else current_answer.progress_text
-        )
+        if current_answer is None:
+            return "the request was sent, but no response has begun"
+        return current_answer.progress_text
 
     async def open(self, receive: Receive) -> None:
         """Store `receive`. The first request opens the connection."""
@@ -424,10 +425,10 @@ class StreamableHttp(ClientTransport):
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
         """Post a request. Raises: SessionGone; HttpError or InvalidAnswer if there is no valid reply."""
-        session_headers = self._headers_of(request)
+        protocol_headers = self._protocol_headers(request)
         self._requests.current_answer = None
-        reply = await self._requests.post(request, {**session_headers, **headers}, receive)
-        if SESSION in session_headers and is_lost_session(reply.status, reply.reason):
+        reply = await self._requests.post(request, {**protocol_headers, **headers}, receive)
+        if SESSION_HEADER in protocol_headers and is_lost_session(reply.status, reply.reason):
             failure = reply.failure()
             session_error = SessionGone(failure.message, status=reply.status, body=failure.body)
             session_error.reply = reply
@@ -436,20 +437,21 @@ class StreamableHttp(ClientTransport):
 
     async def send(self, message: JSONObject) -> None:
         """Post a notification or a response. Raises: HttpError if the server rejects it."""
-        reply = await self._requests.post(message, self._session)
+        reply = await self._requests.post(message, self._session_headers)
         if reply.status >= 400:
             raise reply.failure()
 
     def apply_revision(self, revision: Revision, reply: ServerReply) -> None:
         """Store the headers of the session."""
-        self._is_stateless, self._session = revision.is_stateless, {}
+        self._is_stateless = revision.is_stateless
+        self._session_headers = {}
         self._requests.has_batches = revision.has_batches
         if revision.is_stateless:
             return
-        if session := reply.headers.get(SESSION.lower()):
-            self._session[SESSION] = session
+        if session := reply.headers.get(SESSION_HEADER.lower()):
+            self._session_headers[SESSION_HEADER] = session
         if revision.has_version_header:
-            self._session[VERSION] = named_revision(reply) or revision.name
+            self._session_headers[VERSION_HEADER] = named_revision(reply) or revision.name
 
     def older_transport(self) -> HttpSse:
         """Return an HTTP+SSE transport of 2024-11-05 for the same URL."""
@@ -458,23 +460,26 @@ class StreamableHttp(ClientTransport):
     async def listen(self, on_open: Callable[[], None]) -> None:
         """Receive events from the session's stream, and resume the stream when it ends.
 
-        Return if the server offers no stream. Raises: SessionGone if it forgot the session of the stream.
+        Return if the server offers no stream. Raises: SessionGone if the server lost the stream's session.
         """
-        framer, failures, session, has_received = EventFramer(self._max_bytes), 0, "", False
+        framer, has_received = EventFramer(self._max_bytes), False
+        failures = 0
+        stream_session = ""  # id of the session in which the stream was opened last
 
         def on_stream_open() -> None:
-            nonlocal failures, session
-            failures, session = 0, self._session.get(SESSION, "")
+            nonlocal failures, stream_session
+            failures = 0
+            stream_session = self._session_headers.get(SESSION_HEADER, "")
             on_open()
 
         while not self._is_stateless:
             try:
-                async for event in self._requests.events(self._session, framer, on_stream_open):
+                async for event in self._requests.events(self._session_headers, framer, on_stream_open):
                     has_received = True
                     self._on_event(event.data, await read_on_thread(event.data))
             except HttpError as error:
                 failures += 1
-                if session and is_lost_session(error.status, error.body):
+                if stream_session and is_lost_session(error.status, error.body):
                     session_error = SessionGone(error.message, status=error.status, body=error.body)
                     session_error.has_received = has_received
                     raise session_error from None
@@ -496,16 +501,17 @@ class StreamableHttp(ClientTransport):
 
     async def close(self) -> None:
         """End the session, waiting only briefly for the server."""
-        if SESSION in self._session:
-            await within(CLOSE_TIMEOUT_S, lambda: self._requests.delete(self._session))
+        if SESSION_HEADER in self._session_headers:
+            await within(CLOSE_TIMEOUT_S, lambda: self._requests.delete(self._session_headers))
         await self._requests.close()
 
-    def _headers_of(self, request: JSONObject) -> dict[str, str]:
+    def _protocol_headers(self, request: JSONObject) -> dict[str, str]:
+        """Return the headers that the protocol requires: those of the session, or of a stateless request."""
         if not is_stateless(request):
-            return {} if request["method"] == "initialize" else self._session
+            return {} if request["method"] == "initialize" else self._session_headers
         method, params = request["method"], request["params"]
         row = METHODS.get(method)
-        routing = {VERSION: params["_meta"][VERSION_KEY], "Mcp-Method": method}
+        routing = {VERSION_HEADER: params["_meta"][VERSION_KEY], "Mcp-Method": method}
         if row is not None and row.routing_field:
             routing["Mcp-Name"] = encode_value(str(params.get(row.routing_field, "")))
         return routing

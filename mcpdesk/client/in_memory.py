@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.channel import FrameChannel
 
 Write: TypeAlias = Callable[[Sequence[bytes]], None]
+"""Function that receives the frames of the server."""
 
 
 class InMemory(ClientTransport):
@@ -27,10 +28,7 @@ class InMemory(ClientTransport):
         *,
         before_send: Callable[[], None] = lambda: None,
     ) -> None:
-        """`connect` opens the channel. Its argument is the function that receives the server's frames.
-
-        `before_send` runs before every frame.
-        """
+        """`connect` opens the channel to the server. `before_send` runs before every frame that is sent."""
         self.target = target
         self._replies = PendingReplies()
         self._receive: Receive = lambda incoming: None

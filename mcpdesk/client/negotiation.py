@@ -23,8 +23,6 @@ _REVISION_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _HANDSHAKE_REVISIONS = sorted(
     (each for each in BY_NAME.values() if not each.is_stateless), key=lambda each: each.name
 )
-
-
 _CAPABILITIES: dict[str, JSONObject] = {
     "elicitation/create": {"elicitation": {"form": {}, "url": {}}},
     "sampling/createMessage": {"sampling": {}},
@@ -34,25 +32,23 @@ _CAPABILITIES: dict[str, JSONObject] = {
 
 
 def declared_capabilities(
-    questions: Iterable[str], extensions: Mapping[str, JSONObject], *, has_changes: bool = False
+    questions: Iterable[str], extensions: Mapping[str, JSONObject], *, announces_root_changes: bool = False
 ) -> JSONObject:
-    """Return the capabilities of a client that answers these questions and has these extensions.
-
-    With `has_changes`, include announcements of changed roots.
-    """
+    """Return the capabilities of a client with these extensions that answers questions of these methods."""
     declared: JSONObject = {"extensions": dict(extensions)} if extensions else {}
     for method in questions:
         declared |= _CAPABILITIES[method]
-    if has_changes and "roots" in declared:
+    if announces_root_changes and "roots" in declared:
         declared["roots"] = {"listChanged": True}
     return declared
 
 
 def with_capabilities(declared: JSONObject, added: JSONObject) -> JSONObject:
-    """Return capabilities with others added. Extensions of both are kept."""
-    merged, extensions = declared | added, (declared.get("extensions"), added.get("extensions"))
-    if isinstance(extensions[0], dict) and isinstance(extensions[1], dict):
-        merged["extensions"] = extensions[0] | extensions[1]
+    """Return both capabilities together, with the extensions of both."""
+    merged = declared | added
+    declared_extensions, added_extensions = declared.get("extensions"), added.get("extensions")
+    if isinstance(declared_extensions, dict) and isinstance(added_extensions, dict):
+        merged["extensions"] = declared_extensions | added_extensions
     return merged
 
 
@@ -111,21 +107,17 @@ def agreement_from_discovery(reply: ServerReply) -> Agreement | None:
 def agreement_from(result: JSONObject) -> tuple[Agreement, list[Remark]]:
     """Return the agreement from the result of `initialize`, and remarks on the result.
 
-    An unknown revision is replaced by the newest known revision before it, because the messages of both may
-    be compatible.
+    Instead of an unknown revision, the newest known one before it is used, because both may be compatible.
     """
-    version, remarks = result.get("protocolVersion"), list[Remark]()
+    version = result.get("protocolVersion")
+    remarks: list[Remark] = []
     revision = BY_NAME.get(version) if isinstance(version, str) else None
     if revision is None or revision.is_stateless:
         revision_text = "no revision" if version is None else f"the revision {excerpt(str(version))[:40]!r}"
-        older_revisions = [
-            each for each in _HANDSHAKE_REVISIONS if isinstance(version, str) and each.name < version
-        ]
-        revision = (
-            older_revisions[-1]
-            if older_revisions and _REVISION_DATE.fullmatch(str(version))
-            else LATEST_HANDSHAKE
-        )
+        revision = LATEST_HANDSHAKE
+        if isinstance(version, str) and _REVISION_DATE.fullmatch(version):
+            older_revisions = [each for each in _HANDSHAKE_REVISIONS if each.name < version]
+            revision = older_revisions[-1] if older_revisions else LATEST_HANDSHAKE
         fault = f"it answers the handshake with {revision_text}; {revision.name} is used"
         remarks.append(Remark(RemarkKind.REVISION, fault))
     if not isinstance(result.get("capabilities", {}), dict):

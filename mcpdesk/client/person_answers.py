@@ -115,8 +115,10 @@ def form_pages(params: JSONObject) -> tuple[Page, ...]:
     required = frozenset(schema.get("required", ()))
     fields: dict[str, JSONObject] = schema["properties"]
     pages = [_page(message, name, field, name in required) for name, field in fields.items()]
-    agree = Page(message, options=(Option(AGREE_LABEL),), own_words=False, default=Answer((AGREE_LABEL,)))
-    return tuple(pages) or (agree,)
+    if pages:
+        return tuple(pages)
+    agreement = Answer((AGREE_LABEL,))
+    return (Page(message, options=(Option(AGREE_LABEL),), own_words=False, default=agreement),)
 
 
 def form_result(params: JSONObject, question: Question) -> JSONObject:
@@ -132,7 +134,7 @@ def form_result(params: JSONObject, question: Question) -> JSONObject:
 
 
 def _page(message: str, name: str, field: JSONObject, is_required: bool) -> Page:
-    labels = _labels(field)
+    labels = _values_by_label(field)
     allows_several = field["type"] == "array"
     title = field.get("title", name)
     options = tuple(Option(label, _option_detail(label, value)) for label, value in labels.items())
@@ -151,16 +153,16 @@ def _page(message: str, name: str, field: JSONObject, is_required: bool) -> Page
     )
 
 
-def _labels(field: JSONObject) -> dict[str, Any]:
-    """Return the values of a choice by label. Empty for a field with free text."""
+def _values_by_label(field: JSONObject) -> dict[str, Any]:
+    """Return the values of a choice, by label. Empty for a field with free text."""
     if field["type"] == "boolean":
         return YES_NO_LABELS
     source = field["items"] if field["type"] == "array" else field
     titled_options = source.get("oneOf") or source.get("anyOf") or ()
     enum_values = source.get("enum", ())
-    pairs = [(str(each.get("title", each["const"])), each["const"]) for each in titled_options] or list(
-        zip(source.get("enumNames", enum_values), enum_values, strict=False)
-    )
+    pairs = [(str(each.get("title", each["const"])), each["const"]) for each in titled_options]
+    if not pairs:
+        pairs = list(zip(source.get("enumNames", enum_values), enum_values, strict=False))
     labels = dict(pairs)
     return labels if len(labels) == len(pairs) else {str(value): value for _, value in pairs}
 
@@ -219,7 +221,7 @@ def _content(schema: JSONObject, answers: Sequence[Answer]) -> JSONObject:
 
 
 def _value(field: JSONObject, answer: Answer) -> Any:
-    labels = _labels(field)
+    labels = _values_by_label(field)
     selected_values = [labels[label] for label in answer.selected]
     if field["type"] == "array":
         return selected_values
@@ -232,7 +234,7 @@ def _value(field: JSONObject, answer: Answer) -> Any:
 
 
 def sampling_page(params: JSONObject) -> Page:
-    """Return a page with the messages, the system prompt, the preferences, and a field for the answer."""
+    """Return a page with the system prompt, the messages, the preferences, and a field for the answer."""
     return Page(
         "Write what the model would answer.",
         "sampling",
@@ -255,8 +257,8 @@ def _text_parts(params: JSONObject) -> Iterator[str]:
     if system := params.get("systemPrompt"):
         yield f"system: {system}"
     for message in params["messages"]:
-        content = message["content"]
-        for block in content if isinstance(content, list) else [content]:
+        blocks = message["content"] if isinstance(message["content"], list) else [message["content"]]
+        for block in blocks:
             yield f"{message['role']}: {_block_text(block)}"
     if preferences := " · ".join(_preference_texts(params)):
         yield preferences

@@ -101,21 +101,18 @@ class PublishedSkills:
             if data is None:
                 yield "it is not one text or one binary file"
             elif entry["resources"] != DYNAMIC:
-                listed_entry = next((each for each in entry["resources"] if each["uri"] == uri), None)
-                if listed_entry is None:
+                listed_file = next((file for file in entry["resources"] if file["uri"] == uri), None)
+                if listed_file is None:
                     yield f"the skill {entry['uri'].removesuffix(MAIN)} does not list it among its files"
                 else:
-                    yield content_fault(
-                        data, listed_entry, entry["frontmatter"] if uri == entry["uri"] else None
-                    )
+                    frontmatter = entry["frontmatter"] if uri == entry["uri"] else None
+                    yield content_fault(data, listed_file, frontmatter)
             elif uri == entry["uri"]:
                 yield fields_fault(data, entry["frontmatter"])
 
 
 def _content(result: JSONObject) -> bytes | None:
-    """Return the bytes of the file in a `resources/read` result, or None if the result does not have exactly
-    one file.
-    """
+    """Return the bytes of the only file in a `resources/read` result, or None if it has no or several files."""
     contents: list[Any] = result.get("contents", [])
     if len(contents) != 1:
         return None

@@ -59,7 +59,8 @@ def load(path: Path) -> dict[str, Any]:
     The module name is not `__main__`, so that the file does not start a server itself. A file in a package is
     imported as a submodule, so that its relative imports work.
     """
-    root, names = path.parent, [] if path.stem == "__init__" else [path.stem]
+    root = path.parent
+    names = [] if path.stem == "__init__" else [path.stem]
     while (root / "__init__.py").is_file() and root.name.isidentifier():
         names.insert(0, root.name)
         root = root.parent

@@ -57,7 +57,7 @@ class CommandTarget(Struct, frozen=True):
     watched: tuple[Path, ...] = ()
     """Files and folders that restart the program when they change, besides the files in the command."""
     sources: tuple[Path, ...] = ()
-    """Files and folders of its own code. Only changes of Python files restart the program."""
+    """Files and folders of the program's code. Only changes of Python files in them restart the program."""
 
     @property
     def text(self) -> str:
@@ -76,6 +76,7 @@ class BrokenTarget(Struct, frozen=True):
 RemoteTarget = UrlTarget | CommandTarget | BrokenTarget
 """Target of an entry in a configuration file."""
 Target = FolderTarget | UrlTarget | CommandTarget
+"""Usable target that a text of the user names."""
 
 
 class UnknownTarget(DeskUserError):
@@ -161,7 +162,7 @@ def configured_targets(
     agree: Agree,
     names: Collection[str] = (),
 ) -> list[tuple[str, RemoteTarget]]:
-    """Return the servers of a configuration file with their names: those in `names`, or all if it is empty.
+    """Return the names and targets of a file's servers: those in `names`, or all if `names` is empty.
 
     A server that cannot be used or is disabled becomes a `BrokenTarget`, and is not expanded. `agree` is
     called with the file before its content is used.
@@ -271,9 +272,7 @@ def _check_program(server: ConfiguredServer, folder: Path | None) -> None:
 
 
 def client_hint(text: str) -> str:
-    """Return a hint if a text looks like a URL without its scheme, or like `client:server` with a misspelled
-    client. Otherwise empty.
-    """
+    """Return a hint for a URL without its scheme or a misspelled client in `client:server`, or else ""."""
     from difflib import get_close_matches
 
     if _HOST_AND_PATH.fullmatch(text):
@@ -284,9 +283,9 @@ def client_hint(text: str) -> str:
 
 
 def split_target(text: str) -> tuple[Path, str]:
-    """Split a text into a path and the name after its last colon.
+    """Split a text into the path of a file and the name after its last colon.
 
-    The text is not split if the whole text is an existing path.
+    If the text is an existing path, or no file is before the colon, the name is empty.
     """
     path = Path(text).expanduser()
     path_text, colon, name = text.rpartition(":")

@@ -63,8 +63,8 @@ def excerpt(data: bytes | str) -> str:
 def quoted_excerpt(text: str) -> str:
     """Return the beginning of a server's text for a sentence of ours, such as a hint.
 
-    Unless the text is a single plain word, it is in double quotes, and contains no double quotes and no
-    backquotes. A reader can then tell it from our words and commands.
+    A single plain word is unchanged. Other text is put in double quotes, and its own quotes and backquotes
+    become apostrophes. A reader can then distinguish it from our words and commands.
     """
     if _PLAIN_WORD.fullmatch(text):
         return text
@@ -97,15 +97,12 @@ def is_error(message: Any) -> bool:
 
 
 def named_revision(reply: ServerReply) -> str:
-    """Return the revision in the answer to a handshake, or "" if the revision is missing or not valid in a
-    header.
-    """
+    """Return the revision in the answer to a handshake, or "" if it is missing or not valid in a header."""
     result = reply.message.get("result") if isinstance(reply.message, dict) else None
     revision = result.get("protocolVersion") if isinstance(result, dict) else None
-    is_valid = (
-        isinstance(revision, str) and revision.isascii() and revision.isprintable() and len(revision) <= 40
-    )
-    return str(revision).strip() if is_valid else ""
+    if not isinstance(revision, str) or len(revision) > 40:
+        return ""
+    return revision.strip() if revision.isascii() and revision.isprintable() else ""
 
 
 class ServerResponse(Struct, frozen=True):
@@ -181,7 +178,7 @@ class ServerReply(Struct, frozen=True):
     def _has_id_of(self, identifier: Id) -> bool:
         """Return True if the response has the id of the request, or null.
 
-        Some servers send an unrelated id with HTTP errors.
+        Some servers send the id of another request with an HTTP error.
         """
         return self.message.get("id") in (identifier, None)
 
@@ -214,9 +211,10 @@ class ServerReply(Struct, frozen=True):
         if self.status in REDIRECT_STATUSES:
             location = excerpt(without_query(self.headers.get("location", "")))
             redirect_text = f"it redirects to {location}" if location else "it redirects without a Location"
-            reason = f"{redirect_text}, and such redirects are not followed"
             if self.is_circular:
                 reason = f"it redirects to {location}, {ENDLESS_REDIRECTS}"
+            else:
+                reason = f"{redirect_text}, and such redirects are not followed"
         status_text = f"HTTP {self.status}{f': {reason}' if reason else ''}"
         if is_challenge(self.headers):
             status_text = (
@@ -229,9 +227,7 @@ class ServerReply(Struct, frozen=True):
 
 
 class ClientTransport(ABC):
-    """Transport to one server. Its errors need not name the server, because `ServerConnection` adds the
-    name.
-    """
+    """Transport to one server. Its errors do not name the server, because `ServerConnection` adds the name."""
 
     target: str
     """Address of the server, without secrets."""

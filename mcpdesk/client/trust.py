@@ -1,8 +1,8 @@
 """Trust in configuration files: a person agrees to the content of a file before it is first used.
 
 A client configuration names programs to start, variables to read, and URLs that receive their values.
-The person who opens the file may not have written it. Agreement is stored by path and SHA-256 of the content
-in `trust.json` in the state folder. The path of the file matters, because the same relative path in the
+The person who opens the file may not have written it. Agreement is stored in `trust.json` in the state
+folder, by path of the file and SHA-256 of its content. The path matters, because a relative path in the
 content names a different program in each folder.
 """
 
@@ -28,10 +28,13 @@ FILE_NAME = "trust.json"
 MAX_ENTRIES = 1000
 """Maximum entries in `trust.json`. The oldest are dropped first."""
 MAX_BYTES = 4 << 20
+"""Maximum bytes of `trust.json`."""
 MAX_LINE_LENGTH = 4000
 """Maximum characters shown of one command or URL."""
 MAX_LINES = 400
-_NO_ENVIRONMENT = ("input:", "workspaceFolder:", "workspaceFolderBasename:")
+"""Maximum lines shown of one file."""
+_OTHER_PREFIXES = ("input:", "workspaceFolder:", "workspaceFolderBasename:")
+"""Prefixes of variables that are not in the environment."""
 
 
 class TrustEntry(Struct, frozen=True):
@@ -66,7 +69,7 @@ class UntrustedFileError(DeskUserError):
 
 
 class TrustRefused(DeskUserError):
-    """A person was asked, and does not trust the content of a file."""
+    """A person was asked to trust the content of a file, and refused."""
 
 
 Agree = Callable[[ConfigFile], None]
@@ -166,7 +169,7 @@ def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
     environment_names = [
         name
         for name in variable_names
-        if not name.startswith(_NO_ENVIRONMENT) and name not in EDITOR_VARIABLES
+        if not name.startswith(_OTHER_PREFIXES) and name not in EDITOR_VARIABLES
     ]
     input_names = [name.partition(":")[2] for name in variable_names if name.startswith("input:")]
     if environment_names:

@@ -1,6 +1,4 @@
-"""Transport to a server in another process of this user, with messages as lines over a connected Unix
-socket.
-"""
+"""Transport to a server in another process of this user. Messages are lines over a connected Unix socket."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ HOST_ENDED = "the process that hosts the folder ended the connection"
 
 
 class UnixPipe(ConnectedTransport):
-    """Transport over a connected socket. `close` also closes the socket. The transport cannot be opened again
-    after that.
-    """
+    """Transport over a connected socket. `close` closes the socket, so the transport cannot be opened again."""
 
     def __init__(self, connection: socket.socket, target: str) -> None:
         """`target` is the server's name in messages."""
@@ -93,7 +89,7 @@ class UnixPipe(ConnectedTransport):
             self._end_error = Unreachable(f"{self.end_message}: {error.strerror}")
         except CallError as error:
             self._end_error = error
-        finally:  # also after an unexpected failure, so that no request waits for ever
+        finally:  # also after an unexpected failure, so that no request waits forever
             self._end_error = self._end_error or Unreachable(self.end_message)
             self._replies.fail(self._end_error)
 

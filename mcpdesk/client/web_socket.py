@@ -112,7 +112,7 @@ class SocketChannel:
                 end_error = HttpError(f"the server closed the connection (code {socket.close_code})")
         except CallError as error:
             end_error = error
-        finally:  # also after an unexpected failure, so that no request waits for ever
+        finally:  # also after an unexpected failure, so that no request waits forever
             self._on_end(end_error)
 
 

@@ -1,4 +1,4 @@
-"""Use of a connection by code without an event loop. The requests run on the event loop of another thread."""
+"""Connections for code without an event loop. The requests run on the event loop of another thread."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 END_TIMEOUT_S = 10.0
-"""Maximum seconds that the end of a block waits for the thread, because hosted code can block the thread for
-ever.
-"""
+"""Maximum seconds to wait for the thread at the end of a block. Hosted code may block the thread forever."""
 
 
 class Blocking(Generic[T]):
@@ -50,31 +48,31 @@ def blocking(
     is closed as usual. Raises: any exception of `opening`; TimeoutError if opening takes more than `limit_s`
     seconds.
     """
-    start: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
-    result: Future[T] = Future()
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
+    opened: Future[T] = Future()
     closed: Future[None] = Future()
     end_event = asyncio.Event()
 
     async def serve() -> None:
         task = asyncio.current_task()
         assert task is not None
-        start.set_result((asyncio.get_running_loop(), task))
+        started.set_result((asyncio.get_running_loop(), task))
         try:
             async with opening as server:
-                result.set_result(server)
+                opened.set_result(server)
                 await end_event.wait()
         except BaseException as error:  # the waiting thread raises this error
-            (closed if result.done() else result).set_exception(error)
+            (closed if opened.done() else opened).set_exception(error)
         else:
             closed.set_result(None)
 
     thread = threading.Thread(target=lambda: run(serve()), name="mcpdesk-client", daemon=True)
     thread.start()
-    loop, task = start.result()
+    loop, task = started.result()
     try:
-        server = result.result(limit_s)
+        server = opened.result(limit_s)
     except BaseException:  # including KeyboardInterrupt
-        if not result.done():
+        if not opened.done():
             loop.call_soon_threadsafe(task.cancel)
         thread.join(END_TIMEOUT_S)
         raise

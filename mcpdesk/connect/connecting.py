@@ -39,13 +39,12 @@ async def connect(
     log_level: str | None = None,
     limit_s: float | None = None,
 ) -> AsyncIterator[ServerConnection]:
-    """Connect to a server until the block ends. A server that was started for the connection ends with the
-    block.
+    """Connect to a server until the block ends. A server that was started for the connection is ended, too.
 
     `identity` is the name and version that the server sees. `reach` contains mode, credentials and revision.
     `answers` returns the handlers of questions. `on_log` receives the output of a program. `log_level`
-    requests log messages. With `limit_s`, the connection is open when the block begins. Otherwise the first
-    request opens it.
+    requests log messages. With `limit_s`, the connection is opened within this number of seconds, before the
+    block begins. Otherwise the first request opens it.
 
     Raises: DeskError if the server cannot be hosted, started or reached; ConnectTimeout after `limit_s`.
     """
@@ -69,7 +68,10 @@ async def connect(
 
 
 async def open_within(connection: ServerConnection, limit_s: float) -> None:
-    """Open a connection. Raises: CallError; ConnectTimeout after `limit_s`, when the connection is closed."""
+    """Open a connection. Raises: CallError; ConnectTimeout after `limit_s` seconds.
+
+    After a ConnectTimeout, the connection is closed.
+    """
     try:
         async with asyncio.timeout(limit_s) as limit:
             await connection.open()
@@ -77,9 +79,8 @@ async def open_within(connection: ServerConnection, limit_s: float) -> None:
         if not limit.expired():
             raise
         awaited_method = connection.unaccepted_method
-        with suppress(
-            TimeoutError
-        ):  # a program that does not flush its output writes the output when it ends
+        # A program that does not flush its output writes it when it ends, so that the error can quote it.
+        with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await connection.close()
         received = f": {connection.unexpected_bytes}" if connection.unexpected_bytes else ""
@@ -93,9 +94,7 @@ TransportWithAgreement: TypeAlias = "tuple[ClientTransport, Agreement | None]"
 def _open_target(
     target: Target, reach: Reach, on_log: ProgramEvents
 ) -> AbstractAsyncContextManager[TransportWithAgreement]:
-    """Return a context manager that provides the transport to a target. If nothing needs to be negotiated, it
-    also provides the agreement.
-    """
+    """Return a context manager for the transport to a target, and for the agreement if none is negotiated."""
     if isinstance(target, UrlTarget | CommandTarget | BrokenTarget | ClientTransport):
         return _remote_transport(target, reach, on_log)
     from mcpdesk.connect import in_process

@@ -29,16 +29,15 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.record import ConnectionInfo
 
 
-def lone_host(folder: Path, flags: Mapping[str, object] | None = None, **plan: Any) -> Host:
+def lone_host(folder: Path, flags: Mapping[str, object] | None = None, **plan_fields: Any) -> Host:
     """Return a host of one folder that other processes cannot find. It does not watch the folder.
 
-    `flags` are settings. `plan` are further members of the `HostPlan`. They replace the members that this
-    function sets. Raises: ManifestError or DeskUserError if the folder cannot be hosted.
+    `flags` are settings by name. `plan_fields` are fields of the `HostPlan`, which override the fields set
+    here. Raises: ManifestError or DeskUserError if the folder cannot be hosted.
     """
     settings = effective_settings(flags or {}, os.environ, folder).settings
-    return Host(
-        HostPlan((folder,), settings, **{"http": False, "accepts_pumps": False, "watch": False, **plan})
-    )
+    isolated: dict[str, Any] = {"http": False, "accepts_pumps": False, "watch": False}
+    return Host(HostPlan((folder,), settings, **{**isolated, **plan_fields}))
 
 
 @asynccontextmanager
@@ -93,7 +92,7 @@ async def _caller(server: Server, token: str | None) -> Principal:
 
     Raises: RpcError (-32001) with the message that a server sends.
     """
-    if token is None or not server.access.is_asked:
+    if token is None or not server.access.evaluates_tokens:
         return OPEN
     try:
         return await server.access.verify(token)

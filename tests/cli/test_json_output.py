@@ -15,7 +15,7 @@ from mcpdesk.cli.main import program
 from mcpdesk.cli.printing import cut_texts, report
 from mcpdesk.cli.reach import server_folder, with_hint
 from mcpdesk.client.hints import MissingToken, shell_token_hint
-from mcpdesk.client.oauth.discovery import no_login
+from mcpdesk.client.oauth.discovery import no_login_error
 from mcpdesk.errors import DeskError, DeskUserError, HttpError, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from tests.cli.conftest import ROOT, Run
@@ -145,7 +145,7 @@ def test_servers_choose_no_command(capsys: pytest.CaptureFixture[str]) -> None:
     challenge = f'Bearer error="insufficient_scope", scope="{escaped}", resource_metadata="https://a/"'
     for error in (
         with_hint(HttpError("HTTP 403", status=403, challenge=challenge)),
-        with_hint(no_login("https://a", command)),
+        with_hint(no_login_error("https://a", command)),
         with_hint(RpcError(ErrorCode.FORBIDDEN, "no", {"scope": command})),
     ):
         sent = reported(error, capsys)

@@ -408,7 +408,7 @@ async def test_an_attempt_to_follow_that_fails_leaves_no_listener(is_cancelled: 
             following.cancel()
         await asyncio.wait([following])
         assert following.cancelled() == is_cancelled
-        assert connection.on_new_session == []
+        assert connection.new_session_listeners == []
 
 
 def test_a_server_cannot_have_its_stream_resumed_without_a_pause() -> None:

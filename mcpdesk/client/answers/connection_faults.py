@@ -13,7 +13,7 @@ from mcpdesk.errors import HttpError
 WRONG_ENCODING = "the answer does not match its Content-Encoding, or the encoding is not supported"
 CONNECTION_BROKE = "the connection broke before the answer was complete"
 NOT_HTTP = "the answer is not HTTP"
-IS_TLS = "it is TLS"
+TLS_ANSWER = "it is TLS"
 
 
 @contextmanager
@@ -34,9 +34,8 @@ def connection_errors() -> Iterator[None]:
             raise HttpError(WRONG_ENCODING) from None
         raise HttpError(f"{NOT_HTTP}: {_http_violation(error.message)}") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise HttpError(
-            CONNECTION_BROKE if _is_cut(error) else f"cannot be reached: {_failure_reason(error)}"
-        ) from None
+        message = CONNECTION_BROKE if _is_cut(error) else f"cannot be reached: {_failure_reason(error)}"
+        raise HttpError(message) from None
 
 
 def _is_cut(error: Exception) -> bool:
@@ -54,7 +53,7 @@ def _http_violation(message: str) -> str:
     """Describe the part of an answer that violates HTTP, from aiohttp's message."""
     text = " ".join(message.removesuffix("^").split())
     if "\\x15\\x03" in text or "\\x16\\x03" in text:
-        return IS_TLS
+        return TLS_ANSWER
     return excerpt(text)
 
 
@@ -65,7 +64,7 @@ def _failure_reason(error: Exception) -> str:
         return "its certificate is not trusted"
     if isinstance(error, aiohttp.ClientConnectorError):
         error_number = error.os_error.errno
-        return (
-            os.strerror(error_number) if error_number and error_number > 0 else excerpt(str(error.os_error))
-        )
+        if error_number and error_number > 0:
+            return os.strerror(error_number)
+        return excerpt(str(error.os_error))
     return excerpt(str(error)) or type(error).__name__

@@ -17,8 +17,8 @@ from mcpdesk.client.timing import CONNECT_TIMEOUT_S
 MAX_HEADER_BYTES = 64 << 10
 """Maximum bytes of one header of an answer. Content security policies may have over 8 KiB."""
 MAX_COOKIES = 20
-"""Maximum number of cookies of one server. Further cookies are ignored. If another path of an
-existing name exceeds the limit, all cookies of this name are removed.
+"""Maximum number of cookies of one server. At the limit, a cookie with a new name is ignored. A cookie that
+only has another path than a stored one removes all cookies of its name.
 """
 MAX_COOKIE_CHARS = 4_096
 """Maximum characters of a cookie's name and value. Longer ones are ignored. Source: RFC 6265, 6.1."""
@@ -35,7 +35,8 @@ class ServerCookies(aiohttp.CookieJar):
 
     def update_cookies(self, cookies: LooseCookies, response_url: URL | None = None) -> None:
         """Store cookies within the limits. `response_url` is the URL that sets them."""
-        for name, cookie in cookies.items() if isinstance(cookies, Mapping) else cookies:
+        pairs = cookies.items() if isinstance(cookies, Mapping) else cookies
+        for name, cookie in pairs:
             value = str(getattr(cookie, "coded_value", cookie))
             is_valid = (name + value).isprintable() and len(name) + len(value) <= MAX_COOKIE_CHARS
             is_full = len(self) >= MAX_COOKIES

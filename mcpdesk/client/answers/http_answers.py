@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpdesk.client.answers.large_frames import read_on_thread
 from mcpdesk.client.answers.refusal_words import explanation, is_page
@@ -34,12 +34,19 @@ _ENDING_BYTES = 8
 """Number of bytes at the end of a body that are searched for the end of an answer."""
 CHALLENGE = "www-authenticate"
 OWN_ANSWER_S = 2.0
-"""Seconds to wait for the end of a body that may be complete, for the explanation of a rejection, and for the
-right response after a stream delivered another one."""
-_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+"""Seconds to wait for data that may never arrive: the end of a body that looks complete, the explanation of a
+rejection, and the right response after a stream delivered one with another id.
+"""
+_EVENT_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+"""Beginnings of the lines of an event stream."""
 
-ParsedAnswer = tuple[Any, bytes, tuple[Remark, ...]]
-"""A response or None, the bytes of the response, and the remarks on it."""
+
+class ParsedAnswer(NamedTuple):
+    """A response or None, the bytes of the response, and the remarks on it."""
+
+    message: Any
+    data: bytes
+    remarks: tuple[Remark, ...] = ()
 
 
 def answer_in_frame(
@@ -47,8 +54,9 @@ def answer_in_frame(
 ) -> tuple[JSONObject | None, tuple[Remark, ...]]:
     """Return the response in a frame or None, and the remarks on it. Pass other messages to `receive`.
 
-    A response with another id than `identifier` is returned if there is no better one, because an HTTP answer
-    belongs to only one request. The validation of this response fails later.
+    A response with another id than `identifier` is returned if the right one is missing, because an HTTP
+    answer belongs to only one request. The validation of this response fails later. `frame` has the bytes of
+    the frame, or is empty to encode each message again for `receive`.
     """
     remarks, answer_message = read.remarks, None
     has_several_messages = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks)
@@ -56,7 +64,7 @@ def answer_in_frame(
         remarks = (*remarks, batch_remark(len(read.value)))
     answers = [each for each in read.messages if is_answer(each)]
     for each in answers:
-        if same_id(each.get("id"), identifier or 0) and identifier is not None:
+        if identifier is not None and same_id(each.get("id"), identifier):
             answer_message = each
     answer_message = answer_message or next(iter(answers), None)
     for each in read.messages:
@@ -64,17 +72,12 @@ def answer_in_frame(
             is_whole_frame = frame and not isinstance(read.value, list)
             own_remarks = remarks if answer_message is None else ()
             receive(Incoming(each, frame if is_whole_frame else codec.encode(each), own_remarks))
-    if (
-        answer_message is None
-        or identifier is None
-        or not same_id(answer_id := answer_message.get("id"), identifier)
-    ):
+    if answer_message is None or identifier is None:
         return answer_message, remarks
-    if type(answer_id) is not type(identifier):
-        answer_message, remarks = (
-            {**answer_message, "id": identifier},
-            (*remarks, id_remark(answer_id, identifier)),
-        )
+    answer_id = answer_message.get("id")
+    if same_id(answer_id, identifier) and type(answer_id) is not type(identifier):
+        answer_message = {**answer_message, "id": identifier}
+        remarks = (*remarks, id_remark(answer_id, identifier))
     return answer_message, remarks
 
 
@@ -105,7 +108,10 @@ class HttpAnswer:
         """`receive` handles messages other than the response to `identifier`. `framer` has the size limit."""
         self._identifier, self._receive = identifier, receive
         self._framer, self._has_batches = framer, has_batches
-        self._status, self._is_stream, self._bytes, self._events = 0, False, 0, 0
+        self._status = 0
+        self._is_stream = False
+        self._received_bytes = 0
+        self._received_events = 0
         self._ignored_event = b""
         """Last event that is not a message."""
 
@@ -113,20 +119,21 @@ class HttpAnswer:
     def progress_text(self) -> str:
         """Description for a person of the bytes received so far."""
         if not self._is_stream:
-            return f"HTTP {self._status} began, and {self._bytes:,} bytes of its body arrived"
-        began = f"an event stream began (HTTP {self._status})"
-        if not self._events:
-            return f"{began}, and {self._bytes:,} bytes arrived, but no event"
-        return f"{began}, and {self._events:,} events arrived, but not the answer"
+            return f"HTTP {self._status} began, and {self._received_bytes:,} bytes of its body arrived"
+        beginning = f"an event stream began (HTTP {self._status})"
+        if not self._received_events:
+            return f"{beginning}, and {self._received_bytes:,} bytes arrived, but no event"
+        return f"{beginning}, and {self._received_events:,} events arrived, but not the answer"
 
     async def read(self, answer: aiohttp.ClientResponse) -> ServerReply:
         """Read the reply. Raises: InvalidAnswer if the answer is too large or unusable."""
         headers, status = lower_case_headers(answer), answer.status
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        self._status, self._is_stream = status, media_type == EVENT_STREAM and status == 200
+        self._status = status
+        self._is_stream = media_type == EVENT_STREAM and status == 200
         if self._is_stream:
             parsed = await self._read_stream(answer)
-            return ServerReply(parsed[0], parsed[1], status, headers, parsed[2])
+            return ServerReply(parsed.message, parsed.data, status, headers, parsed.remarks)
         data, is_cut = await self._receive_body(answer)
         message, data, remarks = await self._parse_body(data, media_type, status)
         if is_cut:
@@ -155,24 +162,24 @@ class HttpAnswer:
                     return bytes(body), True
                 if not isinstance(error, TimeoutError):
                     raise
-                piece = await answer.content.readany()
+                piece = await answer.content.readany()  # not complete yet, so wait without a limit
             if not piece:
                 return bytes(body), False
             body += piece
-            self._bytes = len(body)
+            self._received_bytes = len(body)
             if len(body) > self._framer.limit:
                 raise too_large_error(self._framer)
 
     async def _parse_body(self, data: bytes, media_type: str, status: int) -> ParsedAnswer:
         """Return the response in a body. Raises: InvalidAnswer if the body is JSON but unusable."""
         if not data.strip():
-            return None, data, ()
-        if data.lstrip().startswith(_FIELDS):
-            parsed = await self._first_response(
-                complete_events(EventFramer(self._framer.limit), data + b"\n\n")
-            )
-            if parsed[0] is not None:
-                return parsed[0], parsed[1], (*parsed[2], type_remark(media_type, EVENT_STREAM))
+            return ParsedAnswer(None, data)
+        if data.lstrip().startswith(_EVENT_FIELDS):
+            events = complete_events(EventFramer(self._framer.limit), data + b"\n\n")
+            parsed = await self._first_response(events)
+            if parsed.message is not None:
+                event_remarks = (*parsed.remarks, type_remark(media_type, EVENT_STREAM))
+                return ParsedAnswer(parsed.message, parsed.data, event_remarks)
         read = await read_on_thread(data)
         has_json_type = media_type == JSON
         if read.is_message and (has_json_type or any(map(is_answer, read.messages))):
@@ -180,64 +187,65 @@ class HttpAnswer:
                 raise InvalidAnswer(read.fault.text, excerpt=excerpt(data))
             message, remarks = answer_in_frame(read, self._identifier, self._has_batches, self._receive)
             type_remarks = () if has_json_type or message is None else (type_remark(media_type, JSON),)
-            return message, data, (*remarks, *type_remarks)
+            return ParsedAnswer(message, data, (*remarks, *type_remarks))
         if not has_json_type or is_page(data):
-            return None, data, ()
+            return ParsedAnswer(None, data)
         try:
             decoded = codec.decode(data)
         except ProtocolError as error:
             if status >= 300 or data.startswith(GZIP_MAGIC):
-                return None, data, ()
+                return ParsedAnswer(None, data)
             raise InvalidAnswer(f"the answer is not JSON: {error.message}", excerpt=excerpt(data)) from None
-        return decoded if is_answer(decoded) else None, data, ()
+        return ParsedAnswer(decoded if is_answer(decoded) else None, data)
 
     async def _read_stream(self, answer: aiohttp.ClientResponse) -> ParsedAnswer:
         """Return the response among the events, or None if the stream ends without it.
 
         A response with another id is returned if the right one does not follow within `OWN_ANSWER_S`.
         """
-        fallback: ParsedAnswer = None, b"", ()
-        unframed_data, has_events = bytearray(), False
+        fallback = ParsedAnswer(None, b"")
+        unframed_data = bytearray()
+        has_events = False
         with suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
                 async for piece in answer.content.iter_any():
-                    self._bytes += len(piece)
+                    self._received_bytes += len(piece)
                     events = complete_events(self._framer, piece)
-                    self._events += len(events)
+                    self._received_events += len(events)
                     has_events = has_events or bool(events)
                     if not has_events and len(unframed_data) + len(piece) <= self._framer.limit:
                         unframed_data += piece
                     for event in events:
                         parsed = await self._parse_event(event.data)
                         if self._has_matching_id(parsed):
-                            if fallback[0] is not None and self._receive is not None:
+                            if fallback.message is not None and self._receive is not None:
                                 self._receive(Incoming(*fallback))
                             return parsed
-                        if parsed[0] is not None and fallback[0] is None:
+                        if parsed.message is not None and fallback.message is None:
                             fallback = parsed
                             limit.reschedule(asyncio.get_running_loop().time() + OWN_ANSWER_S)
-        if fallback[0] is not None:
+        if fallback.message is not None:
             return fallback
         message, data, remarks = await self._parse_rest(b"" if has_events else bytes(unframed_data))
-        return message, data or self._ignored_event, remarks
+        return ParsedAnswer(message, data or self._ignored_event, remarks)
 
     async def _parse_rest(self, unframed_data: bytes) -> ParsedAnswer:
         """Return the response in the data at the end of a stream that is not a complete event."""
         if unframed_data.lstrip()[:1] in (b"{", b"["):
             message, data, remarks = await self._parse_body(unframed_data, JSON, 200)
-            return message, data, (*remarks, type_remark(EVENT_STREAM, JSON))
+            return ParsedAnswer(message, data, (*remarks, type_remark(EVENT_STREAM, JSON)))
         unfinished_event = self._framer.unfinished()
         if not unfinished_event:
-            return None, b"", ()
+            return ParsedAnswer(None, b"")
         read = await read_on_thread(unfinished_event)
         if not any(map(is_answer, read.messages)):
             if self._framer.last_id:
-                return None, b"", ()  # the server sends the complete event again
+                return ParsedAnswer(None, b"")  # the server sends the complete event again
             fault = "the event stream ended in the middle of a message"
             raise InvalidAnswer(fault, excerpt=excerpt(unfinished_event))
         fault = "the stream ended without the blank line after an event; the incomplete event was read"
         message, data, remarks = await self._parse_event(unfinished_event)
-        return message, data, (*remarks, Remark(RemarkKind.UNTERMINATED, fault))
+        return ParsedAnswer(message, data, (*remarks, Remark(RemarkKind.UNTERMINATED, fault)))
 
     async def _first_response(self, events: Sequence[Event]) -> ParsedAnswer:
         """Return the response with the right id, or else the first response."""
@@ -246,8 +254,9 @@ class HttpAnswer:
             parsed = await self._parse_event(event.data)
             if self._has_matching_id(parsed):
                 return parsed
-            fallbacks += [parsed] if parsed[0] is not None else []
-        return fallbacks[0] if fallbacks else (None, b"", ())
+            if parsed.message is not None:
+                fallbacks.append(parsed)
+        return fallbacks[0] if fallbacks else ParsedAnswer(None, b"")
 
     async def _parse_event(self, data: bytes) -> ParsedAnswer:
         """Return the response in an event. Pass other messages and faults to `receive`."""
@@ -257,10 +266,10 @@ class HttpAnswer:
             if self._receive is not None:
                 self._receive(Incoming(None, data, (read.fault,)))
         message, remarks = answer_in_frame(read, self._identifier, self._has_batches, self._receive, data)
-        return message, data, remarks
+        return ParsedAnswer(message, data, remarks)
 
     def _has_matching_id(self, answer: ParsedAnswer) -> bool:
-        return answer[0] is not None and answer[0].get("id") in (self._identifier, None)
+        return answer.message is not None and answer.message.get("id") in (self._identifier, None)
 
 
 def complete_events(framer: EventFramer, piece: bytes) -> list[Event]:
@@ -286,9 +295,7 @@ def type_remark(content_type: str, expected_type: str) -> Remark:
 
 
 async def refusal_text(answer: aiohttp.ClientResponse) -> str:
-    """Return the explanation in the body of a rejection as one line, or "" if the body does not arrive in
-    time.
-    """
+    """Return the explanation in the body of a rejection as one line. Empty if it does not arrive in time."""
     import aiohttp
 
     try:

@@ -17,8 +17,8 @@ OnFrame: TypeAlias = Callable[[bytes, ReadFrame | None], None]
 """Function that receives the bytes of a frame, and the parsed frame or None if the frame was not parsed
 yet.
 """
-FrameFault: TypeAlias = Callable[[ReadFrame], ReadFrame]
-"""Function that returns a parsed frame with an added fault, which the bytes of the frame do not show."""
+FrameChange: TypeAlias = Callable[[ReadFrame], ReadFrame]
+"""Function that adds a remark or fault to a parsed frame, which the bytes of the frame do not show."""
 
 
 async def read_on_thread(data: bytes, *, is_line: bool = False) -> ReadFrame:
@@ -51,27 +51,27 @@ def report_failure(error: Exception) -> None:
 class OrderedFrameQueue:
     """Queue that keeps the frames of a program in order while a large frame is parsed on a thread.
 
-    During this time, reading of the program's output is paused, so that at most one read is queued.
+    In the meantime, the program's output is not read, so that the queue only has frames of one read.
     """
 
     def __init__(self, on_frame: OnFrame, pause: Callable[[bool], None]) -> None:
         """`on_frame` receives each frame. `pause(True)` pauses reading; `pause(False)` resumes it."""
         self._on_frame, self._pause = on_frame, pause
-        self._queued_frames: deque[tuple[bytes, FrameFault | None]] = deque()
+        self._queued_frames: deque[tuple[bytes, FrameChange | None]] = deque()
         self._reading_task: asyncio.Task[None] | None = None
 
-    def put(self, frame: bytes, fault: FrameFault | None = None) -> None:
-        """Pass a frame to `on_frame`, after all earlier frames. `fault` changes the parsed frame."""
+    def put(self, frame: bytes, change: FrameChange | None = None) -> None:
+        """Pass a frame to `on_frame`, after all earlier frames."""
         if self._reading_task is not None:
-            self._queued_frames.append((frame, fault))
-        elif fault is not None and len(frame) <= QUICK_BYTES:
-            self._on_frame(frame, fault(read_frame(frame, is_line=True)))
+            self._queued_frames.append((frame, change))
+        elif change is not None and len(frame) <= QUICK_BYTES:
+            self._on_frame(frame, change(read_frame(frame, is_line=True)))
         elif len(frame) <= QUICK_BYTES:
             self._on_frame(frame, None)
         elif (parsed := read_strictly(frame, is_line=True)) is not None:
-            self._on_frame(frame, parsed if fault is None else fault(parsed))
+            self._on_frame(frame, parsed if change is None else change(parsed))
         else:
-            self._queued_frames.append((frame, fault))
+            self._queued_frames.append((frame, change))
             self._pause(True)
             self._reading_task = asyncio.get_running_loop().create_task(self._read())
 
@@ -85,10 +85,10 @@ class OrderedFrameQueue:
     async def _read(self) -> None:
         try:
             while self._queued_frames:
-                frame, fault = self._queued_frames.popleft()
+                frame, change = self._queued_frames.popleft()
                 read = await read_on_thread(frame, is_line=True)
                 try:
-                    self._on_frame(frame, read if fault is None else fault(read))
+                    self._on_frame(frame, read if change is None else change(read))
                 except Exception as error:  # later frames must still be handled, in their order
                     report_failure(error)
         finally:

@@ -1,9 +1,8 @@
 """Matching of responses to pending requests on one shared channel.
 
 A response belongs to the request with the same id. An id of another type (`"1"` for `1`) is accepted with a
-remark. A response without a usable id may belong to any pending request, so all pending requests fail. If
-only the oldest failed, and the server answers out of order, the right request would wait for an answer that
-has already arrived.
+remark. A response without a usable id may belong to any pending request, so all pending requests fail. Their
+order does not identify the right one, because servers may answer out of order.
 """
 
 from __future__ import annotations
@@ -69,9 +68,7 @@ class PendingReplies:
         finally:
             del self._pending[identifier]
             if future.done() and not future.cancelled():
-                # marks the exception as retrieved, because the block may have failed before it awaited the
-                # future
-                future.exception()
+                future.exception()  # marks it as retrieved, because the block may have failed before it waited
 
     def deliver(self, frame: bytes, receive: Receive, read: ReadFrame | None = None) -> bool:
         """Pass a frame to the request that it answers, or else to `receive`.
@@ -102,7 +99,8 @@ class PendingReplies:
         key = self._pending_id(identifier)
         if key is not None:
             if type(key) is not type(identifier):
-                remarks, message = (*remarks, id_remark(identifier, key)), {**message, "id": key}
+                remarks = (*remarks, id_remark(identifier, key))
+                message = {**message, "id": key}
             self._set_reply(key, ServerReply(message, frame, remarks=remarks))
             return
         if isinstance(identifier, int) and 0 < identifier <= self._latest_id:
@@ -162,8 +160,13 @@ class PendingReplies:
         """
         key = self._pending_id(read.id)
         if read.is_response and key is None and self._was_used(read.id):
-            read = ReadFrame()
-        request_ids = [] if not read.is_response else self._pending_ids() if key is None else [key]
+            read = ReadFrame()  # its request was answered before, so that no request fails
+        if not read.is_response:
+            request_ids = []
+        elif key is None:
+            request_ids = self._pending_ids()
+        else:
+            request_ids = [key]
         receive(Incoming(None, frame, (*read.remarks, fault), key))
         for request_id in request_ids:
             future = self._pending[request_id]

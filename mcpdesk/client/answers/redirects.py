@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 from mcpdesk.client.transport import REDIRECT_STATUSES
 
-_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def redirect_target(status: int, location: str, url: str) -> str:
@@ -28,7 +28,7 @@ def redirect_target(status: int, location: str, url: str) -> str:
 
 
 def is_circular(status: int, location: str, url: str) -> bool:
-    """Return True if the answer from `url` is one more redirect, after redirects to `url` were followed."""
+    """Return True if redirects never end: `url` was reached by a redirect, and its answer redirects again."""
     if status not in REDIRECT_STATUSES or not location:
         return False
     try:
@@ -39,4 +39,4 @@ def is_circular(status: int, location: str, url: str) -> bool:
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    return parts.scheme, parts.hostname, parts.port or _DEFAULT_PORTS.get(parts.scheme)

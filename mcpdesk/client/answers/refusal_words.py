@@ -32,7 +32,7 @@ _SESSION_PATTERN = LatePattern(
 
 
 def explanation(body: bytes, media_type: str = "") -> str:
-    """Return the reason in a body: from its JSON members, its page title, or else the text."""
+    """Return the reason in a body: a JSON member, a description of a web page, or else the whole text."""
     text = body[:MAX_READ_BYTES].decode("utf-8", "replace").removeprefix("\ufeff")
     if "html" in media_type.lower() or _PAGE_PATTERN.regex.match(text):
         return page_description(text)
@@ -104,7 +104,8 @@ def repaired_error(message: JSONObject) -> tuple[JSONObject, str]:
     """
     if "error" not in message:
         return message, ""
-    error, other_members = message["error"], {key: each for key, each in message.items() if key != "error"}
+    error = message["error"]
+    other_members = {name: value for name, value in message.items() if name != "error"}
     if error is None and "result" in other_members:
         return other_members, '"error" is null beside a result; it must be omitted if no error occurred'
     faults = []
@@ -118,26 +119,27 @@ def repaired_error(message: JSONObject) -> tuple[JSONObject, str]:
         )
         message_text = error if isinstance(error, str) else msgspec.json.encode(error).decode()
         return other_members | {"error": {"code": 0, "message": message_text}}, "; ".join(faults)
-    code, text, fixed_error = error.get("code"), error.get("message"), dict(error)
+    code, text = error.get("code"), error.get("message")
+    fixed_error = dict(error)
     if not isinstance(code, int) or isinstance(code, bool):
+        if code is None:
+            faults.append("the error has no code")
+        else:
+            faults.append(f"the code of the error is {_json_type_name(code)}, but must be a whole number")
         number = _whole_number(code)
-        faults.append(
-            "the error has no code"
-            if code is None
-            else f"the code of the error is {_json_type_name(code)}, but must be a whole number"
-        )
         fixed_error["code"] = 0 if number is None else number
         if number is None and code is not None and isinstance(text, str):
             text = f"{text} ({str(code)[:80]})"
-    if not isinstance(text, str):
-        faults.append(
-            "the error has no message" if text is None else f"its message is {_json_type_name(text)}"
-        )
-        text = _member_explanation(error.get("data")) or (
-            "no message" if text is None else msgspec.json.encode(text).decode()
-        )
+    if text is None:
+        faults.append("the error has no message")
+        text = _member_explanation(error.get("data")) or "no message"
+    elif not isinstance(text, str):
+        faults.append(f"its message is {_json_type_name(text)}")
+        text = _member_explanation(error.get("data")) or msgspec.json.encode(text).decode()
+    if not faults:
+        return message, ""
     fixed_error["message"] = text
-    return (other_members | {"error": fixed_error}, "; ".join(faults)) if faults else (message, "")
+    return other_members | {"error": fixed_error}, "; ".join(faults)
 
 
 def _whole_number(code: Any) -> int | None:

@@ -24,7 +24,7 @@ CLIENTS = (
 MAX_FILES = 50
 """Maximum number of files that are read in a folder such as `.continue/mcpServers`."""
 _DATA = Path(__file__).with_name("client_files.json")
-_PROJECT_FILES = frozenset({".json", ".yaml", ".yml"})
+_FOLDER_FILE_SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
@@ -35,11 +35,11 @@ class ClientFile(Struct, frozen=True):
     scope: Literal["project", "user", "system"]
     """`project`: in the folder of a project; `user`: of one person; `system`: of all users."""
     path: str
-    """Path with a variable such as `{home}`. With the last part `*`, all files of a folder."""
+    """Path with a variable such as `{home}`. The last part `*` means all files of the folder."""
     source: str
     """URL of the documentation."""
     date: str
-    """Date of the check."""
+    """Date when the documentation was checked."""
     platforms: tuple[str, ...] = ()
     """`macos`, `linux` and `windows`. Empty for all."""
     note: str = ""
@@ -52,7 +52,7 @@ def client_files() -> tuple[ClientFile, ...]:
 
 
 def is_client_server(text: str) -> bool:
-    """Return True if a text has the form `client:server` and is no path and no URL."""
+    """Return True if a text has the form `client:server` with a known client, and is not a path or URL."""
     client, colon, name = text.partition(":")
     has_form = bool(colon and name) and not name.startswith("//") and "/" not in client and "\\" not in client
     return has_form and client in CLIENTS and not Path(text).exists()
@@ -84,7 +84,7 @@ def config_paths(
         path
         for row in platform_rows(platform)
         if row.client == client and row.scope != "system"
-        for path in paths(row, home, folder, environ)
+        for path in row_paths(row, home, folder, environ)
     ]
     return config_files or [Path(client).expanduser()]
 
@@ -95,21 +95,21 @@ def platform_rows(platform: str = sys.platform) -> Iterator[ClientFile]:
     return (row for row in client_files() if not row.platforms or system in row.platforms)
 
 
-def paths(row: ClientFile, home: Path, folder: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return the paths of a row. If the row is a folder, these are the existing files in it."""
+def row_paths(row: ClientFile, home: Path, folder: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return the path of a row. If the row stands for a folder of files, return the existing files in it."""
     path = Path(row.path.format_map(_variables(home, folder, environ)))
     if path.name != "*":
         return [path]
     try:
         return sorted(
-            each for each in islice(path.parent.iterdir(), MAX_FILES) if each.suffix in _PROJECT_FILES
+            each for each in islice(path.parent.iterdir(), MAX_FILES) if each.suffix in _FOLDER_FILE_SUFFIXES
         )
     except OSError:
         return []
 
 
 def _variables(home: Path, folder: Path, environ: Mapping[str, str]) -> dict[str, str | Path]:
-    """Return the values of the variables that paths of the data file contain."""
+    """Return the values of the variables in the paths of the data file."""
 
     def location(variable: str, default: Path | str) -> str | Path:
         return environ.get(variable) or default

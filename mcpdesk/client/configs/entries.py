@@ -41,16 +41,17 @@ TRANSPORT_KINDS = {
     "ws": "ws",
     "websocket": "ws",
 }
+"""Transport by the type in an entry. Empty if the type leaves the transport open."""
 URL_KEYS = ("url", "httpUrl", "serverUrl", "uri")
 """Keys of the URL in different clients."""
 MAX_NAMES = 10
 """Maximum number of unknown keys of an entry that are reported."""
 
 
-def configured_server(name: str, entry_data: Any, project: str = "") -> ConfiguredServer:
-    """Return the server of an entry with the keys of Claude and VS Code."""
+def configured_server(name: str, keys: Any, project: str = "") -> ConfiguredServer:
+    """Return the server of an entry. `keys` are those of Claude and VS Code with their values."""
     try:
-        return without_mcp_remote(_server(name, entry_data, project))
+        return without_mcp_remote(_server(name, keys, project))
     except InvalidEntry as error:
         return ConfiguredServer(name, project=project, problem=str(error))
 
@@ -89,7 +90,7 @@ def _server(name: str, keys: Any, project: str) -> ConfiguredServer:
 
 
 def _kind(keys: Mapping[str, Any]) -> str:
-    """Return the transport of an entry. Raises: InvalidEntry."""
+    """Return the transport of an entry, or "" to detect it. Raises: InvalidEntry."""
     key = next((key for key in ("type", "transport", "transportType") if keys.get(key) is not None), "")
     if not key:
         return "http" if keys.get("httpUrl") is not None else ""

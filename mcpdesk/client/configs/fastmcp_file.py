@@ -86,8 +86,10 @@ def _server(name: str, folder: Path, document: Mapping[str, Any]) -> ConfiguredS
 def _python(
     folder: Path, file: Path, environment: Mapping[str, Any], python: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the command of the Python that runs the file. Without packages in the environment, it is the one
-    of the project (`python`), or `PYTHON` if the project has none.
+    """Return the command of the Python that runs the file.
+
+    If the file declares an environment, uv creates the environment. Otherwise the command is `python`, that of
+    the project, or `PYTHON` if the project has none.
     """
     options: list[str] = []
     if version := text_at(environment, "python"):

@@ -53,7 +53,7 @@ class Section(Struct, frozen=True):
     format: ConfigFormat
     entries: tuple[tuple[str, Any], ...]
     repeated: tuple[str, ...] = ()
-    """Names that are in the section more than once."""
+    """Names of servers that are in the section more than once."""
     keys: tuple[str, ...] = ()
     """Keys from the root of the file to this section."""
 
@@ -69,24 +69,26 @@ def sections(document: Any) -> list[Section]:
     Formats with the keys of Claude are always read. Any other format is read only if the formats before it in
     `FORMATS` found no servers. Sections of a project come last.
     """
-    found_sections: list[Section] = []
-    for each in FORMATS:
-        if each.read in (_plain, _vscode) or not any(section.entries for section in found_sections):
-            found_sections += _sections(each, document)
-    return sorted(found_sections, key=lambda section: bool(section.project))
+    matches: list[Section] = []
+    for config_format in FORMATS:
+        has_claude_keys = config_format.read in (_plain, _vscode)
+        if has_claude_keys or not any(section.entries for section in matches):
+            matches += _sections(config_format, document)
+    return sorted(matches, key=lambda section: bool(section.project))
 
 
-def is_section(kind: ConfigFormat, value: Any) -> bool:
+def is_section(config_format: ConfigFormat, value: Any) -> bool:
     """Return True if a value contains servers in this format. A single server is not such a value."""
-    if kind.is_list != isinstance(value, list) or not isinstance(value, dict | list):
+    if config_format.is_list != isinstance(value, list) or not isinstance(value, dict | list):
         return False
     entries = value if isinstance(value, list) else list(value.values())
     objects = [each for each in entries if isinstance(each, dict)]
-    if kind.is_list and not objects:
+    if config_format.is_list and not objects:
         return False
     if isinstance(value, dict) and any(isinstance(value.get(key), str | list) for key in _SERVER_KEYS):
         return False
-    return not kind.marker_keys or any(kind.marker_keys & set(each) for each in objects)
+    marker_keys = config_format.marker_keys
+    return not marker_keys or any(marker_keys & set(each) for each in objects)
 
 
 def known_formats() -> str:
@@ -94,28 +96,29 @@ def known_formats() -> str:
     return "; ".join(f"{each.clients}: {'.'.join(each.paths[0])}" for each in FORMATS)
 
 
-def _sections(kind: ConfigFormat, document: Any) -> Iterator[Section]:
-    for path in kind.paths:
-        for keys, value in _at(document, path):
-            if is_section(kind, value):
+def _sections(config_format: ConfigFormat, document: Any) -> Iterator[Section]:
+    for path in config_format.paths:
+        for keys, value in _values_at(document, path):
+            if is_section(config_format, value):
                 repeated = value.repeated if isinstance(value, RepeatableObject) else ()
-                yield Section(kind, tuple(_named(value)), repeated, keys)
+                yield Section(config_format, tuple(_named_entries(value)), repeated, keys)
 
 
-def _at(document: Any, path: SectionPath) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the values at a path with their keys."""
-    positions: list[tuple[tuple[str, ...], Any]] = [((), document)]
+def _values_at(document: Any, path: SectionPath) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the values at a path with their keys from the root."""
+    values: list[tuple[tuple[str, ...], Any]] = [((), document)]
     for key in path:
-        positions = [
+        values = [
             ((*keys, name), value)
-            for keys, value_there in positions
-            if isinstance(value_there, dict)
-            for name, value in (value_there.items() if key == "*" else [(key, value_there.get(key))])
+            for keys, parent in values
+            if isinstance(parent, dict)
+            for name, value in (parent.items() if key == "*" else [(key, parent.get(key))])
         ]
-    yield from positions
+    yield from values
 
 
-def _named(section: Any) -> Iterator[tuple[str, Any]]:
+def _named_entries(section: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a section by name. An entry of a list without a name is called `server-NUMBER`."""
     if isinstance(section, dict):
         yield from ((str(name), each) for name, each in section.items())
         return
@@ -129,7 +132,7 @@ def _plain(keys: Keys) -> Keys:
 
 
 def _vscode(keys: Keys) -> Keys:
-    """VS Code and OpenCode 2 keep their servers at the same path. Only OpenCode has these types."""
+    """Read an entry of VS Code or OpenCode 2, whose path is the same. Only OpenCode has these two types."""
     return _opencode(keys) if keys.get("type") in ("local", "remote") else keys
 
 
@@ -199,14 +202,14 @@ _OPENCODE_VARIABLE = re.compile(r"\{env:([^{}]*)\}")
 _CONTINUE_VARIABLE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([^{}\s]*)\s*\}\}")
 
 
-def _with_variables(value: Any, variable: re.Pattern[str], name_pattern: str) -> Any:
+def _with_variables(value: Any, variable: re.Pattern[str], replacement: str) -> Any:
     """Return a value with a client's variables rewritten in our syntax."""
     if isinstance(value, str):
-        return variable.sub(name_pattern, value)
+        return variable.sub(replacement, value)
     if isinstance(value, list):
-        return [_with_variables(each, variable, name_pattern) for each in value]
+        return [_with_variables(each, variable, replacement) for each in value]
     if isinstance(value, dict):
-        return {name: _with_variables(each, variable, name_pattern) for name, each in value.items()}
+        return {name: _with_variables(each, variable, replacement) for name, each in value.items()}
     return value
 
 

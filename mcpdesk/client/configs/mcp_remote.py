@@ -21,6 +21,10 @@ _IGNORED_OPTIONS = frozenset({"--auth-timeout", "--ignore-tool", "--resource"})
 """Options with a value that are ignored."""
 _METADATA_OPTION, _CLIENT_OPTION = "--static-oauth-client-metadata", "--static-oauth-client-info"
 """Options with a JSON value, or `@` and the path of a JSON file."""
+_VALUE_OPTIONS = frozenset(
+    {"--header", "--transport", "--host", _METADATA_OPTION, _CLIENT_OPTION, *_IGNORED_OPTIONS}
+)
+"""Known options with a value."""
 _JSON_MEMBERS = {_METADATA_OPTION: ("scope",), _CLIENT_OPTION: ("client_id", "client_secret")}
 """Supported members of the JSON value, by option."""
 _CALLBACK_PATH = "/oauth/callback"
@@ -37,36 +41,29 @@ def without_mcp_remote(server: ConfiguredServer) -> ConfiguredServer:
     kind, host, port = "", _CALLBACK_HOSTS[0], 0
     url, *options = arguments
     while options:
-        word = options.pop(0)
-        if word.isdecimal():
-            port = int(word) if len(word) <= len(str(LAST_PORT)) else LAST_PORT + 1
-        if word in _IGNORED_FLAGS or word.isdecimal():
+        option = options.pop(0)
+        if option.isdecimal():
+            port = int(option) if len(option) <= len(str(LAST_PORT)) else LAST_PORT + 1
+        if option in _IGNORED_FLAGS or option.isdecimal():
             continue
-        if not options or word not in (
-            "--header",
-            "--transport",
-            "--host",
-            _METADATA_OPTION,
-            _CLIENT_OPTION,
-            *_IGNORED_OPTIONS,
-        ):
+        if not options or option not in _VALUE_OPTIONS:
             return server
         value = options.pop(0)
-        if word == "--header":
+        if option == "--header":
             name, colon, text = value.partition(":")
             if not colon:
                 return server
             headers[name.strip()] = text.strip()
-        elif word == "--transport":
+        elif option == "--transport":
             if value not in _TRANSPORTS:
                 return server
             kind = _TRANSPORTS[value]
-        elif word == "--host":
+        elif option == "--host":
             host = value
-        elif word == _CLIENT_OPTION or (word == _METADATA_OPTION and not value.startswith("@")):
-            if (members := _texts(value)) is None:
+        elif option == _CLIENT_OPTION or (option == _METADATA_OPTION and not value.startswith("@")):
+            if (members := _string_members(value)) is None:
                 return server
-            login |= {key: text for key, text in members.items() if key in _JSON_MEMBERS[word]}
+            login |= {key: text for key, text in members.items() if key in _JSON_MEMBERS[option]}
     if login.get("client_id") and not (host in _CALLBACK_HOSTS and port <= LAST_PORT):
         return server  # the client is registered with a redirect URI that BrowserLogin cannot serve
     remark = "reached directly, without mcp-remote"
@@ -81,7 +78,7 @@ def without_mcp_remote(server: ConfiguredServer) -> ConfiguredServer:
     )
 
 
-def _texts(value: str) -> dict[str, str] | None:
+def _string_members(value: str) -> dict[str, str] | None:
     """Return the string members of an option's JSON object. None for any other value, such as `@FILE`."""
     try:
         values = msgspec.json.decode(value, type=dict[str, object])
@@ -90,15 +87,15 @@ def _texts(value: str) -> dict[str, str] | None:
     return {key: text for key, text in values.items() if isinstance(text, str)}
 
 
-def _login(texts: Mapping[str, str], host: str, port: int) -> LoginOptions:
-    """Return the login options. The redirect URI is set only if there is a registered client."""
-    options = LoginOptions(scope=texts.get("scope", ""))
-    if not (client := texts.get("client_id", "")):
+def _login(members: Mapping[str, str], host: str, port: int) -> LoginOptions:
+    """Return the login options. The redirect URI is set only for a registered client."""
+    options = LoginOptions(scope=members.get("scope", ""))
+    if not (client := members.get("client_id", "")):
         return options
     return msgspec.structs.replace(
         options,
         client_id=client,
-        client_secret=Secret(texts.get("client_secret", "")),
+        client_secret=Secret(members.get("client_secret", "")),
         callback_port=port,
         callback_host=host,
         callback_path=_CALLBACK_PATH,
@@ -115,6 +112,5 @@ def _remote_arguments(argv: tuple[str, ...]) -> list[str]:
     if not words:
         return []
     name, version_separator, _ = PurePath(words[0]).name.partition("@")
-    return (
-        words[1:] if name == "mcp-remote" and (version_separator or words[0].endswith("mcp-remote")) else []
-    )
+    is_mcp_remote = name == "mcp-remote" and (version_separator or words[0].endswith("mcp-remote"))
+    return words[1:] if is_mcp_remote else []

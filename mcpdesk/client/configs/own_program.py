@@ -31,6 +31,7 @@ INSTALL_HINT = (
 _RUNNERS = {"uvx": (), "uv": ("tool", "run"), "pipx": ("run",)}
 """Programs that run a package in a temporary environment, with their subcommand."""
 _SOURCE_FLAGS = {"uvx": "--from", "uv": "--from", "pipx": "--spec"}
+"""Option of each runner that names the package to install."""
 _PACKAGE = re.compile(rf"{NAME}(?:\[[\w,-]+\])?(?:[@=<>~!].*)?")
 _VARIABLE = re.compile(r"\$|\{\w+:")
 """Beginning of a variable in a command: `${NAME}`, or `{env:NAME}` in OpenCode."""
@@ -39,7 +40,7 @@ _CACHE_TAG = "CACHEDIR.TAG"
 _LASTING_CACHES = (("pypoetry", "virtualenvs"),)
 """Folders in a cache that remain when the cache is cleaned, each as consecutive parts of a path."""
 _INTERPRETER = re.compile(rb"\A#![ \t]*(/[^\s]+)|^'''exec' '?(/[^'\"\r\n]+?)'? \"\$0\"", re.MULTILINE)
-"""Interpreter of a script: in its `#!` line, or in a later `exec` line if the path is too long."""
+"""Interpreter of a script: in its `#!` line, or in an `exec` line if the path is too long for `#!`."""
 
 
 def own_command() -> tuple[str, ...]:
@@ -98,11 +99,11 @@ def lasting_command(
 
 def temporary_folders(environ: Mapping[str, str]) -> frozenset[Path]:
     """Return the folders whose content may be deleted automatically."""
-    names = [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]
-    names += [
-        each for name in ("XDG_CACHE_HOME", "UV_CACHE_DIR", "PIP_CACHE_DIR") if (each := environ.get(name))
-    ]
-    return frozenset(each for name in names for each in (Path(name).absolute(), Path(name).resolve()))
+    folders = [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]
+    for variable in ("XDG_CACHE_HOME", "UV_CACHE_DIR", "PIP_CACHE_DIR"):
+        if folder := environ.get(variable):
+            folders.append(folder)
+    return frozenset(path for name in folders for path in (Path(name).absolute(), Path(name).resolve()))
 
 
 def is_temporary(path: Path, temporary: Collection[Path]) -> bool:
@@ -143,9 +144,9 @@ def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None
         return NAME
     try:
         content: dict[str, Any] = json.loads(direct_url)
-        url, control = str(content["url"]), content.get("vcs_info")
-        if control:
-            return f"{control['vcs']}+{url}@{control['commit_id']}"
+        url, version_control = str(content["url"]), content.get("vcs_info")
+        if version_control:
+            return f"{version_control['vcs']}+{url}@{version_control['commit_id']}"
     except (ValueError, KeyError, TypeError):
         return None
     parts = urlsplit(url)
@@ -158,9 +159,8 @@ def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None
 def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
     """Return the leading `args` of an entry that only serve to start this program.
 
-    These are no arguments if the command is the console script `mcpdesk`, `-m mcpdesk` for a Python
-    interpreter, and the arguments up to the package for `uvx`, `uv` or `pipx`. None if the entry starts
-    another program.
+    For the console script `mcpdesk`, the result is empty. For a Python interpreter, it is `-m mcpdesk`. For
+    `uvx`, `uv` or `pipx`, it ends with the package. None if the entry starts another program.
     """
     if not isinstance(command, str) or not isinstance(args, list):
         return None
@@ -181,8 +181,7 @@ def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
 
 
 def failure_reason(command: Sequence[str], environ: Mapping[str, str], temporary: Collection[Path]) -> str:
-    """Return the reason why a command that starts this program will fail, now or later, or "" if no reason is
-    found.
+    """Return the reason why a command will not start this program, now or later, or "" if no reason is known.
 
     The command is never started, because it may be from an untrusted file. A relative path, or a path with
     variables such as `${workspaceFolder}`, is not checked, because only the client can resolve it.
@@ -213,10 +212,9 @@ def failure_reason(command: Sequence[str], environ: Mapping[str, str], temporary
 
 
 def _interpreter(script: Path) -> str:
-    """Return the interpreter that a script declares. Of several interpreters, return the first that does not
-    exist, if any.
+    """Return the interpreter that a script declares, or "" for a binary.
 
-    Empty for a binary.
+    If the script declares several interpreters, return the first that does not exist, or else the first.
     """
     try:
         with script.open("rb") as file:
@@ -226,6 +224,5 @@ def _interpreter(script: Path) -> str:
     if not start.startswith(b"#!"):
         return ""
     interpreters = [os.fsdecode(first or second) for first, second in _INTERPRETER.findall(start)]
-    return next(
-        (each for each in interpreters if not os.path.exists(each)), interpreters[0] if interpreters else ""
-    )
+    missing_interpreters = [each for each in interpreters if not os.path.exists(each)]
+    return next(iter(missing_interpreters + interpreters), "")

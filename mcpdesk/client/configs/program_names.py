@@ -23,13 +23,14 @@ def program_name(argv: Sequence[str]) -> str:
 
 
 def shell_word(name: str) -> str:
-    """Return a name of an untrusted file as a word of a shell, for a hint."""
+    """Return a name from an untrusted file, quoted as one shell word for a hint."""
     return shlex.quote(name_excerpt(name))
 
 
 def name_excerpt(name: str) -> str:
-    """Return a name of an untrusted file for a message. Control characters and backquotes are made visible or
-    replaced, and a long name is cut.
+    """Return a name from an untrusted file for a message. A long name is cut.
+
+    Control characters are made visible, and backquotes become apostrophes.
     """
     word = clean(name, newlines=False).replace("`", "'")
     return word if len(word) <= MAX_WORD_LENGTH else f"{word[: MAX_WORD_LENGTH - 1]}…"

@@ -62,7 +62,7 @@ def module_target(text: str, folder: Path) -> tuple[str, str] | None:
         module, _, name = text.removeprefix(MODULE).partition(":")
         return module, name
     module, _, name = text.partition(":")
-    if "." not in module or not _MODULE.fullmatch(module) or not (not name or name.isidentifier()):
+    if "." not in module or not _MODULE.fullmatch(module) or (name and not name.isidentifier()):
         return None
     if module.endswith((".py", ".json", ".toml", ".jsonl")):
         return None
@@ -75,7 +75,7 @@ def module_target(text: str, folder: Path) -> tuple[str, str] | None:
 
 
 def module_files(module: str, folder: Path) -> tuple[Path, ...]:
-    """Return the package of a module, or its only file, if it is in `folder` or its `src`."""
+    """Return the package or the file of a module if it is in `folder` or its `src`, or else ()."""
     top_level_name = module.partition(".")[0]
     paths = (
         path
@@ -96,9 +96,10 @@ def project_python(folder: Path) -> tuple[str, ...]:
     The environment is a `.venv` or `venv` in the folder or above, that of Poetry, or that of uv.
     """
     folders = [each for each in [folder, *folder.parents][:PROJECT_LEVELS] if _is_protected(each)]
-    for python in (each for project_folder in folders for each in _python_paths(project_folder)):
-        if python.exists():
-            return (str(python),)
+    for project_folder in folders:
+        for python in _python_paths(project_folder):
+            if python.exists():
+                return (str(python),)
     project = next((each for each in folders if (each / "uv.lock").is_file()), None)
     if project is not None and (uv := shutil.which("uv")):
         return (uv, "run", "--project", str(project), "python")

@@ -110,8 +110,9 @@ def expanded(
     """Return the server with all `${...}` replaced by values.
 
     `ask` asks the person for an input, and `folder` is the workspace. `${NAME}` is looked up in the variables
-    of the entry, then in `environ`. The value of an entry's variable may contain `${NAME}`, too. There,
-    `${NAME}` refers to another variable of the entry only if that variable's value contains no `${...}`.
+    of the entry, then in `environ`. The values of the entry's variables are expanded once: they can refer to
+    another variable of the entry only if its value contains no `${...}`.
+
     Raises: DeskUserError for a variable that is unset or unknown.
     """
     if server.problem:
@@ -142,7 +143,7 @@ def expanded(
 
 
 def variables(server: ConfiguredServer) -> tuple[str, ...]:
-    """Return the sorted names of the variables that `expanded` would not find in the entry itself.
+    """Return the sorted names of the variables whose values are not in the entry itself.
 
     An input has the name `input:NAME`.
     """
@@ -187,12 +188,8 @@ def _unquoted(value: str) -> str:
     quoted_match = _QUOTED.match(value)
     if quoted_match is None:
         return value.partition(" #")[0].rstrip()
-    unquoted_text = quoted_match["text"]
-    return (
-        unquoted_text.replace("\\n", "\n").replace('\\"', '"')
-        if quoted_match["mark"] == '"'
-        else unquoted_text
-    )
+    text = quoted_match["text"]
+    return text.replace("\\n", "\n").replace('\\"', '"') if quoted_match["mark"] == '"' else text
 
 
 _ENV_LINE = re.compile(

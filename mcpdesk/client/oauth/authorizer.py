@@ -51,7 +51,7 @@ class Requester(Protocol):
         """
 
     def report_deviation(self, text: str) -> None:
-        """Report a fault of the server that did not stop the login."""
+        """Report a fault of the authorization server that does not stop the login."""
 
 
 class GrantStore(Protocol):
@@ -90,15 +90,13 @@ class Authorizer:
         store: GrantStore,
         visit: Visitor | None = None,
     ) -> None:
-        """`visit` opens a person's browser, or is None if no person can log in.
+        """`setup` has the identity and options of the client. Its method `setup` is called at each login.
 
-        `setup.setup()` is called at each login.
+        `visit` opens a person's browser. It is None if no person can log in.
         """
         self._url = server_url
         self.addresses = ServerAddresses(server_url)
-        """Kinds of IP addresses of the server. They decide which URLs in the server's metadata are
-        accepted.
-        """
+        """IP addresses of the server, which decide which URLs in the server's metadata are accepted."""
         self._setup = setup
         self._store = store
         self._visit = visit
@@ -153,22 +151,22 @@ class Authorizer:
             return True  # the token stays the same, but the next proof has the server's nonce
         async with self._renewal_lock:
             grant = await self._grant()
-            fault: AuthorizationError | None = None
+            renewal_error: AuthorizationError | None = None
             if grant is not None and not is_step_up and grant.refresh_token:
                 try:
                     async with self._store.renewal_lock(self._url):
                         grant = await self._grant()
                         if grant is not None and grant.refresh_token and _is_token_of(grant, sent_headers):
-                            return await self._refresh(grant, challenge, requests)
+                            await self._refresh(grant, challenge, requests)
+                            return True
                 except AuthorizationError as error:
-                    fault = error
+                    renewal_error = error
             if grant is not None and not _is_token_of(grant, sent_headers):
                 return True  # another request or process has renewed the token
             if not self._can_log_in:
-                if fault is not None:
-                    raise AuthorizationError(
-                        f"the stored login is no longer valid: {fault.message}", fault.clause
-                    )
+                if renewal_error is not None:
+                    text = f"the stored login is no longer valid: {renewal_error.message}"
+                    raise AuthorizationError(text, renewal_error.clause)
                 return False  # the caller reports the server's rejection, and no client is registered
             await self._store_grant(await self._log_in(challenge, grant, is_step_up, requests))
             return True
@@ -225,7 +223,7 @@ class Authorizer:
         return stored if stored is not None and self._is_usable(stored) else None
 
     def _is_usable(self, grant: OAuthGrant) -> bool:
-        """Return False if this client has a machine's credentials and the token is of another client."""
+        """Return True if this client may use a token: a person logs in here, or the token is of this client."""
         return self._setup.machine_id in (None, grant.client.id)
 
     async def _store_grant(self, grant: OAuthGrant) -> None:
@@ -256,8 +254,8 @@ class Authorizer:
             self._unshared_grant = None
         return await self._run(flow, requests)
 
-    async def _refresh(self, grant: OAuthGrant, challenge: Challenge, requests: Requester) -> bool:
-        """Renew a token with its refresh token. Return True.
+    async def _refresh(self, grant: OAuthGrant, challenge: Challenge, requests: Requester) -> None:
+        """Obtain and store a new token with the refresh token of `grant`.
 
         Raises: AuthorizationError if renewal fails, or the server now trusts another authorization server.
         """
@@ -267,7 +265,6 @@ class Authorizer:
             raise AuthorizationError("the server now trusts another authorization server")
         key = self._key if grant.is_bound else None
         await self._store_grant(await self._run(refresh(self._discovery, grant, key), requests))
-        return True
 
     async def _run(self, flow: Flow[T], requests: Requester) -> T:
         """Run the steps of a flow and return its result."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcpdesk.client.oauth.values import Fetch, FetchResult, OAuthGrant
 
 LOOPBACK = "127.0.0.1"
-PATH = "/callback"
+CALLBACK_PATH = "/callback"
 LOGIN_TIMEOUT_S = 300.0
 LATE_HINT = "Log in again: open the address in a browser on this machine, and finish the login there."
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
@@ -49,9 +49,9 @@ class BrowserLogin:
         """`show` displays the URL that the person must visit, and may open a browser.
 
         Port 0 selects a free port. Set `host` and `path` if the client's registered redirect URI has other
-        values than `127.0.0.1` and `PATH`.
+        values than `127.0.0.1` and `CALLBACK_PATH`.
         """
-        self._host, self._path = host or LOOPBACK, path or PATH
+        self._host, self._path = host or LOOPBACK, path or CALLBACK_PATH
         self._show = show
         self._timeout_s = timeout_s
         self._port = port
@@ -59,9 +59,7 @@ class BrowserLogin:
         self._redirect_future: asyncio.Future[str] | None = None
         self._state = ""
         self._outcome: asyncio.Future[str] | None = None
-        """Reason why the login failed, or an empty string. The response to the browser waits for this
-        outcome.
-        """
+        """Reason why the login failed, or an empty string. The response to the browser waits for it."""
 
     @property
     def redirect_uri(self) -> str:
@@ -117,16 +115,15 @@ class BrowserLogin:
             raise AuthorizationError(message, hint=LATE_HINT) from None
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        """Accept the first redirect with the right `state`. Answer any other `state` with an error page."""
+        """Accept a redirect with the right `state`, and answer once the login has ended.
+
+        Answer any other `state` with an error page.
+        """
         from aiohttp import web
 
-        is_local = request.headers.get("Host", "") == f"{self._host}:{self._port}"
-        if (
-            request.method != "GET"
-            or request.path != self._path
-            or not is_local
-            or self._redirect_future is None
-        ):
+        has_right_host = request.headers.get("Host", "") == f"{self._host}:{self._port}"
+        is_redirect = request.method == "GET" and request.path == self._path and has_right_host
+        if not is_redirect or self._redirect_future is None:
             return web.Response(status=404)
         state = _single_value(request.query.getall("state", []))
         if not (self._state and secrets.compare_digest(state.encode(), self._state.encode())):
@@ -203,8 +200,8 @@ async def log_in(
         async with BrowserLogin(show, timeout_s, *redirect) as browser:
             setup = await asyncio.to_thread(options.setup, browser.redirect_uri)
             authorizer = Authorizer(url, setup, store, browser.visit)
-            challenge_answer = await requests.challenge()
-            challenge = Challenge("bearer", challenge_answer.metadata_url, challenge_answer.scope)
+            sent_challenge = await requests.challenge()
+            challenge = Challenge("bearer", sent_challenge.metadata_url, sent_challenge.scope)
             try:
                 grant = await authorizer.log_in(watched, challenge)
             except CallError as error:

@@ -31,7 +31,7 @@ SCHEMES = ("dpop", "bearer")
 MAX_CHALLENGE_LENGTH = 8 << 10
 """Maximum number of characters of a `WWW-Authenticate` header that are parsed."""
 _MISSING_STATUSES = frozenset({404, 405, 410, 501})
-"""Statuses that mean that a path is not an authorization endpoint."""
+"""Statuses of a path that is not an authorization endpoint."""
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _CHALLENGE_PART = re.compile(
     rf'\s*,?\s*(?:(?P<name>{_TOKEN})\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]*))'
@@ -53,8 +53,9 @@ def parse_challenge(values: Sequence[str]) -> Challenge | None:
             if part["scheme"] is not None:
                 parameters = schemes.setdefault(part["scheme"].lower(), {})
             else:
-                raw = part["bare"] if part["quoted"] is None else re.sub(r"\\(.)", r"\1", part["quoted"])
-                parameters.setdefault(part["name"].lower(), raw)
+                quoted = part["quoted"]
+                parameter = part["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+                parameters.setdefault(part["name"].lower(), parameter)
     for scheme in SCHEMES:
         if scheme in schemes:
             scheme_values = schemes[scheme]
@@ -110,10 +111,9 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     checked_endpoint(issuer, "the authorization server")
     path = urlsplit(issuer).path.rstrip("/")
     well_known_paths = [f"{SERVER_PATH}{path}", f"{OPENID_PATH}{path}"]
-    metadata_urls = [
-        _url_at(issuer, well_known_path)
-        for well_known_path in (well_known_paths if not path else [*well_known_paths, f"{path}{OPENID_PATH}"])
-    ]
+    if path:
+        well_known_paths.append(f"{path}{OPENID_PATH}")
+    metadata_urls = [_url_at(issuer, each) for each in well_known_paths]
     subject = "the authorization server metadata"
     fault: AuthorizationError | None = None
     for url in metadata_urls:
@@ -128,8 +128,9 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
                 continue
             server = authorization_server(document, issuer)
             if server.issuer != issuer:
-                text = f"the server names the authorization server {excerpt(issuer)}, whose metadata has the "
-                yield Deviation(f"{text}issuer {excerpt(server.issuer)}: one slash differs (RFC 8414, 3.3)")
+                names_text = f"the server names the authorization server {excerpt(issuer)}"
+                issuer_text = f"whose metadata has the issuer {excerpt(server.issuer)}"
+                yield Deviation(f"{names_text}, {issuer_text}: one slash differs (RFC 8414, 3.3)")
             return server
         if answer.status >= 500:
             raise AuthorizationError(f"{subject}: HTTP {answer.status} at {excerpt(url)}")
@@ -163,7 +164,7 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     if not answer.status and (not page.status or page.status in _MISSING_STATUSES):
         raise _connection_error(subject, origin, answer)
     if page.status in _MISSING_STATUSES:
-        raise no_login(origin, scope)
+        raise no_login_error(origin, scope)
     return AuthorizationServer(
         origin,
         token_endpoint=f"{origin}/token",
@@ -174,7 +175,7 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     )
 
 
-def no_login(origin: str, scope: str) -> LoginUnavailable:
+def no_login_error(origin: str, scope: str) -> LoginUnavailable:
     """Return the error for a server that requires tokens but does not name an authorization server."""
     token_text = f"a token with the scope {quoted_excerpt(scope)}" if scope else "a token"
     text = f"no login is available: {origin} publishes no metadata and has nothing at /authorize"
@@ -191,9 +192,9 @@ def authorization_server(metadata: JSONObject, issuer: str) -> AuthorizationServ
     """
     metadata_issuer = metadata.get("issuer")
     if not isinstance(metadata_issuer, str) or metadata_issuer.removesuffix("/") != issuer.removesuffix("/"):
-        names = f"names the issuer {excerpt(repr(metadata_issuer))}"
-        reason = f"the metadata of the authorization server {excerpt(issuer)} {names}"
-        raise AuthorizationError(reason, "RFC 8414, 3.3")
+        subject = f"the metadata of the authorization server {excerpt(issuer)}"
+        text = f"{subject} names the issuer {excerpt(repr(metadata_issuer))}"
+        raise AuthorizationError(text, "RFC 8414, 3.3")
 
     def endpoint(name: str) -> str:
         return checked_endpoint(metadata[name], name) if metadata.get(name) is not None else ""

@@ -61,9 +61,7 @@ class ClientCredentials(Struct, frozen=True):
 
 
 class SignedAssertion(Struct, frozen=True):
-    """Signed token that the machine's platform issued. It is exchanged for a token of the authorization
-    server.
-    """
+    """Signed token from the machine's platform, to be exchanged for a token of the authorization server."""
 
     token: str
 
@@ -86,8 +84,6 @@ class EnterpriseLogin(Struct, frozen=True):
 
 Machine = ClientCredentials | SignedAssertion | EnterpriseLogin
 """Credentials with which a client logs in without a person."""
-
-
 MAX_FIELDS = 100
 """Maximum number of fields in a token response with the content type `FORM`."""
 
@@ -112,12 +108,13 @@ class ClientSetup(Struct, frozen=True):
 
     @property
     def machine_id(self) -> str | None:
-        """Id of a client that logs in without a person, "" for a `SignedAssertion`, or None if a person must
-        log in.
+        """Id of a client that logs in without a person. Empty for a `SignedAssertion`, which has no id.
+
+        None if a person must log in.
         """
-        if self.machine is None or isinstance(self.machine, SignedAssertion):
-            return None if self.machine is None else ""
-        return self.machine.client_id
+        if self.machine is None:
+            return None
+        return "" if isinstance(self.machine, SignedAssertion) else self.machine.client_id
 
     def setup(self) -> ClientSetup:
         """Return this object. `LoginOptions.setup` has the same role, but creates a setup for each login."""
@@ -155,7 +152,7 @@ def authorize(
     earlier token, which are requested again. If `key` is given, the token request has a DPoP proof. Raises:
     AuthorizationError.
     """
-    scopes = tuple(setup.scope.split()) if not earlier_scopes else ()
+    scopes = () if earlier_scopes else tuple(setup.scope.split())
     scopes = scopes or _requested_scopes(challenge, discovery.resource, earlier_scopes)
     issuer, machine = discovery.server.issuer, setup.machine
     has_client = setup.client is not None or machine is not None
@@ -167,11 +164,8 @@ def authorize(
             return (yield from _grant_by_credentials(discovery, machine, scopes, key))
         case SignedAssertion():
             fields = {"grant_type": BEARER_ASSERTION, "assertion": machine.token}
-            return (
-                yield from _request_token(
-                    discovery, ClientRegistration("", authentication="none"), fields, scopes, key
-                )
-            )
+            unnamed_client = ClientRegistration("", authentication="none")
+            return (yield from _request_token(discovery, unnamed_client, fields, scopes, key))
         case EnterpriseLogin():
             return (yield from _grant_by_enterprise(discovery, machine, scopes, key))
     yield from _check_login(discovery.server, setup)
@@ -190,16 +184,14 @@ def revoke(discovery: Discovery, grant: OAuthGrant) -> Flow[bool]:
     if not server.revocation_endpoint:
         return False
     tokens = {"refresh_token": grant.refresh_token, "access_token": grant.access_token}
-    for kind, token in tokens.items():
+    for token_type, token in tokens.items():
         if token:
-            fields, headers = _with_client(
-                {"token": token, "token_type_hint": kind}, grant.client, server, {"Content-Type": FORM}
-            )
+            fields = {"token": token, "token_type_hint": token_type}
+            fields, headers = _with_client(fields, grant.client, server, {"Content-Type": FORM})
             body = urlencode(fields).encode()
             answer: FetchResult = yield Fetch(subject, server.revocation_endpoint, "POST", headers, body)
             if answer.status == 400 and b"client_secret" in answer.body:
-                # Servers of the official Python SDK require the secret in the form with every
-                # authentication method.
+                # Servers of the official Python SDK always require the secret in the form.
                 body = urlencode({**fields, "client_secret": grant.client.secret}).encode()
                 answer = yield Fetch(subject, server.revocation_endpoint, "POST", headers, body)
             if answer.status != 200:
@@ -436,17 +428,17 @@ def _request_token(
     token_fields = _token_fields(subject, answer)
     if "access_token" not in token_fields and "error" in token_fields:
         raise _refusal_error(subject, answer)  # some servers, such as GitHub, send errors with status 200
-    token, kind = token_fields.get("access_token"), token_fields.get("token_type")
+    token, token_type = token_fields.get("access_token"), token_fields.get("token_type")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token:
         raise AuthorizationError(
             f"{subject} returned no access_token that fits in a header", "OAuth 2.1, 3.2.3"
         )
-    if kind is None:
+    if token_type is None:
         yield Deviation(f"{subject} returned no token_type; Bearer is assumed (OAuth 2.1, 3.2.3)")
-        kind = "Bearer"
-    if not isinstance(kind, str) or kind.strip().lower() not in ("bearer", "dpop"):
+        token_type = "Bearer"
+    if not isinstance(token_type, str) or token_type.strip().lower() not in ("bearer", "dpop"):
         raise AuthorizationError(
-            f"{subject} returned a token of type {excerpt(repr(kind))}", "OAuth 2.1, 3.2.3"
+            f"{subject} returned a token of type {excerpt(repr(token_type))}", "OAuth 2.1, 3.2.3"
         )
     scope, new_refresh_token = token_fields.get("scope"), token_fields.get("refresh_token")
     return OAuthGrant(
@@ -457,7 +449,7 @@ def _request_token(
         tuple(scope.split()) if isinstance(scope, str) else scopes,
         new_refresh_token if isinstance(new_refresh_token, str) and new_refresh_token else refresh_token,
         _expiry_time(token_fields.get("expires_in")),
-        kind.strip().lower() == "dpop",
+        token_type.strip().lower() == "dpop",
     )
 
 
@@ -467,7 +459,7 @@ def _with_client(
     server: AuthorizationServer,
     headers: Mapping[str, str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return form fields and headers that authenticate the client, added to `fields` and `headers`.
+    """Return `fields` and `headers` with additions that authenticate the client.
 
     The form always has the client's id, even if the headers authenticate the client, because Python servers
     use the form to look up the client.
@@ -495,16 +487,12 @@ def _token_fields(subject: str, answer: FetchResult) -> dict[str, Any]:
 
 
 def _expiry_time(lifetime_s: Any) -> float | None:
-    """Return the Unix time at which a token expires, from its lifetime in seconds, or None if the lifetime is
-    not a number.
-    """
+    """Return the Unix time at which a token expires. Return None if its lifetime is not a number."""
     if isinstance(lifetime_s, str) and re.fullmatch(r"[0-9]{1,12}", lifetime_s):
         lifetime_s = int(lifetime_s)
-    return (
-        time.time() + lifetime_s
-        if isinstance(lifetime_s, int | float) and not isinstance(lifetime_s, bool)
-        else None
-    )
+    if isinstance(lifetime_s, bool) or not isinstance(lifetime_s, int | float):
+        return None
+    return time.time() + lifetime_s
 
 
 def _post_form(

@@ -101,18 +101,20 @@ class LoginOptions(Struct, frozen=True):
     @property
     def files(self) -> tuple[str, ...]:
         """Files that are read at a login."""
-        paths = (self.client_secret, self.client_key, self.assertion, self.id_token)
-        return tuple(each.file for each in paths if each.file)
+        secrets = (self.client_secret, self.client_key, self.assertion, self.id_token)
+        return tuple(secret.file for secret in secrets if secret.file)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """All texts and file names in the options."""
-        return tuple(
-            text
-            for value in (getattr(self, name) for name in self.__struct_fields__)
-            for text in ((value.text, value.file) if isinstance(value, Secret) else (value,))
-            if isinstance(text, str) and text
-        )
+        texts: list[str] = []
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, Secret):
+                texts += [value.text, value.file]
+            elif isinstance(value, str):
+                texts.append(value)
+        return tuple(filter(None, texts))
 
     def with_expanded_texts(self, expand: Callable[[str], str], folder: Path) -> LoginOptions:
         """Return the options with `expand` applied to each text. Relative file paths are below `folder`."""
@@ -128,15 +130,12 @@ class LoginOptions(Struct, frozen=True):
 
     def problem(self) -> str:
         """Return the reason why these options are invalid, without a full stop, or "" if they are valid."""
-        methods = [
-            name
-            for name, is_given in (
-                ("client credentials", self.uses_credentials or bool(self.client_key)),
-                ("an assertion", bool(self.assertion)),
-                ("an identity provider", bool(self.provider_url or self.id_token or self.provider_client_id)),
-            )
-            if is_given
-        ]
+        is_method_used = {
+            "client credentials": self.uses_credentials or bool(self.client_key),
+            "an assertion": bool(self.assertion),
+            "an identity provider": bool(self.provider_url or self.id_token or self.provider_client_id),
+        }
+        methods = [method for method, is_used in is_method_used.items() if is_used]
         if len(methods) > 1:
             return f"{' and '.join(methods)} cannot be used together"
         if self.assertion and self.client_id:
@@ -157,9 +156,8 @@ class LoginOptions(Struct, frozen=True):
     def _address_problem(self) -> str:
         """Return the reason why a URL in the options is invalid, or "" if all are valid."""
         metadata_parts = urlsplit(self.client_metadata_url)
-        if self.client_metadata_url and (
-            metadata_parts.scheme != "https" or metadata_parts.path in ("", "/")
-        ):
+        is_https_document = metadata_parts.scheme == "https" and metadata_parts.path not in ("", "/")
+        if self.client_metadata_url and not is_https_document:
             return "the address of the client's metadata must be an https URL with a path"
         addresses = {"token URL of the identity provider": self.provider_url, "issuer": self.client_issuer}
         for kind, url in addresses.items():

@@ -21,7 +21,7 @@ PUBLIC = "public"
 PRIVATE = "private"
 LOOPBACK = "loopback"
 PERMITTED_KINDS = {LOOPBACK: (LOOPBACK, PRIVATE), PRIVATE: (PRIVATE,)}
-"""Kinds of addresses that a server may name in addition to public ones, by kind of the server's address."""
+"""Kinds of addresses that a server may name in addition to public ones, by kind of its own address."""
 PRIVATE_NETWORKS = tuple(
     map(
         ipaddress.ip_network,
@@ -75,6 +75,7 @@ class ServerAddresses:
     def __init__(self, server_url: str) -> None:
         self._origin = _origin(server_url)
         self._kinds: set[str] = set()
+        """Kinds of the server's addresses. Empty before the first connection."""
 
     def is_first_contact(self, url: str) -> bool:
         """Return True if `url` has the server's origin and no connection to the server was opened yet."""
@@ -86,12 +87,16 @@ class ServerAddresses:
         Any server may name public addresses. For other kinds, see `PERMITTED_KINDS`.
         """
         kind = address_kind(address)
-        return kind == PUBLIC or (
-            bool(self._kinds) and all(kind in PERMITTED_KINDS.get(each, (each,)) for each in self._kinds)
-        )
+        if kind == PUBLIC:
+            return True
+        permitted_kinds = [PERMITTED_KINDS.get(own_kind, (own_kind,)) for own_kind in self._kinds]
+        return bool(permitted_kinds) and all(kind in permitted for permitted in permitted_kinds)
 
     def server_socket(self, info: Any) -> socket.socket:
-        """Open a socket to the server, and record the kind of its address."""
+        """Open a socket to the server, and record the kind of its address.
+
+        `info` is an entry of the result of `getaddrinfo`.
+        """
         self._kinds.add(address_kind(info[4][0]))
         return _new_socket(info)
 
@@ -116,9 +121,10 @@ class ServerAddresses:
         with suppress(OSError, UnicodeError):  # an unknown name is harmless
             loop = asyncio.get_running_loop()
             addresses = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
-        for each in addresses:
-            if not self.permits(str(each[4][0])):
-                raise refusal_error(subject, url, str(each[4][0]))
+        for info in addresses:
+            address = str(info[4][0])
+            if not self.permits(address):
+                raise refusal_error(subject, url, address)
 
 
 def refusal_error(subject: str, url: str, address: str) -> AuthorizationError:

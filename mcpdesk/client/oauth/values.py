@@ -30,7 +30,7 @@ class Fetch(Struct, frozen=True):
     headers: Mapping[str, str] = {}
     body: bytes | None = None
     is_named_by_server: bool = True
-    """False if the URL comes from the user's options or files."""
+    """True if the URL may come from the server. False if it comes from the user's options or files."""
     allows_broken_connection: bool = False
     """True if a broken connection is returned as an answer with status 0 and the reason in its body."""
 
@@ -147,7 +147,7 @@ class OAuthGrant(Struct, frozen=True):
         return f"OAuthGrant({self.issuer!r}, {self.resource!r}, {self.client!r})"
 
     def has_expired(self, now: float) -> bool:
-        """Return True if the token has expired, or will expire within `RENEWAL_LEAD_S`."""
+        """Return True if the token has expired or will soon expire, within `RENEWAL_LEAD_S` after `now`."""
         return self.expires is not None and now >= self.expires - RENEWAL_LEAD_S
 
 

@@ -23,7 +23,7 @@ async def follow_notifications(
 ) -> None:
     """Subscribe to all notifications, and to updates of the resources `uris`.
 
-    If the subscription ends, it is renewed. In the handshake era, it ends if the server forgets the session.
+    If the subscription ends, it is renewed. In the handshake era, a subscription ends with its session.
     Return when the server sends no further notifications.
 
     `on_begin` is called once notifications can arrive. `on_end` is called with the reason for each end, and
@@ -79,17 +79,17 @@ async def _follow_sessions(
                 await subscribe_again()
             on_renewed()
 
-    connection.on_new_session.append(new_session_event.set)
+    connection.new_session_listeners.append(new_session_event.set)
     tasks = list[asyncio.Task[None]]()
     try:
         await connection.open_listening_stream()
         await subscribe()
         on_begin()
-        tasks = [asyncio.create_task(connection.wait_until_unsubscribed()), asyncio.create_task(renew())]
+        tasks = [asyncio.create_task(connection.wait_until_notifications_end()), asyncio.create_task(renew())]
         finished_tasks, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in finished_tasks:
             task.result()
     finally:
         for task in tasks:
             task.cancel()
-        connection.on_new_session.remove(new_session_event.set)
+        connection.new_session_listeners.remove(new_session_event.set)

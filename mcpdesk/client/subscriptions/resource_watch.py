@@ -30,7 +30,7 @@ class ResourceWatch:
         self._listen_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         connection.listeners.append(self._on_notification)
-        connection.on_new_session.append(self._subscribe_again)
+        connection.new_session_listeners.append(self._subscribe_again)
 
     def add(self, uri: str) -> None:
         """Start to watch a resource."""
@@ -48,7 +48,7 @@ class ResourceWatch:
         """Stop watching all resources. Remove the listeners, because the connection may remain in use."""
         with suppress(ValueError):  # already closed
             self._connection.listeners.remove(self._on_notification)
-            self._connection.on_new_session.remove(self._subscribe_again)
+            self._connection.new_session_listeners.remove(self._subscribe_again)
         for task in self._tasks:
             task.cancel()
 
@@ -58,9 +58,7 @@ class ResourceWatch:
             self.updates = {**self.updates, uri: self.updates[uri] + 1}
 
     def _subscribe_again(self) -> None:
-        """Subscribe again in a new session, and count an update of each resource that may have been
-        missed.
-        """
+        """Subscribe again in a new session. Count one update per resource, because one may have been missed."""
         for uri in self.updates:
             self._begin(self._send_request("resources/subscribe", uri))
         self._count_missed_updates()
@@ -69,7 +67,7 @@ class ResourceWatch:
         self.updates = {uri: count + 1 for uri, count in self.updates.items()}
 
     async def _send_request(self, method: str, uri: str) -> None:
-        """Subscribe or unsubscribe: with `method`, or with a new subscription in the stateless era."""
+        """Send `method` for one resource. In the stateless era, open a new subscription to all resources."""
         agreement = await self._connection.open()
         if not agreement.revision.is_stateless:
             self._connection.listen()

@@ -15,6 +15,7 @@ ACKNOWLEDGEMENT_TIMEOUT_S = 1.0
 RENEW_S = 1.0
 """Pause before an ended subscription is renewed. It doubles while renewals fail."""
 MAX_PAUSE_S = 30.0
+"""Longest pause in seconds before an ended subscription is renewed."""
 TEMPORARY_STATUSES = (408, 425, 429)
 """Client error statuses after which a later attempt may succeed. Source: RFC 9110, RFC 8470, RFC 6585."""
 MAX_FAILURES = 10
@@ -60,11 +61,10 @@ class Subscription(CallObserver):
         self._begun_event = asyncio.Event()
 
     async def wait_until_begun(self) -> None:
-        """Wait until the server acknowledged or refused the subscription, or until
-        `ACKNOWLEDGEMENT_TIMEOUT_S`.
+        """Wait until the server acknowledged or refused the subscription, at most `ACKNOWLEDGEMENT_TIMEOUT_S`.
 
-        After an acknowledgement, every change of the server's state is reported by a notification. If the
-        acknowledgement arrives after the time limit, `on_renewed` is called.
+        After an acknowledgement, a notification reports every change of the server's state. If the
+        acknowledgement arrives later, `on_renewed` is called, because notifications may have been missed.
         """
         try:
             async with asyncio.timeout(ACKNOWLEDGEMENT_TIMEOUT_S):
@@ -88,10 +88,10 @@ class Subscription(CallObserver):
             self._begun_event.set()
 
     async def _subscribe(self) -> str:
-        """Subscribe until the subscription ends. Return the reason for the end, or an empty string if the
-        subscription must not be renewed.
-        """
-        self._is_acknowledged, self.failure, refusal = False, None, ""
+        """Subscribe until the subscription ends. Return the reason, or "" if it must not be renewed."""
+        self._is_acknowledged = False
+        self.failure = None
+        refusal = ""
         loop = asyncio.get_running_loop()
         start_time = loop.time()
         try:

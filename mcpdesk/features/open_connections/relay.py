@@ -209,8 +209,8 @@ class Relay:
             hint = "`mcpdesk up` with the same target starts it again, without its earlier state."
             raise DeskUserError(f"{self.name}: {self.reason}.", hint, CANNOT_CONNECT)
         connection = self.upstream.connection
-        if self._session_lost not in connection.on_new_session:
-            connection.on_new_session.append(self._session_lost)
+        if self._session_lost not in connection.new_session_listeners:
+            connection.new_session_listeners.append(self._session_lost)
         await connection.discover_server()
         return connection
 

@@ -244,7 +244,7 @@ class HostedDesk(DeskClient):
             questions=answers.offered,
             revision=revision,
             log_level=ALL_LOGS,
-            is_required_task=self._is_required_task,
+            requires_task=self._is_required_task,
             extensions=extensions,
         )
         super().__init__(connection, self._channel.connection, run)

@@ -53,7 +53,7 @@ def is_caller_due(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
     If a server uses tokens, an answer may be meant for only one caller, even where anonymous callers are
     allowed.
     """
-    return bool(rules.api_key) or any(each.access.is_asked for each in endpoints)
+    return bool(rules.api_key) or any(each.access.evaluates_tokens for each in endpoints)
 
 
 class CallerCheck:
@@ -185,10 +185,10 @@ async def callers_of_site(
     refusals: list[RequestRefused] = []
     for endpoint in endpoints:
         access = endpoint.access
-        if must_pass_all and access.is_asked:
+        if must_pass_all and access.evaluates_tokens:
             access = replace(access, requires_token=True)
         try:
-            caller = await CallerCheck(request, access, rules).identify_by_head() if access.is_asked else None
+            caller = await CallerCheck(request, access, rules).identify_by_head() if access.evaluates_tokens else None
         except RequestRefused as error:
             refusals.append(error)
         else:

@@ -315,7 +315,7 @@ class HttpService:
             return self._refusals.log(request, unavailable_error(refusal_text, _is_message(head)))
         access = endpoint.access
         caller: Principal | None = KEY if rules.api_key else OPEN
-        if access is not OPEN_ACCESS and access.is_asked:
+        if access is not OPEN_ACCESS and access.evaluates_tokens:
             caller = access.recognize(head.bearer)
         if caller is None:
             try:
@@ -365,7 +365,7 @@ class HttpService:
         refusal = self._guard.refuse_caller(request, rules)
         if refusal is not None:
             raise RequestRefused(refusal)
-        endpoints = [each for each in self._site.endpoints() if each.access.is_asked]
+        endpoints = [each for each in self._site.endpoints() if each.access.evaluates_tokens]
         if not rules.api_key and endpoints:
             await callers_of_site(request, endpoints, rules, must_pass_all=True)
 

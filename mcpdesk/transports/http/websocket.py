@@ -173,7 +173,7 @@ class _Senders:
             return frame, None
         token, message = pop_token(message)
         access = self._endpoint.access
-        sender = await caller_on_socket(access, token, self._opener) if access.is_asked else None
+        sender = await caller_on_socket(access, token, self._opener) if access.evaluates_tokens else None
         return codec.encode(message), sender
 
 

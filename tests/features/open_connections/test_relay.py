@@ -254,7 +254,7 @@ async def test_calls_after_the_end_of_the_program_say_what_to_do(
         await call(command, "inc")
         bench.upstream.end("the program ended with exit code 7")
         with pytest.raises(DeskUserError, match="has ended") as caught:
-            await in_time(idle.wait_until_unsubscribed())
+            await in_time(idle.wait_until_notifications_end())
         assert caught.value.exit_code == 3
     assert "exit code 7" in capsys.readouterr().err
     with pytest.raises(DeskUserError, match="exit code 7") as refused:
@@ -270,7 +270,7 @@ async def test_a_restart_ends_the_commands_that_only_listen(
         bench.upstream.status = UpstreamStatus(UpstreamState.CONNECTING)
         bench.upstream.status_listeners[0]()
         with pytest.raises(DeskUserError, match="has ended"):
-            await in_time(watcher.wait_until_unsubscribed())
+            await in_time(watcher.wait_until_notifications_end())
     assert "started again" in capsys.readouterr().err
 
 
@@ -317,7 +317,7 @@ async def test_a_new_session_is_reported_and_watches_again(
 ) -> None:
     async with bench.command() as watcher:
         await watcher.result("resources/subscribe", {"uri": "tea://pot"})
-        for notify in bench.connection.on_new_session:
+        for notify in bench.connection.new_session_listeners:
             notify()
         await until(lambda: bench.kettle.methods().count("resources/subscribe") == 2)
         await watcher.result("ping")
