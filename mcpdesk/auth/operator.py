@@ -116,7 +116,7 @@ class Operator:
         return session.cookie in self._sessions and self._clock() <= session.until
 
     def ticket(self, session: BrowserSession, purpose: str) -> str:
-        """Return a code for a link, which must not contain the page key. The code is valid for one purpose."""
+        """Return a code for a link, which must not contain the page key. It is valid for one purpose."""
         import hmac
 
         return hmac.new(session.page_key.encode(), purpose.encode(), "sha256").hexdigest()
@@ -174,9 +174,10 @@ def credential_file(state: Path, operator: Operator) -> Iterator[Path | None]:
 
 
 def _create_held_file(path: Path, credential: str) -> int:
-    """Write the file, and mark it as in use with `private_files.hold`. Return its descriptor. Raises: OSError.
+    """Write the file, and mark it as in use with `private_files.hold`. Return its descriptor.
 
     Another process that starts now may delete the file before it is marked. The file is then created again.
+    Raises: OSError.
     """
     for _ in range(MAX_ATTEMPTS):
         path.unlink(missing_ok=True)

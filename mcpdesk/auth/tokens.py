@@ -249,7 +249,7 @@ class Verifier:
 
 
 def _time_claim(claims: Mapping[str, Any], name: str, message: str) -> float:
-    """Return a claim as Unix time in seconds. Raises: Rejected with `message` if the claim is not a number."""
+    """Return a claim as Unix time in seconds. Raises: Rejected with `message` if it is not a number."""
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Rejected(message)

@@ -187,7 +187,7 @@ MAX_DEPTH = 20
 MAX_GROUPS = 8
 """Maximum number of groups in the hint of a description."""
 MAX_PARTS = 1_000
-"""Maximum number of subschemas that are visited from one root, because definitions may refer to each other."""
+"""Maximum number of subschemas that are visited from one root. Definitions may refer to each other."""
 
 _DROPPED_KEYWORDS = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary",
@@ -241,7 +241,7 @@ class ModelSchema:
 class _RootArguments:
     """Arguments that a schema declares at its root, directly or through keywords such as `allOf`.
 
-    `groups` are alternative sets of required arguments. `required` are the arguments that are always required.
+    `required` has the arguments that are always required. `groups` are alternative sets of further ones.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ class ConfigFile(Struct, frozen=True):
     servers: tuple[ConfiguredServer, ...]
     inputs: Mapping[str, InputVariable]
     sha256: str
-    """SHA-256 of the content. For a file of FastMCP, the hash includes the command of the project's Python."""
+    """SHA-256 of the content. For a file of FastMCP, it includes the command of the project's Python."""
 
     @property
     def is_of_project(self) -> bool:

@@ -85,11 +85,10 @@ class ServerConnection:
         extensions: Mapping[str, JSONObject] = MappingProxyType({}),
     ) -> None:
         """`identity` is the name and version sent to the server. `questions` returns handlers of questions.
-        `extensions` has the settings of the extensions to declare, by id.
+        `extensions` has the settings of the extensions to declare, by id. `log_level` requests log messages.
 
         If `revision` is given, no newer revision is tried. `agreement` is the result of an earlier
-        negotiation. `log_level` requests log messages. `requires_task` returns True for the name of a tool
-        that only runs as a task.
+        negotiation. `requires_task` returns True for the name of a tool that only runs as a task.
         """
         self._transport = transport
         self._identity = dict(identity)
@@ -122,7 +121,7 @@ class ServerConnection:
         self.listeners: list[Callable[[str, JSONObject], None]] = []
         """Functions that receive the method and parameters of every notification."""
         self.new_session_listeners: list[Callable[[], None]] = []
-        """Functions that are called after a new session replaced a lost one. Subscriptions are lost as well."""
+        """Functions that are called after a new session replaced a lost one, with its subscriptions."""
         self.remark_listeners: list[Callable[[Remark, Id | None], None]] = []
         """Functions that receive every remark about a server message, and the id of its request, if known."""
 
@@ -337,9 +336,7 @@ class ServerConnection:
             return await self._run_handshake(V2024_11_05)
 
     async def _handshake_with_retry(self, revision: Revision) -> Agreement:
-        """Perform a handshake. If the server refuses the revision and names another one, try the other
-        revision.
-        """
+        """Perform a handshake. If the server refuses the revision and names another one, try that one."""
         try:
             return await self._run_handshake(revision)
         except (RpcError, HttpError) as error:
@@ -397,7 +394,7 @@ class ServerConnection:
         transport = self._transport
         params = {
             "protocolVersion": revision.name,
-            "capabilities": self._capabilities(announces_root_changes=True),
+            "capabilities": self._capabilities(announces_changes=True),
             "clientInfo": self._identity,
         }
         self.unaccepted_method = "initialize"
@@ -430,10 +427,8 @@ class ServerConnection:
             text = f"it refuses notifications/initialized: {error.message}; its sessions may be incomplete"
             self.remark(Remark(RemarkKind.SESSION, text), handshake)
 
-    def _capabilities(self, announces_root_changes: bool = False) -> JSONObject:
-        return declared_capabilities(
-            self._questions(), self._extensions, announces_root_changes=announces_root_changes
-        )
+    def _capabilities(self, announces_changes: bool = False) -> JSONObject:
+        return declared_capabilities(self._questions(), self._extensions, announces_changes=announces_changes)
 
     # requests
 
@@ -474,8 +469,7 @@ class ServerConnection:
         self._running_calls[identifier] = call
         try:
             async with asyncio.TaskGroup() as call.group:
-                # Reading continues while a question is answered, because the server may withdraw the
-                # question.
+                # Reading continues while a question is answered, because the server may withdraw it.
                 receive = partial(self._receive, call=call)
                 reply = await self._roundtrip(transport, message, step.headers, receive)
                 for task in call.questions.values():
@@ -501,7 +495,9 @@ class ServerConnection:
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
         self._background_messages.begin(lambda: self._transport.send(message))
 
-    def _message(self, revision: Revision, step: OutgoingRequest, observer: CallObserver | None) -> JSONObject:
+    def _message(
+        self, revision: Revision, step: OutgoingRequest, observer: CallObserver | None
+    ) -> JSONObject:
         identifier, params = next(self._ids), step.params
         caller_meta = params.get("_meta")
         own_meta: JSONObject = {}
@@ -574,7 +570,8 @@ class ServerConnection:
         if "id" not in message:
             self._on_notification(method, params, call)
         elif self._agreement and self._agreement.revision.is_stateless:
-            self._report_refused_question(method, f"{self._agreement.revision.name} has no requests of servers")
+            revision = self._agreement.revision.name
+            self._report_refused_question(method, f"{revision} has no requests of servers")
         elif is_id(message["id"]):
             self._on_request(message["id"], method, params, call)
         else:
@@ -610,7 +607,7 @@ class ServerConnection:
                 raise InvalidAnswer("it asks too many questions at once")
             self._refuse(identifier, ProtocolError(ErrorCode.INVALID_REQUEST, "Too many questions at once"))
             return
-        answering = self._answer_and_respond(identifier, method, params, call)
+        answering = self._respond_to(identifier, method, params, call)
         if call.group is not None:
             task = call.group.create_task(answering)
         else:
@@ -619,7 +616,7 @@ class ServerConnection:
         questions[identifier] = task
         task.add_done_callback(lambda ended: questions.pop(identifier, None))
 
-    async def _answer_and_respond(self, identifier: Id, method: str, params: JSONObject, call: ClientCall) -> None:
+    async def _respond_to(self, identifier: Id, method: str, params: JSONObject, call: ClientCall) -> None:
         try:
             answer: JSONObject = {"result": await self._answer(method, params, call)}
         except ProtocolError as refusal:

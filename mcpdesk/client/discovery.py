@@ -163,8 +163,7 @@ def find_configured_server(text: str) -> tuple[Path, str]:
 def _existing_files(
     home: Path | None, folder: Path | None, environ: Mapping[str, str] | None, clients: tuple[str, ...]
 ) -> Iterator[tuple[ClientFile, Path]]:
-    """Yield each existing file once: those of the folder and its parents, then of the user, then of the system.
-    """
+    """Yield each existing file once: of the folder and its parents, then of the user, then of the system."""
     home, folder = home or Path.home(), (folder or Path.cwd()).resolve()
     variables = os.environ if environ is None else environ
     rows = [row for row in platform_rows() if row.client in clients]

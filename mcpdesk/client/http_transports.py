@@ -108,10 +108,9 @@ class HttpRequests:
         self._headers = dict(headers)
         self._max_bytes = max_bytes
         self._pool: aiohttp.ClientSession | None = None
-        """Connections to the URL, or None before the first request."""
         self._addresses = ServerAddresses(self.url) if authorizer is None else authorizer.addresses
         self._metadata_pools: set[aiohttp.ClientSession] = set()
-        """Connections for running requests about authorization."""
+
         self._is_closed = False
         self.has_batches = False
         """True if the revision has arrays of messages."""
@@ -226,7 +225,7 @@ class HttpRequests:
         """
         pool, request_url = self._connection_pool(), url or self.url
         can_resend = body is None or isinstance(body, bytes)
-        attempt = redirect_count = 0
+        attempt = redirects = 0
         with connection_errors():
             while True:
                 token = await self._token(method, request_url)
@@ -234,11 +233,10 @@ class HttpRequests:
                 async with pool.request(
                     method, request_url, data=_payload(body), headers=request_headers, allow_redirects=False
                 ) as answer:
-                    if follows_redirects and redirect_count < MAX_REDIRECTS:
-                        redirect_url = self._redirect_url(answer, request_url)
-                        if redirect_url:
+                    if follows_redirects and redirects < MAX_REDIRECTS:
+                        if redirect_url := self._redirect_url(answer, request_url):
                             request_url = redirect_url
-                            redirect_count += 1
+                            redirects += 1
                             continue
                     must_resend = await self._renew_authorization(answer, token, attempt)
                     if not must_resend or not can_resend:
@@ -412,10 +410,8 @@ class StreamableHttp(ClientTransport):
     @property
     def unexpected_bytes(self) -> str:
         """Description of the bytes received instead of the latest answer."""
-        current_answer = self._requests.current_answer
-        if current_answer is None:
-            return "the request was sent, but no response has begun"
-        return current_answer.progress_text
+        answer = self._requests.current_answer
+        return "the request was sent, but no response has begun" if answer is None else answer.progress_text
 
     async def open(self, receive: Receive) -> None:
         """Store `receive`. The first request opens the connection."""
@@ -464,7 +460,7 @@ class StreamableHttp(ClientTransport):
         """
         framer, has_received = EventFramer(self._max_bytes), False
         failures = 0
-        stream_session = ""  # id of the session in which the stream was opened last
+        stream_session = ""  # id of the session in which the stream was opened
 
         def on_stream_open() -> None:
             nonlocal failures, stream_session
@@ -625,10 +621,7 @@ class HttpSse(ClientTransport):
         return self._channel is not None and self._channel.is_open
 
     async def open(self, receive: Receive) -> None:
-        """Open the stream and wait for the URL for posts.
-
-        Raises: CallError if the server does not offer a stream.
-        """
+        """Open the stream and wait for the URL for posts. Raises: CallError without such a stream."""
 
         def received(data: bytes, read: ReadFrame | None) -> None:
             if not self._replies.deliver(data, receive, read):

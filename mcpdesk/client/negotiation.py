@@ -32,13 +32,16 @@ _CAPABILITIES: dict[str, JSONObject] = {
 
 
 def declared_capabilities(
-    questions: Iterable[str], extensions: Mapping[str, JSONObject], *, announces_root_changes: bool = False
+    questions: Iterable[str], extensions: Mapping[str, JSONObject], *, announces_changes: bool = False
 ) -> JSONObject:
-    """Return the capabilities of a client with these extensions that answers questions of these methods."""
+    """Return the capabilities of a client with these extensions that answers questions of these methods.
+
+    With `announces_changes`, the client announces changes of its roots.
+    """
     declared: JSONObject = {"extensions": dict(extensions)} if extensions else {}
     for method in questions:
         declared |= _CAPABILITIES[method]
-    if announces_root_changes and "roots" in declared:
+    if announces_changes and "roots" in declared:
         declared["roots"] = {"listChanged": True}
     return declared
 

@@ -112,7 +112,7 @@ class PublishedSkills:
 
 
 def _content(result: JSONObject) -> bytes | None:
-    """Return the bytes of the only file in a `resources/read` result, or None if it has no or several files."""
+    """Return the bytes of the file in a `resources/read` result. None unless it has exactly one file."""
     contents: list[Any] = result.get("contents", [])
     if len(contents) != 1:
         return None

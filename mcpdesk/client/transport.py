@@ -227,7 +227,7 @@ class ServerReply(Struct, frozen=True):
 
 
 class ClientTransport(ABC):
-    """Transport to one server. Its errors do not name the server, because `ServerConnection` adds the name."""
+    """Transport to one server. Its errors need no server name, because `ServerConnection` adds the name."""
 
     target: str
     """Address of the server, without secrets."""

@@ -21,7 +21,7 @@ HOST_ENDED = "the process that hosts the folder ended the connection"
 
 
 class UnixPipe(ConnectedTransport):
-    """Transport over a connected socket. `close` closes the socket, so the transport cannot be opened again."""
+    """Transport over a connected socket, which `close` also closes. It cannot be opened again after that."""
 
     def __init__(self, connection: socket.socket, target: str) -> None:
         """`target` is the server's name in messages."""

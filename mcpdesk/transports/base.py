@@ -26,9 +26,7 @@ class Rules(Struct, frozen=True):
     allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 16 << 20
     max_bodies_bytes: int = 256 << 20
-    """Maximum total size in bytes of the requests that are being received or answered. Small requests do not
-    count.
-    """
+    """Maximum bytes of all requests that are being received or answered. Small requests do not count."""
     unread_answers_max_bytes: int = 256 << 20
     """Maximum total size in bytes of the large answers that clients have not read yet."""
     session_ttl_s: float = 3600.0
@@ -69,9 +67,7 @@ class PassThrough(Protocol):
 
     @property
     def accepts_pieces(self) -> bool:
-        """True if the body of a request may be forwarded in pieces. The body is then not stored and has no
-        size limit.
-        """
+        """True if a body may be forwarded in pieces. It is then not stored and has no size limit."""
 
     @property
     def has_lines(self) -> bool:
@@ -84,11 +80,10 @@ class PassThrough(Protocol):
         body: bytes | AsyncIterator[bytes],
         on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AbstractAsyncContextManager[ForwardedAnswer]:
-        """Forward a request. Leaving the block early cancels the request. Raises: CallError if no response
-        arrives.
+        """Forward a request. Leaving the block early cancels the request.
 
         `on_unclaimed` is called with messages of the server that this client does not receive, such as a
-        second response. `on_unclaimed` may also be called after the block.
+        second response. It may also be called after the block. Raises: CallError if no response arrives.
         """
 
 
@@ -110,8 +105,6 @@ class SharedSession(Struct, frozen=True):
     state: SessionState
     version: int
     block: int = 0
-    """This process takes the numbers of streams and requests of the session from the block with this
-    number.
-    """
+    """Number of the block from which this process takes the session's numbers of streams and requests."""
     last_event: str = "0-0"
     """Id of the latest event that the client has received."""

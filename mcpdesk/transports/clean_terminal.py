@@ -18,8 +18,9 @@ from collections.abc import Iterator
 FIRST_PRIVATE_FD = 10
 READ_BYTES = 64 << 10
 MAX_WAIT_S = 0.3
-"""Maximum seconds that this process waits for data in the pipe before it ends."""
+"""Maximum seconds to wait at the end until the other process has read the pipe."""
 POLL_S = 0.002
+"""Seconds between two checks of the pipe at the end."""
 
 
 class CleanStream(io.TextIOBase):
@@ -108,7 +109,8 @@ def cleaned(pieces: Iterator[bytes]) -> Iterator[str]:
     """Yield the bytes as safe text. A character or a line end may be split between two pieces."""
     import codecs
 
-    decoder, carriage_return = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    carriage_return = ""
     for piece in pieces:
         text = carriage_return + decoder.decode(piece)
         carriage_return = "\r" if text.endswith("\r") else ""
@@ -119,7 +121,7 @@ def cleaned(pieces: Iterator[bytes]) -> Iterator[str]:
 def _copy_to_terminal(source: int, terminal: int) -> None:
     """Copy data to the terminal until no process has the other end of the pipe open."""
     os.setsid()  # without this, ctrl+c and ctrl+z would end this process
-    descriptors = sorted((source, terminal))
+    descriptors = sorted((source, terminal))  # all others are closed
     for lower, upper in zip((-1, *descriptors), (*descriptors, os.sysconf("SC_OPEN_MAX")), strict=True):
         os.closerange(lower + 1, upper)
     for text in cleaned(iter(lambda: os.read(source, READ_BYTES), b"")):

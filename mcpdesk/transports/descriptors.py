@@ -38,10 +38,9 @@ READ_SIZE = 64 * 1024
 LINE_LIMIT = 64 * 1024
 """Maximum size in bytes or characters of a line without an end. A longer line is split."""
 PIPE_SIZE = 1 << 20
-"""Capacity of a pipe. A writer that holds the interpreter lock prevents reading, so the pipe must be
-large.
-"""
+"""Capacity of a pipe in bytes. A writer that holds the interpreter lock prevents reading, so it is large."""
 FRAMES_SEARCHED = 64
+"""Maximum number of stack frames that are searched for the source line of a printed line."""
 CAN_CLAIM_DESCRIPTORS = hasattr(os, "fork")
 """False on Windows, where `select` does not wait for pipes."""
 
@@ -60,7 +59,7 @@ OnLine: TypeAlias = Callable[[StrayLine], None]
 Folders: TypeAlias = Callable[[], Sequence[str]]
 
 
-class PrintedLines(io.TextIOBase):
+class PrintStream(io.TextIOBase):
     """Replacement for `sys.stdout` that reports complete lines, each with its source line."""
 
     encoding = "utf-8"
@@ -72,6 +71,7 @@ class PrintedLines(io.TextIOBase):
         self._on_line = on_line
         self._folders = folders
         self._unfinished_lines: dict[int, str] = {}
+        """Unfinished line by the id of its thread."""
         self.buffer = io.FileIO(fd, "wb", closefd=False)
 
     def write(self, text: str, /) -> int:
@@ -107,9 +107,7 @@ class PrintedLines(io.TextIOBase):
 
 
 def nearest_location(frame: FrameType | None, folders: Sequence[str]) -> str:
-    """Return the source line of the nearest caller in a hosted folder, such as `tools/slow.py:14`, or "" if
-    no caller is in a hosted folder.
-    """
+    """Return the source line of the nearest caller in a hosted folder, such as `tools/slow.py:14`, or ""."""
     for _ in range(FRAMES_SEARCHED):
         if frame is None:
             break
@@ -126,22 +124,21 @@ class StrayOutputReader:
 
     def __init__(self, on_line: OnLine) -> None:
         self._on_line = on_line
-        self._names: dict[int, StraySource] = {}
+        self._sources: dict[int, StraySource] = {}
+        """Source by the read end of its pipe."""
         self._partial_lines: dict[int, bytes] = {}
         self._wake_read_fd, self._wake_write_fd = os.pipe()
         self._thread = threading.Thread(target=self._run, name="stray-output", daemon=True)
 
-    def open(self, name: StraySource) -> int:
-        """Create a pipe, and return the descriptor to write to. Lines from this pipe are reported with
-        `name`.
-        """
+    def open(self, source: StraySource) -> int:
+        """Create a pipe whose lines are reported as output of `source`. Return the descriptor to write to."""
         import fcntl
 
         read_end, write_end = os.pipe()
         os.set_blocking(read_end, False)
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
-        self._names[read_end] = name
+        self._sources[read_end] = source
         self._partial_lines[read_end] = b""
         return write_end
 
@@ -157,17 +154,15 @@ class StrayOutputReader:
     def _run(self) -> None:
         is_stopping = False
         while not is_stopping:
-            ready, _, _ = select.select([self._wake_read_fd, *self._names], [], [])
+            ready, _, _ = select.select([self._wake_read_fd, *self._sources], [], [])
             is_stopping = self._wake_read_fd in ready
-            for fd in list(self._names):
+            for fd in list(self._sources):
                 self._drain(fd)
-        for fd in list(self._names):
+        for fd in list(self._sources):
             self._end(fd)
 
     def _drain(self, fd: int) -> None:
-        """Read available data, but at most what a pipe can hold, so that a fast writer cannot keep this
-        thread from ending.
-        """
+        """Read available data, at most the capacity of the pipe, because a fast writer never stops."""
         for _ in range(PIPE_SIZE // READ_SIZE + 1):
             try:
                 data = os.read(fd, READ_SIZE)
@@ -189,11 +184,11 @@ class StrayOutputReader:
     def _end(self, fd: int) -> None:
         if self._partial_lines[fd]:
             self._deliver(fd, self._partial_lines[fd])
-        del self._names[fd], self._partial_lines[fd]
+        del self._sources[fd], self._partial_lines[fd]
         os.close(fd)
 
     def _deliver(self, fd: int, line: bytes) -> None:
-        self._on_line(StrayLine(self._names[fd], line.removesuffix(b"\r").decode("utf-8", "replace")))
+        self._on_line(StrayLine(self._sources[fd], line.removesuffix(b"\r").decode("utf-8", "replace")))
 
 
 Mode: TypeAlias = Literal["wire", "screen", "serve"]
@@ -207,7 +202,7 @@ class ClaimedDescriptors:
     def __init__(self, mode: Mode, on_line: OnLine, folders: Folders) -> None:
         self.stdin_fd, self.stdout_fd, self.stderr_fd = _private_copy(0), _private_copy(1), -1
         self._restore_stack = ExitStack()
-        self._printers: dict[str, PrintedLines] = {}
+        self._print_streams: dict[str, PrintStream] = {}
         if not CAN_CLAIM_DESCRIPTORS:
             self._reader = None
             self._claim_streams(on_line, folders)
@@ -222,22 +217,20 @@ class ClaimedDescriptors:
         self._reader.start()
 
     def redirect_prints(self) -> None:
-        """Replace `sys.stdout` (in `screen` mode also `sys.stderr`) again, after a library has
-        replaced it.
-        """
-        for name, prints in self._printers.items():
-            setattr(sys, name, prints)
+        """Replace `sys.stdout`, and `sys.stderr` in `screen` mode, again after a library has replaced it."""
+        for name, print_stream in self._print_streams.items():
+            setattr(sys, name, print_stream)
 
     def release(self) -> None:
         """Restore the descriptors. Data written before is still reported. A second call does nothing."""
         if self.stdin_fd < 0:
             return
-        for prints in self._printers.values():
-            prints.finish()
+        for print_stream in self._print_streams.values():
+            print_stream.finish()
         self._restore_stack.close()
         if self._reader is not None:
             self._reader.stop()
-        self._printers = {}
+        self._print_streams = {}
         for fd in {self.stdin_fd, self.stdout_fd, self.stderr_fd}:
             if fd >= 0:
                 os.close(fd)
@@ -248,9 +241,9 @@ class ClaimedDescriptors:
         self._replace_stream("stdin", io.StringIO())
         if sys.stdout is not None:
             sys.stdout.flush()
-        prints = PrintedLines(2, "print", on_line, folders)
-        self._printers["stdout"] = prints
-        self._replace_stream("stdout", prints)
+        print_stream = PrintStream(2, "print", on_line, folders)
+        self._print_streams["stdout"] = print_stream
+        self._replace_stream("stdout", print_stream)
 
     def _claim_input(self) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
@@ -266,9 +259,9 @@ class ClaimedDescriptors:
             stream.flush()
         self._replace_descriptor(fd, write_end, self.stdout_fd if fd == 1 else self.stderr_fd)
         os.close(write_end)
-        prints = PrintedLines(fd, "print" if fd == 1 else name, on_line, folders)
-        self._printers[name] = prints
-        self._replace_stream(name, prints)
+        print_stream = PrintStream(fd, "print" if fd == 1 else name, on_line, folders)
+        self._print_streams[name] = print_stream
+        self._replace_stream(name, print_stream)
 
     def _connect_screen_streams(self) -> None:
         """Connect `sys.__stdin__`, `__stdout__` and `__stderr__` to the private copies, because the screen

@@ -23,10 +23,9 @@ READ_BYTES = 64 << 10
 HIGH_WATER = 8 << 20
 """While the peer has more unread bytes of answers than this, no requests of the peer are read."""
 LOW_WATER = 1 << 20
+"""Requests are read again once the peer has fewer unread bytes of answers than this."""
 GRACE_S = 1.5
-"""Calls may run for this many seconds after the peer's input has ended. Clients send SIGTERM after two
-seconds.
-"""
+"""Seconds that calls may run after the peer's input has ended. Clients send SIGTERM after two seconds."""
 
 
 class PipeRequest(Struct, frozen=True):
@@ -47,8 +46,8 @@ class PipeRequest(Struct, frozen=True):
 OpenPipe: TypeAlias = "Callable[[PipeRequest, Callable[[bytes], None]], Pipe]"
 """Function that opens a pipe.
 
-The pipe calls the second argument with complete lines, including newlines, and with a large line in two
-pieces. The argument must not block.
+The pipe calls the second argument, which must not block, with complete lines and their newlines. It passes
+a large line in two pieces.
 
 Raises: DeskError if the server or mode is unknown or not served; OtherEnvironmentError if tools read
 environment variables that differ for this peer.
@@ -56,9 +55,7 @@ environment variables that differ for this peer.
 
 
 async def finish_calls(pipe: Pipe, grace_s: float = GRACE_S) -> None:
-    """Wait up to `grace_s` seconds for running calls after the peer's input has ended. Then close the
-    pipe.
-    """
+    """After the peer's input has ended, wait up to `grace_s` seconds for running calls. Close the pipe."""
     pipe.eof()
     try:
         async with asyncio.timeout(grace_s):

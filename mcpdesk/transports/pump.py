@@ -45,9 +45,7 @@ SESSION = os.urandom(8).hex()
 """Id of this client's session. Servers use it to find the state of the session."""
 
 _reported_reasons: set[str] = set()
-"""Reasons that were already written to stderr, because a core that serves one client searches for desks
-repeatedly.
-"""
+"""Reasons that were already written to stderr, because a core may search for desks repeatedly."""
 
 EXIT_DONE = 0
 EXIT_REFUSED = 2
@@ -72,7 +70,8 @@ def serve(folder: str, mode: str, serve_alone: Callable[[ClientState], int | Mov
     While a desk hosts `folder`, the desk serves the client. Otherwise `serve_alone` serves the client until a
     desk starts.
     """
-    client_state, desk = ClientState(), None
+    client_state = ClientState()
+    desk = None
     while True:
         code = run(folder, mode, client_state, desk)
         if code is not None:
@@ -108,9 +107,7 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
 
 
 def _connect_to_desk(folder: str, mode: str, client_state: ClientState) -> socket.socket | None:
-    """Connect to the desk and replay the client's state. Return the connection, or None if no desk serves
-    this client.
-    """
+    """Connect to the desk and replay the client's state. Return None if no desk serves this client."""
     try:
         desk = connect_and_greet(folder, mode)
     except OSError:
@@ -172,7 +169,8 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
 
     Raises: OSError or RefusedByDesk, after the connection was closed.
     """
-    session_replay, partial_line = Replay(client_state), b""
+    session_replay = Replay(client_state)
+    partial_line = b""
     try:
         desk.settimeout(REPLAY_S)
         while True:
@@ -217,19 +215,15 @@ def greeting_line(
         "session": SESSION,
     }
     texts = ",".join(f'"{key}":{quote(value)}' for key, value in facts.items())
-    variables = ",".join(
-        f"{quote(key)}:{quote(value)}"
-        for key, value in (os.environ if environment is None else environment).items()
-    )
+    client_environment = os.environ if environment is None else environment
+    variables = ",".join(f"{quote(key)}:{quote(value)}" for key, value in client_environment.items())
     flag = "true" if understands_leave else "false"
     greeting = f'{{"mcpdesk":1,"pid":{pid},"leaves":{flag},{texts},"environment":{{{variables}}}}}'
     return f"{greeting}\n".encode("ascii")
 
 
 def quote(text: str) -> str:
-    """Return `text` as a JSON string in ASCII. Used instead of `json`, because importing `json` takes too
-    long.
-    """
+    """Return `text` as a JSON string in ASCII. The module `json` is not used, because its import is slow."""
     units = text.encode("utf-16-be", "replace")
     codes = (int.from_bytes(units[index : index + 2], "big") for index in range(0, len(units), 2))
     characters = (
@@ -257,8 +251,9 @@ class Pump:
         """Size of `_unparsed_lines` in bytes."""
         self._has_client_ended = False
         """True after the client has closed its input."""
-        self._has_desk_stopped_reading = self._has_desk_ended = False
-        """`_has_desk_ended` is True if the desk no longer sends."""
+        self._has_desk_stopped_reading = False
+        self._has_desk_ended = False
+        """True if the desk no longer sends."""
         self._is_asked_to_leave = False
         self._polled_events: dict[int, int] = {}
         self._poll = select.poll()
@@ -289,6 +284,7 @@ class Pump:
         client_state.unwritten = client_state.unsent = client_state.rest = b""
 
     def _should_end(self) -> bool:
+        """Return True if nothing remains to be copied between the client and this desk."""
         if self._to_client.is_closed:
             return True
         if self._has_client_ended and self._to_client.size:
@@ -306,7 +302,7 @@ class Pump:
         if self._to_client.is_closed or self._has_client_ended:
             return EXIT_DONE
         client_state = self._client_state
-        if self._from_desk.is_long:
+        if self._from_desk.is_line_split:
             self._to_client.put(b"\n")  # the rest of that line will not arrive
         client_state.unwritten = self._to_client.unwritten()
         client_state.unsent = self._to_desk.unwritten_lines() + client_state.unsent
@@ -445,8 +441,8 @@ class _LineSplitter:
     def __init__(self, rest: bytes = b"") -> None:
         self._pieces = [rest]
         self._size = len(rest)
-        self.is_long = False
-        """True if the beginning of an unfinished line was already returned."""
+        self.is_line_split = False
+        """True if a part of the current line was already returned, because the line is too long."""
 
     def feed(self, data: bytes) -> bytes:
         """Return the lines that are now complete. If a line is too long, return the available part."""
@@ -454,12 +450,12 @@ class _LineSplitter:
         if not end:
             self._pieces.append(data)
             self._size += len(data)
-            if self._size <= MAX_LINE_BYTES and not self.is_long:
+            if self._size <= MAX_LINE_BYTES and not self.is_line_split:
                 return b""
-            self.is_long = True
+            self.is_line_split = True
             return self.take_unfinished()
         joined = self.take_unfinished() + data[:end] if self._size else data[:end]
-        self.is_long = False
+        self.is_line_split = False
         self._pieces, self._size = [data[end:]], len(data) - end
         return joined
 

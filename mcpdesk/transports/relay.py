@@ -60,7 +60,6 @@ WAKE_SIGNAL = signal.SIGURG
 RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores. They are reset for the program."""
 
-
 _COPY_HEADER = struct.Struct("<d?QQ")
 """Header of a copy: Unix time, True if it is from the client, size of the chunk, size of the copy."""
 
@@ -70,7 +69,8 @@ class Copies:
 
     def __init__(self, recorder: CaptureProcess) -> None:
         self._recorder = recorder
-        self._has_ended = self._is_cut_off = False
+        self._has_ended = False
+        self._is_cut_off = False  # True if no more copies are made
         self._queue: deque[tuple[float, bool, int, bytes]] = deque()
         self._added_bytes = {True: 0, False: 0}
         """Number of bytes added, by direction. Only one thread writes each value."""
@@ -173,7 +173,7 @@ class GateSide:
         self.is_from_client, self.source, self.sink = is_from_client, source, sink
         self.lock = threading.Lock()
         self.thread: int | None = None
-        """Thread that copies this direction, or None before the thread starts."""
+        """Id of the thread that copies this direction, or None before it starts."""
         self.is_bypassed = True
         self.has_ended = False
         self.read_count = 0

@@ -31,9 +31,7 @@ USUAL_STATE = (
 MAX_CHECKED_FILES = 256
 """Maximum number of files that are checked for sockets of killed cores when a core starts."""
 CONNECT_TIMEOUT_S = 2.0
-"""Seconds to wait for a desk that does not accept the connection. Only a full backlog delays the
-acceptance.
-"""
+"""Seconds to wait until a desk accepts the connection. Only a full backlog delays this."""
 
 
 class UntrustedFolder(OSError):
@@ -51,9 +49,9 @@ def folder_socket(folder: AnyPath, state: str | None = None) -> str:
     `state` is the chosen state folder, "" for the default one, or None to read the environment. Raises:
     OSError if the folder cannot be accessed.
     """
-    identity = os.stat(folder)
+    status = os.stat(folder)
     mark = state_mark(os.environ.get(STATE_VARIABLE, "") if state is None else state)
-    return f"{runtime_folder()}/{identity.st_dev:x}-{identity.st_ino:x}{mark}.sock"
+    return f"{runtime_folder()}/{status.st_dev:x}-{status.st_ino:x}{mark}.sock"
 
 
 def state_mark(state: str) -> str:
@@ -123,14 +121,12 @@ def attach_points(state: str | None = None) -> list[str]:
 
 
 def announce_desk(folder: AnyPath, state: str | None = None) -> int:
-    """Notify the cores for `folder` that serve only one client that a desk has started. Return their
-    number.
-    """
+    """Notify the cores for `folder` that serve only one client of a new desk. Return their number."""
     point = folder_socket(folder, state)
     prefix = os.path.basename(point).removesuffix("sock")
     runtime = os.path.dirname(point)
-    points = [name for name in os.listdir(runtime) if name.startswith(prefix) and name.endswith(".lone")]
-    return sum(not is_stale(f"{runtime}/{name}") for name in points)
+    names = [name for name in os.listdir(runtime) if name.startswith(prefix) and name.endswith(".lone")]
+    return sum(not is_stale(f"{runtime}/{name}") for name in names)  # a connection notifies a core
 
 
 def private_folder() -> str:
@@ -209,8 +205,7 @@ class ListeningSocket:
 
 
 def listen_for_folder(folder: AnyPath, state: str | None = None) -> ListeningSocket | None:
-    """Listen on the socket of `folder`. Return the listener, or None if a running core already listens
-    there.
+    """Listen on the socket of `folder`. Return None if a running core already listens there.
 
     Raises: UntrustedFolder; OSError if the folder does not exist or the socket cannot be created.
     """
@@ -229,12 +224,11 @@ def sweep(runtime: str) -> None:
 
 
 def listen(point: str) -> ListeningSocket | None:
-    """Listen on a Unix socket that only this user can use. Return the listener, or None if a process already
-    listens there.
+    """Listen on a Unix socket that only this user can use. Return None if a process already listens there.
 
-    The file of a process that has ended is deleted only after a failed connection and under a lock. Two cores
-    that start at the same time can therefore not delete each other's socket. Raises: OSError; FileExistsError
-    if `point` is not a socket.
+    The file of an ended process is deleted under a lock, after a connection to it has failed. Two cores that
+    start at the same time therefore cannot delete each other's socket. Raises: OSError; FileExistsError if
+    `point` is not a socket.
     """
     with _FolderLock(os.path.dirname(point) or "."):
         return _bind(point)
@@ -257,6 +251,7 @@ class _FolderLock:
 
 
 def _is_socket_name(name: str) -> bool:
+    """Return True if a file of the runtime folder has the name of a socket of a core."""
     stem, _, kind = name.partition(".")
     numbers = stem.split("-")
     has_known_kind = kind in ("sock", "attach", "tap", "open") or kind.endswith((".lone", ".state"))
@@ -313,9 +308,7 @@ def _delete_socket(point: str) -> None:
 
 
 def connect(point: str) -> socket.socket | None:
-    """Connect to a process of this user that listens at `point`. Return the connection, or None if no process
-    listens there.
-    """
+    """Connect to a process of this user that listens at `point`. Return None if no process listens there."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(CONNECT_TIMEOUT_S)
     try:
@@ -334,9 +327,7 @@ def connect(point: str) -> socket.socket | None:
 
 
 def peer_credentials(connection: socket.socket) -> tuple[int | None, int | None]:
-    """Return process id and user id of the peer, from the kernel. A value is None if the system does not
-    provide it.
-    """
+    """Return process id and user id of the peer, from the kernel. Both are None if they are not available."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None, None

@@ -129,7 +129,7 @@ class ClientState:
                 self._handle_answer(identifier, "result" in message, line)
 
     def closes_listener(self, line: bytes) -> bool:
-        """Return True if a server that is ending closes a listener of the client with this line."""
+        """Return True if this line of a server ends a listener of the client."""
         message = _parse_message(line) or {}
         listener_id = _params(message).get("requestId") if "method" in message else message.get("id")
         is_end = message.get("method", "notifications/cancelled") == "notifications/cancelled"
@@ -169,9 +169,10 @@ class Replay:
         """Methods of the replayed requests, by id."""
         self._unacknowledged_listeners: dict[Any, None] = {}
         """Listeners that the new server has not acknowledged yet."""
-        self._number = 0
+        self._request_count = 0
+        """Number of requests that were sent for the replay."""
         self._capabilities: Message = {}
-        self._repeatable: set[str] = set()
+        self._repeatable_tools: set[str] = set()
         """Tools that may be called twice, according to their annotations."""
         if client_state.opening is not None:
             self._ask("initialize", client_state.opening)
@@ -185,9 +186,12 @@ class Replay:
             self.failure = line.decode("utf-8", "replace")
         elif "method" not in message and (method := self._awaited.pop(_id(message), None)):
             self._handle_answer(method, message)
-        elif message.get("method") == ACKNOWLEDGED and _listener(message) in self._unacknowledged_listeners:
-            self._unacknowledged_listeners.pop(_listener(message))
-            self._handle_acknowledgement(_listener(message), _params(message).get("notifications"))
+        elif (
+            message.get("method") == ACKNOWLEDGED
+            and (listener := _listener_id(message)) in self._unacknowledged_listeners
+        ):
+            self._unacknowledged_listeners.pop(listener)
+            self._handle_acknowledgement(listener, _params(message).get("notifications"))
         else:
             self._unacknowledged_listeners.pop(_id(message), None)  # the server rejected a listener
             self._client_state.server_sent(line)
@@ -229,10 +233,9 @@ class Replay:
         for tool in result.get("tools") or ():
             hints = tool.get("annotations") or {}
             if hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True:
-                self._repeatable.add(tool.get("name"))
-        if (cursor := result.get("nextCursor")) and self._number < MAX_PAGES + len(
-            self._client_state.subscriptions
-        ):
+                self._repeatable_tools.add(tool.get("name"))
+        max_requests = MAX_PAGES + len(self._client_state.subscriptions)
+        if (cursor := result.get("nextCursor")) and self._request_count < max_requests:
             self._ask("tools/list", {"cursor": cursor, **self._stateless_metadata()})
 
     def _stateless_metadata(self) -> Message:
@@ -251,9 +254,7 @@ class Replay:
                 self.to_client.append(_line({"method": method, "params": params}))
 
     def _finish_if_answered(self) -> None:
-        """When all replayed requests are answered, resolve the requests that the last server left
-        unanswered.
-        """
+        """Once all replayed requests are answered, resolve the requests that the last server left open."""
         if self.is_done or self.failure or self._awaited or self._unacknowledged_listeners:
             return
         self.is_done = True
@@ -263,24 +264,21 @@ class Replay:
             self.to_client.append(_line({"method": "notifications/cancelled", "params": params}))
         client_state.server_requests.clear()
         for identifier, request in list(client_state.in_flight.items()):
-            if request.tool is not None and request.tool not in self._repeatable:
+            if request.tool is not None and request.tool not in self._repeatable_tools:
                 del client_state.in_flight[identifier]
                 error = {"code": INTERNAL_ERROR, "message": UNCERTAIN}
                 self.to_client.append(_line({"id": identifier, "error": error}))
             elif request.method != LISTEN:
                 self.to_server.append(request.line)
         for capability, (_, method) in LIST_CHANGES.items():
-            capability_value = self._capabilities.get(capability)
-            if (
-                client_state.is_ready
-                and isinstance(capability_value, dict)
-                and capability_value.get("listChanged")
-            ):
+            settings = self._capabilities.get(capability)
+            announces_changes = isinstance(settings, dict) and settings.get("listChanged")
+            if client_state.is_ready and announces_changes:
                 self.to_client.append(_line({"method": method}))
 
     def _ask(self, method: str, params: Message) -> None:
-        self._number += 1
-        identifier = f"mcpdesk-{self._number}"
+        self._request_count += 1
+        identifier = f"mcpdesk-{self._request_count}"
         while identifier in self._client_state.in_flight:
             identifier += "-"
         self._awaited[identifier] = method
@@ -332,9 +330,7 @@ def _messages_in(line: bytes) -> Iterable[tuple[Message, bytes]]:
 
 
 def _id_and_key(line: bytes) -> tuple[object, str] | None:
-    """Return the id in a line of our own servers, and the key after it, or None if the line must be
-    parsed.
-    """
+    """Return the id in a line of our own servers, and the key after it. None if the line must be parsed."""
     import json
 
     text = line[len(RESPONSE) : len(RESPONSE) + MAX_ID_BYTES].decode("utf-8", "ignore")
@@ -358,7 +354,7 @@ def _params(message: Message) -> Message:
     return params if isinstance(params, dict) else {}
 
 
-def _listener(message: Message) -> object:
+def _listener_id(message: Message) -> object:
     meta = _params(message).get("_meta")
     return _hashable(meta.get(SUBSCRIPTION_KEY)) if isinstance(meta, dict) else None
 

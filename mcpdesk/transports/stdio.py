@@ -98,10 +98,7 @@ class StdioTransport:
         self._can_read_event.set()
 
     def hand_over(self) -> None:
-        """End as soon as the client waits for no answer, so that another server can continue.
-
-        Call it on the loop.
-        """
+        """End once the client waits for no answer, because another server continues. Call it on the loop."""
         self._is_handing_over = True
         asyncio.get_running_loop().call_soon(self._hand_over_if_idle)
 
@@ -166,9 +163,9 @@ class StdioTransport:
             self._write(b"".join(line + b"\n" for line in replay.to_client))
         for line in replay.to_server:
             await self._feed(line + b"\n")
-        for rest in (client_state.unsent, client_state.rest):
-            if rest:
-                await self._feed(rest)
+        for data in (client_state.unsent, client_state.rest):
+            if data:
+                await self._feed(data)
 
     def _queue_replayed(self, data: bytes) -> None:
         """Queue an answer to a replayed request."""

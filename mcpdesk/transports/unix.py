@@ -62,8 +62,7 @@ class GreetingReader:
         self._start = b""
 
     def feed(self, data: bytes) -> tuple[PumpGreeting | None, bytes] | None:
-        """Return a pair: the greeting or None, and the bytes after the greeting. Return None as long as more
-        bytes are needed.
+        """Return the greeting or None, and the bytes after it. Return only None if more bytes are needed.
 
         Raises: ValueError for a malformed greeting.
         """
@@ -259,9 +258,9 @@ class _Connection(asyncio.Protocol):
         if self._pipe is not None:
             self._pipe.close()
         self._transport.close()
-        asyncio.get_running_loop().call_later(CLOSE_S, self._give_up)
+        asyncio.get_running_loop().call_later(CLOSE_S, self._abort_if_open)
 
-    def _give_up(self) -> None:
+    def _abort_if_open(self) -> None:
         if not self.closed_future.done():
             self._transport.abort()
 

@@ -20,7 +20,7 @@ WAIT_S = 15.0
 WAITING_DIVISOR = 4
 """Answers that wait for memory may have 1/WAITING_DIVISOR of the memory limit in total.
 
-They are limited because their results are already in memory.
+Their results are already in memory, so they must be limited as well.
 """
 PRESSURE_S = 10.0
 """Seconds after a refusal in which clients that read nothing are disconnected sooner."""
@@ -57,11 +57,9 @@ class UnreadAnswers:
         """Number of bytes reserved on pipes for answers that are not written yet."""
         self._pressure_end = 0.0
         self._senders: dict[Sender, tuple[int, float]] = {}
-        """Number of unread bytes at the latest check, and time when the peer last read, by sender."""
+        """Unread bytes at the latest check, and monotonic time when the peer last read, by sender."""
         self._waiting: dict[asyncio.Future[None], tuple[int, Callable[[int], None]]] = {}
-        """Answers that wait for memory, oldest first: the size of each, and the function that reserves the
-        memory.
-        """
+        """Answers that wait for memory, oldest first: the size of each, and the function that reserves it."""
 
     @property
     def held_bytes(self) -> int:

@@ -19,7 +19,7 @@ import pytest
 
 from mcpdesk.errors import TransportError
 from mcpdesk.transports import descriptors
-from mcpdesk.transports.descriptors import LINE_LIMIT, PrintedLines, StrayLine, StrayOutputReader
+from mcpdesk.transports.descriptors import LINE_LIMIT, PrintStream, StrayLine, StrayOutputReader
 from tests.support.patience import WITHIN_S as WAIT_S
 from tests.support.tiers import open_terminal
 
@@ -256,8 +256,8 @@ def lines() -> list[StrayLine]:
 
 
 @pytest.fixture
-def prints(lines: list[StrayLine], tmp_path: Path) -> PrintedLines:
-    return PrintedLines(1, "print", lines.append, lambda: [str(tmp_path)])
+def prints(lines: list[StrayLine], tmp_path: Path) -> PrintStream:
+    return PrintStream(1, "print", lines.append, lambda: [str(tmp_path)])
 
 
 def hosted(tmp_path: Path, source: str, **names: object) -> None:
@@ -267,14 +267,14 @@ def hosted(tmp_path: Path, source: str, **names: object) -> None:
 
 
 def test_print_is_one_line_with_its_place(
-    prints: PrintedLines, lines: list[StrayLine], tmp_path: Path
+    prints: PrintStream, lines: list[StrayLine], tmp_path: Path
 ) -> None:
     hosted(tmp_path, "\nprint('a', 1, file=out)", out=prints)
     assert lines == [StrayLine("print", "a 1", "tools/slow.py:2")]
 
 
 def test_place_is_the_nearest_line_of_the_folder(
-    prints: PrintedLines, lines: list[StrayLine], tmp_path: Path
+    prints: PrintStream, lines: list[StrayLine], tmp_path: Path
 ) -> None:
     hosted(
         tmp_path,
@@ -285,19 +285,19 @@ def test_place_is_the_nearest_line_of_the_folder(
     assert lines == [StrayLine("print", "deep", "tools/slow.py:3")]
 
 
-def test_print_from_elsewhere_has_no_place(prints: PrintedLines, lines: list[StrayLine]) -> None:
+def test_print_from_elsewhere_has_no_place(prints: PrintStream, lines: list[StrayLine]) -> None:
     print("hello", file=prints)
     assert lines == [StrayLine("print", "hello", "")]
 
 
 def test_folder_whose_name_only_begins_alike_is_not_the_place(
-    prints: PrintedLines, lines: list[StrayLine], tmp_path: Path
+    prints: PrintStream, lines: list[StrayLine], tmp_path: Path
 ) -> None:
     hosted(Path(f"{tmp_path}-other"), "print('x', file=out)", out=prints)
     assert lines == [StrayLine("print", "x", "")]
 
 
-def test_line_is_delivered_when_it_ends(prints: PrintedLines, lines: list[StrayLine]) -> None:
+def test_line_is_delivered_when_it_ends(prints: PrintStream, lines: list[StrayLine]) -> None:
     prints.write("one")
     prints.flush()
     assert lines == []
@@ -307,12 +307,12 @@ def test_line_is_delivered_when_it_ends(prints: PrintedLines, lines: list[StrayL
     assert lines[-1].text == "fo"
 
 
-def test_endless_line_is_cut(prints: PrintedLines, lines: list[StrayLine]) -> None:
+def test_endless_line_is_cut(prints: PrintStream, lines: list[StrayLine]) -> None:
     prints.write("x" * (LINE_LIMIT + 1))
     assert len(lines) == 1
 
 
-def test_threads_do_not_mix_their_lines(prints: PrintedLines, lines: list[StrayLine]) -> None:
+def test_threads_do_not_mix_their_lines(prints: PrintStream, lines: list[StrayLine]) -> None:
     prints.write("main ")
     thread = threading.Thread(target=lambda: print("other", file=prints))
     thread.start()
@@ -321,7 +321,7 @@ def test_threads_do_not_mix_their_lines(prints: PrintedLines, lines: list[StrayL
     assert [line.text for line in lines] == ["other", "main line"]
 
 
-def test_it_passes_for_a_text_stream(prints: PrintedLines) -> None:
+def test_it_passes_for_a_text_stream(prints: PrintStream) -> None:
     assert prints.fileno() == 1
     assert not prints.isatty()
     assert prints.writable() and not prints.readable()

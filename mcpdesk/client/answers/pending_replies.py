@@ -68,7 +68,7 @@ class PendingReplies:
         finally:
             del self._pending[identifier]
             if future.done() and not future.cancelled():
-                future.exception()  # marks it as retrieved, because the block may have failed before it waited
+                future.exception()  # marks it as retrieved: the block may have failed before it waited
 
     def deliver(self, frame: bytes, receive: Receive, read: ReadFrame | None = None) -> bool:
         """Pass a frame to the request that it answers, or else to `receive`.

@@ -88,8 +88,8 @@ def _python(
 ) -> tuple[str, ...]:
     """Return the command of the Python that runs the file.
 
-    If the file declares an environment, uv creates the environment. Otherwise the command is `python`, that of
-    the project, or `PYTHON` if the project has none.
+    If the file declares an environment, uv creates it. Otherwise the command is `python`, that of the
+    project, or `PYTHON` if the project has none.
     """
     options: list[str] = []
     if version := text_at(environment, "python"):

@@ -223,7 +223,7 @@ class Authorizer:
         return stored if stored is not None and self._is_usable(stored) else None
 
     def _is_usable(self, grant: OAuthGrant) -> bool:
-        """Return True if this client may use a token: a person logs in here, or the token is of this client."""
+        """Return True if this client may use a token: a person logs in, or the token is of this client."""
         return self._setup.machine_id in (None, grant.client.id)
 
     async def _store_grant(self, grant: OAuthGrant) -> None:

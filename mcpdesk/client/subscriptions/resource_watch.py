@@ -58,7 +58,7 @@ class ResourceWatch:
             self.updates = {**self.updates, uri: self.updates[uri] + 1}
 
     def _subscribe_again(self) -> None:
-        """Subscribe again in a new session. Count one update per resource, because one may have been missed."""
+        """Subscribe again in a new session. Count an update of each resource, which may have been missed."""
         for uri in self.updates:
             self._begin(self._send_request("resources/subscribe", uri))
         self._count_missed_updates()

@@ -61,10 +61,11 @@ class Subscription(CallObserver):
         self._begun_event = asyncio.Event()
 
     async def wait_until_begun(self) -> None:
-        """Wait until the server acknowledged or refused the subscription, at most `ACKNOWLEDGEMENT_TIMEOUT_S`.
+        """Wait until the server has acknowledged or refused the subscription.
 
-        After an acknowledgement, a notification reports every change of the server's state. If the
-        acknowledgement arrives later, `on_renewed` is called, because notifications may have been missed.
+        After an acknowledgement, a notification reports every change of the server's state. The wait ends
+        after `ACKNOWLEDGEMENT_TIMEOUT_S`. If the acknowledgement arrives later, `on_renewed` is called,
+        because notifications may have been missed.
         """
         try:
             async with asyncio.timeout(ACKNOWLEDGEMENT_TIMEOUT_S):

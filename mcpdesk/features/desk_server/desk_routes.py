@@ -73,7 +73,7 @@ class DeskRoutes(ExtraRoutes):
     async def close(self) -> None:
         """End all sessions."""
         self._mcp.sessions.close()
-        await self._mcp.sessions.left()
+        await self._mcp.sessions.wait_until_left()
 
     async def _hosted(self) -> HostedEndpoint:
         """Return the server, which is created at the first request."""

@@ -84,7 +84,7 @@ class LocalClients(ClientFacet):
             if http is not None:
                 passed_rows = (
                     PassedRow(
-                        client.key.server, client.summary, None if client.running_works else client.seen
+                        client.key.server, client.summary, None if client.running_answers else client.seen
                     )
                     for client in http.passed_clients()
                 )

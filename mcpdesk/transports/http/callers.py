@@ -47,7 +47,7 @@ def anonymous(rules: Rules) -> Principal:
     return KEY if rules.api_key else OPEN
 
 
-def is_caller_due(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
+def is_identity_required(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
     """Return True if callers need a key or a token to see data of other callers.
 
     If a server uses tokens, an answer may be meant for only one caller, even where anonymous callers are
@@ -66,9 +66,9 @@ class CallerCheck:
         self._rules = rules
 
     async def identify_by_head(self, may_have_body: bool = False) -> Principal | None:
-        """Identify the caller by the headers, or None if the body must be read first.
+        """Identify the caller by the headers. Return None if the body must be read first.
 
-        Raises: RequestRefused (400, 401, 403, 503).
+        `may_have_body` is True if the token may be in the body. Raises: RequestRefused (400, 401, 403, 503).
         """
         if error := self._head.token_error:
             raise self._refusal(400, f"Bad request: {error}", "invalid_request", error)
@@ -126,7 +126,7 @@ class CallerCheck:
         A cookie counts only if the request has an `Origin`. `RequestGuard` has then admitted this origin: it
         is the server's own or a listed one.
         """
-        request, is_needed = self._request, self._access.requires_token
+        request, is_token_required = self._request, self._access.requires_token
         if "Origin" in request.headers and "Cookie" in request.headers:
             cookies = request.cookies
             token = next((cookies[name] for name in TOKEN_COOKIES if name in cookies), None)
@@ -134,9 +134,9 @@ class CallerCheck:
                 try:
                     return await self._verified(token)
                 except RequestRefused:
-                    if is_needed:
+                    if is_token_required:
                         raise
-        if is_needed:
+        if is_token_required:
             raise self._refusal(401, MISSING_TOKEN)
         return anonymous(self._rules)
 
@@ -188,7 +188,9 @@ async def callers_of_site(
         if must_pass_all and access.evaluates_tokens:
             access = replace(access, requires_token=True)
         try:
-            caller = await CallerCheck(request, access, rules).identify_by_head() if access.evaluates_tokens else None
+            caller = None
+            if access.evaluates_tokens:
+                caller = await CallerCheck(request, access, rules).identify_by_head()
         except RequestRefused as error:
             refusals.append(error)
         else:
@@ -204,10 +206,12 @@ def pop_token(message: Any) -> tuple[Any, Any]:
     The token is None if the message has no token. In a batch, the first message with a token counts.
     """
     if isinstance(message, list):
-        tokens = [pop_token(each) if has_token_field(each) else (None, each) for each in message]
-        return next((token for token, _ in tokens if token is not None), None), [each for _, each in tokens]
+        pairs = [pop_token(each) if has_token_field(each) else (None, each) for each in message]
+        first_token = next((token for token, _ in pairs if token is not None), None)
+        return first_token, [each for _, each in pairs]
     message_without_token = dict(message)
-    token, data = message_without_token.pop(BODY_TOKEN_FIELD, None), message_without_token.get("data")
+    token = message_without_token.pop(BODY_TOKEN_FIELD, None)
+    data = message_without_token.get("data")
     if isinstance(data, dict) and BODY_TOKEN_FIELD in data:
         message_without_token["data"] = data = dict(data)
         data_token = data.pop(BODY_TOKEN_FIELD)
@@ -220,16 +224,15 @@ def has_token_field(message: Any) -> bool:
     if isinstance(message, dict):
         data = message.get("data")
         return BODY_TOKEN_FIELD in message or (isinstance(data, dict) and BODY_TOKEN_FIELD in data)
-    return isinstance(message, list) and any(
-        isinstance(each, dict) and has_token_field(each) for each in message
-    )
+    members = message if isinstance(message, list) else []
+    return any(isinstance(each, dict) and has_token_field(each) for each in members)
 
 
 def masked_message(message: Any) -> bytes:
     """Return the bytes of a message to record, with the token hidden."""
-    return codec.encode(
-        list(map(_with_hidden_token, message)) if isinstance(message, list) else _with_hidden_token(message)
-    )
+    if isinstance(message, list):
+        return codec.encode([_with_hidden_token(each) for each in message])
+    return codec.encode(_with_hidden_token(message))
 
 
 def masked_data(data: bytes) -> bytes:

@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 SWEEP_S = 1.0
 """Seconds between two checks of all connections. A client may exceed a time limit by up to this time."""
 QUIET_S = 2.0
-"""While a process stops, it may close a connection on which the client has sent nothing for this many
-seconds.
-"""
+"""Seconds without data from the client after which a process that stops may close the connection."""
 BODY_BYTES_PER_S = 16 << 10
 """Minimum speed of a body in bytes per second. Each received piece extends the deadline by its size divided
 by this speed.
@@ -127,7 +125,9 @@ class HttpConnection(asyncio.Protocol):
         """Number of bytes since the beginning of the latest request."""
         self._filter: Callable[[bytes], bytes] | None = None
         self._lowest_unread = 0
+        """Lowest number of unread bytes since the client last kept up."""
         self._latest_read = 0.0
+        """Loop time of the check when this number last fell."""
         self._reserved_at = 0.0
 
     # Used by handlers
@@ -149,15 +149,11 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def has_early_data(self) -> bool:
-        """True if the client has sent more than the head of the current request. False if the size of the
-        head is unknown.
-        """
+        """True if the client has sent more than the head of the current request. False if unknown."""
         return self._head_size is not None and self._received > self._head_size
 
     def set_filter(self, function: Callable[[bytes], bytes] | None) -> None:
-        """Pass received data through `function`, which returns the bytes that aiohttp receives. None removes
-        the function.
-        """
+        """Pass received data through `function`, which returns the bytes for aiohttp. None removes it."""
         self._filter = function
 
     def hold(self, size: int) -> bool:
@@ -307,9 +303,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake_drain_waiters()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Close the dialogues of the client, or pass them to the pool if their calls continue without a
-        client.
-        """
+        """Close the dialogues of the client. The pool keeps those whose calls continue without a client."""
         self._transport = None
         if not self._is_admitted:
             return
@@ -363,9 +357,7 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def begin(self, request: web.BaseRequest, body_size: int | None) -> None:
-        """Record that the answer to a request begins. `body_size` is in bytes, or None for a body without
-        Content-Length.
-        """
+        """Record that the answer to a request begins. `body_size` is None without Content-Length."""
         self._request = request
         self._body = request.content
         self._head_since = None
@@ -391,9 +383,7 @@ class HttpConnection(asyncio.Protocol):
         return None if self._request is None else self._request.task
 
     def make_room(self, reason: str) -> None:
-        """Disconnect this client so that another can connect. If this client has begun a request, send
-        `reason` to it first.
-        """
+        """Disconnect this client so that another can connect. If it has begun a request, send `reason`."""
         if self._partial_head or self.body_since is not None:
             self._refuse(503, reason)
         else:
@@ -401,8 +391,8 @@ class HttpConnection(asyncio.Protocol):
 
     def check(self, now: float) -> None:
         """Disconnect the client if its request is late or it does not read its answers."""
-        since = self._head_since
-        if since is not None and self._request is None and now - since > self.request_timeout_s:
+        wait_start = self._head_since
+        if wait_start is not None and self._request is None and now - wait_start > self.request_timeout_s:
             if self._partial_head or not self._expects_head:
                 self._refuse(408, late_request_message(self.request_timeout_s))
             else:

@@ -31,6 +31,7 @@ STREAM_HEADERS = {
 }
 KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
+"""Seconds between two keep-alive comments."""
 HIGH_WATER = 256 << 10
 """Number of queued bytes above which a handler must wait before it sends more."""
 MAX_BURST_BYTES = 64 << 10
@@ -182,6 +183,7 @@ class PostOutlet:
     """
 
     must_drain = False
+    """True if the sender must call `drain` before it sends more."""
     is_prompt = False
     """True to begin a stream after `STREAM_AFTER_S` seconds even without a message."""
     retry_s = 0.0
@@ -304,7 +306,9 @@ class PostOutlet:
     def _start_turn(self) -> list[bytes]:
         """Return the list of messages for this loop turn."""
         self.begin()
-        self._turn_messages, self._remaining_bytes = messages, _ = list[bytes](), MAX_BURST_BYTES
+        messages: list[bytes] = []
+        self._turn_messages = messages
+        self._remaining_bytes = MAX_BURST_BYTES
         asyncio.get_running_loop().call_soon(self.flush)
         return messages
 
@@ -313,6 +317,7 @@ class PostOutlet:
 
 
 SWEEP_S = 0.25
+"""Seconds between two checks whether a keep-alive comment is due."""
 NOT_SCHEDULED = 0.0
 STREAM_AFTER_S = 0.4
 """An answer becomes a stream after this many seconds without a message, if the client can resume a stream or
@@ -346,9 +351,8 @@ class StreamKeepAlive:
         now = loop.time()
         for outlet, due in list(self._due_times.items()):
             if due == NOT_SCHEDULED:
-                self._due_times[outlet] = now + (
-                    STREAM_AFTER_S if outlet.is_prompt or outlet.sends_priming_event else KEEP_ALIVE_S
-                )
+                begins_early = outlet.is_prompt or outlet.sends_priming_event
+                self._due_times[outlet] = now + (STREAM_AFTER_S if begins_early else KEEP_ALIVE_S)
             elif due <= now:
                 outlet.keep_alive()
                 self._due_times[outlet] = now + KEEP_ALIVE_S

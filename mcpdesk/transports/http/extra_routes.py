@@ -1,4 +1,4 @@
-"""Routes that features add to a listener: of their own, and for clients of a dialect."""
+"""Routes that features add to a listener: pages and interfaces, and paths for clients of a dialect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ExtraRoutes:
-    """Routes of one listener."""
+    """Routes that a feature adds to one listener."""
 
     front_line = ""
     """Line about these routes on the front page, or empty."""

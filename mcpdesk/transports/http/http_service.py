@@ -1,4 +1,4 @@
-"""HTTP listener. It finds the handler for each request."""
+"""HTTP listener of a core. It checks each request and calls the handler for its path and method."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcpdesk.features import features_with
 from mcpdesk.recorder.former_clients import FormerClients
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import PassThrough, Rules, first_pass_through
-from mcpdesk.transports.http.callers import CallerCheck, callers_of_site, is_caller_due
+from mcpdesk.transports.http.callers import CallerCheck, callers_of_site, is_identity_required
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.discovery_routes import discover as discover_server
 from mcpdesk.transports.http.discovery_routes import is_discovery
@@ -64,12 +64,14 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Site
 
 SHUTDOWN_S = 2.0
+"""Seconds for which handlers may continue when the listener closes."""
 DISCONNECT_REASON = "disconnected at the desk"
 POLICY_HEADER = "Content-Security-Policy"
 PORTS_TRIED = 50
+"""Number of ports that are tried if the listener may move to a later port."""
 
-QUERY_KEY_ENDPOINTS = frozenset({"ws"})
-"""Endpoints that accept the key as `?api_key=`, because browsers send no headers with a WebSocket."""
+QUERY_KEY_ROUTES = frozenset({"ws"})
+"""Routes that accept the key as `?api_key=`, because browsers send no headers with a WebSocket."""
 
 
 class PortTaken(TransportError):
@@ -90,7 +92,9 @@ class HttpService:
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site, self._mcp.other_processes)
         self._passing = PassThroughRoutes(site)
-        self._extra = [each for feature in features_with("http_routes") for each in feature.http_routes(site)]
+        self._extra_routes = [
+            routes for feature in features_with("http_routes") for routes in feature.http_routes(site)
+        ]
         self._jobs = JobRoutes(site, self._mcp.other_processes)
         self._verbs: dict[str | None, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
@@ -106,7 +110,7 @@ class HttpService:
         ]
         self._verbs |= {DIALECT + each.path: dict(each.verbs) for each in self._dialect_paths}
         dialect_routes = {DIALECT + each.path for each in self._dialect_paths if each.takes_key_in_query}
-        self._query_key_routes = QUERY_KEY_ENDPOINTS | dialect_routes
+        self._query_key_routes = QUERY_KEY_ROUTES | dialect_routes
         self._guard = RequestGuard("")
         self._refusals = RefusalLog()
         self._origins: tuple[str, ...] = ()
@@ -145,10 +149,10 @@ class HttpService:
     @property
     def has_sign_in(self) -> bool:
         """True if a browser can sign in on TCP."""
-        return self.address.startswith("http") and any(each.has_sign_in for each in self._extra)
+        return self.address.startswith("http") and any(each.has_sign_in for each in self._extra_routes)
 
     def sign_in_link(self) -> str:
-        """Return the URL of the dashboard with a one-time sign-in word.
+        """Return the URL of the dashboard with a one-time sign-in code.
 
         Raises: ValueError if no dashboard is served on TCP.
         """
@@ -163,8 +167,8 @@ class HttpService:
     def last_seen(self) -> dict[int, float | None]:
         """Return the last activity of clients whose dialogue may exist without a connection.
 
-        The result has the Unix time in seconds by connection number, or None while the client is connected.
-        May be called on any thread.
+        The result has a Unix time in seconds, or None for a connected client, by connection number. May be
+        called on any thread.
         """
         session_times = {number: each.seen for number, each in self._mcp.sessions.by_connection().items()}
         return session_times if self._listener is None else session_times | self._listener.lost_at()
@@ -206,7 +210,7 @@ class HttpService:
     @property
     def greetings(self) -> list[str]:
         """Messages of `mcpdesk serve` about routes of features."""
-        return [line for each in self._extra if (line := each.greeting(self.address))]
+        return [line for each in self._extra_routes if (line := each.greeting(self.address))]
 
     @property
     def is_left(self) -> bool:
@@ -223,9 +227,9 @@ class HttpService:
             return
         await stop_accepting(self._server)
         self._mcp.sessions.close()
-        await self._mcp.sessions.left()
+        await self._mcp.sessions.wait_until_left()
         self._sse.close()
-        for routes in self._extra:
+        for routes in self._extra_routes:
             await routes.close()
         await self._sockets.close()
         await self._listener.close(SHUTDOWN_S)
@@ -265,9 +269,8 @@ class HttpService:
         """Answer a request of a page. Headers allow a listed origin to read the answer."""
         cors_headers = head.page_headers = page_headers(request, self._origins, FACT_PATHS)
         if cors_headers and is_preflight(request):
-            answer: web.StreamResponse = self._guard.refuse(request, self._site.rules) or preflight_answer(
-                request
-            )
+            refusal = self._guard.refuse(request, self._site.rules)
+            answer: web.StreamResponse = refusal or preflight_answer(request)
         else:
             answer = await self._handle(request, head)
         if not answer.prepared:
@@ -293,7 +296,7 @@ class HttpService:
             job_path = self._jobs.parse_path(head.path)
             if job_path is not None:
                 return await self._answer_of_job(request, job_path, rules)
-            for routes in self._extra:
+            for routes in self._extra_routes:
                 if (extra_answer := await routes.answer(request, head.path)) is not None:
                     return extra_answer
             return await self._answer_public_page(request, head)
@@ -396,18 +399,25 @@ class HttpService:
         if request.method not in ("GET", "HEAD"):
             return method_error(request, ("GET",))
         assert self._listener is not None
-        passed = [client.key.server for client in self._passing.clients.clients()]
-        is_known = partial(self._may_see_names, request)
-        lines = [each.front_line for each in self._extra if each.front_line]
+        passed_servers = [client.key.server for client in self._passing.clients.clients()]
+        may_see_names = partial(self._may_see_names, request)
+        lines = [each.front_line for each in self._extra_routes if each.front_line]
         endpoints = [f"{each.path} for {each.clients}" for each in self._dialect_paths if each.clients]
-        sessions = len(self._mcp.sessions)
-        source = FactSource(self._site, self._listener, sessions, passed, is_known, endpoints, lines)
+        source = FactSource(
+            self._site,
+            self._listener,
+            len(self._mcp.sessions),
+            passed_servers,
+            may_see_names,
+            endpoints,
+            lines,
+        )
         return await handler(source)
 
     async def _may_see_names(self, request: web.BaseRequest) -> bool:
         """Return True if a caller may see names: the caller has the key or a token, or is the operator."""
         rules = self._site.rules
-        if not is_caller_due(self._site.endpoints(), rules):
+        if not is_identity_required(self._site.endpoints(), rules):
             return True
         if self._site.operator.matches(request.headers.get(OPERATOR_HEADER)):
             return True
@@ -425,12 +435,9 @@ class HttpService:
             names_text = f"; ?server= may be: {', '.join(names)}" if may_see_names else ""
             return f"No server {head.server[:100]!r} here{names_text}"
         paths = [f"/mcp/{name}" for name in names] if may_see_names else ["/mcp/<name>"]
-        served_paths = (
-            [*paths, *(each.path for each in self._dialect_paths if each.clients), *FACT_PATHS]
-            if self._site.rules.enable_mcp
-            else FACT_PATHS
-        )
-        return f"Nothing at {head.path[:100]}; served: {', '.join(served_paths)}"
+        dialect_paths = [each.path for each in self._dialect_paths if each.clients]
+        served_paths = [*paths, *dialect_paths] if self._site.rules.enable_mcp else []
+        return f"Nothing at {head.path[:100]}; served: {', '.join([*served_paths, *FACT_PATHS])}"
 
 
 def _accept_waiting(listening: socket.socket) -> list[socket.socket]:
@@ -475,7 +482,7 @@ def _other_processes(site: Site, sessions: HttpSessions) -> OtherProcesses | Non
 
 
 def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
-    """Listen on the first free port of `tries` ports. Return the socket and its port.
+    """Listen on `port`, or on the first free one of `tries` ports from there. Return the socket and its port.
 
     Raises: PortTaken, ListeningForbidden, or TransportError for an invalid address.
     """

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 INTERVAL_MS, MIN_INTERVAL_MS, MAX_INTERVAL_MS = 200, 10, 60_000
 """Milliseconds between two events: the default, the minimum and the maximum."""
 MAX_WAIT_MS = 24 * 3600 * 1000
+"""Longest time in milliseconds for which a client can follow the progress of a job in one request."""
 PAUSE_S = 0.05
 """Seconds between two messages on a WebSocket. Events in this time are sent together."""
 EVENT_KINDS = ("stdout", "stderr", "progress")
@@ -61,8 +62,10 @@ AsyncCall: TypeAlias = "HostedJob | RecordedJob"
 Verb: TypeAlias = "Callable[[web.BaseRequest, AsyncCall, Principal], Awaitable[web.StreamResponse]]"
 Socket: TypeAlias = "web.WebSocketResponse[Literal[True]]"
 
-_PATH = re.compile(r"(?:/v1)?/(jobs|ws/jobs|mcp/progress)/([A-Za-z0-9_-]{1,64})(?:/(manifest|download))?/?")
-_LIST = re.compile(r"(?:/v1)?/jobs")
+_JOB_PATH = re.compile(
+    r"(?:/v1)?/(jobs|ws/jobs|mcp/progress)/([A-Za-z0-9_-]{1,64})(?:/(manifest|download))?/?"
+)
+_JOB_LIST_PATH = re.compile(r"(?:/v1)?/jobs")
 NOT_OWNED = (
     "Anonymous callers cannot list jobs; ask for a job by its id, or send the Mcp-Session-Id of the session "
     "that started it"
@@ -85,19 +88,17 @@ class JobRoutes:
         self._site, self._other_processes = site, other_processes
 
     def parse_path(self, path: str) -> JobPath | None:
-        """Parse a path. None if the path does not concern jobs."""
-        match = _PATH.fullmatch(path)
+        """Parse a path. Return None if it is not a path of jobs."""
+        match = _JOB_PATH.fullmatch(path)
         if match is None:
-            return JobPath({}, "", False) if _LIST.fullmatch(path) else None
+            return JobPath({}, "", False) if _JOB_LIST_PATH.fullmatch(path) else None
         verbs = _HANDLERS.get((match[1], match[3]))
         return None if verbs is None else JobPath(verbs, match[2], match[1] == "ws/jobs")
 
     async def answer(
         self, request: web.BaseRequest, job_path: JobPath, callers: Sequence[Principal]
     ) -> web.StreamResponse:
-        """Answer a request. `callers` are the principals of the client, one for each server that accepts the
-        client.
-        """
+        """Answer a request. `callers` are the client's principals, one for each server that accepts it."""
         try:
             if not job_path.job:
                 return await self._list(request, callers)
@@ -117,9 +118,9 @@ class JobRoutes:
     async def _forward(
         self, request: web.BaseRequest, job_path: JobPath, verb: Verb, callers: Sequence[Principal]
     ) -> web.StreamResponse | None:
-        """Answer a request about a job that is not in this process. None if no such job exists.
+        """Answer a request about a job that is not in this process. Return None if no such job exists.
 
-        The process that has the job answers if this process is alive. Otherwise the job's record is used.
+        The process that runs the job answers, if it can be reached. Otherwise the job's record is used.
         Raises: StorageError.
         """
         if self._other_processes is None or self._site.jobs.has(job_path.job):
@@ -179,7 +180,7 @@ async def _download(request: web.BaseRequest, job: AsyncCall, caller: Principal)
 async def download(
     request: web.BaseRequest, job: AsyncCall, headers: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse | None:
-    """Send the file named in the query, or all files. `headers` are added. None if there is no such file."""
+    """Send the file named in the query, or all files, with additional `headers`. Return None for no file."""
     if not job.is_over:
         return plain_error(409, f"The job is {job.state}: it has no files to download yet", state=job.state)
     try:
@@ -194,12 +195,11 @@ async def download(
 async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     """Send an event at once and after every interval, until the job, the time limit or the token ends."""
     try:
-        interval_s = (
-            _milliseconds(request, "interval_ms", MIN_INTERVAL_MS, MAX_INTERVAL_MS) or INTERVAL_MS / 1000
-        )
-        max_s = _milliseconds(request, "max_ms", 0, MAX_WAIT_MS)
+        interval_s = _query_seconds(request, "interval_ms", MIN_INTERVAL_MS, MAX_INTERVAL_MS)
+        max_s = _query_seconds(request, "max_ms", 0, MAX_WAIT_MS)
     except ValueError as error:
         return plain_error(400, str(error))
+    interval_s = interval_s or INTERVAL_MS / 1000
     stream = EventStream(request)
     now = asyncio.get_running_loop().time
     due = now()
@@ -219,12 +219,12 @@ async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal)
 
 async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     """Send events as JSON messages until the job or the token ends, or the client disconnects."""
-    kinds = [
-        each.strip() for each in request.query.get("stream", ",".join(EVENT_KINDS)).split(",") if each.strip()
-    ]
-    unknown = [each for each in kinds if each not in EVENT_KINDS]
-    if unknown:
-        return plain_error(400, f"stream: {unknown[0][:80]!r} is not allowed; use {', '.join(EVENT_KINDS)}")
+    kinds_text = request.query.get("stream", ",".join(EVENT_KINDS))
+    kinds = [kind.strip() for kind in kinds_text.split(",") if kind.strip()]
+    unknown_kinds = [kind for kind in kinds if kind not in EVENT_KINDS]
+    if unknown_kinds:
+        text = f"stream: {unknown_kinds[0][:80]!r} is not allowed; use {', '.join(EVENT_KINDS)}"
+        return plain_error(400, text)
     return await send_texts(request, await opened_socket(request), _event_texts(job, kinds), caller)
 
 
@@ -259,7 +259,7 @@ async def send_texts(
 
 
 RECORD_HANDLERS: tuple[Verb, ...] = (_state_answer, _cancel, _manifest, _download)
-"""Handlers that need only the record of a job, whose process may not respond."""
+"""Handlers that need only the record of a job, and therefore work while its process does not respond."""
 MACHINE_UNREACHABLE = "the machine that runs the job does not answer, so it cannot be followed: try again"
 _HANDLERS: dict[tuple[str, str | None], dict[str, Verb]] = {
     ("jobs", None): {"GET": _state_answer, "DELETE": _cancel},
@@ -295,9 +295,10 @@ async def _send(request: web.BaseRequest, socket: Socket, texts: AsyncGenerator[
         connection_of(request).abort()  # otherwise the client would take this for the end of the job
 
 
-def _milliseconds(request: web.BaseRequest, name: str, minimum: int, maximum: int) -> float | None:
-    """Return a query parameter in seconds, or None if the parameter is missing. Raises: ValueError with the
-    limits.
+def _query_seconds(request: web.BaseRequest, name: str, minimum: int, maximum: int) -> float | None:
+    """Return a query parameter in milliseconds as seconds, or None if it is missing.
+
+    Raises: ValueError with the limits.
     """
     text = request.query.get(name)
     if text is None:

@@ -65,9 +65,7 @@ LISTEN = "subscriptions/listen"
 SESSION_METHODS = frozenset(
     {"logging/setLevel", "resources/subscribe", "resources/unsubscribe", "notifications/initialized"}
 )
-"""Methods that change a session. After such a message, a session that other processes also serve must be
-written.
-"""
+"""Methods that change a session. If other processes also serve the session, it is then written."""
 
 
 class McpRoutes:
@@ -76,9 +74,7 @@ class McpRoutes:
     def __init__(
         self, site: Site, find_other_processes: Callable[[HttpSessions], OtherProcesses | None]
     ) -> None:
-        """`find_other_processes` returns the access to other processes that serve the same clients, or
-        None.
-        """
+        """`find_other_processes` returns the access to other processes of the same clients, or None."""
         self._site = site
         self._keep_alive = StreamKeepAlive()
         rules, folder = site.rules, site.state_dir
@@ -121,8 +117,8 @@ class McpRoutes:
         except ProtocolError as error:
             return await self._answer_undecodable(request, endpoint, body, error, caller)
         self._site.recorder.frame(dialogue.connection, Direction.IN, recorded_body, True, head.http_note)
-        # Clients of SDK 1.x end their session after a 401 or 403. That helps only clients that can get
-        # another token. For other clients, only the message contains the error.
+        # Clients of SDK 1.x end their session after a 401 or 403. That helps only clients that can obtain
+        # another token. For other clients, the status is 200 and only the message contains the error.
         hides_auth_status = session is not None and not endpoint.access.authorization_servers
         answer = await self._answer(request, head, dialogue, message, session, caller, hides_auth_status)
         if (

@@ -29,10 +29,9 @@ class OtherProcesses(SessionStore, ABC):
     async def answer(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Forward a message to the process that owns the job, task or round in it. Return the answer, or None
-        if this process must answer.
+        """Forward a message to the process that owns the job, task or round in it, and return its answer.
 
-        Raises: StorageError.
+        Return None if this process must answer. Raises: StorageError.
         """
 
     @abstractmethod
@@ -46,14 +45,18 @@ class OtherProcesses(SessionStore, ABC):
 
     @abstractmethod
     async def post(self, request: web.BaseRequest, owner: str, max_bytes: int) -> web.StreamResponse | None:
-        """Forward a message to the process that has the client's stream. None if no process has it."""
+        """Forward a message to the process that has the client's stream, and return its answer.
+
+        Return None if no process has the stream.
+        """
 
     @abstractmethod
     async def job(
         self, request: web.BaseRequest, identifier: str, callers: Sequence[Principal], *, is_socket: bool
     ) -> web.StreamResponse | None:
-        """Forward a request to the process that owns a job. Return the answer, or None if no process runs the
-        job. Raises: StorageError.
+        """Forward a request to the process that owns a job, and return its answer.
+
+        Return None if no process runs the job. Raises: StorageError.
         """
 
     @abstractmethod

@@ -47,8 +47,7 @@ def begin_body(request: web.BaseRequest) -> None:
     if not head_of(request).is_plain:
         coding = request.headers.get("Content-Encoding", "identity")
         if coding.lower() != "identity":
-            # A few kilobytes can expand to gigabytes. Also, the capture would not contain the bytes that were
-            # sent.
+            # A few kilobytes can expand to gigabytes, and the capture must contain the bytes that were sent.
             text = f"Content-Encoding {coding[:80]!r} is not supported: send the body without encoding"
             raise _closing_error(plain_error(415, text))
         if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:

@@ -23,11 +23,7 @@ from mcpdesk.transports.http.request_head import SESSION_HEADER, head_of, peer_o
 from mcpdesk.transports.http.responses import IS_RECORDED, REASON_KEY, plain_error
 
 OTHER_SITE_VALUES = frozenset({"cross-site", "same-site"})
-"""Values of `Sec-Fetch-Site` for requests from a page of another site. Two ports of one machine are the same
-site.
-"""
-
-
+"""Values of `Sec-Fetch-Site` for requests from pages of others. Two ports of one machine are `same-site`."""
 SCRIPT_DESTINATIONS = frozenset({"empty", "websocket"})
 """Values of `Sec-Fetch-Dest` for fetch, EventSource and WebSocket. Browsers never display their responses."""
 PROTOCOL_PATHS = ("/mcp/", "/v1/", "/jobs", "/ws/")
@@ -42,9 +38,7 @@ INTERPRETED_HEADERS = frozenset(
         "sec-fetch-site", "traceparent", "tracestate", "upgrade",
     }
 )  # fmt: skip
-"""Headers that this program interprets, in lower case. It also interprets all headers that begin with
-`Mcp-`.
-"""
+"""Headers that this program interprets, in lower case, in addition to those that begin with `Mcp-`."""
 CLIENTS_ONLY = "This address is for MCP clients: a browser cannot open or embed it"
 
 
@@ -59,9 +53,7 @@ class RequestGuard:
         self._port = port
 
     def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
-        """Return the error for a malformed request, or for a forbidden Host or Origin, or None if the request
-        is valid.
-        """
+        """Return the error for a malformed request or a forbidden Host or Origin, or None."""
         headers = request.headers
         if request.version not in (HttpVersion10, HttpVersion11):
             return _closing_error(505, "the request line must contain HTTP/1.1 or HTTP/1.0")
@@ -116,18 +108,15 @@ def _is_probe(request: web.BaseRequest, host: str | None) -> bool:
 
 
 def _malformed(request: web.BaseRequest, key_header: str) -> str:
-    """Return an error message if the target or a header is not UTF-8, or if the session id is invalid, else
-    "".
-    """
+    """Return an error message for a target or header that is not UTF-8, or an invalid session id, else ""."""
     if not _is_text(request.path_qs):
         return "The request target is not UTF-8; percent-encode other octets"
     for name, value in request.headers.items():
         if value.isascii():
             continue
-        lower = name.lower()
-        if not _is_text(value) and (
-            lower in INTERPRETED_HEADERS or lower.startswith("mcp-") or lower == key_header
-        ):
+        lower_name = name.lower()
+        is_mcp_or_key = lower_name.startswith("mcp-") or lower_name == key_header
+        if (lower_name in INTERPRETED_HEADERS or is_mcp_or_key) and not _is_text(value):
             return f"The header {name} is not UTF-8"
     session = request.headers.get(SESSION_HEADER, "")
     if not (session.isascii() and session.isprintable() and " " not in session):
@@ -162,9 +151,7 @@ def _is_displayed(headers: Mapping[str, str]) -> bool:
 
 
 def _is_protocol(request: web.BaseRequest) -> bool:
-    """Return True if only clients use the path. Browsers may save the files of a job, so these paths do not
-    count.
-    """
+    """Return True if only clients use the path. Browsers may save the files of jobs, so these do not count."""
     head = head_of(request)
     if head.route is None and not head.path.startswith(PROTOCOL_PATHS):
         return False
@@ -223,9 +210,8 @@ def preflight_answer(request: web.BaseRequest) -> web.Response:
     return web.Response(status=204, headers=headers)
 
 
-LOGGERS = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {
-    status: logging.getLogger("mcpdesk.http") for status in (400, 404, 406, 413, 415)
-}
+_AUTH_LOG, _HTTP_LOG = logging.getLogger("mcpdesk.auth"), logging.getLogger("mcpdesk.http")
+LOGGERS = dict.fromkeys((401, 403, 503), _AUTH_LOG) | dict.fromkeys((400, 404, 406, 413, 415), _HTTP_LOG)
 """Loggers by status. The traffic does not contain these refusals, so they are logged."""
 SECOND_S = 1.0
 MAX_A_SECOND = 5
@@ -247,9 +233,7 @@ class RefusalLog:
         """Timer for the end of this second, or None."""
 
     def log(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
-        """Return an answer, and log the request if the answer is a refusal. At most one request per cause and
-        second is logged.
-        """
+        """Return the answer. If it is a refusal, log the request, at most once per cause and second."""
         logger = LOGGERS.get(answer.status)
         if logger is None or IS_RECORDED in answer:
             return answer

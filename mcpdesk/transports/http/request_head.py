@@ -47,16 +47,12 @@ class RequestHead:
         """Headers to record, without keys and tokens."""
         self.http_note = HttpNote(self.line, self.masked_headers)
         self.headers = headers
-        """Headers of the request. Equal heads share this object, so that results can be cached by its
-        identity.
-        """
+        """Headers of the request. Equal heads share this object, so results may be cached by its identity."""
         self.authority, target = _target(self.raw_target)
         """Host and port in the target if it is in absolute form, else empty."""
         self.path, _, query = target.partition("?")
         self.server, self.route = split_path(self.path)
-        """Name of the server in the path, and the path after it. `route` is None if the path is not of an
-        endpoint.
-        """
+        """Name of the server in the path, and the path after it. `route` is None for other paths."""
         self.is_dialect = self.path.rstrip("/") in dialect_paths
         """True for a path of a dialect."""
         self.content_type = headers.get("Content-Type", "")
@@ -96,7 +92,7 @@ class RequestHead:
         return 401 if self.is_dialect else 403
 
     def hide(self, name: str) -> None:
-        """Do not record the value of this header from now on."""
+        """Mask the value of this header in records from now on."""
         if name != self.extra_secret_header and name in self.headers:
             self.extra_secret_header = name
             self.masked_headers = _masked_headers(self.headers, name)
@@ -145,19 +141,15 @@ def _masked_headers(
 ) -> tuple[tuple[str, str], ...]:
     """Return the headers to record. Secrets, tokens, and keys in URLs are masked."""
     extra_name = extra_secret_header.lower()
-    return tuple(
-        [
-            (
-                str(name),
-                mask_header(value)
-                if (low := name.lower()) in SECRET_HEADERS or low == extra_name
-                else mask_text(value)
-                if "=" in value or "%" in value
-                else value,
-            )
-            for name, value in headers.items()
-        ]
-    )
+    masked: list[tuple[str, str]] = []
+    for name, value in headers.items():
+        lower_name = name.lower()
+        if lower_name in SECRET_HEADERS or lower_name == extra_name:
+            value = mask_header(value)
+        elif "=" in value or "%" in value:
+            value = mask_text(value)
+        masked.append((str(name), value))
+    return tuple(masked)
 
 
 def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | None, str]:
@@ -194,9 +186,9 @@ def _target(raw_target: str) -> tuple[str, str]:
 
 
 def split_path(path: str) -> tuple[str, str | None]:
-    """Return the name of the server in a path, and the path after the name. The second value is None if the
-    path is not that of an endpoint.
+    """Return the name of the server in a path, and the path after the name.
 
+    The second value is None if the path is not that of an endpoint.
     `/<name>/mcp` is the same as `/mcp/<name>`, because some clients recognize an endpoint by the end of its
     URL.
     """

@@ -58,11 +58,9 @@ def response_note(status: int, kind: str = JSON, headers: dict[str, str] | None 
 
     Only headers that MCP uses are recorded.
     """
-    return (
-        HttpNote(_line(status), (("Content-Type", kind), *headers.items()))
-        if headers
-        else _cached_note(status, kind)
-    )
+    if not headers:
+        return _cached_note(status, kind)
+    return HttpNote(_line(status), (("Content-Type", kind), *headers.items()))
 
 
 @lru_cache(maxsize=64)
@@ -106,9 +104,9 @@ async def large_answer(
 
 
 async def write_pieces(response: web.StreamResponse, pieces: Iterable[bytes]) -> None:
-    """Write a large body in pieces. Each is written after the client has read most of the previous one.
+    """Write a large body in small pieces. Each is written after the client has read most of the previous one.
 
-    Without this, unread data would be copied.
+    If it were written at once, the unread rest would be copied.
     """
     for piece in pieces:
         view = memoryview(piece)
@@ -147,7 +145,7 @@ def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -
 
 
 def retry_later(error: DeskError, identifier: Id | None = None) -> web.Response:
-    """Return the response while stored state, or another process that is needed, does not respond."""
+    """Return the response for a request that needs stored state or a process which does not respond."""
     answer = rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)), identifier)
     answer.headers.update(RETRY_AFTER)
     return answer

@@ -35,18 +35,16 @@ class SignIn:
     """Sign-ins of the pages of one listener."""
 
     def __init__(self, operator: Operator, cookie: str, path: str) -> None:
-        """`cookie` is the name of the cookie without the port. `path` is the only path to which it is
-        sent.
-        """
+        """`cookie` is the name of the cookie without the port. Browsers send it only to `path`."""
         self.operator = operator
         self._cookie = cookie
         self._path = path
 
     def admit(self, request: web.BaseRequest, page_key: str = "") -> Callable[[], bool]:
-        """Check that the operator sent a request. Return a function that checks this again.
+        """Check that the operator sent a request. Return a function that checks this again later.
 
-        The function returns True while the operator is signed in. `page_key` is the page key from the path,
-        if it is not in a header. Raises: RequestRefused.
+        The function returns True while the operator is signed in. `page_key` is the page key in the path, or
+        empty if it is in a header. Raises: RequestRefused.
         """
         refuse_other_sites(request)
         if OPERATOR_HEADER in request.headers:

@@ -71,7 +71,7 @@ class Endpoint(Protocol):
         """Open a dialogue.
 
         `push` is called with messages that belong to no request. `is_connected` returns True if this dialogue
-        must send change notifications to the client. None means that this dialogue must always send them.
+        must send change notifications to the client. If it is None, this dialogue always sends them.
         """
 
     def channel(
@@ -84,8 +84,8 @@ class Endpoint(Protocol):
     ) -> FrameChannel:
         """Open a dialogue over frames.
 
-        `write` is called with frames that are sent together. `write` must not block. `opening` has the
-        headers of the HTTP request that opened the dialogue. None without HTTP.
+        `write` is called with frames that are sent together, and must not block. `opening` has the headers of
+        the HTTP request that opened the dialogue, or is None without HTTP.
         """
 
 
@@ -169,6 +169,7 @@ class Site(Protocol):
 
     @property
     def own_front_end(self) -> Callable[[str], FrontEnd] | None:
-        """Like `front_end`, but the link shows only this core, and not the other replicas. The argument is
-        the name of the client whose requests the front end sends.
+        """Like `front_end`, but the link shows only this core and no other replicas.
+
+        The argument is the name of the client whose requests the front end sends.
         """

@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 
 class FactSource(Struct):
-    """Data for the handlers in `FACTS`."""
+    """Data for the handlers of public pages in `FACTS`."""
 
     site: Site
     listener: HttpConnections
     sessions: int
     """Number of HTTP sessions."""
-    passed: list[str]
+    passed_servers: list[str]
     """Names of pass-through servers, once for each of their clients."""
-    is_known: Callable[[], Awaitable[bool]]
-    """Returns True if the caller may see names."""
+    may_see_names: Callable[[], Awaitable[bool]]
+    """Function that returns True if the caller may see names and details: a known caller."""
     endpoints: list[str]
     """Paths for clients of dialects, each with the name of these clients."""
     front_lines: list[str]
@@ -75,7 +75,7 @@ async def _detailed_reason(source: FactSource, reason: str) -> str:
     shared = source.site.shared
     if shared is None or not reason or reason != shared.outage:
         return reason
-    return shared.away if await source.is_known() else reason
+    return shared.away if await source.may_see_names() else reason
 
 
 PUBLIC_FACTS = ("name", "version", "token_required", "tools", "resources", "templates", "prompts")
@@ -88,7 +88,7 @@ async def status(source: FactSource) -> web.Response:
     A known caller also sees the state of the capture, of upstream servers and of other cores. The totals
     include the items that pass-through servers listed.
     """
-    site, is_known = source.site, await source.is_known()
+    site, is_known = source.site, await source.may_see_names()
     servers = [endpoint.facts() for endpoint in site.endpoints()]
     listed_counts = {
         name: {f"{kind}s": count for kind, count in server.offered().items()}
@@ -101,7 +101,7 @@ async def status(source: FactSource) -> web.Response:
     known_caller_facts = {
         "passed_on": list(site.pass_throughs),
         "passed_servers": [{"name": name, **counts} for name, counts in listed_counts.items()],
-        "passed_clients": dict.fromkeys(site.pass_throughs, 0) | Counter(source.passed),
+        "passed_clients": dict.fromkeys(site.pass_throughs, 0) | Counter(source.passed_servers),
         "capture": capture,
         **shared,
     }
@@ -145,13 +145,13 @@ PREFIX = "mcpdesk_"
 
 async def metrics(source: FactSource) -> web.Response:
     """Return all metrics of the core and this listener. Callers that are not known see only totals."""
-    site, listener, is_known = source.site, source.listener, await source.is_known()
+    site, listener, is_known = source.site, source.listener, await source.may_see_names()
     listener_metrics = [
         ("http_connections", "Open HTTP connections.", len(listener)),
         ("http_connections_total", "HTTP connections since the start.", listener.accepted),
         ("http_requests_total", "HTTP requests since the start.", listener.requests),
         ("http_sessions", "HTTP sessions of the handshake era.", source.sessions),
-        ("http_passed_clients", "HTTP clients that use upstream servers.", len(source.passed)),
+        ("http_passed_clients", "HTTP clients that use upstream servers.", len(source.passed_servers)),
         (
             "passed_messages_dropped_total",
             "Messages of upstream servers that were dropped because their client did not read them.",
@@ -170,17 +170,18 @@ async def metrics(source: FactSource) -> web.Response:
         ),
         ("http_body_bytes", "Bytes of large request bodies in memory.", listener.budget.held_bytes),
     ]
-    figures = [
+    listener_figures = [
         MetricFamily(name, "counter" if name.endswith("_total") else "gauge", help, (Sample(value),))
         for name, help, value in listener_metrics
     ]
     compute_figures = site.figures()
-    # Importing this library takes a tenth of a second. Calls must not wait for it.
-    text = await asyncio.to_thread(
-        lambda: prometheus_text(
-            [*(compute_figures() if is_known else map(_total, compute_figures())), *figures]
-        )
-    )
+
+    def metrics_text() -> bytes:
+        figures = compute_figures()
+        return prometheus_text([*(figures if is_known else map(_total, figures)), *listener_figures])
+
+    # On a thread, because the first import of the Prometheus library takes a tenth of a second.
+    text = await asyncio.to_thread(metrics_text)
     return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
 
@@ -191,23 +192,12 @@ FACTS: dict[str, Callable[[FactSource], Awaitable[web.Response]]] = {
     "/status": status,
     "/metrics": metrics,
 }
-"""Handlers of GET by path. Callers without a key may use them."""
+"""Handlers of public pages by path. Callers without a key may GET them."""
 FACT_PATHS = tuple(path for path in FACTS if path != "/")
 
 OPEN_LABELS = frozenset(
-    {
-        "kind",
-        "state",
-        "status",
-        "method",
-        "outcome",
-        "direction",
-        "le",
-        "transport",
-        "version",
-        "quantile",
-        "reason",
-    }
+    {"kind", "state", "status", "method", "outcome", "direction", "le", "transport", "version", "quantile"}
+    | {"reason"}
 )
 """Labels that name neither a server nor a tool."""
 

@@ -21,9 +21,7 @@ MASK_BIT = 0x80
 """Bit of the second byte of a frame: the payload is masked."""
 MASK_SIZE = 4
 EXTENDED_SIZES = {126: 2, 127: 8}
-"""Number of bytes after the fixed part that contain the payload size, by the seven-bit size in the fixed
-part.
-"""
+"""Number of bytes of the payload size after the fixed part, by the seven-bit size in the fixed part."""
 
 
 async def upgrade(request: web.BaseRequest, socket: web.WebSocketResponse[Any]) -> web.Response | None:
@@ -60,7 +58,7 @@ async def close_socket(
 
 
 class MaskedFrames:
-    """Frames of a client as they arrive. The first unmasked one closes the socket (section 5.1)."""
+    """Filter for the frames of a client as they arrive. The first unmasked one closes the socket (5.1)."""
 
     def __init__(self, socket: web.WebSocketResponse[Any], connection: HttpConnection) -> None:
         self._socket = socket
@@ -98,9 +96,9 @@ class MaskedFrames:
 
 def _head_size(head: bytes) -> int:
     """Return the size of a frame head without its mask, as far as the bytes that have arrived show it."""
-    return FIXED_PART_SIZE + (
-        EXTENDED_SIZES.get(head[1] & ~MASK_BIT, 0) if len(head) >= FIXED_PART_SIZE else 0
-    )
+    if len(head) < FIXED_PART_SIZE:
+        return FIXED_PART_SIZE
+    return FIXED_PART_SIZE + EXTENDED_SIZES.get(head[1] & ~MASK_BIT, 0)
 
 
 def _payload_size(head: bytes) -> int:

@@ -54,6 +54,7 @@ class SseRoutes:
     def __init__(self, site: Site, other_processes: OtherProcesses | None = None) -> None:
         self._site, self._other_processes = site, other_processes
         self._open: dict[str, _SseConnection] = {}
+        """Open connections by id."""
 
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -122,13 +123,13 @@ class SseRoutes:
         """End one connection. Return False if the number is unknown."""
         streams = [each for each in self._open.values() if each.channel.connection == connection]
         for sse in streams:
-            sse.ended.set()
+            sse.end_event.set()
         return bool(streams)
 
     def close(self) -> None:
         """End every connection."""
         for sse in self._open.values():
-            sse.ended.set()
+            sse.end_event.set()
 
 
 class _SseConnection:
@@ -139,7 +140,7 @@ class _SseConnection:
         self.owner = caller.identity
         """Identity of the caller that opened the connection. No other caller may post to it."""
         self.stream = EventStream(request)
-        self.ended = asyncio.Event()
+        self.end_event = asyncio.Event()
         self.channel: FrameChannel = endpoint.channel(
             "sse", peer_of(request), self._write, request.headers, caller
         )
@@ -149,11 +150,11 @@ class _SseConnection:
     async def keep_open(self) -> None:
         """Send keep-alive comments until one side ends the connection."""
         connection = connection_of(self._request)
-        connection.on_lost = self.ended.set
+        connection.on_lost = self.end_event.set
         try:
-            while not self.ended.is_set() and not self.stream.is_broken:
+            while not self.end_event.is_set() and not self.stream.is_broken:
                 self.stream.put(KEEP_ALIVE)
-                await wait(self.ended, KEEP_ALIVE_S)
+                await wait(self.end_event, KEEP_ALIVE_S)
         finally:
             connection.on_lost = None
 

@@ -196,6 +196,7 @@ class SocketWriter:
         self._is_closed = False
         self._sender_task: asyncio.Task[None] | None = None
         self._room_event = asyncio.Event()
+        """Set while the peer reads fast enough."""
         self._room_event.set()
 
     @property
@@ -221,9 +222,7 @@ class SocketWriter:
             self._pause_or_disconnect()
 
     async def answer(self, handle: Callable[[], T]) -> T:
-        """Call `handle`, which handles a message. Answers that are available at once are sent without a
-        task.
-        """
+        """Call `handle`, which handles a message. Answers that it writes at once are sent without a task."""
         if self._is_sending:
             return handle()
         self._is_sending = True

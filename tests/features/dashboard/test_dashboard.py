@@ -587,7 +587,7 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
         await events.event("traffic")
         monkeypatch.setattr("mcpdesk.features.dashboard.page_updates.MAX_UNREAD_BYTES", -1)
         await shown.called("echo", text="unseen")
-        (entry,) = shown.desk.host.http._extra  # type: ignore[union-attr]
+        (entry,) = shown.desk.host.http._extra_routes  # type: ignore[union-attr]
         assert isinstance(entry, DashboardEntry)
         routes = entry._routes
         assert routes is not None and routes._updates is not None

@@ -30,7 +30,7 @@ from mcpdesk.transports.base import ForwardedAnswer, PassThrough
 from mcpdesk.transports.http.callers import masked_data
 from mcpdesk.transports.http.connections import HttpConnection, connection_of
 from mcpdesk.transports.http.event_stream import break_off
-from mcpdesk.transports.http.passing.passed_clients import PassedClient, PassedClients, Work
+from mcpdesk.transports.http.passing.passed_clients import PassedClient, PassedClients, RunningAnswer
 from mcpdesk.transports.http.passing.relay_policy import (
     FIXED_HEADERS,
     body_kind,
@@ -68,8 +68,6 @@ WHOLE_PIECE_BYTES = 1 << 20
 """Size in bytes from which a piece of an answer reserves memory, because it may be a whole message."""
 SMALL_ANSWER_BYTES = 64 << 10
 """Maximum size in bytes of an answer that is sent together with its head."""
-
-
 MAX_UNCLAIMED_MESSAGES = 1_000
 """Maximum number of messages that wait until the answer to a request is recorded."""
 MAX_UNCLAIMED_BYTES = 4 << 20
@@ -82,9 +80,12 @@ class BodySample:
     """Part of a body to record: its beginning (up to `max_bytes` bytes), its end, and its size."""
 
     def __init__(self, max_bytes: int, can_keep: Callable[[int], bool] | None = None) -> None:
-        """`can_keep` returns True if the given number of further bytes may be kept. None keeps all bytes."""
+        """`can_keep` reserves memory for further bytes, and returns False if none is available.
+
+        None keeps all bytes.
+        """
         self.start = bytearray()
-        self._room = LARGE_ANSWER_BYTES
+        self._reserved_bytes = LARGE_ANSWER_BYTES  # a beginning of this size needs no reservation
         self._can_keep = can_keep
         self.end = b""
         self.size = 0
@@ -95,14 +96,15 @@ class BodySample:
         """Add the next piece."""
         self.size += len(piece)
         self.end = (self.end + piece[-END_BYTES:])[-END_BYTES:]
-        if (room := self.max_bytes - len(self.start)) <= 0:
+        kept_piece = piece[: max(0, self.max_bytes - len(self.start))]
+        if not kept_piece:
             return
-        while self._can_keep is not None and len(self.start) + min(room, len(piece)) > self._room:
+        while self._can_keep is not None and len(self.start) + len(kept_piece) > self._reserved_bytes:
             if not self._can_keep(RESERVED_BYTES):
                 self.max_bytes = len(self.start)
                 return
-            self._room += RESERVED_BYTES
-        self.start += piece[:room]
+            self._reserved_bytes += RESERVED_BYTES
+        self.start += kept_piece
 
 
 class UnclaimedMessages:
@@ -148,9 +150,7 @@ class ForwardedRequest:
         watched: WatchedExchange | None,
         on_unclaimed: Callable[[bytes], None],
     ) -> None:
-        """`arrival` is the Unix time of the request. `watched` observes the answers to the request, or is
-        None.
-        """
+        """`arrival` is the Unix time of the request. `watched` observes its answers, or is None."""
         self.client = client
         self.has_lines = server.has_lines
         """True if the server must send each message as one line."""
@@ -176,9 +176,9 @@ class ForwardedRequest:
     async def send_to_server(self, message: dict[str, Any]) -> None:
         """Send a message to the server on behalf of the client."""
         headers = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
-        headers |= {
-            name: value for name, value in self._headers.items() if name.lower() not in _MESSAGE_HEADERS
-        }
+        for name, value in self._headers.items():
+            if name.lower() not in _MESSAGE_HEADERS:
+                headers[name] = value
         with suppress(CallError):
             async with self._server.ask("POST", headers, codec.encode(message), self._on_unclaimed):
                 pass
@@ -197,8 +197,8 @@ class PassThroughRoutes:
 
         Raises: RequestRefused.
         """
-        head, body, limit = head_of(request), b"", self._site.rules.max_body_bytes
-        is_streamed = False
+        head, limit = head_of(request), self._site.rules.max_body_bytes
+        body, is_streamed = b"", False
         if head.method not in METHODS:
             raise RequestRefused(method_error(request, METHODS))
         if head.method == "POST":
@@ -208,9 +208,8 @@ class PassThroughRoutes:
             if is_streamed:
                 begin_body(request)
             else:
-                body = await read_body(
-                    request, limit if server.accepts_pieces else max(limit, MAX_WHOLE_BYTES)
-                )
+                max_bytes = limit if server.accepts_pieces else max(limit, MAX_WHOLE_BYTES)
+                body = await read_body(request, max_bytes)
         message = _decode(body)
         address = peer_of(request).rpartition(":")[0]
         client = self.clients.sender(
@@ -222,16 +221,11 @@ class PassThroughRoutes:
                 client.count_call(message["id"])
         if body or (head.method == "POST" and not is_streamed):
             is_json = message is not None
-            self._site.recorder.frame(
-                client.info.number,
-                Direction.IN,
-                body if is_json else masked_data(body),
-                is_json,
-                head.http_note,
-            )
-        work, connection = Work(), connection_of(request)
-        connection.on_lost = work.end
-        client.running_works.add(work)
+            record = body if is_json else masked_data(body)
+            self._site.recorder.frame(client.info.number, Direction.IN, record, is_json, head.http_note)
+        running_answer, connection = RunningAnswer(), connection_of(request)
+        connection.on_lost = running_answer.end
+        client.running_answers.add(running_answer)
         watch = self._site.watch
         watched = None if watch is None else watch.follow(client.info, message, head.headers)
         answer: web.StreamResponse | None = None
@@ -240,18 +234,18 @@ class PassThroughRoutes:
             answer = await self._exchange(request, server, client, body, is_streamed, watched, unclaimed.add)
             return answer
         except asyncio.CancelledError:
-            if not work.is_ended:
+            if not running_answer.is_ended:
                 raise
             connection.abort()  # the client disconnected, or a person disconnected it
             return web.Response(status=400)
         finally:
             unclaimed.flush()
             if watched is not None:
-                is_whole = answer is not None and _kind(answer.headers) != STREAM
-                watched.over(0 if answer is None else answer.status, bool(head.session) and not is_whole)
+                may_resume = answer is None or _kind(answer.headers) == STREAM
+                watched.over(0 if answer is None else answer.status, bool(head.session) and may_resume)
             if _is_request(message):
-                self._record_missing_answer(client, message["id"], is_gone=work.is_ended)
-            client.running_works.discard(work)
+                self._record_missing_answer(client, message["id"], has_left=running_answer.is_ended)
+            client.running_answers.discard(running_answer)
             client.seen = time.time()
             connection.on_lost = None
 
@@ -265,8 +259,8 @@ class PassThroughRoutes:
         client = self.clients.find(connection)
         if client is None:
             return False
-        for work in list(client.running_works):
-            work.end()
+        for running_answer in list(client.running_answers):
+            running_answer.end()
         server = self._site.pass_throughs.get(client.key.server)
         if server is not None and client.key.session:
             task = asyncio.create_task(_end_session(server, client.key.session))
@@ -296,7 +290,7 @@ class PassThroughRoutes:
             head.forwarded_headers = sent_headers(head.headers, rules.api_key_header, rules.api_key)
         headers = head.forwarded_headers
         response: web.StreamResponse | None = None
-        kept_headers = CIMultiDict[str]()
+        response_headers = CIMultiDict[str]()
         interceptor, arrival = self._site.interceptor, time.time()
         relay = ForwardedRequest(server, client, headers, body, arrival, watched, on_unclaimed)
         if interceptor.is_active and isinstance(message := _decode(body), dict):
@@ -315,20 +309,20 @@ class PassThroughRoutes:
             async with server.ask(head.method, headers, sent_body, on_unclaimed) as answer:
                 self._track_session(head, client, answer)
                 kind = body_kind(answer.headers)
-                kept_headers = relayed_headers(answer.headers, kind)
-                kept_headers.update(SANDBOX_HEADERS | head.page_headers)
+                response_headers = relayed_headers(answer.headers, kind)
+                response_headers.update(SANDBOX_HEADERS | head.page_headers)
                 if kind not in FIXED_HEADERS or not 200 <= answer.status < 600 or 300 <= answer.status < 400:
-                    return await self._quoting_error(answer, kind, kept_headers, relay, head.method)
-                size = kept_headers.get("Content-Length", "")
+                    return await self._quoting_error(answer, kind, response_headers, relay, head.method)
+                size = response_headers.get("Content-Length", "")
                 is_small = size.isdigit() and int(size) <= SMALL_ANSWER_BYTES
                 if kind == JSON and (is_small or (interceptor.needs_answers and relay.request)):
-                    return await self._buffered_answer(answer, kept_headers, relay)
+                    return await self._buffered_answer(answer, response_headers, relay)
                 if interceptor.is_active:
-                    kept_headers.popall("Content-Length", None)
+                    response_headers.popall("Content-Length", None)
                 chunks = _reserving(answer.chunks(), connection_of(request))
                 if kind == JSON:  # AnswerRefused can be answered properly only before anything is sent
                     chunks = _with_first(await anext(chunks, b""), chunks)
-                response = web.StreamResponse(status=answer.status, headers=kept_headers)
+                response = web.StreamResponse(status=answer.status, headers=response_headers)
                 await response.prepare(request)
                 can_keep = connection_of(request).try_to_reserve
                 await self._copy(answer.status, chunks, response, relay, can_keep)
@@ -338,8 +332,8 @@ class PassThroughRoutes:
             piece = encode_event(cut_answer.answer)
             if response is None:
                 piece = cut_answer.answer
-                kept_headers["Content-Length"] = str(len(piece))
-                response = web.StreamResponse(headers=kept_headers)
+                response_headers["Content-Length"] = str(len(piece))
+                response = web.StreamResponse(headers=response_headers)
             await break_off(request, response, piece[: len(piece) // 2])
             return response
         except AnswerRefused as refused:
@@ -395,19 +389,14 @@ class PassThroughRoutes:
 
         The answer to a request is intercepted.
         """
-        body, interceptor, client = (
-            b"".join([piece async for piece in answer.chunks()]),
-            self._site.interceptor,
-            relay.client,
-        )
-        if (
-            interceptor.needs_answers
-            and (request := relay.request)
-            and isinstance(message := _decode(body), dict)
-        ):
-            result = await interceptor.answer(client.info.number, request, relay.arrival, message)
+        body = b"".join([piece async for piece in answer.chunks()])
+        interceptor, number = self._site.interceptor, relay.client.info.number
+        request = relay.request if interceptor.needs_answers else None
+        message = None if request is None else _decode(body)
+        if request is not None and isinstance(message, dict):
+            result = await interceptor.answer(number, request, relay.arrival, message)
             if result is None:
-                await interceptor.wait_until_disconnected(client.info.number)
+                await interceptor.wait_until_disconnected(number)
                 return web.Response(status=202)
             body = body if result is message else codec.encode(result)
         http_note = None if answer.status == 200 else response_note(answer.status, JSON)
@@ -423,14 +412,15 @@ class PassThroughRoutes:
         relay: ForwardedRequest,
         method: str,
     ) -> web.Response:
-        """Return an error that quotes an answer which must not be sent. If no body is expected, the error has
-        only the status.
+        """Return an error that quotes an answer which must not be sent. Without a body to quote, return only
+        the status.
         """
-        status, is_answer = answer.status, 200 <= answer.status < 300 or 400 <= answer.status < 600
+        status = answer.status
         body = await read_quote(answer.chunks())
         headers.popall("Content-Length", None)
-        has_quote = status >= 400 or not (method == "DELETE" or relay.is_one_way)
-        if is_answer and not (body and has_quote):
+        expects_body = status >= 400 or not (method == "DELETE" or relay.is_one_way)
+        has_usable_status = 200 <= status < 300 or 400 <= status < 600
+        if has_usable_status and not (body and expects_body):
             if status >= 400:
                 self._record(relay, b"", response_note(status))
             return web.Response(status=status, headers=headers)
@@ -454,7 +444,8 @@ class PassThroughRoutes:
 
         Return False if the answer was dropped. Nothing more may be sent then.
         """
-        rest, interceptor, http_note = piece, self._site.interceptor, response_note(response.status, STREAM)
+        interceptor, http_note = self._site.interceptor, response_note(response.status, STREAM)
+        rest = piece
         while True:
             *complete, rest = _EVENT.split(rest)
             for block in map(b"".join, zip(complete[::2], complete[1::2], strict=True)):
@@ -469,11 +460,12 @@ class PassThroughRoutes:
                         return False
                     if result is not None:
                         await self._record_relayed(relay, result, http_note)
-                    if result != event.data:
-                        event_head = f"event: {event.name}\n" + (
-                            f"id: {framer.last_id}\n" if framer.last_id else ""
-                        )
-                        block = b"" if result is None else b"%bdata: %b\n\n" % (event_head.encode(), result)
+                    if result is None:
+                        block = b""
+                    elif result != event.data:
+                        id_line = f"id: {framer.last_id}\n" if framer.last_id else ""
+                        head = f"event: {event.name}\n{id_line}".encode()
+                        block = b"%bdata: %b\n\n" % (head, result)
                 await response.write(block)
             if not (rest or interceptor.is_active):
                 return True
@@ -487,18 +479,19 @@ class PassThroughRoutes:
 
     async def _intercepted_event(self, data: bytes, relay: ForwardedRequest) -> bytes | None:
         """Intercept the message in an event. Return the data to send, or None to send nothing."""
-        message, interceptor, number = _decode(data), self._site.interceptor, relay.client.info.number
+        interceptor, number, request = self._site.interceptor, relay.client.info.number, relay.request
+        message = _decode(data)
         if not isinstance(message, dict):
             return data
-        request = relay.request
         if "method" in message:
-            return await interceptor.sent(
-                number, data, relay.send_to_server, None if request is None else request["id"]
-            )
+            request_id = None if request is None else request["id"]
+            return await interceptor.sent(number, data, relay.send_to_server, request_id)
         if request is None or not _is_answer(message, request):
             return data
         result = await interceptor.answer(number, request, relay.arrival, message)
-        return data if result is message else None if result is None else codec.encode(result)
+        if result is message:
+            return data
+        return None if result is None else codec.encode(result)
 
     async def _copy(
         self,
@@ -527,7 +520,8 @@ class PassThroughRoutes:
                     try:
                         await self._record_events(relay, framer.feed(piece), http_note)
                         if b"\n\n" in piece:
-                            sample, sampled_piece = BodySample(MAX_KEPT_BYTES), piece.rpartition(b"\n\n")[2]
+                            sample = BodySample(MAX_KEPT_BYTES)
+                            sampled_piece = piece.rpartition(b"\n\n")[2]
                     except ValueError:
                         framer = None  # an event is too large, so parsing stops
                 sample.add(sampled_piece)
@@ -546,7 +540,7 @@ class PassThroughRoutes:
             await self._record_relayed(relay, bytes(sample.start), note)
 
     async def _recorded_body(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
-        """Yield a body in pieces without storing it. The body is recorded when it has ended or broken off."""
+        """Yield a body in pieces. A sample of it is recorded when the body has ended or is cut off."""
         sample = BodySample(MAX_KEPT_BYTES)
         try:
             async for piece in body_pieces(request):
@@ -579,7 +573,8 @@ class PassThroughRoutes:
 
     async def _record_relayed(self, relay: ForwardedRequest, data: bytes, http_note: HttpNote | None) -> None:
         """Record a message of the server. A large message is parsed on a worker thread."""
-        message, read = _decode(data), None
+        message = _decode(data)
+        read = None
         if message is None and len(data) > QUICK_BYTES:
             try:
                 read = await asyncio.to_thread(read_frame, data, is_line=relay.has_lines)
@@ -611,11 +606,11 @@ class PassThroughRoutes:
         record = data if is_json else masked_data(data)
         self._site.recorder.frame(client.info.number, Direction.OUT, record, is_json, http_note)
 
-    def _record_missing_answer(self, client: PassedClient, request: Id, *, is_gone: bool) -> None:
-        """Record that a request got no response, unless it was answered."""
+    def _record_missing_answer(self, client: PassedClient, request: Id, *, has_left: bool) -> None:
+        """Record that a request got no response, unless it was answered. `has_left` is about the client."""
         if request in client.pending_requests:
             client.pending_requests.discard(request)
-            reason = "the client left before the response" if is_gone else "the server sent no response"
+            reason = "the client left before the response" if has_left else "the server sent no response"
             remark = Remark(RemarkKind.NO_ANSWER, reason, is_fault=True)
             self._site.recorder.remark(RecordedRemark(client.info.number, request, time.time(), remark))
 
@@ -627,7 +622,8 @@ class PassThroughRoutes:
     def _remark(self, client: PassedClient, read: ReadFrame) -> Any:
         """Record the errors in a message. Return the message as far as it can be read."""
         identifier = read.value.get("id") if isinstance(read.value, dict) else read.id
-        for remark in (*read.remarks, *filter(None, (read.fault,))):
+        remarks = read.remarks if read.fault is None else (*read.remarks, read.fault)
+        for remark in remarks:
             request_id = identifier if is_id(identifier) else None
             self._site.recorder.remark(RecordedRemark(client.info.number, request_id, time.time(), remark))
         return read.value

@@ -31,15 +31,16 @@ class PassedKey(NamedTuple):
     address: str = ""
 
 
-class Work:
-    """Response that the current task produces."""
+class RunningAnswer:
+    """Answer that the current task produces."""
 
     def __init__(self) -> None:
         self.is_ended = False
+        """True if the answer was cancelled by `end`."""
         self._task = asyncio.current_task()
 
     def end(self) -> None:
-        """Cancel the response, because it is no longer needed."""
+        """Cancel the answer, because it is no longer needed."""
         if self._task is not None and not self.is_ended:
             self.is_ended = True
             self._task.cancel()
@@ -54,8 +55,8 @@ class PassedClient(Struct):
     calls: int = 0
     errors: int = 0
     capabilities: JSONObject = {}
-    running_works: set[Work] = field(default_factory=set)
-    """Responses to this client that are being produced."""
+    running_answers: set[RunningAnswer] = field(default_factory=set)
+    """Answers to this client that are being produced."""
     pending_calls: set[Id] = field(default_factory=set)
     """Ids of calls that are not answered yet."""
     pending_requests: set[Id] = field(default_factory=set)
@@ -167,7 +168,7 @@ class PassedClients:
         for client in self.clients():
             if client.seen >= oldest_allowed and len(self._by_key) <= MAX_CLIENTS:
                 return
-            if not client.running_works:
+            if not client.running_answers:
                 self.end(client)
 
 

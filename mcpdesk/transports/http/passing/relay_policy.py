@@ -50,9 +50,7 @@ MAX_QUOTED_BYTES = 8 << 10
 QUOTE_TIMEOUT_S = 5.0
 """Maximum seconds for reading the quoted bytes."""
 MAX_QUOTED_LENGTH = 300
-"""Maximum number of characters quoted in an error message. The `data` of the error has all bytes that were
-read.
-"""
+"""Maximum number of characters quoted in an error message. The `data` of the error has the full quote."""
 
 
 def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) -> dict[str, str]:
@@ -60,30 +58,29 @@ def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) 
 
     The desk's own API key is removed from any header.
     """
-    connection = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
-    unsent = UNSENT_HEADERS | connection | {api_key_header.lower()}
-    names, joined = dict[str, str](), dict[str, str]()
+    connection_headers = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
+    unsent = UNSENT_HEADERS | connection_headers | {api_key_header.lower()}
+    first_spellings: dict[str, str] = {}
+    joined: dict[str, str] = {}
     for name, value in headers.items():
         lower_name = name.lower()
-        if (
-            lower_name in unsent
-            or lower_name.startswith(UNSENT_PREFIXES)
-            or (api_key and api_key in value.split())
-        ):
+        has_api_key = api_key and api_key in value.split()
+        if lower_name in unsent or lower_name.startswith(UNSENT_PREFIXES) or has_api_key:
             continue
-        sent_name = names.setdefault(lower_name, name)
+        sent_name = first_spellings.setdefault(lower_name, name)
         joined[sent_name] = f"{joined[sent_name]}, {value}" if sent_name in joined else value
     return joined
 
 
 def relayed_headers(headers: Iterable[tuple[str, str]], kind: str) -> CIMultiDict[str]:
     """Return the headers of an upstream response that are forwarded. `kind` is the kind of its body."""
-    relayed = CIMultiDict(
-        (name, value)
-        for name, value in headers
-        if ((lower_name := name.lower()) in RELAYED_HEADERS or lower_name.startswith(RELAYED_PREFIXES))
-        and not (lower_name == "www-authenticate" and _PASSWORD_CHALLENGE.search(value))
-    )
+    relayed = CIMultiDict[str]()
+    for name, value in headers:
+        lower_name = name.lower()
+        opens_dialog = lower_name == "www-authenticate" and _PASSWORD_CHALLENGE.search(value)
+        is_relayed = lower_name in RELAYED_HEADERS or lower_name.startswith(RELAYED_PREFIXES)
+        if is_relayed and not opens_dialog:
+            relayed.add(name, value)
     relayed.update(FIXED_HEADERS.get(kind, {}))
     return relayed
 
@@ -99,9 +96,7 @@ def body_kind(headers: Iterable[tuple[str, str]]) -> str:
 
 
 async def read_quote(chunks: AsyncIterator[bytes]) -> bytes:
-    """Return the beginning of a body: at most `MAX_QUOTED_BYTES` bytes that arrived within
-    `QUOTE_TIMEOUT_S` seconds.
-    """
+    """Return the first `MAX_QUOTED_BYTES` bytes of a body, or fewer if they do not arrive in time."""
     body = bytearray()
     with suppress(TimeoutError):
         async with asyncio.timeout(QUOTE_TIMEOUT_S):

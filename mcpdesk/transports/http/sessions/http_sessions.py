@@ -67,10 +67,9 @@ class SessionStore:
     async def join(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
-        """Return a session that this process serves from now on, or None if the session does not belong to
-        that server and caller.
+        """Return a session that this process serves from now on. Raises: StorageError.
 
-        Raises: StorageError.
+        Return None if the session does not exist, or belongs to another server or caller.
         """
         return None
 
@@ -91,9 +90,7 @@ class SessionStore:
         return ()
 
     def expire_soon(self, session: HttpSession) -> None:
-        """Schedule the end of a shared session that was not used in this process for long, unless another
-        process used it.
-        """
+        """Schedule the end of a shared session that is unused here, unless another process has used it."""
 
     def end_soon(self, session: HttpSession) -> None:
         """Schedule the end of a session in all processes."""
@@ -111,7 +108,7 @@ class SessionStore:
     def leave(self, sessions: Iterable[HttpSession]) -> None:
         """Leave the sessions for the next process. Later changes are not written."""
 
-    async def left(self) -> None:
+    async def wait_until_left(self) -> None:
         """Wait until `leave` has finished writing."""
 
 
@@ -145,7 +142,9 @@ class HttpSession:
         """State that was last read from or written to disk, or None."""
         self.server = endpoint.key
         """Server and mode of the session."""
-        self.is_kept = self.is_closed = False
+        self.is_closed = False
+        self.is_kept = False
+        """True once the handshake has succeeded and the session is in `HttpSessions`."""
         self.events = EventStore[EventStream](
             kept_bytes,
             MAX_EVENTS,
@@ -153,6 +152,7 @@ class HttpSession:
             restarts % 1000 * STREAMS_PER_PROCESS,
         )
         self.standing = self.events.open()
+        """Stream for messages that belong to no request."""
         self.block = restarts % 1000
         """Number of the block of stream numbers, see `STREAMS_PER_PROCESS`."""
         self.shared: SharedSession | None = None
@@ -210,9 +210,7 @@ class HttpSession:
         self.touched = time.monotonic()
 
     def answered(self, outlet: PostOutlet) -> None:
-        """Remove the outlet of an answered request. If the outlet is connected, the session counts as
-        used.
-        """
+        """Remove the outlet of an answered request. If it is connected, the session counts as used."""
         self.waiting.discard(outlet)
         if outlet.request.transport is not None:
             self.touch()
@@ -251,11 +249,10 @@ class HttpSession:
         return max([ABSENT_S, *(2 * outlet.retry_s for outlet in self.waiting)])
 
     def end_disconnected(self, now: float) -> None:
-        """End calls that wait for a person or the client, if the client has had no connection for `ABSENT_S`
-        seconds.
+        """End calls that wait for a person or the client, if the client was disconnected for `ABSENT_S`.
 
-        Sessions that other processes serve, too, are skipped, because the client may be connected to one of
-        them.
+        A session that other processes also serve is skipped, because the client may be connected to one of
+        them. `now` is the monotonic time.
         """
         if self.shared is not None or self.seen is None or not self.dialogue.awaits_answer:
             self._absence_start = None
@@ -300,9 +297,7 @@ class HttpSessions:
         return len(self._sessions)
 
     def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> HttpSession:
-        """Create a session for a handshake. If the handshake succeeds, the caller passes the session to
-        `add`.
-        """
+        """Create a session for a handshake. If the handshake succeeds, pass the session to `add`."""
         return self.make(endpoint, peer, caller)
 
     def make(
@@ -385,9 +380,9 @@ class HttpSessions:
         """Keep the sessions for the next process. Later changes are not written."""
         self.store.leave(self._sessions.values())
 
-    async def left(self) -> None:
+    async def wait_until_left(self) -> None:
         """Wait until `leave` and `close` have finished writing."""
-        await self.store.left()
+        await self.store.wait_until_left()
 
     def release_streams(self) -> None:
         """End the connections of standing streams, so that clients reconnect to another process.

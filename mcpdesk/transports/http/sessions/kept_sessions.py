@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 MAX_STORED_AGE_S = 60.0
-"""Maximum age in seconds of the stored time of last use. For a short-lived session, a tenth of its lifetime
-is used instead.
-"""
+"""Maximum age in seconds of the stored time of last use. A tenth of a session's lifetime, if that is less."""
 MAX_RESUMING = 256
 """Maximum number of requests that look for their sessions on disk at the same time."""
 
@@ -123,7 +121,7 @@ class KeptSessions(SessionStore):
         if changed or ended_ids:
             loop = asyncio.get_running_loop()
             self._write_future = loop.run_in_executor(self._writer, self._records.write, changed, ended_ids)
-        # a running call can change the session without another request
+        # A running call can change the session without another request.
         return [session for session in used_sessions if not session.dialogue.is_idle]
 
     def _changed(self, used_sessions: Iterable[HttpSession]) -> list[SessionRecord]:
@@ -148,7 +146,7 @@ class KeptSessions(SessionStore):
             last_records = [session.current_record(self._key()) for session in sessions]
             self._last_write = self._writer.submit(self._records.close, last_records, self._ended_ids)
 
-    async def left(self) -> None:
+    async def wait_until_left(self) -> None:
         """Wait until `leave` has finished writing."""
         if self._last_write is not None:
             await asyncio.wrap_future(self._last_write)

@@ -16,7 +16,7 @@ from mcpdesk.transports.http.event_stream import KEEP_ALIVE, MAX_TURN_S, EventSt
 
 
 class SessionOutlet(PostOutlet):
-    """Sends messages over the connection that has the stream at present."""
+    """Sends messages over the connection that has the stream now, and stores them for a later connection."""
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class SessionOutlet(PostOutlet):
         self._store = store
         self._mark = mark
         self._events: ResumableStream[EventStream] | None = None
+        """Stored stream of the request, or None until the answer becomes a stream."""
 
     @property
     def is_resumable(self) -> bool:

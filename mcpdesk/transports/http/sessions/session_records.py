@@ -77,8 +77,7 @@ def hash_id(identifier: str) -> str:
 def seal(identifier: str, owner: str, key: str) -> str:
     """Return a hash of the owner's identity and the API key. The hash decides who may use a session.
 
-    The hash also covers the session id, which is not on disk. Keys can therefore not be guessed from the
-    hash.
+    The hash also covers the session id, which is not on disk, so keys cannot be guessed from the hash.
     """
     return hashlib.sha256("\0".join((identifier, owner, key)).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -99,19 +98,18 @@ class SessionRecords:
         self._connection: Connection | None = None
         self._pending: dict[str, SessionRecord | None] = {}
         """Changes that are not on disk, by hash of the id. None means that the session has ended."""
-        self._is_failing = self._is_closed = False
+        self._is_closed = False
+        self._is_failing = False
+        """True after a failed transaction, which was logged."""
         self._lock = Lock()
 
     def write(self, records: Iterable[SessionRecord], ended: Iterable[str] = ()) -> None:
-        """Write changed sessions, and delete ended ones. `ended` has the hashes of the ids of ended
-        sessions.
-        """
+        """Write changed sessions, and delete ended ones. `ended` has the hashes of their ids."""
         with self._lock:
             if self._is_closed:
                 return
             self._pending |= dict.fromkeys(ended) | {record.id: record for record in records}
-            is_written = bool(self._pending) and self._run_transaction(self._write_pending)
-            if is_written:
+            if self._pending and self._run_transaction(self._write_pending):
                 self._pending.clear()
 
     def may_have(self, identifier: str, server: str, owners: Collection[str]) -> bool:
@@ -140,16 +138,16 @@ class SessionRecords:
     def claim(self, identifier: str, server: str, owners: Collection[str]) -> SessionRecord | None:
         """Take over the session of an ended process, given the hash of its id.
 
-        None if the session belongs to another server, is sealed for none of `owners`, or has expired. Raises:
-        StorageError while another process locks the file.
+        Return None if the session belongs to another server, is sealed for none of `owners`, or has expired.
+        Raises: StorageError while another process locks the file.
         """
 
         def update(connection: Connection) -> SessionRecord | None:
             row = connection.execute("SELECT * FROM sessions WHERE id = ?", (identifier,)).fetchone()
             if row is None:
                 return None
-            _, holder, used, found_server, owner, restarts, state = row
-            is_claimable = found_server == server and owner in owners and used >= time.time() - self._ttl_s
+            _, holder, used, stored_server, owner, restarts, state = row
+            is_claimable = stored_server == server and owner in owners and used >= time.time() - self._ttl_s
             if not is_claimable or self._is_alive(holder):
                 return None
             connection.execute(
@@ -178,6 +176,7 @@ class SessionRecords:
                 self._lock_descriptor = -1
 
     def _write_pending(self, connection: Connection) -> bool:
+        """Write the pending changes, and return True."""
         for identifier, record in self._pending.items():
             state = None if record is None else _encode(record.state)
             if record is None or state is None:
@@ -249,14 +248,14 @@ class SessionRecords:
         """Return True if a process still has its lock. The lock file of an ended process is deleted."""
         path = self._lock_file(holder)
         with suppress(FileNotFoundError):
-            handle = os.open(path, os.O_RDWR | OPEN_FLAGS | NO_FOLLOW)
+            descriptor = os.open(path, os.O_RDWR | OPEN_FLAGS | NO_FOLLOW)
             try:
-                if not try_lock(handle):
+                if not try_lock(descriptor):
                     return True
                 with suppress(PermissionError):  # Windows cannot delete an open file
                     path.unlink()
             finally:
-                os.close(handle)
+                os.close(descriptor)
         return False
 
     def _lock_file(self, holder: str) -> Path:
@@ -270,7 +269,7 @@ def _is_busy(error: Exception) -> bool:
 
 
 def _encode(state: SessionState) -> bytes | None:
-    """Encode a state as JSON. None if it is too large or contains values that JSON cannot represent."""
+    """Encode a state as JSON. Return None if it is too large, or if JSON cannot represent it."""
     try:
         data = msgspec.json.encode(state)
     except (ValueError, RecursionError):
