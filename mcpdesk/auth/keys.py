@@ -26,9 +26,7 @@ MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
 MIN_RSA_BITS = 2048
 MAX_KEYS = 64
 _VERIFYING_MEMBERS = ("kty", "crv", "n", "e", "x", "y", "k")
-"""Members of a JWK that verification needs: of a public key, or the shared secret `k`. Private ones are
-dropped.
-"""
+"""Members of a JWK that verification needs: those of a public key, and the shared secret `k`."""
 
 Check = Callable[[bytes, bytes], bool]
 """Function that takes the signed bytes and a signature. It returns True if the signature is valid."""
@@ -105,11 +103,8 @@ def _jwk(member: Any, allowed: Sequence[str], with_secrets: bool) -> Key:
     if not isinstance(member, dict):
         raise ValueError("it is not an object")
     key_operations = member.get("key_ops", ["verify"])
-    if (
-        member.get("use", "sig") != "sig"
-        or not isinstance(key_operations, list)
-        or "verify" not in key_operations
-    ):
+    can_verify = isinstance(key_operations, list) and "verify" in key_operations
+    if member.get("use", "sig") != "sig" or not can_verify:
         raise ValueError("it is not intended for checking signatures")
     algorithms = [name for name in _supported_algorithms(member) if name in allowed]
     if member.get("alg") is not None:
@@ -163,8 +158,9 @@ def _algorithm(name: str) -> Any:
 
 
 Load = Callable[[], Awaitable[KeySet | None]]
-"""Function that loads the keys. It returns None if the keys have not changed. Raises: OSError or ValueError
-with a reason.
+"""Function that loads the keys. It returns None if the keys have not changed.
+
+Raises: OSError or ValueError with a reason.
 """
 
 
@@ -178,8 +174,7 @@ class RefreshPace(Struct, frozen=True):
     fresh_s: float
     """Maximum age of keys that are used without reloading."""
     pause_s: float
-    """Minimum time between two loads for the same reason. Keys are loaded because they are too old, or
-    because a token names an unknown key."""
+    """Minimum time between two loads for the same reason: keys that are too old, or an unknown key."""
     trusted_s: float = float("inf")
     """Keys are no longer used if the last successful load was longer ago than this time."""
     waits: bool = False
@@ -249,19 +244,14 @@ class KeySource:
         they were loaded recently. Constant keys are never reloaded.
         """
         last_load_succeeded = self._last_load >= self._last_attempt
-        if (
-            last_load_succeeded
-            and self._last_load < arrival
-            and arrival - self._last_search > self._pace.pause_s
-        ):
+        may_search = arrival - self._last_search > self._pace.pause_s
+        if last_load_succeeded and self._last_load < arrival and may_search:
             self._last_search = arrival
             self._last_attempt = float("-inf")  # so that `_refresh` does not find this attempt too early
         return self._refresh(self._clock())
 
     def _refresh(self, now: float) -> asyncio.Task[None] | None:
-        """Return the task of the running load, or of a new one. Return None if the last attempt was too
-        recent.
-        """
+        """Return the task of the running or a new load, or None if the last attempt was too recent."""
         if self._refresh_task is not None:
             return self._refresh_task
         if now - self._last_attempt < self._pace.pause_s:

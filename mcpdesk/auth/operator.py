@@ -39,9 +39,7 @@ log = logging.getLogger(__name__)
 
 
 def _random_hex(size: int) -> str:
-    """Return `size` random bytes in hexadecimal. The module `secrets` is not used, because its import would
-    delay each start.
-    """
+    """Return `size` random bytes in hexadecimal, without `secrets`, whose import would delay each start."""
     return os.urandom(size).hex()
 
 

@@ -92,9 +92,7 @@ def claims_for_handlers(claims: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Return the scopes of a token. They are in the claim `scope` or `scp`, as a string with spaces or as a
-    list.
-    """
+    """Return the scopes of a token, from the claims `scope` and `scp`: a string with spaces, or a list."""
     scopes: set[str] = set()
     for name in ("scope", "scp"):
         value = claims.get(name)

@@ -1,5 +1,4 @@
-"""Tools of a server in the form that model APIs accept: legal names, and input schemas in the dialect of the
-API.
+"""Tools of a server in the form of a model API: legal names, and input schemas in the API's dialect.
 
 The dialect is JSON Schema 2020-12 with a self-contained object at the root. Anything that this dialect cannot
 express is omitted, because an API rejects a whole request for one invalid tool. The server validates the
@@ -49,8 +48,9 @@ class ModelApi(Struct, frozen=True):
         return {"name": name, "description": description, "input_schema": schema}
 
     def shortened(self, description: str, hint: str = "") -> str:
-        """Return a description and a hint on the next line. If the API limits the length, the description is
-        cut between words. A hint that would need half of the length is omitted.
+        """Return a description and a hint on the next line, within the API's limit.
+
+        A long description is cut between words. A hint that would need half of the limit is omitted.
         """
         max_length = self.max_description_length
         hint_line = f"\n{hint}" if hint and (max_length is None or len(hint) < max_length // 2) else ""
@@ -478,8 +478,6 @@ def _plain_name(name: str, pattern: re.Pattern[str] | None, empty: str) -> str:
 
 
 def _name_with_hash(plain: str, name: str, max_length: int) -> str:
-    """Return the shortened name with a hash of the original name. The same original always gives the same
-    result.
-    """
+    """Return the shortened name with a hash of the original name, which is the same on every run."""
     digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=_DIGEST_LENGTH // 2).hexdigest()
     return f"{plain[: max_length - _DIGEST_LENGTH - 1]}_{digest}"

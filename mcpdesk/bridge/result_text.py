@@ -98,8 +98,9 @@ def _result_body_text(result: Mapping[str, Any], reader: Reader) -> str:
 
 
 def _structured_text(value: Any) -> str:
-    """Return the text of structured content. Some servers wrap a value that is not an object in
-    `{"result": ...}`.
+    """Return the text of structured content.
+
+    Some servers put a value that is not an object into `{"result": ...}`.
     """
     if isinstance(value, Mapping) and list(value) == ["result"]:
         value = value["result"]

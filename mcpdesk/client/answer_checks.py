@@ -132,7 +132,8 @@ def without_invalid_items(method: str, result: JSONObject, faults: list[str]) ->
     if cursor is not None and not isinstance(cursor, str):
         faults.append(f"nextCursor is {value_excerpt(cursor)}, not a string; the list ends with this page")
         result = {key: value for key, value in result.items() if key != "nextCursor"}
-    valid_items, items = [], result.get(shape.key)
+    valid_items: list[Any] = []
+    items = result.get(shape.key)
     if items is None and shape.key in result:
         faults.append(f"{shape.key} is null; it was read as an empty list")
         items = []

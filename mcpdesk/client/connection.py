@@ -355,10 +355,10 @@ class ServerConnection:
             return await self._handshake_with_retry(revision)
 
     async def _probe(self) -> Agreement | None:
-        """Send the probe, a first request that only servers of the stateless era support. Return the
-        agreement, or None if the server needs a handshake.
+        """Send the probe, and return the agreement, or None if the server needs a handshake.
 
-        A server that ends, or sends an invalid answer, because of the probe is assumed to need a handshake.
+        The probe is a request that only servers of the stateless era support. A server that ends because of
+        the probe, or sends an invalid answer, is assumed to need a handshake.
         """
         transport = self._transport
         try:
@@ -418,11 +418,8 @@ class ServerConnection:
         try:
             await transport.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         except HttpError as error:
-            if (
-                not error.status
-                or error.status in REFUSAL_STATUSES | REDIRECT_STATUSES
-                or newest_revision_in(error.body, LATEST)
-            ):
+            is_refused = not error.status or error.status in REFUSAL_STATUSES | REDIRECT_STATUSES
+            if is_refused or newest_revision_in(error.body, LATEST):
                 raise
             text = f"it refuses notifications/initialized: {error.message}; its sessions may be incomplete"
             self.remark(Remark(RemarkKind.SESSION, text), handshake)

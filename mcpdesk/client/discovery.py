@@ -63,8 +63,9 @@ class FoundServer(Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """Program, or host and path of the URL. Arguments, queries and passwords are left out, because they
-        may be secrets. May contain unsafe characters.
+        """Program, or host and path of the URL. May contain unsafe characters.
+
+        Arguments, queries and passwords are left out, because they may be secrets.
         """
         if not self.server.url:
             return program_name([word for word in self.server.argv if "=" not in word] or ["?"])
@@ -164,7 +165,8 @@ def _existing_files(
     home: Path | None, folder: Path | None, environ: Mapping[str, str] | None, clients: tuple[str, ...]
 ) -> Iterator[tuple[ClientFile, Path]]:
     """Yield each existing file once: of the folder and its parents, then of the user, then of the system."""
-    home, folder = home or Path.home(), (folder or Path.cwd()).resolve()
+    home = home or Path.home()
+    folder = (folder or Path.cwd()).resolve()
     variables = os.environ if environ is None else environ
     rows = [row for row in platform_rows() if row.client in clients]
     known_paths: set[Path] = set()

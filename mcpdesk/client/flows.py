@@ -349,8 +349,9 @@ def _needs_extension(error: JSONObject) -> bool:
 
 
 def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers that repeat arguments as the schema requires. Missing and null arguments have no
-    header.
+    """Return the headers that repeat arguments as the schema requires.
+
+    Missing and null arguments have no header.
     """
     values = {each.header: value_at(each.path, arguments) for each in mirrored_arguments(schema)}
     return {

@@ -268,15 +268,10 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
 
 
 def _revision_hint(reason: str) -> str:
-    """Return advice for a refused revision. The advice names the newest known revision that the reason
-    mentions.
-    """
+    """Return advice for a refused revision: to use the newest known revision that the reason mentions."""
     known_revisions = [name for name in _DATES.findall(reason) if name in BY_NAME]
-    return (
-        f"{REVISION}: --revision {max(known_revisions)}."
-        if known_revisions
-        else f"{REVISION}: {OLDER_REVISION}."
-    )
+    option = f"--revision {max(known_revisions)}" if known_revisions else OLDER_REVISION
+    return f"{REVISION}: {option}."
 
 
 AT_DESK = {

@@ -138,9 +138,9 @@ class HttpRequests:
         framer, identifier = EventFramer(self._max_bytes), message.get("id")
         reply = ServerReply()
         stream_error: HttpError | InvalidAnswer | None = None
-        request_headers, data = POST_HEADERS | dict(headers), codec.encode(message)
+        post_headers, data = POST_HEADERS | dict(headers), codec.encode(message)
         try:
-            async with self.answered("POST", request_headers, data, follows_redirects=True) as answer:
+            async with self.answered("POST", post_headers, data, follows_redirects=True) as answer:
                 reply = await self._read(answer, identifier, receive, framer)
         except HttpError as error:
             if error.status or not framer.last_id or is_stateless(message):
@@ -150,11 +150,11 @@ class HttpRequests:
         while reply.message is None and framer.last_id and "id" in message:
             # The connection was closed, so the stream is resumed on a new connection.
             await asyncio.sleep(pause_s(framer))
-            last_id, framer = framer.last_id, next_framer(framer)
+            last_id = framer.last_id
+            framer = next_framer(framer)
+            get_headers = resumption_headers(framer) | dict(headers)
             try:
-                async with self.answered(
-                    "GET", resumption_headers(framer) | dict(headers), follows_redirects=True
-                ) as answer:
+                async with self.answered("GET", get_headers, follows_redirects=True) as answer:
                     if answer.status != 200:
                         if answer.status != 405 and stream_error is None:
                             reason = await refusal_text(answer)
@@ -268,7 +268,8 @@ class HttpRequests:
 
         Raises: AuthorizationError for an address that is not allowed; HttpError if the answer is incomplete.
         """
-        addresses, refused_address = self._addresses, ""
+        addresses = self._addresses
+        refused_address = ""
 
         def checked_socket(info: Any) -> socket.socket:
             nonlocal refused_address

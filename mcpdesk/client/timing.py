@@ -17,7 +17,7 @@ RENEW_S = 1.0
 MAX_PAUSE_S = 30.0
 """Longest pause. A session that lasted for this time is not counted as a failure."""
 MAX_RENEWALS = 10
-"""The client gives up after this many consecutive sessions that were lost without an event."""
+"""Number of consecutive sessions, lost without an event, after which the client gives up."""
 
 
 class CallDeadline:

@@ -1,5 +1,6 @@
-"""Connections to any server, in this process or in another: `connect`, and `blocking` for code without an
-event loop.
+"""Connections to any server, in this process or in another.
+
+Use `connect` on an event loop, and `blocking` in code without one.
 """
 
 from __future__ import annotations

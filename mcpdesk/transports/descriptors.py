@@ -264,9 +264,7 @@ class ClaimedDescriptors:
         self._replace_stream(name, print_stream)
 
     def _connect_screen_streams(self) -> None:
-        """Connect `sys.__stdin__`, `__stdout__` and `__stderr__` to the private copies, because the screen
-        uses them.
-        """
+        """Connect the streams that the screen uses to private copies: `sys.__stdin__` and so on."""
         self._replace_stream("__stdin__", _open_stream(self.stdin_fd, "r"))
         self._replace_stream("__stdout__", _open_stream(self.stdout_fd, "w"))
         self._replace_stream("__stderr__", _open_stream(self.stderr_fd, "w"))

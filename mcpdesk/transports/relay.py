@@ -1,5 +1,4 @@
-"""The relay: a process that starts the program of a server, and copies bytes between the client and the
-program.
+"""The relay: a process that starts a server's program, and copies bytes between it and the client.
 
 The bytes pass unchanged, chunk by chunk, as they arrive. One thread per direction reads and writes, so each
 side waits only for the other, as with a pipe between them. A separate process, the recorder, writes the
@@ -30,21 +29,15 @@ if TYPE_CHECKING:
 READ_BYTES = 64 << 10
 """Maximum size in bytes of one read."""
 MAX_COPIES_BYTES = 16 << 20
-"""Maximum size in bytes of the copies in the queue. Above this limit, `Copies.add` keeps only the end of each
-chunk, or only its size.
-"""
+"""Maximum bytes of all queued copies. Above it, only the end of each chunk is copied, or only its size."""
 MAX_COPIES = 100_000
-"""Maximum number of copies in a queue that exceeds `MAX_COPIES_BYTES`. After that, the relay makes no more
-copies.
-"""
+"""Maximum number of copies in a queue that exceeds `MAX_COPIES_BYTES`. Then no more copies are made."""
 GATHER_S = 0.02
 """Seconds for which copies are collected before they are sent to the recorder in one write."""
 NICE = 10
 """Niceness of the recorder, so that it does not slow down the server."""
 LINGER_S = 0.5
-"""Seconds for which the relay reads output after the program has ended. Children of the program may keep the
-output open.
-"""
+"""Seconds for which output is read after the program has ended. Its children may keep the output open."""
 EXIT_TIMEOUT_S = 2.0
 """Seconds within which a program must end after its client has disconnected, and again after SIGTERM."""
 END_S = 2.0
@@ -70,7 +63,8 @@ class Copies:
     def __init__(self, recorder: CaptureProcess) -> None:
         self._recorder = recorder
         self._has_ended = False
-        self._is_cut_off = False  # True if no more copies are made
+        self._is_cut_off = False
+        """True if no more copies are made."""
         self._queue: deque[tuple[float, bool, int, bytes]] = deque()
         self._added_bytes = {True: 0, False: 0}
         """Number of bytes added, by direction. Only one thread writes each value."""
@@ -78,12 +72,11 @@ class Copies:
         self._has_copies = threading.Event()
 
     def add(self, is_from_client: bool, data: bytes) -> None:
-        """Add a copy of a chunk. If the queue is full, add only the size of the chunk and the bytes from its
-        last newline.
-        """
+        """Add a copy of a chunk. If the queue is full, add only its size and the end from its last newline."""
         if self._is_cut_off:
             return
-        copy, queued_bytes = data, sum(self._added_bytes.values()) - self._sent_bytes
+        copy = data
+        queued_bytes = sum(self._added_bytes.values()) - self._sent_bytes
         if queued_bytes >= MAX_COPIES_BYTES:
             newline = data.rfind(b"\n")
             copy = data[newline:] if newline >= 0 and queued_bytes < 2 * MAX_COPIES_BYTES else b""
@@ -113,7 +106,8 @@ class Copies:
 
     def _next_pieces(self) -> list[bytes]:
         """Return the copies for one write. Few large writes disturb the copying threads less than many."""
-        pieces, size = list[bytes](), 0
+        pieces: list[bytes] = []
+        size = 0
         while self._queue and size < READ_BYTES:
             unix_s, is_from_client, total, kept_data = self._queue.popleft()
             pieces += (_COPY_HEADER.pack(unix_s, is_from_client, total, len(kept_data)), kept_data)
@@ -151,9 +145,7 @@ of the line. CUT does the same, then disconnects the client and ends the program
 write further bytes to one side.
 """
 MAX_REPORTED_LINE = 1 << 20
-"""Maximum size in bytes of a line that is reported with its content. Of longer lines only the number is
-reported.
-"""
+"""Maximum bytes of a line that is reported with its content. Longer lines are reported without it."""
 
 
 class GateSide:

@@ -14,9 +14,7 @@ from mcpdesk.errors import CallError
 from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame, read_strictly
 
 OnFrame: TypeAlias = Callable[[bytes, ReadFrame | None], None]
-"""Function that receives the bytes of a frame, and the parsed frame or None if the frame was not parsed
-yet.
-"""
+"""Function that receives the bytes of a frame, and the parsed frame. None if it was not parsed yet."""
 FrameChange: TypeAlias = Callable[[ReadFrame], ReadFrame]
 """Function that adds a remark or fault to a parsed frame, which the bytes of the frame do not show."""
 

@@ -155,18 +155,13 @@ class PendingReplies:
             self._fail_answered(fault, ReadFrame(None, remarks, fault, request_id, True), frame, receive)
 
     def _fail_answered(self, fault: Remark, read: ReadFrame, frame: bytes, receive: Receive) -> None:
-        """Fail the request that an unusable message answers. If the id of the message is unknown, fail all
-        pending requests.
-        """
+        """Fail the request that an unusable message answers, or all pending requests if its id is unknown."""
         key = self._pending_id(read.id)
         if read.is_response and key is None and self._was_used(read.id):
-            read = ReadFrame()  # its request was answered before, so that no request fails
-        if not read.is_response:
-            request_ids = []
-        elif key is None:
-            request_ids = self._pending_ids()
-        else:
-            request_ids = [key]
+            read = ReadFrame()  # its request is no longer pending, so that no request fails
+        request_ids: list[Id] = []
+        if read.is_response:
+            request_ids = self._pending_ids() if key is None else [key]
         receive(Incoming(None, frame, (*read.remarks, fault), key))
         for request_id in request_ids:
             future = self._pending[request_id]

@@ -64,12 +64,9 @@ def client_named(name: str) -> str:
 
     if name in CLIENTS:
         return name
-    similar_names = get_close_matches(name, CLIENTS, n=3)
-    hint = (
-        f"Did you mean {' or '.join(similar_names)}?"
-        if similar_names
-        else f"Known clients: {', '.join(CLIENTS)}."
-    )
+    hint = f"Known clients: {', '.join(CLIENTS)}."
+    if similar_names := get_close_matches(name, CLIENTS, n=3):
+        hint = f"Did you mean {' or '.join(similar_names)}?"
     raise DeskUserError(f"Unknown client {name[:80]!r}.", hint)
 
 

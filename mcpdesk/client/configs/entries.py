@@ -60,17 +60,18 @@ def _server(name: str, keys: Any, project: str) -> ConfiguredServer:
     """Parse an entry. Raises: InvalidEntry."""
     if not isinstance(keys, dict):
         raise InvalidEntry("it must be an object with a command or a url")
-    urls = [key for key in URL_KEYS if keys.get(key) is not None]
+    url_keys = [key for key in URL_KEYS if keys.get(key) is not None]
     has_command = keys.get("command") is not None
     kind = _kind(keys)
-    if has_command == bool(urls):
-        conflict = f", and has both command and {urls[0]}" if has_command else ""
+    if has_command == bool(url_keys):
+        conflict = f", and has both command and {url_keys[0]}" if has_command else ""
         raise InvalidEntry(f"it needs either a command or a url{conflict}")
-    command, url = text_at(keys, "command"), text_at(keys, urls[0]) if urls else ""
+    command = text_at(keys, "command")
+    url = text_at(keys, url_keys[0]) if url_keys else ""
     if has_command and not command.strip():
         raise InvalidEntry("its command is empty")
-    if urls and not url.strip():
-        raise InvalidEntry(f"its {urls[0]} is empty")
+    if url_keys and not url.strip():
+        raise InvalidEntry(f"its {url_keys[0]} is empty")
     login, unknown_login_keys = login_options(keys)
     unknown_keys = [*sorted(str(key) for key in set(keys) - KEYS - IGNORED_KEYS), *unknown_login_keys]
     return ConfiguredServer(

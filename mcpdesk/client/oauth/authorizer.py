@@ -33,8 +33,9 @@ MAX_LOGINS = 3
 T = TypeVar("T")
 
 Visitor = Callable[[str], Awaitable[str]]
-"""Function that opens a URL in a person's browser and returns the URL of the redirect. Raises:
-AuthorizationError.
+"""Function that opens a URL in a person's browser and returns the URL of the redirect.
+
+Raises: AuthorizationError.
 """
 
 
@@ -145,9 +146,8 @@ class Authorizer:
         is_step_up = status == 403 and challenge.error == "insufficient_scope"
         if attempt >= MAX_LOGINS or not (status == 401 or is_step_up):
             return False
-        if sent_headers.get("Authorization", "").startswith("DPoP ") and self._key.store_nonce(
-            self._url, headers
-        ):
+        has_proof = sent_headers.get("Authorization", "").startswith("DPoP ")
+        if has_proof and self._key.store_nonce(self._url, headers):
             return True  # the token stays the same, but the next proof has the server's nonce
         async with self._renewal_lock:
             grant = await self._grant()

@@ -47,7 +47,8 @@ def parse_challenge(values: Sequence[str]) -> Challenge | None:
     schemes: dict[str, dict[str, str]] = {}
     parameters: dict[str, str] = {}
     for value in values:
-        text, position = value[:MAX_CHALLENGE_LENGTH], 0
+        text = value[:MAX_CHALLENGE_LENGTH]
+        position = 0
         while part := _CHALLENGE_PART.match(text, position):
             position = part.end()
             if part["scheme"] is not None:
@@ -246,19 +247,13 @@ def _contains(resource: str, server_url: str) -> bool:
     """Return True if `resource` is the server's URL or a parent path of that URL."""
     try:
         resource_parts, server_parts = urlsplit(resource), urlsplit(server_url)
-        has_same_origin = (resource_parts.scheme.lower(), resource_parts.hostname, resource_parts.port) == (
-            server_parts.scheme,
-            server_parts.hostname,
-            server_parts.port,
-        )
+        resource_origin = (resource_parts.scheme.lower(), resource_parts.hostname, resource_parts.port)
+        server_origin = (server_parts.scheme, server_parts.hostname, server_parts.port)
     except ValueError:
         return False
     resource_path, server_path = resource_parts.path.rstrip("/"), server_parts.path.rstrip("/")
-    return (
-        has_same_origin
-        and not resource_parts.fragment
-        and (server_path == resource_path or server_path.startswith(f"{resource_path}/"))
-    )
+    is_below = server_path == resource_path or server_path.startswith(f"{resource_path}/")
+    return resource_origin == server_origin and not resource_parts.fragment and is_below
 
 
 def _url_at(url: str, path: str) -> str:

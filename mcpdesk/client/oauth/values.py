@@ -166,7 +166,8 @@ def checked_endpoint(url: Any, subject: str) -> str:
         parts = urlsplit(url)
         host = parts.hostname
     except ValueError:
-        host, parts = None, urlsplit("")
+        parts = urlsplit("")
+        host = None
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
     if not host or not is_safe or parts.fragment:
         url_text = excerpt(without_query(url))

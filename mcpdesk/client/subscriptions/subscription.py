@@ -19,8 +19,8 @@ MAX_PAUSE_S = 30.0
 TEMPORARY_STATUSES = (408, 425, 429)
 """Client error statuses after which a later attempt may succeed. Source: RFC 9110, RFC 8470, RFC 6585."""
 MAX_FAILURES = 10
-"""The client gives up after this many consecutive subscriptions that ended at once or without an
-acknowledgement.
+"""Number of consecutive failures after which the client gives up: subscriptions that ended at once or without
+an acknowledgement.
 """
 
 

@@ -41,17 +41,13 @@ SWEEP_S = 1.0
 QUIET_S = 2.0
 """Seconds without data from the client after which a process that stops may close the connection."""
 BODY_BYTES_PER_S = 16 << 10
-"""Minimum speed of a body in bytes per second. Each received piece extends the deadline by its size divided
-by this speed.
-"""
+"""Minimum speed of a body. Each received piece extends the deadline by its size divided by this speed."""
 UNREAD_S = 60.0
 """Seconds within which a client must read at least a part of its unread answers."""
 PRESSED_UNREAD_S = 10.0
 """Replaces `UNREAD_S` while other answers wait for memory."""
 LINGER_S = 10.0
-"""Seconds within which a client must send the rest of the body and read the answer, after an answer that was
-sent before the body was complete.
-"""
+"""Seconds within which a client must send the rest of a body that was answered before it was complete."""
 MAX_IDLE_DIALOGUES = 64
 """If a connection has this many dialogues, idle dialogues are closed before another one begins."""
 MAX_ORPHANED_DIALOGUES = 1_000
@@ -106,6 +102,7 @@ class HttpConnection(asyncio.Protocol):
         """Function that is called when the connection is lost, or None."""
         self._drain_waiters: list[asyncio.Future[None]] = []
         self._held_bytes = 0
+        """Size in bytes of the request body for which memory is reserved."""
         self._request: web.BaseRequest | None = None
         """Request that is being answered."""
         self._body: StreamReader | None = None
@@ -124,6 +121,7 @@ class HttpConnection(asyncio.Protocol):
         self._received = 0
         """Number of bytes since the beginning of the latest request."""
         self._filter: Callable[[bytes], bytes] | None = None
+        """Function that received data passes through, or None."""
         self._lowest_unread = 0
         """Lowest number of unread bytes since the client last kept up."""
         self._latest_read = 0.0
@@ -215,10 +213,9 @@ class HttpConnection(asyncio.Protocol):
     def dialogue(
         self, endpoint: Endpoint, revision: str, peer: Callable[[], str], caller: Principal = OPEN
     ) -> HostedDialogue | None:
-        """Return the dialogue of a caller with a server, for requests without a session, or None if the
-        server does not support this.
+        """Return the dialogue of a caller with a server, for requests without a session.
 
-        `revision` is a revision with a handshake, or empty.
+        `revision` is a revision with a handshake, or empty. Return None if the server does not support it.
         """
         key = (endpoint.key, revision, caller.identity)
         dialogue = self.dialogues.get(key)
@@ -233,9 +230,7 @@ class HttpConnection(asyncio.Protocol):
         return dialogue
 
     def _close_idle_dialogues(self) -> None:
-        """Close idle dialogues if the connection has too many. A proxy may send requests of many callers over
-        one connection.
-        """
+        """Close idle dialogues if there are too many, such as those of all callers behind one proxy."""
         if len(self.dialogues) >= MAX_IDLE_DIALOGUES:
             for key, dialogue in [each for each in self.dialogues.items() if each[1].is_idle]:
                 del self.dialogues[key]
@@ -418,9 +413,7 @@ class HttpConnection(asyncio.Protocol):
                 transport.abort()
 
     def _check_head(self, data: bytes) -> str:
-        """Add received bytes to the current request head. Return an error message if the head is too large,
-        else "".
-        """
+        """Add received bytes to the current request head. Return an error if it is too large, else ""."""
         head = self._partial_head + data
         if not self._partial_head and data[:1] in b"\r\n":
             head = data.lstrip(b"\r\n")  # empty lines before a request are allowed
@@ -480,9 +473,7 @@ class HttpConnections:
         self._all_lost = asyncio.Event()
         """Set when the last connection is lost."""
         self.is_leaving = False
-        """True if each connection closes after its next answer, because other processes now serve the
-        clients.
-        """
+        """True if each connection closes after its next answer, because other processes take over."""
         self._orphans: dict[HostedDialogue, float] = {}
         """Dialogues that continue without a connection, with the Unix time when they lost it."""
         self._timer: asyncio.TimerHandle | None = None
@@ -518,9 +509,7 @@ class HttpConnections:
         )
 
     def lost_at(self) -> dict[int, float | None]:
-        """Unix times when dialogues without a connection lost it, by connection number. Safe to call on any
-        thread.
-        """
+        """Return the Unix times when dialogues lost their connection, by connection number. Thread-safe."""
         return {dialogue.connection: lost for dialogue, lost in list(self._orphans.items())}
 
     def admit(self, connection: HttpConnection, protocol: web.RequestHandler) -> str:
@@ -560,14 +549,12 @@ class HttpConnections:
 
     def disconnect(self, connection: int) -> bool:
         """Disconnect the client of a dialogue without a session. Return False if the number is unknown."""
-        connections = [
-            each
-            for each in self._open.values()
-            if any(dialogue.connection == connection for dialogue in each.dialogues.values())
-        ]
-        for each in connections:
-            each.close()
-        return bool(connections)
+        is_found = False
+        for http_connection in self.connections:
+            if any(dialogue.connection == connection for dialogue in http_connection.dialogues.values()):
+                http_connection.close()
+                is_found = True
+        return is_found
 
     async def close(self, timeout_s: float) -> None:
         """Disconnect all clients. Handlers have `timeout_s` seconds to end."""

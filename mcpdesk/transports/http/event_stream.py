@@ -320,8 +320,9 @@ SWEEP_S = 0.25
 """Seconds between two checks whether a keep-alive comment is due."""
 NOT_SCHEDULED = 0.0
 STREAM_AFTER_S = 0.4
-"""An answer becomes a stream after this many seconds without a message, if the client can resume a stream or
-lists event streams in `Accept`.
+"""Seconds without a message after which an answer becomes a stream.
+
+This requires that the client can resume a stream, or lists event streams in `Accept`.
 """
 
 

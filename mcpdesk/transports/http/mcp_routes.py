@@ -99,7 +99,8 @@ class McpRoutes:
         max_bytes = self._site.rules.max_body_bytes
         try:
             body = await read_body(request, max_bytes)
-            message, recorded_body, token = codec.decode(body), body, None
+            message = codec.decode(body)
+            recorded_body, token = body, None
             if has_token_field(message):
                 recorded_body = masked_message(message)
                 token, message = pop_token(message)

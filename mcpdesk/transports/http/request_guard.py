@@ -151,7 +151,7 @@ def _is_displayed(headers: Mapping[str, str]) -> bool:
 
 
 def _is_protocol(request: web.BaseRequest) -> bool:
-    """Return True if only clients use the path. Browsers may save the files of jobs, so these do not count."""
+    """Return True if only clients use the path. Browsers may save files of jobs, so these do not count."""
     head = head_of(request)
     if head.route is None and not head.path.startswith(PROTOCOL_PATHS):
         return False

@@ -412,9 +412,7 @@ class PassThroughRoutes:
         relay: ForwardedRequest,
         method: str,
     ) -> web.Response:
-        """Return an error that quotes an answer which must not be sent. Without a body to quote, return only
-        the status.
-        """
+        """Return an error that quotes an answer which must not be sent. Without a quote, return a status."""
         status = answer.status
         body = await read_quote(answer.chunks())
         headers.popall("Content-Length", None)
@@ -634,9 +632,8 @@ class PassThroughRoutes:
         new_session = next((value for name, value in answer.headers if name.lower() == header), "")
         if new_session and head.session is None:
             self.clients.begin_session(client, new_session)
-        elif head.session and (
-            answer.status == 404 or (head.method == "DELETE" and 200 <= answer.status < 300)
-        ):
+        is_deleted = head.method == "DELETE" and 200 <= answer.status < 300
+        if head.session and (answer.status == 404 or is_deleted):
             self.clients.end(client)
 
 
