@@ -403,8 +403,11 @@ def _resolved(schema: Any, reference: str) -> Any:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return bool(children) and (levels == 0 or any(_is_deeper(each, levels - 1) for each in children))
+    """Return True if a value has more than `levels` levels of nested objects and lists."""
+    if not value or not isinstance(value, Mapping | list):
+        return False
+    children = value.values() if isinstance(value, Mapping) else value
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in children)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -37,6 +37,7 @@ BUFFERING_NOTE = (
     "it answered only after its input was closed, because it was still starting or does not flush its output"
 )
 STARTED_AGAIN = "before it was started again,"
+"""Beginning of the description of the run before the current one."""
 MAX_QUOTED_LENGTH = 80
 """Maximum number of characters of a stray output line that a remark quotes."""
 INCOMPLETE_S = 2.0
@@ -422,9 +423,9 @@ def _start_failure(program: ProgramCommand, error: Exception) -> str:
     return f"{program_name!r} cannot be started: {reason}"
 
 
-def _signal_group(group: int, number: signal.Signals) -> None:
+def _signal_group(group: int, signal_number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+        os.killpg(group, signal_number)
 
 
 def _signal_name(number: int) -> str:

@@ -138,17 +138,17 @@ def _page(message: str, name: str, field: JSONObject, is_required: bool) -> Page
     allows_several = field["type"] == "array"
     title = field.get("title", name)
     options = tuple(Option(label, _option_detail(label, value)) for label, value in labels.items())
+    may_be_empty = allows_several and not field.get("minItems")
+    details = (field.get("description", ""), _limits(field, is_required))
     return Page(
         message,
         title,
         options,
         allows_several,
         own_words=not options,
-        is_required=is_required and not (allows_several and not field.get("minItems")),
+        is_required=is_required and not may_be_empty,
         default=_default(field, labels),
-        detail="\n".join(
-            part for part in (field.get("description", ""), _limits(field, is_required)) if part
-        ),
+        detail="\n".join(filter(None, details)),
         rules={key: field[key] for key in _RULE_KEYWORDS if key in field},
     )
 

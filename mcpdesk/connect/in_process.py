@@ -103,7 +103,7 @@ async def _caller(server: Server, token: str | None) -> Principal:
 
 
 class _Unrecorded:
-    """A recorder that discards everything."""
+    """Recorder that discards everything."""
 
     def connect(self, info: ConnectionInfo) -> None:
         """Discard the connection."""

@@ -208,13 +208,13 @@ def greeting_line(
     environment of this process. `understands_leave` is True if the client understands `LEAVE`.
     """
     pid = os.getpid() if name else os.getppid()
-    facts = {
+    fields = {
         "folder": os.path.abspath(folder),
         "mode": mode,
         "name": name or rendezvous.process_name(pid),
         "session": SESSION,
     }
-    texts = ",".join(f'"{key}":{quote(value)}' for key, value in facts.items())
+    texts = ",".join(f'"{key}":{quote(value)}' for key, value in fields.items())
     client_environment = os.environ if environment is None else environment
     variables = ",".join(f"{quote(key)}:{quote(value)}" for key, value in client_environment.items())
     flag = "true" if understands_leave else "false"

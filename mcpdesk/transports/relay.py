@@ -72,7 +72,7 @@ class Copies:
         self._has_copies = threading.Event()
 
     def add(self, is_from_client: bool, data: bytes) -> None:
-        """Add a copy of a chunk. If the queue is full, add only its size and the end from its last newline."""
+        """Add a copy of a chunk. If the queue is full, add only its size and the end after its last line."""
         if self._is_cut_off:
             return
         copy = data

@@ -158,13 +158,14 @@ def check_private(path: str) -> None:
 
     Raises: UntrustedFolder; FileNotFoundError if the path does not exist.
     """
-    info = os.lstat(path)
-    if not stat.S_ISDIR(info.st_mode):
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode):
         raise UntrustedFolder(f"{path} is not a folder")
-    if info.st_uid != os.getuid():
-        raise UntrustedFolder(f"{path} belongs to another user ({info.st_uid})")
-    if info.st_mode & 0o077:
-        raise UntrustedFolder(f"{path} is open to other users (mode {info.st_mode & 0o777:o}; chmod 700 it)")
+    if status.st_uid != os.getuid():
+        raise UntrustedFolder(f"{path} belongs to another user ({status.st_uid})")
+    if status.st_mode & 0o077:
+        mode = f"{status.st_mode & 0o777:o}"
+        raise UntrustedFolder(f"{path} is open to other users (mode {mode}; chmod 700 it)")
 
 
 def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None:
@@ -299,10 +300,10 @@ def _bind(point: str) -> ListeningSocket | None:
 
 def _delete_socket(point: str) -> None:
     try:
-        info = os.lstat(point)
+        status = os.lstat(point)
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(info.st_mode):
+    if not stat.S_ISSOCK(status.st_mode):
         raise FileExistsError(f"{point} exists, but is not a socket")
     os.unlink(point)
 

@@ -86,17 +86,17 @@ def parse_greeting(line: bytes) -> PumpGreeting:
     """Parse a greeting. Raises: ValueError."""
     import json
 
-    facts = json.loads(line)
-    match facts:
+    fields = json.loads(line)
+    match fields:
         case {"mcpdesk": 1, "folder": str(folder), "mode": str(mode), "pid": int(pid), "name": str(name)}:
-            session = facts.get("session")
+            session = fields.get("session")
             if not isinstance(session, str) or SESSION_ID_PATTERN.fullmatch(session) is None:
                 session = ""
-            variables = facts.get("environment")
+            variables = fields.get("environment")
             environment = None
             if isinstance(variables, dict):
                 environment = {key: value for key, value in variables.items() if isinstance(value, str)}
-            return PumpGreeting(folder, mode, pid, name, facts.get("leaves") is True, session, environment)
+            return PumpGreeting(folder, mode, pid, name, fields.get("leaves") is True, session, environment)
     raise ValueError(f"not a greeting of this version: {line[:200]!r}")
 
 

@@ -61,7 +61,7 @@ class _Lookup(msgspec.Struct):
                 return self.ask(self.inputs[key])
             case ("env", ":", variable):
                 variable_value = self.environ.get(variable, self.own_variables.get(variable))
-                return (default if has_default else "") if variable_value is None else variable_value
+                return default if variable_value is None else variable_value
             case (variable, "", ""):
                 variable_value = self.own_variables.get(
                     variable, self.environ.get(variable, self._path(variable))

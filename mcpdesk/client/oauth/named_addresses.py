@@ -97,13 +97,13 @@ class ServerAddresses:
 
         `info` is an entry of the result of `getaddrinfo`.
         """
-        self._kinds.add(address_kind(info[4][0]))
+        self._kinds.add(address_kind(_address_of(info)))
         return _new_socket(info)
 
     def named_socket(self, info: Any) -> socket.socket:
         """Open a socket for a URL that the server named. Raises: AddressRefused."""
-        if not self.permits(info[4][0]):
-            raise AddressRefused(info[4][0])
+        if not self.permits(_address_of(info)):
+            raise AddressRefused(_address_of(info))
         return _new_socket(info)
 
     def check_name(self, subject: str, url: str) -> None:
@@ -122,7 +122,7 @@ class ServerAddresses:
             loop = asyncio.get_running_loop()
             addresses = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
         for info in addresses:
-            address = str(info[4][0])
+            address = _address_of(info)
             if not self.permits(address):
                 raise refusal_error(subject, url, address)
 
@@ -141,6 +141,11 @@ def _is_private_name(host: str) -> bool:
     except ValueError:
         return "." not in host or any(host.endswith(f".{name}") for name in PRIVATE_NAMES)
     return False
+
+
+def _address_of(info: Any) -> str:
+    """Return the IP address of an entry of the result of `getaddrinfo`."""
+    return str(info[4][0])
 
 
 def _new_socket(info: Any) -> socket.socket:

@@ -127,14 +127,14 @@ async def status(source: FactSource) -> web.Response:
 async def front(source: FactSource) -> web.Response:
     """Return a page of text that lists the endpoints."""
     site = source.site
-    facts = ", ".join(FACT_PATHS)
+    fact_paths = ", ".join(FACT_PATHS)
     if site.rules.enable_mcp:
         lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
         names = [*(endpoint.name for endpoint in site.endpoints()), *site.pass_throughs]
         lines += [f"  /mcp/{name}" for name in names]
-        lines += ["", f"Also: {'; '.join([*source.endpoints, facts])}."]
+        lines += ["", f"Also: {'; '.join([*source.endpoints, fact_paths])}."]
     else:
-        lines = [f"MCP is switched off here (enable_mcp). Available: {facts}."]
+        lines = [f"MCP is switched off here (enable_mcp). Available: {fact_paths}."]
     lines += source.front_lines
     return web.Response(text="\n".join(lines) + "\n", content_type="text/plain")
 
