@@ -432,7 +432,7 @@ class ServerConnection:
     def _new_call(
         self, subject: str, observer: CallObserver | None = None, deadline: CallDeadline | None = None
     ) -> ClientCall:
-        return ClientCall(subject, self.send, self.send_later, self.answers, observer, deadline)
+        return ClientCall(subject, self.send, self.send_later, self.answer_questions, observer, deadline)
 
     def send_later(self, request: OutgoingRequest, subject: str) -> None:
         """Send a request about an abandoned call in the background. Its outcome is ignored."""
@@ -513,7 +513,7 @@ class ServerConnection:
 
     # questions
 
-    async def answers(self, requests: Any, call: ClientCall) -> JSONObject:
+    async def answer_questions(self, requests: Any, call: ClientCall) -> JSONObject:
         """Return the answers to the questions in a result, by key.
 
         Raises: InvalidAnswer for an invalid question, or one that this client does not support.

@@ -102,7 +102,7 @@ class ClientCall:
         """Send a request without waiting for its response."""
         self._send_later(request, self.subject)
 
-    async def answers(self, requests: Any) -> JSONObject:
+    async def answer_questions(self, requests: Any) -> JSONObject:
         """Return the answers to the questions in a result, by key."""
         return await self._answer(requests, self)
 
@@ -246,7 +246,7 @@ async def _request_with_answers(call: ClientCall, request: OutgoingRequest) -> S
         result = response.result
         if result is None or result.get("resultType") != "input_required":
             return response
-        answers = await call.answers(result.get("inputRequests", {}))
+        answers = await call.answer_questions(result.get("inputRequests", {}))
         if not answers:
             await asyncio.sleep(PAUSE_S)
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
@@ -285,7 +285,7 @@ async def _poll_task(call: ClientCall, task: JSONObject, task_params: JSONObject
                 input_requests = {
                     key: question for key, question in input_requests.items() if key not in sent_answers
                 }
-            answers = await call.answers(input_requests)
+            answers = await call.answer_questions(input_requests)
             if answers:
                 sent_answers |= answers
                 update_params = task_params | {"inputResponses": answers}

@@ -110,7 +110,6 @@ class HttpRequests:
         self._pool: aiohttp.ClientSession | None = None
         self._addresses = ServerAddresses(self.url) if authorizer is None else authorizer.addresses
         self._metadata_pools: set[aiohttp.ClientSession] = set()
-
         self._is_closed = False
         self.has_batches = False
         """True if the revision has arrays of messages."""
@@ -233,11 +232,12 @@ class HttpRequests:
                 async with pool.request(
                     method, request_url, data=_payload(body), headers=request_headers, allow_redirects=False
                 ) as answer:
-                    if follows_redirects and redirects < MAX_REDIRECTS:
-                        if redirect_url := self._redirect_url(answer, request_url):
-                            request_url = redirect_url
-                            redirects += 1
-                            continue
+                    may_follow = follows_redirects and redirects < MAX_REDIRECTS
+                    redirect_url = self._redirect_url(answer, request_url) if may_follow else ""
+                    if redirect_url:
+                        request_url = redirect_url
+                        redirects += 1
+                        continue
                     must_resend = await self._renew_authorization(answer, token, attempt)
                     if not must_resend or not can_resend:
                         yield answer

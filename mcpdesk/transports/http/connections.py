@@ -232,9 +232,10 @@ class HttpConnection(asyncio.Protocol):
     def _close_idle_dialogues(self) -> None:
         """Close idle dialogues if there are too many, such as those of all callers behind one proxy."""
         if len(self.dialogues) >= MAX_IDLE_DIALOGUES:
-            for key, dialogue in [each for each in self.dialogues.items() if each[1].is_idle]:
-                del self.dialogues[key]
-                dialogue.close("another caller used this connection")
+            for key, dialogue in list(self.dialogues.items()):
+                if dialogue.is_idle:
+                    del self.dialogues[key]
+                    dialogue.close("another caller used this connection")
 
     def close(self) -> None:
         """Disconnect the client when all written data has been sent."""

@@ -292,15 +292,15 @@ class PassThroughRoutes:
         response: web.StreamResponse | None = None
         response_headers = CIMultiDict[str]()
         interceptor, arrival = self._site.interceptor, time.time()
-        relay = ForwardedRequest(server, client, headers, body, arrival, watched, on_unclaimed)
+        forwarded = ForwardedRequest(server, client, headers, body, arrival, watched, on_unclaimed)
         if interceptor.is_active and isinstance(message := _decode(body), dict):
-            result = await self._intercepted_message(relay, message, bool(head.session))
+            result = await self._intercepted_message(forwarded, message, bool(head.session))
             if isinstance(result, web.Response):
                 return result
             if result is not message:
                 body = codec.encode(result)
                 headers = adapted_headers(result, headers) if "method" in result else headers
-                relay = ForwardedRequest(server, client, headers, body, arrival, watched, on_unclaimed)
+                forwarded = ForwardedRequest(server, client, headers, body, arrival, watched, on_unclaimed)
         try:
             sent_body: bytes | AsyncIterator[bytes] = body
             if is_streamed:
@@ -311,12 +311,12 @@ class PassThroughRoutes:
                 kind = body_kind(answer.headers)
                 response_headers = relayed_headers(answer.headers, kind)
                 response_headers.update(SANDBOX_HEADERS | head.page_headers)
-                if kind not in FIXED_HEADERS or not 200 <= answer.status < 600 or 300 <= answer.status < 400:
-                    return await self._quoting_error(answer, kind, response_headers, relay, head.method)
+                if kind not in FIXED_HEADERS or not _is_relayed_status(answer.status):
+                    return await self._quoting_error(answer, kind, response_headers, forwarded, head.method)
                 size = response_headers.get("Content-Length", "")
                 is_small = size.isdigit() and int(size) <= SMALL_ANSWER_BYTES
-                if kind == JSON and (is_small or (interceptor.needs_answers and relay.request)):
-                    return await self._buffered_answer(answer, response_headers, relay)
+                if kind == JSON and (is_small or (interceptor.needs_answers and forwarded.request)):
+                    return await self._buffered_answer(answer, response_headers, forwarded)
                 if interceptor.is_active:
                     response_headers.popall("Content-Length", None)
                 chunks = _reserving(answer.chunks(), connection_of(request))
@@ -325,7 +325,7 @@ class PassThroughRoutes:
                 response = web.StreamResponse(status=answer.status, headers=response_headers)
                 await response.prepare(request)
                 can_keep = connection_of(request).try_to_reserve
-                await self._copy(answer.status, chunks, response, relay, can_keep)
+                await self._copy(answer.status, chunks, response, forwarded, can_keep)
                 await response.write_eof()
                 return response
         except AnswerCut as cut_answer:
@@ -339,12 +339,12 @@ class PassThroughRoutes:
         except AnswerRefused as refused:
             frame = codec.error_response(readable_id(_decode(body)), refused)
             if response is None or not response.prepared:
-                self._record(relay, frame, response_note(503))
+                self._record(forwarded, frame, response_note(503))
                 return json_answer(503, frame, RETRY_AFTER)
             if _kind(response.headers) != STREAM:
                 connection_of(request).abort()
                 return response
-            self._record(relay, frame, response_note(200, STREAM))
+            self._record(forwarded, frame, response_note(200, STREAM))
             await response.write(encode_event(frame))
             await response.write_eof()
             return response
@@ -356,14 +356,14 @@ class PassThroughRoutes:
             internal = ProtocolError(ErrorCode.INTERNAL_ERROR, text)
             refusal = rpc_error(502, internal, readable_id(_decode(body)))
             assert isinstance(refusal.body, bytes)
-            self._record(relay, refusal.body, response_note(502))
+            self._record(forwarded, refusal.body, response_note(502))
             return refusal
 
     async def _intercepted_message(
-        self, relay: ForwardedRequest, message: dict[str, Any], in_session: bool
+        self, forwarded: ForwardedRequest, message: dict[str, Any], in_session: bool
     ) -> dict[str, Any] | web.Response:
         """Intercept a message. Return the message to forward, or the response to send instead."""
-        interceptor, number = self._site.interceptor, relay.client.info.number
+        interceptor, number = self._site.interceptor, forwarded.client.info.number
         if not _is_request(message):
             result = await interceptor.one_way(number, message)
             return web.Response(status=202) if result is None else result
@@ -372,10 +372,10 @@ class PassThroughRoutes:
         except SessionLost as error:
             response = rpc_error(404, ProtocolError(ErrorCode.INVALID_REQUEST, str(error)), message["id"])
             assert isinstance(response.body, bytes)
-            self._record(relay, response.body, response_note(404))
+            self._record(forwarded, response.body, response_note(404))
             return response
         if given_answer is not None:
-            self._record(relay, codec.encode(given_answer), None)
+            self._record(forwarded, codec.encode(given_answer), None)
             return json_answer(200, codec.encode(given_answer))
         if forwarded_message is None:
             await interceptor.wait_until_disconnected(number)
@@ -383,24 +383,24 @@ class PassThroughRoutes:
         return forwarded_message
 
     async def _buffered_answer(
-        self, answer: ForwardedAnswer, headers: CIMultiDict[str], relay: ForwardedRequest
+        self, answer: ForwardedAnswer, headers: CIMultiDict[str], forwarded: ForwardedRequest
     ) -> web.StreamResponse:
         """Send an answer that consists of one JSON value.
 
         The answer to a request is intercepted.
         """
         body = b"".join([piece async for piece in answer.chunks()])
-        interceptor, number = self._site.interceptor, relay.client.info.number
-        request = relay.request if interceptor.needs_answers else None
+        interceptor, number = self._site.interceptor, forwarded.client.info.number
+        request = forwarded.request if interceptor.needs_answers else None
         message = None if request is None else _decode(body)
         if request is not None and isinstance(message, dict):
-            result = await interceptor.answer(number, request, relay.arrival, message)
+            result = await interceptor.answer(number, request, forwarded.arrival, message)
             if result is None:
                 await interceptor.wait_until_disconnected(number)
                 return web.Response(status=202)
             body = body if result is message else codec.encode(result)
         http_note = None if answer.status == 200 else response_note(answer.status, JSON)
-        await self._record_relayed(relay, body, http_note)
+        await self._record_relayed(forwarded, body, http_note)
         headers.popall("Content-Length", None)
         return web.Response(status=answer.status, body=body, headers=headers)
 
@@ -409,24 +409,23 @@ class PassThroughRoutes:
         answer: ForwardedAnswer,
         kind: str,
         headers: CIMultiDict[str],
-        relay: ForwardedRequest,
+        forwarded: ForwardedRequest,
         method: str,
     ) -> web.Response:
         """Return an error that quotes an answer which must not be sent. Without a quote, return a status."""
         status = answer.status
         body = await read_quote(answer.chunks())
         headers.popall("Content-Length", None)
-        expects_body = status >= 400 or not (method == "DELETE" or relay.is_one_way)
-        has_usable_status = 200 <= status < 300 or 400 <= status < 600
-        if has_usable_status and not (body and expects_body):
+        expects_body = status >= 400 or not (method == "DELETE" or forwarded.is_one_way)
+        if _is_relayed_status(status) and not (body and expects_body):
             if status >= 400:
-                self._record(relay, b"", response_note(status))
+                self._record(forwarded, b"", response_note(status))
             return web.Response(status=status, headers=headers)
         location = next((value for name, value in answer.headers if name.lower() == "location"), "")
-        error = not_relayed_error(relay.client.key.server, status, kind, body, location)
-        refusal = codec.error_response(None if relay.request is None else relay.request["id"], error)
+        error = not_relayed_error(forwarded.client.key.server, status, kind, body, location)
+        refusal = codec.error_response(None if forwarded.request is None else forwarded.request["id"], error)
         sent_status = status if 400 <= status < 600 else 502
-        self._record(relay, refusal, response_note(sent_status))
+        self._record(forwarded, refusal, response_note(sent_status))
         headers.update(FIXED_HEADERS[JSON])
         return web.Response(status=sent_status, body=refusal, headers=headers)
 
@@ -436,7 +435,7 @@ class PassThroughRoutes:
         chunks: AsyncIterator[bytes],
         response: web.StreamResponse,
         framer: EventFramer,
-        relay: ForwardedRequest,
+        forwarded: ForwardedRequest,
     ) -> bool:
         """Send the events one by one while messages are intercepted.
 
@@ -452,12 +451,12 @@ class PassThroughRoutes:
                 except ValueError:
                     raise ConnectionError("the event is too long to hold") from None
                 for event in events:
-                    result = await self._intercepted_event(event.data, relay)
-                    if result is None and _is_answer(_decode(event.data), relay.request):
-                        await interceptor.wait_until_disconnected(relay.client.info.number)
+                    result = await self._intercepted_event(event.data, forwarded)
+                    if result is None and _is_answer(_decode(event.data), forwarded.request):
+                        await interceptor.wait_until_disconnected(forwarded.client.info.number)
                         return False
                     if result is not None:
-                        await self._record_relayed(relay, result, http_note)
+                        await self._record_relayed(forwarded, result, http_note)
                     if result is None:
                         block = b""
                     elif result != event.data:
@@ -475,18 +474,18 @@ class PassThroughRoutes:
                 await response.write(rest)
                 return True
 
-    async def _intercepted_event(self, data: bytes, relay: ForwardedRequest) -> bytes | None:
+    async def _intercepted_event(self, data: bytes, forwarded: ForwardedRequest) -> bytes | None:
         """Intercept the message in an event. Return the data to send, or None to send nothing."""
-        interceptor, number, request = self._site.interceptor, relay.client.info.number, relay.request
+        interceptor, number, request = self._site.interceptor, forwarded.client.info.number, forwarded.request
         message = _decode(data)
         if not isinstance(message, dict):
             return data
         if "method" in message:
             request_id = None if request is None else request["id"]
-            return await interceptor.sent(number, data, relay.send_to_server, request_id)
+            return await interceptor.sent(number, data, forwarded.send_to_server, request_id)
         if request is None or not _is_answer(message, request):
             return data
-        result = await interceptor.answer(number, request, relay.arrival, message)
+        result = await interceptor.answer(number, request, forwarded.arrival, message)
         if result is message:
             return data
         return None if result is None else codec.encode(result)
@@ -496,11 +495,12 @@ class PassThroughRoutes:
         status: int,
         chunks: AsyncIterator[bytes],
         response: web.StreamResponse,
-        relay: ForwardedRequest,
+        forwarded: ForwardedRequest,
         can_keep: Callable[[int], bool],
     ) -> None:
         """Send a body in pieces, and record the messages in it."""
-        max_bytes, client, interceptor = self._site.rules.max_body_bytes, relay.client, self._site.interceptor
+        max_bytes, interceptor = self._site.rules.max_body_bytes, self._site.interceptor
+        client = forwarded.client
         kind = _kind(response.headers)
         http_note = response_note(status, kind)
         is_stream = kind == STREAM
@@ -511,12 +511,12 @@ class PassThroughRoutes:
             async for piece in chunks:
                 sampled_piece = piece
                 if interceptor.is_active and framer is not None and framer.is_between_events:
-                    if not await self._intercepted_events(piece, chunks, response, framer, relay):
+                    if not await self._intercepted_events(piece, chunks, response, framer, forwarded):
                         return
                     continue
                 if framer is not None:
                     try:
-                        await self._record_events(relay, framer.feed(piece), http_note)
+                        await self._record_events(forwarded, framer.feed(piece), http_note)
                         if b"\n\n" in piece:
                             sample = BodySample(MAX_KEPT_BYTES)
                             sampled_piece = piece.rpartition(b"\n\n")[2]
@@ -535,7 +535,7 @@ class PassThroughRoutes:
         elif not is_stream and sample.size > sample.max_bytes:
             self._record_cut(client, Direction.OUT, sample, note)
         elif not is_stream and (sample.size or status >= 400):
-            await self._record_relayed(relay, bytes(sample.start), note)
+            await self._record_relayed(forwarded, bytes(sample.start), note)
 
     async def _recorded_body(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
         """Yield a body in pieces. A sample of it is recorded when the body has ended or is cut off."""
@@ -554,51 +554,53 @@ class PassThroughRoutes:
         number, size = client.info.number, sample.size
         self._site.recorder.frame(number, direction, start, False, note, size=size, end=end)
 
-    def _record(self, relay: ForwardedRequest, data: bytes, http_note: HttpNote | None) -> None:
-        self._record_message(relay, data, http_note, _decode(data))
+    def _record(self, forwarded: ForwardedRequest, data: bytes, http_note: HttpNote | None) -> None:
+        self._record_message(forwarded, data, http_note, _decode(data))
 
     async def _record_events(
-        self, relay: ForwardedRequest, events: Iterable[Event], http_note: HttpNote | None
+        self, forwarded: ForwardedRequest, events: Iterable[Event], http_note: HttpNote | None
     ) -> None:
         """Record the messages of a stream, including unparsed ones after the client disconnected."""
         waiting = deque(events)
         try:
             while waiting:
-                await self._record_relayed(relay, waiting.popleft().data, http_note)
+                await self._record_relayed(forwarded, waiting.popleft().data, http_note)
         finally:
             for event in waiting:
-                self._record_unparsed(relay, event.data, http_note)
+                self._record_unparsed(forwarded, event.data, http_note)
 
-    async def _record_relayed(self, relay: ForwardedRequest, data: bytes, http_note: HttpNote | None) -> None:
+    async def _record_relayed(
+        self, forwarded: ForwardedRequest, data: bytes, http_note: HttpNote | None
+    ) -> None:
         """Record a message of the server. A large message is parsed on a worker thread."""
         message = _decode(data)
         read = None
         if message is None and len(data) > QUICK_BYTES:
             try:
-                read = await asyncio.to_thread(read_frame, data, is_line=relay.has_lines)
+                read = await asyncio.to_thread(read_frame, data, is_line=forwarded.has_lines)
             except asyncio.CancelledError:  # the client has disconnected
-                self._record_unparsed(relay, data, http_note)
+                self._record_unparsed(forwarded, data, http_note)
                 raise
-        self._record_message(relay, data, http_note, message, read)
+        self._record_message(forwarded, data, http_note, message, read)
 
-    def _record_unparsed(self, relay: ForwardedRequest, data: bytes, http_note: HttpNote | None) -> None:
-        number = relay.client.info.number
+    def _record_unparsed(self, forwarded: ForwardedRequest, data: bytes, http_note: HttpNote | None) -> None:
+        number = forwarded.client.info.number
         self._site.recorder.frame(number, Direction.OUT, masked_data(data), False, http_note)
 
     def _record_message(
         self,
-        relay: ForwardedRequest,
+        forwarded: ForwardedRequest,
         data: bytes,
         http_note: HttpNote | None,
         message: Any,
         read: ReadFrame | None = None,
     ) -> None:
-        client = relay.client
+        client = forwarded.client
         is_json = message is not None
-        if not is_json or (relay.has_lines and b"\n" in data):
-            message = self._remark(client, read or read_frame(data, is_line=relay.has_lines))
-        if relay.watched is not None:
-            relay.watched.handle_server_message(message)
+        if not is_json or (forwarded.has_lines and b"\n" in data):
+            message = self._remark(client, read or read_frame(data, is_line=forwarded.has_lines))
+        if forwarded.watched is not None:
+            forwarded.watched.handle_server_message(message)
         if isinstance(message, dict) and "method" not in message and is_id(identifier := message.get("id")):
             client.count_answer(identifier, is_failure(message))
         record = data if is_json else masked_data(data)
@@ -669,6 +671,11 @@ async def _end_session(server: PassThrough, session: str) -> None:
     with suppress(CallError):
         async with server.ask("DELETE", {SESSION_HEADER: session}, b""):
             pass
+
+
+def _is_relayed_status(status: int) -> bool:
+    """Return True for a status that is forwarded: not a redirect, and not outside of HTTP."""
+    return 200 <= status < 300 or 400 <= status < 600
 
 
 def _kind(headers: Mapping[str, str]) -> str:
