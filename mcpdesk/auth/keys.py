@@ -204,8 +204,12 @@ class KeySource:
         self._on_problem = on_problem
         self._clock = clock
         self._keys: KeySet | None = None
-        self._last_load = self._last_attempt = self._last_search = float("-inf")
-        """Times of the last successful load, of the last attempt, and of the last load for an unknown key."""
+        self._last_load = float("-inf")
+        """Time of the last successful load."""
+        self._last_attempt = float("-inf")
+        """Time of the last attempt to load."""
+        self._last_search = float("-inf")
+        """Time of the last load because of an unknown key."""
         self._last_problem = ""
         self._refresh_task: asyncio.Task[None] | None = None
 
@@ -247,7 +251,7 @@ class KeySource:
         may_search = arrival - self._last_search > self._pace.pause_s
         if last_load_succeeded and self._last_load < arrival and may_search:
             self._last_search = arrival
-            self._last_attempt = float("-inf")  # so that `_refresh` does not find this attempt too early
+            self._last_attempt = float("-inf")  # so that `_refresh` loads at once
         return self._refresh(self._clock())
 
     def _refresh(self, now: float) -> asyncio.Task[None] | None:

@@ -75,7 +75,7 @@ class Operator:
         """Return True if the given text is the credential, in constant time."""
         return matches(secret, self.credential)
 
-    def link_word(self) -> str:
+    def new_link_code(self) -> str:
         """Return a one-time code for a link that signs in one browser. It expires after `LINK_S`."""
         code = _random_hex(CREDENTIAL_BYTES)
         with self._lock:

@@ -523,17 +523,17 @@ class ServerConnection:
             raise InvalidAnswer("it asks questions, but this client cannot answer any")
         if not isinstance(requests, dict):
             raise InvalidAnswer("inputRequests is not an object", excerpt=value_excerpt(requests))
-        for key, each in requests.items():
-            method = each.get("method") if isinstance(each, dict) else None
+        for key, question in requests.items():
+            method = question.get("method") if isinstance(question, dict) else None
             if not isinstance(method, str) or method not in questions:
                 raise InvalidAnswer(f"{key[:80]!r} asks for {str(method)[:80]!r}, which was not offered")
-            if fault := question_fault(method, each.get("params", {})):
+            if fault := question_fault(method, question.get("params", {})):
                 raise InvalidAnswer(f"the question {key[:80]!r} is invalid: {fault}")
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = {
-                    key: group.create_task(self._answer(each["method"], each.get("params", {}), call))
-                    for key, each in requests.items()
+                    key: group.create_task(self._answer(question["method"], question.get("params", {}), call))
+                    for key, question in requests.items()
                 }
         except BaseExceptionGroup as group_error:
             raise group_error.exceptions[0] from None

@@ -142,10 +142,10 @@ def find_configured_server(text: str) -> tuple[Path, str]:
     """
     client, _, name = text.partition(":")
     discovery = discover(clients=(client_named(client),))
-    for each in discovery.servers:
-        if each.server.name == name:
-            return each.path, each.server.name
-    names = list(dict.fromkeys(each.server.name for each in discovery.servers))
+    for found_server in discovery.servers:
+        if found_server.server.name == name:
+            return found_server.path, name
+    names = list(dict.fromkeys(found_server.server.name for found_server in discovery.servers))
     similar_names = get_close_matches(name, names, n=3)
     command = ""
     if similar_names:

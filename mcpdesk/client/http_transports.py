@@ -489,9 +489,9 @@ class StreamableHttp(ClientTransport):
 
     def _on_event(self, data: bytes, read: ReadFrame) -> None:
         """Handle an event that belongs to no request."""
-        for each in read.messages:
-            frame = codec.encode(each) if isinstance(read.value, list) else data
-            self._receive(Incoming(each, frame, read.remarks))
+        for message in read.messages:
+            frame = codec.encode(message) if isinstance(read.value, list) else data
+            self._receive(Incoming(message, frame, read.remarks))
         if read.value is None:
             fault = f"an event is not a message: {excerpt(data)[:80]!r}"
             self._receive(Incoming(None, data, (read.fault or Remark(RemarkKind.UNREADABLE, fault),)))

@@ -174,18 +174,18 @@ def configured_targets(
     config = read_config(path)
     agree(config)
     targets: list[tuple[str, RemoteTarget]] = []
-    for each in config.servers:
-        if names and each.name not in names:
+    for server in config.servers:
+        if names and server.name not in names:
             continue
-        if each.is_disabled:
-            targets.append((each.name, BrokenTarget(f"it is disabled in {path}", is_disabled=True)))
+        if server.is_disabled:
+            targets.append((server.name, BrokenTarget(f"it is disabled in {path}", is_disabled=True)))
             continue
         try:
-            target: RemoteTarget = _expanded_target(each, config, environ, ask)
+            target: RemoteTarget = _expanded_target(server, config, environ, ask)
         except DeskUserError as error:
             problem = f"{error} {error.hint}".strip()
-            target = BrokenTarget(problem.removeprefix(f"{each.name}: ").rstrip("."))
-        targets.append((each.name, target))
+            target = BrokenTarget(problem.removeprefix(f"{server.name}: ").rstrip("."))
+        targets.append((server.name, target))
     return targets
 
 

@@ -60,7 +60,7 @@ _COPY_HEADER = struct.Struct("<d?QQ")
 class Copies:
     """Copies of the traffic for the recorder. Adding a copy never blocks."""
 
-    def __init__(self, recorder: CaptureProcess) -> None:
+    def __init__(self, recorder: RecorderProcess) -> None:
         self._recorder = recorder
         self._has_ended = False
         self._is_cut_off = False
@@ -105,13 +105,13 @@ class Copies:
         os.waitpid(recorder.pid, 0)
 
     def _next_pieces(self) -> list[bytes]:
-        """Return the copies for one write. Few large writes disturb the copying threads less than many."""
+        """Return copies with their headers for one write. A few large writes disturb the traffic less."""
         pieces: list[bytes] = []
         size = 0
         while self._queue and size < READ_BYTES:
-            unix_s, is_from_client, total, kept_data = self._queue.popleft()
-            pieces += (_COPY_HEADER.pack(unix_s, is_from_client, total, len(kept_data)), kept_data)
-            size += len(kept_data)
+            unix_s, is_from_client, chunk_size, copy = self._queue.popleft()
+            pieces += (_COPY_HEADER.pack(unix_s, is_from_client, chunk_size, len(copy)), copy)
+            size += len(copy)
         self._sent_bytes += size
         return pieces
 
@@ -121,7 +121,7 @@ class Copies:
         self._has_copies.set()
 
 
-class CaptureProcess:
+class RecorderProcess:
     """The recorder process: its process id, and the pipes to and from it."""
 
     def __init__(self, pid: int, pipe: int, reports: int, commands: int) -> None:
@@ -156,9 +156,9 @@ class GateSide:
     """
 
     __slots__ = (
-        "diverted", "diverted_event", "has_ended", "held_bytes", "held_lines", "insertions", "is_bypassed",
+        "diverted_event", "has_ended", "held_bytes", "held_lines", "insertions", "is_bypassed",
         "is_from_client", "is_holding", "is_reading", "last_chunk", "line_start", "lock", "number",
-        "read_count", "sink", "source", "thread",
+        "read_count", "real_source", "sink", "source", "thread",
     )  # fmt: skip
 
     def __init__(self, is_from_client: bool, source: int, sink: int) -> None:
@@ -171,7 +171,7 @@ class GateSide:
         self.read_count = 0
         """Number of reads that were started."""
         self.is_reading = False
-        self.diverted = -1
+        self.real_source = -1
         """Descriptor of the real source while `source` is replaced, else -1."""
         self.diverted_event = threading.Event()
         """Set when the copying thread has left the replaced source."""
@@ -201,7 +201,7 @@ class GateSide:
         A signal interrupts a read that is waiting. Python then repeats the read on the new source.
         """
         self.diverted_event.clear()
-        self.diverted = os.dup(self.source)
+        self.real_source = os.dup(self.source)
         empty, end = os.pipe()
         os.close(end)
         os.dup2(empty, self.source)
@@ -221,16 +221,16 @@ class GateSide:
         return data
 
     def restore_source(self) -> None:
-        """Restore the source."""
-        os.dup2(self.diverted, self.source)
-        os.close(self.diverted)
-        self.diverted, self.is_bypassed = -1, True
+        """Undo `divert`. The copying thread then copies without the gate again."""
+        os.dup2(self.real_source, self.source)
+        os.close(self.real_source)
+        self.real_source, self.is_bypassed = -1, True
 
 
 class Gate:
     """Holds lines until the recorder decides about them. At other times, the traffic bypasses the gate."""
 
-    def __init__(self, program: _Program, copies: Copies, recorder: CaptureProcess) -> None:
+    def __init__(self, program: _Program, copies: Copies, recorder: RecorderProcess) -> None:
         self._program, self._copies, self._recorder = program, copies, recorder
         self._input, self.output = GateSide(True, 0, program.stdin), GateSide(False, program.stdout, 1)
         self._report_lock = threading.Lock()
@@ -247,28 +247,28 @@ class Gate:
             while True:
                 side.last_chunk = copy_plain(side.last_chunk)
                 with side.lock:
-                    if side.diverted < 0:
+                    if side.real_source < 0:
                         break
                     side.is_bypassed = False
                     side.diverted_event.set()
                 if not self._copy_holding(side):
                     break
-            self._wait(side, 0)
+            self._wait_for_decisions(side, 0)
             with side.lock:
                 self._flush(side)
         finally:
             with side.lock:
                 side.has_ended, side.is_bypassed = True, False
                 side.diverted_event.set()
-                if side.diverted >= 0:
-                    os.close(side.diverted)  # no thread reads the diverted source
+                if side.real_source >= 0:
+                    os.close(side.real_source)  # no thread reads it any longer
 
     def _copy_holding(self, side: GateSide) -> bool:
         """Report and hold lines. Return True when holding ends, False at the end of the source.
 
         Raises: OSError.
         """
-        while data := side.read(side.diverted):
+        while data := side.read(side.real_source):
             with side.lock:
                 if not side.is_holding:
                     side.restore_source()
@@ -280,7 +280,7 @@ class Gate:
                     self._copies.add(True, data)
                 for line in self._lines(side, data):
                     self._hold(side, line)
-            self._wait(side, MAX_COPIES_BYTES)
+            self._wait_for_decisions(side, MAX_COPIES_BYTES)
         return False
 
     def _start_holding(self, side: GateSide) -> None:
@@ -288,7 +288,7 @@ class Gate:
         with side.lock:
             if side.has_ended or not side.is_bypassed:
                 return
-            if side.diverted < 0:
+            if side.real_source < 0:
                 side.divert()
         side.diverted_event.wait()
 
@@ -306,7 +306,7 @@ class Gate:
                 self._execute(command, number, commands.read(size))
         self._end()
 
-    def _wait(self, side: GateSide, max_bytes: int) -> None:
+    def _wait_for_decisions(self, side: GateSide, max_bytes: int) -> None:
         """Wait until at most `max_bytes` bytes of one direction are held, or the client has disconnected."""
         while side.held_bytes > max_bytes and not _is_closed(1):
             time.sleep(GATHER_S)
@@ -530,7 +530,7 @@ def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
     return _Program(pid, stdin, stdout)
 
 
-def _start_recorder(group: int, write_capture: Callable[[RelayTraffic], None]) -> CaptureProcess:
+def _start_recorder(group: int, write_capture: Callable[[RelayTraffic], None]) -> RecorderProcess:
     """Fork the recorder, which ends the process group if the relay is killed.
 
     Call this while only one thread runs. The recorder has its own session, and inherits only stderr and its
@@ -544,7 +544,7 @@ def _start_recorder(group: int, write_capture: Callable[[RelayTraffic], None]) -
     if pid := os.fork():
         for end in descriptors:
             os.close(end)
-        return CaptureProcess(pid, write_end, report_end, commands)
+        return RecorderProcess(pid, write_end, report_end, commands)
     try:
         os.setsid()
         os.nice(NICE)

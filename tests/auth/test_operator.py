@@ -57,7 +57,7 @@ def test_a_session_expires_and_is_found_by_both_words_only() -> None:
 def test_a_link_signs_in_once_and_not_for_long() -> None:
     clock = Clock()
     operator = Operator("mine", clock)
-    word, late = operator.link_word(), operator.link_word()
+    word, late = operator.new_link_code(), operator.new_link_code()
     assert operator.sign_in(word) is not None and operator.sign_in(word) is None
     clock.now += LINK_S + 1
     assert operator.sign_in(late) is None
@@ -66,7 +66,7 @@ def test_a_link_signs_in_once_and_not_for_long() -> None:
 def test_sessions_and_links_are_bounded_and_all_are_revoked_together() -> None:
     operator = Operator("mine")
     sessions = [operator.sign_in("mine") for _ in range(MAX_SESSIONS + 1)]
-    links = [operator.link_word() for _ in range(MAX_LINKS + 1)]
+    links = [operator.new_link_code() for _ in range(MAX_LINKS + 1)]
     assert all(each is not None for each in sessions)
     found = [operator.find(each.cookie, each.page_key) for each in sessions if each is not None]
     assert found[0] is None and None not in found[1:]

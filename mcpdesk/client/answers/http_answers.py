@@ -58,20 +58,21 @@ def answer_in_frame(
     answer belongs to only one request. The validation of this response fails later. `frame` has the bytes of
     the frame, or is empty to encode each message again for `receive`.
     """
-    remarks, answer_message = read.remarks, None
+    remarks = read.remarks
+    answer_message: JSONObject | None = None
     has_several_messages = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks)
     if isinstance(read.value, list) and not has_batches and not has_several_messages:
         remarks = (*remarks, batch_remark(len(read.value)))
     answers = [each for each in read.messages if is_answer(each)]
-    for each in answers:
-        if identifier is not None and same_id(each.get("id"), identifier):
-            answer_message = each
+    for answer in answers:
+        if identifier is not None and same_id(answer.get("id"), identifier):
+            answer_message = answer
     answer_message = answer_message or next(iter(answers), None)
-    for each in read.messages:
-        if each is not answer_message and receive is not None:
-            is_whole_frame = frame and not isinstance(read.value, list)
+    for message in read.messages:
+        if message is not answer_message and receive is not None:
+            has_own_frame = frame and not isinstance(read.value, list)
             own_remarks = remarks if answer_message is None else ()
-            receive(Incoming(each, frame if is_whole_frame else codec.encode(each), own_remarks))
+            receive(Incoming(message, frame if has_own_frame else codec.encode(message), own_remarks))
     if answer_message is None or identifier is None:
         return answer_message, remarks
     answer_id = answer_message.get("id")

@@ -131,8 +131,8 @@ class PendingReplies:
                 parts = [bytes(each) for each in _decode_members(frame)]
             if not self.has_batches:
                 remarks = (*remarks, batch_remark(len(messages)))
-        for index, (each, part) in enumerate(zip(messages, parts, strict=True)):
-            self._deliver(each, part, () if index else remarks, receive)
+        for index, (message, part) in enumerate(zip(messages, parts, strict=True)):
+            self._deliver(message, part, () if index else remarks, receive)
 
     def _deliver(
         self, message: JSONObject, frame: bytes, remarks: tuple[Remark, ...], receive: Receive

@@ -122,9 +122,9 @@ def _named_entries(section: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(section, dict):
         yield from ((str(name), each) for name, each in section.items())
         return
-    for number, each in enumerate(section, 1):
-        name = each.get("name") if isinstance(each, dict) else None
-        yield name if isinstance(name, str) and name else f"server-{number}", each
+    for number, entry in enumerate(section, 1):
+        name = entry.get("name") if isinstance(entry, dict) else None
+        yield name if isinstance(name, str) and name else f"server-{number}", entry
 
 
 def _plain(keys: Keys) -> Keys:

@@ -152,8 +152,8 @@ def _poetry_environments(folder: Path) -> Iterator[Path]:
     caches = [Path.home() / ".cache" / "pypoetry", Path.home() / "Library" / "Caches" / "pypoetry"]
     if cache := os.environ.get("POETRY_CACHE_DIR"):
         caches = [Path(cache)]
-    for each in caches:
-        yield from (each / "virtualenvs").glob(f"*-{suffix}-py*")
+    for cache_folder in caches:
+        yield from (cache_folder / "virtualenvs").glob(f"*-{suffix}-py*")
 
 
 def _uv_with(requirements: Sequence[str], name: str) -> tuple[str, ...]:

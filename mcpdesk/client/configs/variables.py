@@ -123,9 +123,8 @@ def expanded(
     literal_values = {name: text for name, text in server.environment.items() if "${" not in text}
     own_variables = dict(file_variables)
     for name, text in server.environment.items():
-        lookup.own_variables = file_variables | {
-            other_name: each for other_name, each in literal_values.items() if other_name != name
-        }
+        other_values = {other: value for other, value in literal_values.items() if other != name}
+        lookup.own_variables = file_variables | other_values
         own_variables[name] = lookup.replaced(text)
     lookup.own_variables = own_variables
     return msgspec.structs.replace(
@@ -151,12 +150,8 @@ def variables(server: ConfiguredServer) -> tuple[str, ...]:
     texts += [*server.headers.values(), *server.login.texts]
     names = _names(texts) - set(server.environment)
     for name, text in server.environment.items():
-        literal_names = {
-            other_name
-            for other_name, each in server.environment.items()
-            if "${" not in each and other_name != name
-        }
-        names |= _names([text]) - literal_names
+        other_values = {other: value for other, value in server.environment.items() if other != name}
+        names |= _names([text]) - {other for other, value in other_values.items() if "${" not in value}
     return tuple(sorted({name.removeprefix("env:") for name in names}))
 
 

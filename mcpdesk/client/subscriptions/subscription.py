@@ -43,9 +43,9 @@ class Subscription(CallObserver):
     ) -> None:
         """`filters` select the notifications.
 
-        `on_renewed` is called when notifications may have been missed. `on_end` is called with the reason
-        each time that the subscription ends and will be renewed. `log` is called with the reason if the
-        subscription is not renewed again. `renew_s` is `RENEW_S` by default.
+        `on_renewed` is called when notifications may have been missed. `on_end` is called with the reason for
+        each end after which the subscription is renewed, and `log` with the reason for the last end.
+        `renew_s` is the first pause in seconds, by default `RENEW_S`.
         """
         self.failure: CallError | None = None
         """Error with which the latest subscription ended, or None if the server ended it."""

@@ -59,7 +59,7 @@ def served_pages(core: ServedCore, theme: str | None) -> Iterator[list[str]]:
         address = pages.start()
         lines = [f"the desk in a browser: {address}; sign in there with {operator_key(core.operator)}"]
         if is_terminal():
-            word = core.operator.link_word()
+            word = core.operator.new_link_code()
             lines.append(f"this link signs in there once, within 10 minutes: {address}#sign-in={word}")
         if not is_loopback(host):
             lines.append("traffic between browsers and the desk is not encrypted: put a TLS proxy in front")

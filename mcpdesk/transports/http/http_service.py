@@ -158,7 +158,7 @@ class HttpService:
         """
         if not self.has_sign_in:
             raise ValueError("The dashboard is not served on TCP here.")
-        return f"{self.address}/#sign-in={self._site.operator.link_word()}"
+        return f"{self.address}/#sign-in={self._site.operator.new_link_code()}"
 
     def session(self, connection: int) -> HttpSession | None:
         """Return the session with a connection number, or None."""

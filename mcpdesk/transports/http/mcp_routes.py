@@ -243,7 +243,7 @@ class McpRoutes:
         may_stream = accepted.stream and (self._site.rules.streaming or is_listening or not accepted.json)
         if is_listening and not may_stream:
             return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
-        if session is not None and session.is_kept:
+        if session is not None and session.is_added:
             mark = None if session.shared is None else call_mark(readable_id(message))
             outlet: PostOutlet = SessionOutlet(
                 request,
@@ -276,7 +276,7 @@ class McpRoutes:
                         connection_of(request).on_lost = None
         if hides_auth_status and status in (401, 403):
             status = 200
-        if session is not None and (not session.is_kept or session.shared is not None):
+        if session is not None and (not session.is_added or session.shared is not None):
             try:
                 await self._save_session(session, outlet, message)
             except StorageError as error:
@@ -311,7 +311,7 @@ class McpRoutes:
 
     async def _save_session(self, session: HttpSession, outlet: PostOutlet, message: Any) -> None:
         """Keep a session that has begun, or write what the client changed. Raises: StorageError."""
-        if session.is_kept:
+        if session.is_added:
             if isinstance(message, dict) and message.get("method") in SESSION_METHODS:
                 await self.sessions.store.write(session)
         elif session.dialogue.is_open:

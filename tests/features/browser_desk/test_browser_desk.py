@@ -151,7 +151,7 @@ async def test_the_cookie_that_other_ports_receive_opens_nothing_alone() -> None
 @pytest.mark.process
 async def test_a_link_signs_in_once_and_signing_out_ends_the_screen() -> None:
     with pages() as url:
-        word = OPERATOR.link_word()
+        word = OPERATOR.new_link_code()
         page = await sign_in(url, word)
         async with aiohttp.ClientSession(url, headers=page) as owner:
             async with owner.post("/sign-in", json={"word": word}, headers={"Origin": url}) as answer:

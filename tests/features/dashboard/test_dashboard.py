@@ -216,7 +216,7 @@ async def test_only_the_operators_key_and_a_fresh_link_sign_in(shown: Dashboard)
         assert (await shown.post("sign-in", body)).status == 401
     assert (await shown.post("sign-in", {"word": OPERATOR_KEY}, Content_Type="text/plain")).status == 415
     assert (await shown.post("sign-in", {"word": "x" * 20_000})).status == 413
-    word = shown.desk.host.operator.link_word()
+    word = shown.desk.host.operator.new_link_code()
     page = await shown.sign_in(word)
     assert (await shown.get(CONFIG, **page)).status == 200
     assert (await shown.post("sign-in", {"word": word})).status == 401
@@ -242,7 +242,7 @@ async def test_signing_out_ends_a_session_and_its_open_pages(shown: Dashboard) -
 
 async def test_sessions_revoked_at_the_desk_end_with_their_pages(shown: Dashboard) -> None:
     page = await shown.sign_in()
-    link = shown.desk.host.operator.link_word()
+    link = shown.desk.host.operator.new_link_code()
     async with shown.events(**page) as events:
         assert await asyncio.wrap_future(shown.desk.do(SignOutBrowsers())) == 1
         await _ended(events)

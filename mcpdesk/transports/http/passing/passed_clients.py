@@ -138,7 +138,7 @@ class PassedClients:
 
     def forget_other_servers(self, servers: Container[str]) -> None:
         """Forget the former clients of all other servers."""
-        self.former = {server: each for server, each in self.former.items() if server in servers}
+        self.former = {server: clients for server, clients in self.former.items() if server in servers}
 
     def begin_session(self, client: PassedClient, session: str) -> None:
         """Identify a client by its session from now on."""

@@ -143,7 +143,7 @@ class HttpSession:
         self.server = endpoint.key
         """Server and mode of the session."""
         self.is_closed = False
-        self.is_kept = False
+        self.is_added = False
         """True once the handshake has succeeded and the session is in `HttpSessions`."""
         self.events = EventStore[EventStream](
             kept_bytes,
@@ -342,7 +342,7 @@ class HttpSessions:
         if len(self._sessions) >= self._max_sessions:
             self._leave_or_end(self._unused() or next(iter(self._sessions.values())), "too many sessions")
         self._sessions[session.id] = self._used_sessions[session.id] = session
-        session.is_kept = True
+        session.is_added = True
         session.events.sends_priming_event = session.dialogue.revision == PRIMING_REVISION
         self.start_timer()
 
