@@ -32,7 +32,7 @@ _PREFERENCE_WORDS = {
 }
 
 Roots = Callable[[], Sequence[JSONObject]]
-"""Returns the desk's roots, in the form of `roots/list`."""
+"""Function that returns the desk's roots, in the form of `roots/list`."""
 
 
 class PersonAnswers:

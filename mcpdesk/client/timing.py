@@ -28,8 +28,10 @@ class CallDeadline:
         self._limit = asyncio.timeout(seconds)
         self._has_ended = False
         """True after the call has ended. The limit can then no longer be rescheduled."""
-        self._questions = 0
+        self._stops = 0
+        """Number of blocks that have stopped the clock."""
         self._remaining_s = 0.0
+        """Time that remained when the clock was stopped."""
 
     @asynccontextmanager
     async def enforced(self, call_name: str) -> AsyncIterator[None]:
@@ -49,16 +51,16 @@ class CallDeadline:
     def stopped(self) -> Iterator[None]:
         """Stop the clock while the block runs. Blocks may overlap."""
         loop = asyncio.get_running_loop()
-        when = self._limit.when()
-        if self._questions == 0 and when is not None and self._can_reschedule:
-            self._remaining_s = when - loop.time()
+        end_time = self._limit.when()
+        if self._stops == 0 and end_time is not None and self._can_reschedule:
+            self._remaining_s = end_time - loop.time()
             self._limit.reschedule(None)
-        self._questions += 1
+        self._stops += 1
         try:
             yield
         finally:
-            self._questions -= 1
-            if self._questions == 0 and self._can_reschedule:
+            self._stops -= 1
+            if self._stops == 0 and self._can_reschedule:
                 self._limit.reschedule(loop.time() + self._remaining_s)
 
     @property

@@ -89,7 +89,11 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
     state for the next server. `desk` is a connection on which the state was already replayed.
     """
     try:
-        while desk is not None or (desk := _connect_to_desk(folder, mode, client_state)) is not None:
+        while True:
+            if desk is None:
+                desk = _connect_to_desk(folder, mode, client_state)
+            if desk is None:
+                return None
             with desk:
                 pump = Pump(desk, client_state)
                 code = pump.copy_until_end()
@@ -103,7 +107,6 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
         return EXIT_REFUSED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    return None
 
 
 def _connect_to_desk(folder: str, mode: str, client_state: ClientState) -> socket.socket | None:
@@ -124,9 +127,10 @@ def _connect_to_desk(folder: str, mode: str, client_state: ClientState) -> socke
 def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.socket | None:
     """Connect to the desk that hosts `folder`, and wait until it accepts the client.
 
-    Return None if no desk hosts the folder, or if the desk does not answer or has a different environment;
-    these last two reasons are written to stderr. `greeting` replaces the greeting of a pump. Raises:
-    RefusedByDesk; OSError if the desk cannot be found.
+    Return None if no desk hosts the folder. Also return None, and write the reason to stderr, if the desk
+    does not answer or has a different environment. `greeting` replaces the greeting of a pump.
+
+    Raises: RefusedByDesk; OSError if the desk cannot be found.
     """
     desk = rendezvous.find_desk(folder)
     if desk is None:
@@ -252,9 +256,11 @@ class Pump:
         self._has_client_ended = False
         """True after the client has closed its input."""
         self._has_desk_stopped_reading = False
+        """True if nothing more can be written to the desk."""
         self._has_desk_ended = False
         """True if the desk no longer sends."""
         self._is_asked_to_leave = False
+        """True after the desk has sent `LEAVE`."""
         self._polled_events: dict[int, int] = {}
         self._poll = select.poll()
 

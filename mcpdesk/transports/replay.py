@@ -199,6 +199,7 @@ class Replay:
         self._finish_if_answered()
 
     def _handle_answer(self, method: str, message: Message) -> None:
+        """Handle the answer to a replayed request."""
         result = message.get("result")
         if method == "initialize":
             if not isinstance(result, dict) or result.get("protocolVersion") != self._client_state.revision:
@@ -277,6 +278,7 @@ class Replay:
                 self.to_client.append(_line({"method": method}))
 
     def _ask(self, method: str, params: Message) -> None:
+        """Send a request whose answer is not for the client."""
         self._request_count += 1
         identifier = f"mcpdesk-{self._request_count}"
         while identifier in self._client_state.in_flight:
@@ -306,7 +308,7 @@ def _line(message: Message) -> bytes:
 
 
 def _parse_message(line: bytes) -> Message | None:
-    """Parse a line with one message. None for any other line."""
+    """Parse a line with one message. Return None for any other line."""
     import json
 
     try:
@@ -364,5 +366,5 @@ def _id(message: Message) -> object:
 
 
 def _hashable(identifier: object) -> object:
-    """Return an id that is a string or number. None for any other value."""
+    """Return an id that is a string or number, or None for any other value."""
     return identifier if isinstance(identifier, (str, int, float)) else None

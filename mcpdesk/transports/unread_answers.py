@@ -56,6 +56,7 @@ class UnreadAnswers:
         self._reserved_bytes = 0
         """Number of bytes reserved on pipes for answers that are not written yet."""
         self._pressure_end = 0.0
+        """Monotonic time until which memory counts as short after the latest refusal."""
         self._senders: dict[Sender, tuple[int, float]] = {}
         """Unread bytes at the latest check, and monotonic time when the peer last read, by sender."""
         self._waiting: dict[asyncio.Future[None], tuple[int, Callable[[int], None]]] = {}

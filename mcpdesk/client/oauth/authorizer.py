@@ -103,7 +103,7 @@ class Authorizer:
         self._visit = visit
         self._unshared_grant: OAuthGrant | None = None
         """Token obtained with a machine's credentials, if the store has another client's token."""
-        self._key = ProofKey()
+        self._proof_key = ProofKey()
         self._discovery: Discovery | None = None
         self._renewal_lock = asyncio.Lock()
 
@@ -124,7 +124,7 @@ class Authorizer:
             return {}
         if not grant.is_bound:
             return {"Authorization": f"Bearer {grant.access_token}"}
-        proof = self._key.header(method, url, grant.access_token)
+        proof = self._proof_key.header(method, url, grant.access_token)
         return {"Authorization": f"DPoP {grant.access_token}", **proof}
 
     async def renew_after_rejection(
@@ -147,7 +147,7 @@ class Authorizer:
         if attempt >= MAX_LOGINS or not (status == 401 or is_step_up):
             return False
         has_proof = sent_headers.get("Authorization", "").startswith("DPoP ")
-        if has_proof and self._key.store_nonce(self._url, headers):
+        if has_proof and self._proof_key.store_nonce(self._url, headers):
             return True  # the token stays the same, but the next proof has the server's nonce
         async with self._renewal_lock:
             grant = await self._grant()
@@ -235,20 +235,24 @@ class Authorizer:
             self._unshared_grant = grant
 
     async def _log_in(
-        self, challenge: Challenge, grant: OAuthGrant | None, is_step_up: bool, requests: Requester
+        self, challenge: Challenge, old_grant: OAuthGrant | None, is_step_up: bool, requests: Requester
     ) -> OAuthGrant:
-        """Discover the authorization server again, and obtain a new token."""
+        """Discover the authorization server again, and obtain a new token.
+
+        `is_step_up` is True if the new token must have the scopes of the old one and further ones.
+        """
         await asyncio.to_thread(self._store.check)
         # Discovery is repeated, because the server may now trust another authorization server.
         discovery = self._discovery = await self._run(discover(self._url, challenge), requests)
-        has_same_issuer = grant is not None and grant.issuer == discovery.server.issuer
-        earlier_scopes = grant.scopes if grant is not None and has_same_issuer and is_step_up else ()
+        earlier_scopes: tuple[str, ...] = ()
+        if is_step_up and old_grant is not None and old_grant.issuer == discovery.server.issuer:
+            earlier_scopes = old_grant.scopes
         is_bound = challenge.scheme == "dpop" or discovery.resource.is_proof_required
-        key = self._key if is_bound else None
+        key = self._proof_key if is_bound else None
         setup = await asyncio.to_thread(self._setup.setup)
         registration = await asyncio.to_thread(self._store.client, discovery.server.issuer)
         flow = authorize(discovery, challenge, setup, registration, earlier_scopes, key)
-        if grant is not None and not is_step_up:
+        if old_grant is not None and not is_step_up:
             if self._unshared_grant is None:
                 await asyncio.to_thread(self._store.forget, self._url)
             self._unshared_grant = None
@@ -263,7 +267,7 @@ class Authorizer:
             self._discovery = await self._run(discover(self._url, challenge), requests)
         if self._discovery.server.issuer != grant.issuer:
             raise AuthorizationError("the server now trusts another authorization server")
-        key = self._key if grant.is_bound else None
+        key = self._proof_key if grant.is_bound else None
         await self._store_grant(await self._run(refresh(self._discovery, grant, key), requests))
 
     async def _run(self, flow: Flow[T], requests: Requester) -> T:
