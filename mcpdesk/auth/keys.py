@@ -265,6 +265,7 @@ class KeySource:
         return self._refresh_task
 
     async def _load_keys(self) -> None:
+        """Load the keys. If this fails, keep the present ones and report the reason."""
         try:
             keys = await self._load()
         except (OSError, ValueError) as error:

@@ -202,6 +202,7 @@ class Client:
             raise
 
     async def _connect(self) -> ServerConnection:
+        """Return a new connection, which `close` closes. The first request opens it."""
         questions: Questions = {} if self._on_elicit is None else {"elicitation/create": self._elicit}
         target: Server | FolderTarget | StreamableHttp
         if isinstance(self.target, Server):

@@ -315,6 +315,7 @@ def _as_2020_12(schema: Any, depth: int) -> Any:
 
 
 def _convert_definitions(schema: Mapping[str, Any], result: dict[str, Any], depth: int) -> None:
+    """Move `definitions` of older drafts to `$defs`. Remove a reference to another document."""
     older_definitions = _mapping(schema.get("definitions"))
     if older_definitions:
         definitions = {name: _as_2020_12(each, depth + 1) for name, each in older_definitions.items()}
@@ -338,6 +339,7 @@ def _convert_bounds(result: dict[str, Any]) -> None:
 
 
 def _convert_dependencies(schema: Mapping[str, Any], result: dict[str, Any], depth: int) -> None:
+    """Split `dependencies` of older drafts into `dependentRequired` and `dependentSchemas`."""
     for name, each in _mapping(schema.get("dependencies")).items():
         if isinstance(each, list):
             result.setdefault("dependentRequired", {})[name] = each
@@ -346,6 +348,7 @@ def _convert_dependencies(schema: Mapping[str, Any], result: dict[str, Any], dep
 
 
 def _convert_type(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
+    """Convert `nullable: true` of OpenAPI to the type null, and give every array `items`."""
     kind = result.get("type")
     if schema.get("nullable") is True and isinstance(kind, str):
         kind = result["type"] = [kind, "null"]

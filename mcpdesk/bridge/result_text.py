@@ -78,6 +78,7 @@ def value_text(value: Any) -> str:
 
 
 def _result_body_text(result: Mapping[str, Any], reader: Reader) -> str:
+    """Return the text of a result object: its content, structured content, contents, messages or output."""
     content = result.get("content")
     if isinstance(content, list) and (text := _text_of_blocks(content, reader)):
         return text

@@ -391,6 +391,7 @@ class ServerConnection:
         return await self._roundtrip(self._transport, message, {}, self._receive)
 
     async def _run_handshake(self, revision: Revision) -> Agreement:
+        """Perform one handshake that proposes a revision. Return the agreement. Raises: CallError."""
         transport = self._transport
         params = {
             "protocolVersion": revision.name,
@@ -457,6 +458,7 @@ class ServerConnection:
                     notify()
 
     async def _exchange(self, step: OutgoingRequest, call: ClientCall) -> ServerResponse:
+        """Send a request, and answer questions of the server until the response arrives."""
         transport, agreement = self._transport, self._agreement
         assert agreement is not None
         message = self._message(agreement.revision, step, call.observer)
@@ -673,6 +675,7 @@ class ServerConnection:
                 each.observer.on_log(text)
 
     async def _listen(self) -> None:
+        """Receive notifications. If the server has lost the session, continue in a new one."""
         await self.open()
         pace = RenewalPace()
         try:

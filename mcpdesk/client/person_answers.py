@@ -134,6 +134,7 @@ def form_result(params: JSONObject, question: Question) -> JSONObject:
 
 
 def _page(message: str, name: str, field: JSONObject, is_required: bool) -> Page:
+    """Return the page for one field of a form. `name` is the key of the field."""
     labels = _values_by_label(field)
     allows_several = field["type"] == "array"
     title = field.get("title", name)
@@ -221,6 +222,7 @@ def _content(schema: JSONObject, answers: Sequence[Answer]) -> JSONObject:
 
 
 def _value(field: JSONObject, answer: Answer) -> Any:
+    """Return the value of a field that the person's answer means."""
     labels = _values_by_label(field)
     selected_values = [labels[label] for label in answer.selected]
     if field["type"] == "array":

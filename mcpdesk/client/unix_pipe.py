@@ -74,6 +74,7 @@ class UnixPipe(ConnectedTransport):
             await self._writer.wait_closed()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
+        """Deliver lines until the connection ends. Then all pending requests fail."""
         framer = LineFramer(MAX_LINE_BYTES)
         try:
             while data := await reader.read(READ_BYTES):

@@ -252,6 +252,7 @@ class ClaimedDescriptors:
         self._replace_stream("stdin", _open_stream(0, "r"))
 
     def _claim_output(self, name: StraySource, fd: int, on_line: OnLine, folders: Folders) -> None:
+        """Connect descriptor `fd` to a pipe of the reader, and replace the stream `sys.<name>`."""
         assert self._reader is not None
         write_end = self._reader.open(name)
         stream: TextIO | None = getattr(sys, name)

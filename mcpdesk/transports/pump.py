@@ -365,6 +365,7 @@ class Pump:
         self._send()
 
     def _pass_to_desk(self, lines: bytes) -> None:
+        """Write lines of the client to the desk. A desk that will end receives no further requests."""
         if lines and self._is_asked_to_leave:
             lines = self._without_requests(lines)
         if lines:
@@ -381,6 +382,7 @@ class Pump:
             _end_output(self._desk)
 
     def _read_desk(self) -> None:
+        """Read from the desk. Raises: RefusedByDesk if its first line is a refusal."""
         try:
             data = self._desk.recv(READ_BYTES)
         except BlockingIOError:
@@ -394,6 +396,7 @@ class Pump:
         self._pass_to_client(self._from_desk.feed(data))
 
     def _pass_to_client(self, lines: bytes) -> None:
+        """Write lines of the desk to the client, except `LEAVE`, which is for the pump."""
         if not lines:
             return
         if lines.startswith(LEAVE) or b"\n" + LEAVE in lines:

@@ -312,6 +312,7 @@ class Gate:
             time.sleep(GATHER_S)
 
     def _execute(self, command: int, number: int, data: bytes) -> None:
+        """Execute a command of the recorder."""
         if command == BEGIN:
             for side in (self._input, self.output):
                 with side.lock:
@@ -469,8 +470,9 @@ class RelayTraffic:
 def run(argv: Sequence[str], write_capture: Callable[[RelayTraffic], None]) -> int:
     """Run a command between stdin and stdout until it ends.
 
-    Return its exit code, or 128 + N after signal N. `write_capture` is called in a separate process. Raises:
-    OSError if the command cannot be started; ValueError if it contains a NUL.
+    Return its exit code, or 128 + N after signal N. `write_capture` is called in a separate process.
+
+    Raises: OSError if the command cannot be started; ValueError if it contains a NUL.
     """
     # Signals stay blocked and `sigwait` receives them, because a handler would not run for a signal just
     # before the wait. Threads inherit the mask. macOS discards SIGCHLD unless it has a handler.

@@ -46,8 +46,9 @@ def runtime_folder() -> str:
 def folder_socket(folder: AnyPath, state: str | None = None) -> str:
     """Return the path of the socket on which a desk that hosts `folder` listens.
 
-    `state` is the chosen state folder, "" for the default one, or None to read the environment. Raises:
-    OSError if the folder cannot be accessed.
+    `state` is the chosen state folder, "" for the default one, or None to read the environment.
+
+    Raises: OSError if the folder cannot be accessed.
     """
     status = os.stat(folder)
     mark = state_mark(os.environ.get(STATE_VARIABLE, "") if state is None else state)

@@ -98,7 +98,7 @@ class StdioTransport:
         self._can_read_event.set()
 
     def hand_over(self) -> None:
-        """End once the client waits for no answer, because another server continues. Call it on the loop."""
+        """End once the client waits for no answer. Another server then continues. Call it on the loop."""
         self._is_handing_over = True
         asyncio.get_running_loop().call_soon(self._hand_over_if_idle)
 
@@ -173,6 +173,7 @@ class StdioTransport:
             self._replay_answers.put_nowait(data)
 
     async def _read_all(self) -> None:
+        """Read from the client until its input ends or this transport is stopped."""
         if self._end_event.is_set():
             return
         try:
@@ -193,6 +194,7 @@ class StdioTransport:
                 await self._can_read_event.wait()
 
     def _on_readable(self) -> None:
+        """Read available data of the client, and pass it to the pipe."""
         if self._end_event.is_set() or not self._can_read_event.is_set():
             return
         try:

@@ -63,6 +63,7 @@ def is_page(body: bytes, media_type: str = "") -> bool:
 
 
 def _member_explanation(value: Any, depth: int = 0) -> str:
+    """Return the first text in a JSON value and in its `_REASON_MEMBERS`, or "" if it has none."""
     if isinstance(value, str):
         return value
     if depth == _MAX_DEPTH:

@@ -63,6 +63,7 @@ def python_command(server: ConfiguredServer) -> tuple[str, ...]:
 
 
 def _server(name: str, folder: Path, document: Mapping[str, Any]) -> ConfiguredServer:
+    """Parse a file in `folder`. Raises: InvalidEntry, DeskUserError, OSError or ValueError."""
     source, environment, deployment = (
         _object_at(document, key) for key in ("source", "environment", "deployment")
     )

@@ -128,6 +128,7 @@ def _named_entries(section: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(keys: Keys) -> Keys:
+    """Return an entry that already has the keys of Claude."""
     return keys
 
 
@@ -137,6 +138,7 @@ def _vscode(keys: Keys) -> Keys:
 
 
 def _codex(keys: Keys) -> Keys:
+    """Read an entry of Codex, whose headers may name variables of the environment."""
     headers = pairs_at(keys, "http_headers")
     headers |= {name: f"${{{variable}}}" for name, variable in pairs_at(keys, "env_http_headers").items()}
     if token := text_at(keys, "bearer_token_env_var"):
@@ -147,6 +149,7 @@ def _codex(keys: Keys) -> Keys:
 
 
 def _zed(keys: Keys) -> Keys:
+    """Read an entry of Zed, whose command may be an object. Entries of extensions have no command."""
     command = keys.get("command")
     if isinstance(command, dict):
         command_keys = {key: command[key] for key in ("args", "env") if key in command}
@@ -157,6 +160,7 @@ def _zed(keys: Keys) -> Keys:
 
 
 def _opencode(keys: Keys) -> Keys:
+    """Read an entry of OpenCode, whose command is a list with the arguments."""
     entry = _with_variables(keys, _OPENCODE_VARIABLE, r"${env:\1}")
     if _mentions(keys, "{file:"):
         raise InvalidEntry("{file:...} is not supported; write the value, or use {env:NAME}")
@@ -174,6 +178,7 @@ def _opencode(keys: Keys) -> Keys:
 
 
 def _goose(keys: Keys) -> Keys:
+    """Read an entry of Goose. `env_keys` lists variables of the environment."""
     kind = keys.get("type")
     if isinstance(kind, str) and kind in _GOOSE_KINDS:
         raise OnlyInClient(f"type is {kind!r}: it is built into Goose and cannot be reached")
@@ -185,6 +190,7 @@ def _goose(keys: Keys) -> Keys:
 
 
 def _continue(keys: Keys) -> Keys:
+    """Read an entry of Continue, with its headers in `requestOptions` and its key in `apiKey`."""
     if "uses" in keys:
         raise InvalidEntry("it uses a block of Continue's hub, which this file does not contain")
     entry = _with_variables(keys, _CONTINUE_VARIABLE, r"${\1}")

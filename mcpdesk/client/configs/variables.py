@@ -85,6 +85,7 @@ class _Lookup(msgspec.Struct):
         return replaced_text
 
     def _path(self, variable: str) -> str | None:
+        """Return the value of a variable that editors define, or None for any other variable."""
         match variable:
             case "workspaceFolder" | "workspaceRoot" | "fileWorkspaceFolder" | "cwd":
                 return str(self.folder)

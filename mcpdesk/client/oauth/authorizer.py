@@ -139,8 +139,9 @@ class Authorizer:
         """Return True if a rejected request should be repeated with a new token or DPoP nonce.
 
         `headers` are the headers of the answer, with lower-case names. `sent_headers` are the headers from
-        `headers()` with which the request was sent. `attempt` is the number of earlier attempts. Raises:
-        AuthorizationError if no token can be obtained.
+        `headers()` with which the request was sent. `attempt` is the number of earlier attempts.
+
+        Raises: AuthorizationError if no token can be obtained.
         """
         challenge = parse_challenge(challenges) or Challenge()
         is_step_up = status == 403 and challenge.error == "insufficient_scope"

@@ -149,8 +149,9 @@ def authorize(
     """Obtain a new token with the credentials in `setup`, or by a person's login.
 
     `known_registration` is an earlier registration at the issuer. `earlier_scopes` contains the scopes of an
-    earlier token, which are requested again. If `key` is given, the token request has a DPoP proof. Raises:
-    AuthorizationError.
+    earlier token, which are requested again. If `key` is given, the token request has a DPoP proof.
+
+    Raises: AuthorizationError.
     """
     scopes = () if earlier_scopes else tuple(setup.scope.split())
     scopes = scopes or _requested_scopes(challenge, discovery.resource, earlier_scopes)

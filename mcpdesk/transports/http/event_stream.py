@@ -136,6 +136,7 @@ class EventStream:
         self._is_broken = True
 
     async def _write(self) -> None:
+        """Write the queued pieces until none is left or the peer disconnects."""
         try:
             await self._prepare()
             while self._pieces:

@@ -239,6 +239,7 @@ class HttpService:
             self._socket_path.unlink(missing_ok=True)
 
     async def _serve(self, sock: socket.socket) -> None:
+        """Accept connections on a listening socket."""
         sock.setblocking(False)
         self._socket = sock
         loop = asyncio.get_running_loop()
@@ -375,6 +376,7 @@ class HttpService:
     async def _answer_of_job(
         self, request: web.BaseRequest, job_path: JobPath, rules: Rules
     ) -> web.StreamResponse:
+        """Check the key and the tokens of a request about jobs, and answer it."""
         if not rules.enable_mcp:
             return plain_error(404, "MCP is switched off here (enable_mcp)")
         refusal = self._guard.refuse_caller(request, rules, in_query=job_path.is_socket)

@@ -109,9 +109,8 @@ class JobRoutes:
                 job = self._site.jobs.find(job_path.job, caller)
                 if job is not None:
                     return await verb(request, job, caller)
-            return await self._forward(request, job_path, verb, callers) or plain_error(
-                404, f"{NO_JOB}, or it is not yours"
-            )
+            answer = await self._forward(request, job_path, verb, callers)
+            return answer or plain_error(404, f"{NO_JOB}, or it is not yours")
         except StorageError as error:
             return retry_later(error)
 
@@ -141,11 +140,11 @@ class JobRoutes:
         if request.method not in ("GET", "HEAD"):
             return method_error(request, ("GET",))
         session = request.headers.get("Mcp-Session-Id", "")
-        jobs_of_callers = {
+        jobs_by_owner = {
             caller.identity: await self._site.jobs.listed(caller, session) for caller in callers
         }
-        jobs = b",".join(job for jobs_of_caller in jobs_of_callers.values() for job in jobs_of_caller or ())
-        is_anonymous = all(each is None for each in jobs_of_callers.values())
+        jobs = b",".join(job for owned_jobs in jobs_by_owner.values() for job in owned_jobs or ())
+        is_anonymous = all(owned_jobs is None for owned_jobs in jobs_by_owner.values())
         note = b',"note":%b' % codec.encode(NOT_OWNED) if is_anonymous else b""
         return json_answer(200, b'{"jobs":[%b]%b}' % (jobs, note))
 
@@ -303,10 +302,10 @@ def _query_seconds(request: web.BaseRequest, name: str, minimum: int, maximum: i
     text = request.query.get(name)
     if text is None:
         return None
-    value = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else -1
-    if not minimum <= value <= maximum:
+    is_number = text.isascii() and text.isdigit() and len(text) < 12
+    if not is_number or not minimum <= int(text) <= maximum:
         raise ValueError(f"{name}: {text[:80]!r} is not a number of milliseconds from {minimum} to {maximum}")
-    return value / 1000
+    return int(text) / 1000
 
 
 PIECE_BYTES = 256 << 10
@@ -397,6 +396,7 @@ def requested_range(header: str, size: int) -> ByteRange | None:
 
 
 async def _copy(response: web.StreamResponse, descriptor: int, span: ByteRange) -> None:
+    """Write a range of a file to a response. Raises: ConnectionError if the client disconnects."""
     position, end = span.start, span.start + span.length
     try:
         while position < end:

@@ -80,10 +80,7 @@ class BodySample:
     """Part of a body to record: its beginning (up to `max_bytes` bytes), its end, and its size."""
 
     def __init__(self, max_bytes: int, can_keep: Callable[[int], bool] | None = None) -> None:
-        """`can_keep` reserves memory for further bytes, and returns False if none is available.
-
-        None keeps all bytes.
-        """
+        """`can_keep` reserves memory for further bytes, or returns False. If it is None, all are kept."""
         self.start = bytearray()
         self._reserved_bytes = LARGE_ANSWER_BYTES  # a beginning of this size needs no reservation
         self._can_keep = can_keep
@@ -284,6 +281,7 @@ class PassThroughRoutes:
         watched: WatchedExchange | None,
         on_unclaimed: Callable[[bytes], None],
     ) -> web.StreamResponse:
+        """Forward a request, and send its answer: as a whole, in pieces, or an error that replaces it."""
         head = head_of(request)
         if head.forwarded_headers is None:
             rules = self._site.rules
@@ -595,6 +593,7 @@ class PassThroughRoutes:
         message: Any,
         read: ReadFrame | None = None,
     ) -> None:
+        """Record a message of the server. `read` is the message as leniently parsed, or None to parse it."""
         client = forwarded.client
         is_json = message is not None
         if not is_json or (forwarded.has_lines and b"\n" in data):
