@@ -156,8 +156,8 @@ class Client:
             result = await connection.result("tools/call", params, deadline=deadline)
             revision = (await connection.open()).revision
         tool = connection.tools.get(name, {})
-        has_structure = revision.structured != "none" and not result.get("isError")
-        if "outputSchema" in tool and has_structure:
+        expects_structure = revision.structured != "none" and not result.get("isError")
+        if "outputSchema" in tool and expects_structure:
             self._check_structure(connection.target, tool, result)
         return result
 

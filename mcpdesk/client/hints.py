@@ -22,6 +22,7 @@ from mcpdesk.protocol.revisions import BY_NAME
 
 URL_REQUIRED = -32042
 """Code of an error with links that the person must open first. Source: MCP 2025-11-25, client/elicitation."""
+# Advice for a person, by the cause of an error. `hint` selects it.
 NOT_STARTED = "Check that it is installed, on PATH and executable, or use its full path."
 NO_MODULE = (
     "Python finds no module {0!r}: check its name, install it in the environment of the project, or add "
@@ -95,7 +96,7 @@ _NO_VARIABLE = re.compile(
     rf"\b({_VARIABLE})\b.{{0,60}}\b(?:required|missing|not set|not defined|must be set)\b"
     rf"|\b(?:KeyError|[Mm]issing|[Ss]et|[Rr]equires?|[Nn]eeds?)\b.{{0,40}}\b({_VARIABLE})\b"
 )
-BY_STATUS = {
+BY_STATUS = {  # advice by HTTP status
     401: NO_TOKEN,
     403: FORBIDDEN,
     404: WRONG_PATH,

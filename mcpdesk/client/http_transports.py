@@ -220,7 +220,7 @@ class HttpRequests:
         """Send a request with the common headers, and yield the answer for reading. Raises: HttpError.
 
         If `follows_redirects` is True, same-origin redirects are followed with the same method and body. An
-        iterator as body is sent only once. If the server rejects that request, the answer is the rejection.
+        iterator as body is sent only once. After a rejection, the caller may send the request again.
         """
         pool, request_url = self._connection_pool(), url or self.url
         can_resend = body is None or isinstance(body, bytes)
