@@ -52,7 +52,7 @@ class BrowserSession(Struct, frozen=True):
     cookie: str
     page_key: str
     """Secret that the page sends in a header or a path, never in a cookie."""
-    until: float
+    expires: float
     """Expiry, Unix time in seconds."""
 
 
@@ -91,8 +91,8 @@ class Operator:
         """
         if not self.matches(secret) and not self._use_link(secret):
             return None
-        until = self._clock() + SESSION_S
-        session = BrowserSession(_random_hex(32), _random_hex(32), until)
+        expires = self._clock() + SESSION_S
+        session = BrowserSession(_random_hex(32), _random_hex(32), expires)
         with self._lock:
             self._sessions[session.cookie] = session
             while len(self._sessions) > MAX_SESSIONS:
@@ -111,7 +111,7 @@ class Operator:
 
     def is_valid(self, session: BrowserSession) -> bool:
         """Return True if a session has neither been signed out nor expired."""
-        return session.cookie in self._sessions and self._clock() <= session.until
+        return session.cookie in self._sessions and self._clock() <= session.expires
 
     def ticket(self, session: BrowserSession, purpose: str) -> str:
         """Return a code for a link, which must not contain the page key. It is valid for one purpose."""
@@ -134,7 +134,7 @@ class Operator:
     def revoke_all(self) -> int:
         """End all sessions, and invalidate all unused links. Return the number of sessions that ended."""
         with self._lock:
-            count = sum(self._clock() <= session.until for session in self._sessions.values())
+            count = sum(self._clock() <= session.expires for session in self._sessions.values())
             self._sessions.clear()
             self._links.clear()
         return count

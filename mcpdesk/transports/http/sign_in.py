@@ -80,7 +80,7 @@ class SignIn:
         if session is None:
             raise RequestRefused(plain_error(401, "That is not the operator's key, or the link was used."))
         answer = json_answer(200, codec.encode({"page_key": session.page_key}))
-        self._set_cookie(request, answer, session.cookie, int(session.until - self.operator.now()))
+        self._set_cookie(request, answer, session.cookie, int(session.expires - self.operator.now()))
         return answer
 
     def sign_out(self, request: web.BaseRequest) -> web.Response:
