@@ -103,7 +103,9 @@ def temporary_folders(environ: Mapping[str, str]) -> frozenset[Path]:
     for variable in ("XDG_CACHE_HOME", "UV_CACHE_DIR", "PIP_CACHE_DIR"):
         if folder := environ.get(variable):
             folders.append(folder)
-    return frozenset(path for name in folders for path in (Path(name).absolute(), Path(name).resolve()))
+    return frozenset(
+        path for folder in folders for path in (Path(folder).absolute(), Path(folder).resolve())
+    )
 
 
 def is_temporary(path: Path, temporary: Collection[Path]) -> bool:
@@ -112,6 +114,7 @@ def is_temporary(path: Path, temporary: Collection[Path]) -> bool:
 
 
 def _is_in_cache(path: Path, temporary: Collection[Path]) -> bool:
+    """Return True if a path is in a folder that may be deleted automatically."""
     if any(path.parts[index : index + 2] in _LASTING_CACHES for index in range(len(path.parts))):
         return False
     for folder in path.parents:

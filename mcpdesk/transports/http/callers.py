@@ -144,10 +144,12 @@ class CallerCheck:
         return RequestRefused(plain_error(status, text, self.challenge(error, (), description)))
 
     def _metadata_url(self) -> str:
+        """Return the URL of the OAuth metadata for the requested endpoint."""
         if self._access.resource:
-            public = urlsplit(self._access.resource)
-            return f"{public.scheme}://{public.netloc}{WELL_KNOWN}{public.path.rstrip('/')}"
-        path, head = "/v1/mcp", self._head
+            parts = urlsplit(self._access.resource)
+            return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path.rstrip('/')}"
+        head = self._head
+        path = "/v1/mcp"
         if head.path.startswith("/mcp"):
             path = f"/mcp/{head.server}" if head.server else "/mcp"
         elif head.route == "":
@@ -187,8 +189,8 @@ async def callers_of_site(
         access = endpoint.access
         if must_pass_all and access.evaluates_tokens:
             access = replace(access, requires_token=True)
+        caller: Principal | None = None
         try:
-            caller = None
             if access.evaluates_tokens:
                 caller = await CallerCheck(request, access, rules).identify_by_head()
         except RequestRefused as error:

@@ -81,6 +81,7 @@ class EventStream:
         self._pieces: list[bytes] = []
         self._queued_bytes = 0
         self._turn_start = 0.0
+        """Monotonic time when the event loop last had an opportunity to write."""
         self._writer_task: asyncio.Task[None] | None = None
         self._is_prepared = False
 
@@ -129,7 +130,7 @@ class EventStream:
         return self.response
 
     async def break_off(self, piece: bytes) -> None:
-        """Write the queued data and a part of an event, then close the connection."""
+        """Write the queued data and `piece`, the beginning of an event. Then close the connection."""
         while self._writer_task is not None:
             await self._writer_task
         await break_off(self._request, self.response, piece)
