@@ -49,9 +49,9 @@ from mcpdesk.transports.http.responses import (
 )
 from mcpdesk.transports.http.session_streams import STREAM_NOT_STORED, stream_events
 from mcpdesk.transports.http.sessions.http_sessions import HttpSession, HttpSessions
-from mcpdesk.transports.http.sessions.kept_sessions import KeptSessions
 from mcpdesk.transports.http.sessions.session_outlet import SessionOutlet
 from mcpdesk.transports.http.sessions.session_records import FOLDER, SessionRecords
+from mcpdesk.transports.http.sessions.stored_sessions import StoredSessions
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.channel import HostedDialogue
@@ -84,7 +84,7 @@ class McpRoutes:
             self.sessions.store = self.other_processes
         elif folder is not None and site.shared is None:
             records = SessionRecords(folder / FOLDER, rules.session_ttl_s)
-            self.sessions.store = KeptSessions(self.sessions, records, lambda: site.rules.api_key)
+            self.sessions.store = StoredSessions(self.sessions, records, lambda: site.rules.api_key)
 
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None

@@ -21,10 +21,10 @@ from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import StorageError
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.sessions import http_sessions, kept_sessions, session_records
+from mcpdesk.transports.http.sessions import http_sessions, session_records, stored_sessions
 from mcpdesk.transports.http.sessions.http_sessions import HttpSession, HttpSessions
-from mcpdesk.transports.http.sessions.kept_sessions import KeptSessions
 from mcpdesk.transports.http.sessions.session_records import SessionRecord, SessionRecords, hash_id, seal
+from mcpdesk.transports.http.sessions.stored_sessions import StoredSessions
 from tests.support.blocking import blocking_calls
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.served import Peer
@@ -281,11 +281,11 @@ async def test_a_session_stays_with_its_process_as_long_as_that_lives(tmp_path: 
 async def test_only_so_many_sessions_are_looked_up_on_disk_at_once(
     tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_sessions, "MAX_RESUMING", 2)
+    monkeypatch.setattr(stored_sessions, "MAX_RESUMING", 2)
     records, may_end = opened(tmp_path), threading.Event()
     monkeypatch.setattr(records, "may_have", lambda *_: not may_end.wait(WITHIN_S))
     sessions = HttpSessions(ttl_s=60)
-    kept = sessions.store = KeptSessions(sessions, records)
+    kept = sessions.store = StoredSessions(sessions, records)
     endpoint, caller = Peer().endpoint, Principal("open")
     try:
         looking = [asyncio.create_task(kept.join(f"{n:048x}", endpoint, "t", caller)) for n in (1, 2, 2)]

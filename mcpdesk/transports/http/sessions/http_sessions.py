@@ -52,7 +52,7 @@ MAX_SEARCHED_SESSIONS = 1_000
 class SessionStore:
     """Sessions outside of this process, where a client can continue them.
 
-    This class has none: a session ends with the process. `KeptSessions` has them on disk, for the next
+    This class has none: a session ends with the process. `StoredSessions` has them on disk, for the next
     process. `OtherProcesses` has them where all processes of a deployment serve them.
     """
 

@@ -31,7 +31,7 @@ MAX_RESUMING = 256
 """Maximum number of requests that look for their sessions on disk at the same time."""
 
 
-class KeptSessions(SessionStore):
+class StoredSessions(SessionStore):
     """Sessions of one listener on disk, and those of ended processes."""
 
     def __init__(self, sessions: HttpSessions, records: SessionRecords, key: Callable[[], str] = str) -> None:
