@@ -81,7 +81,7 @@ class StdioTransport:
         self._loop = asyncio.get_running_loop()
         self._flushed_event.set()
         self._can_read_event.set()
-        blocking = [os.get_blocking(fd) for fd in (self._source, self._sink)]
+        old_modes = [os.get_blocking(fd) for fd in (self._source, self._sink)]
         os.set_blocking(self._source, False)
         os.set_blocking(self._sink, False)
         try:
@@ -89,7 +89,7 @@ class StdioTransport:
         finally:
             self._loop.remove_reader(self._source)
             self._loop.remove_writer(self._sink)
-            for fd, was_blocking in zip((self._source, self._sink), blocking, strict=True):
+            for fd, was_blocking in zip((self._source, self._sink), old_modes, strict=True):
                 os.set_blocking(fd, was_blocking)
 
     def stop(self) -> None:
@@ -103,6 +103,7 @@ class StdioTransport:
         asyncio.get_running_loop().call_soon(self._hand_over_if_idle)
 
     def _hand_over_if_idle(self) -> None:
+        """End, and set `next_client_state`, unless the client waits for an answer."""
         if not self._has_begun or self._end_event.is_set() or self._unwritten or self._identify_task:
             return
         self.next_client_state = self._pipe.leave()

@@ -25,9 +25,9 @@ LOOPBACK = "127.0.0.1"
 CALLBACK_PATH = "/callback"
 LOGIN_TIMEOUT_S = 300.0
 LATE_HINT = "Log in again: open the address in a browser on this machine, and finish the login there."
-HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+PAGE_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 Watcher: TypeAlias = "Callable[[Fetch, FetchResult], None]"
-"""Receives each request of a login, and its answer."""
+"""Function that receives each request of a login, and its answer."""
 SUCCESS_PAGE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
 FAILURE_PAGE = "<!doctype html><title>mcpdesk</title><p>The login failed: {}"
 IGNORED_PAGE = """<!doctype html><title>mcpdesk</title>
@@ -127,15 +127,15 @@ class BrowserLogin:
             return web.Response(status=404)
         state = _single_value(request.query.getall("state", []))
         if not (self._state and secrets.compare_digest(state.encode(), self._state.encode())):
-            return web.Response(status=400, text=IGNORED_PAGE, content_type="text/html", headers=HEADERS)
+            return web.Response(status=400, text=IGNORED_PAGE, content_type="text/html", headers=PAGE_HEADERS)
         if not self._redirect_future.done():
             self._redirect_future.set_result(f"{self.redirect_uri}?{request.query_string}")
         assert self._outcome is not None
         fault = await asyncio.shield(self._outcome)
         if fault:
             page = FAILURE_PAGE.format(escape(clean(fault)))
-            return web.Response(status=400, text=page, content_type="text/html", headers=HEADERS)
-        return web.Response(text=SUCCESS_PAGE, content_type="text/html", headers=HEADERS)
+            return web.Response(status=400, text=page, content_type="text/html", headers=PAGE_HEADERS)
+        return web.Response(text=SUCCESS_PAGE, content_type="text/html", headers=PAGE_HEADERS)
 
 
 def _single_value(values: Sequence[str]) -> str:

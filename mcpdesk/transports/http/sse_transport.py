@@ -69,8 +69,8 @@ class SseRoutes:
         identifier = marked(secrets.token_urlsafe(ID_BYTES), mark)
         connection = _SseConnection(request, endpoint, caller or OPEN)
         endpoint_path = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
-        _, is_in_mode, mode = endpoint.key.partition("?")
-        post_url = f"{endpoint_path}messages?connection={identifier}{f'&{mode}' if is_in_mode else ''}"
+        mode = endpoint.key.partition("?")[2]
+        post_url = f"{endpoint_path}messages?connection={identifier}{f'&{mode}' if mode else ''}"
         connection.stream.put(f"event: endpoint\ndata: {post_url}\n\n".encode())
         self._open[identifier] = connection
         try:
