@@ -25,7 +25,11 @@ LOOPBACK = "127.0.0.1"
 CALLBACK_PATH = "/callback"
 LOGIN_TIMEOUT_S = 300.0
 LATE_HINT = "Log in again: open the address in a browser on this machine, and finish the login there."
-PAGE_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+PAGE_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
 Watcher: TypeAlias = "Callable[[Fetch, FetchResult], None]"
 """Function that receives each request of a login, and its answer."""
 SUCCESS_PAGE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
