@@ -289,9 +289,7 @@ async def _poll_task(call: ClientCall, task: JSONObject, task_params: JSONObject
             if answers:
                 sent_answers |= answers
                 update_params = task_params | {"inputResponses": answers}
-                await call.send(
-                    OutgoingRequest("tasks/update", update_params, capabilities=TASKS_CAPABILITY)
-                )
+                await call.send(OutgoingRequest("tasks/update", update_params, capabilities=TASKS_CAPABILITY))
             else:
                 await asyncio.sleep(_poll_pause_s(task))
         elif status == TaskStatus.WORKING:

@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Any, NamedTuple
 
-from mcpdesk.client.answers.connection_faults import TLS_ANSWER, NOT_HTTP, WRONG_ENCODING
+from mcpdesk.client.answers.connection_faults import NOT_HTTP, TLS_ANSWER, WRONG_ENCODING
 from mcpdesk.client.child_process import BUFFERING_NOTE, STARTED_AGAIN, ProgramEnded
 from mcpdesk.client.transport import (
     ENDLESS_REDIRECTS,

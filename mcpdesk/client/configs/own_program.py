@@ -103,9 +103,7 @@ def temporary_folders(environ: Mapping[str, str]) -> frozenset[Path]:
     for variable in ("XDG_CACHE_HOME", "UV_CACHE_DIR", "PIP_CACHE_DIR"):
         if folder := environ.get(variable):
             folders.append(folder)
-    return frozenset(
-        path for folder in folders for path in (Path(folder).absolute(), Path(folder).resolve())
-    )
+    return frozenset(path for folder in folders for path in (Path(folder).absolute(), Path(folder).resolve()))
 
 
 def is_temporary(path: Path, temporary: Collection[Path]) -> bool:

@@ -140,9 +140,7 @@ class JobRoutes:
         if request.method not in ("GET", "HEAD"):
             return method_error(request, ("GET",))
         session = request.headers.get("Mcp-Session-Id", "")
-        jobs_by_owner = {
-            caller.identity: await self._site.jobs.listed(caller, session) for caller in callers
-        }
+        jobs_by_owner = {caller.identity: await self._site.jobs.listed(caller, session) for caller in callers}
         jobs = b",".join(job for owned_jobs in jobs_by_owner.values() for job in owned_jobs or ())
         is_anonymous = all(owned_jobs is None for owned_jobs in jobs_by_owner.values())
         note = b',"note":%b' % codec.encode(NOT_OWNED) if is_anonymous else b""
