@@ -109,7 +109,8 @@ class SessionRecords:
             if self._is_closed:
                 return
             self._pending |= dict.fromkeys(ended) | {record.id: record for record in records}
-            if self._pending and self._run_transaction(self._write_pending):
+            is_written = bool(self._pending) and self._run_transaction(self._write_pending)
+            if is_written:
                 self._pending.clear()
 
     def may_have(self, identifier: str, server: str, owners: Collection[str]) -> bool:
