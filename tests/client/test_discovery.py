@@ -15,8 +15,8 @@ from mcpdesk.client.configs.client_places import (
     client_files,
     config_paths,
     is_client_server,
-    paths,
     platform_rows,
+    row_paths,
 )
 from mcpdesk.client.discovery import FoundServers, discover, find_configured_server
 from mcpdesk.client.targets import CommandTarget, find_target
@@ -175,4 +175,4 @@ def test_blocks_of_continue_are_files_of_a_folder(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.json", "README.md"):
         (blocks / name).write_text("")
     row = next(each for each in client_files() if each.path.startswith("{project}/.continue"))
-    assert [path.name for path in paths(row, tmp_path, tmp_path, {})] == ["a.json", "b.yaml"]
+    assert [path.name for path in row_paths(row, tmp_path, tmp_path, {})] == ["a.json", "b.yaml"]
