@@ -302,7 +302,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Format of the logs of serve and stdio on stderr: text, or one JSON object per line.",
             pattern="text|json", allowed="text or json"),
     Setting("disabled_features", SettingKind.LIST, (), ("MCPDESK_DISABLED_FEATURES",),
-            "Optional features to switch off.", pattern="|".join(FEATURES), allowed=", ".join(FEATURES)),
+            "Optional features to switch off. Only the environment variable has an effect.",
+            pattern="|".join(FEATURES), allowed=", ".join(FEATURES)),
     Setting("shared", SettingKind.SECRET, "", ("MCPDESK_SHARED",),
             "URL of the Valkey or Redis engine that stores the shared state of replicas: redis://, "
             "rediss://, unix://, redis+sentinel:// or redis+cluster://.",

@@ -32,9 +32,9 @@ NO_FEATURE = "Its feature is switched off by disabled_features, or its folder wa
 
 def features_with(member: str) -> Iterator[Feature]:
     """Yield the features that override a member of `Feature` and are not disabled."""
-    disabled = {each.strip() for each in os.environ.get(VARIABLE, "").split(",")}
+    disabled_names = os.environ.get(VARIABLE, "").replace(",", " ").split()
     for name, members in FEATURES.items():
-        if member in members and name not in disabled and _is_installed(name):
+        if member in members and name not in disabled_names and _is_installed(name):
             yield _feature(name)
 
 

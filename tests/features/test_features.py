@@ -49,6 +49,13 @@ def test_disabled_feature_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(features_with("host_parts"))
 
 
+def test_disabled_features_may_be_separated_by_spaces_as_in_any_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "openapi packaging")
+    assert resolve({}, dict(os.environ)).settings.disabled_features == ("openapi", "packaging")
+    assert not any("pack" in feature.commands for feature in features_with("commands"))
+    assert not list(features_with("folder_sources"))
+
+
 def test_unknown_feature_is_named() -> None:
     with pytest.raises(DeskUserError, match=r"opnapi.*is not allowed") as caught:
         resolve({}, {VARIABLE: "opnapi"})
