@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Dashboard(Feature):
-    """The page at `/`, the routes below `/dashboard`, and the key of the desk that opens the page."""
+    """The page at `/`, the routes below `/dashboard`, and the action of the desk that opens the page."""
 
     def host_parts(self, core: StartedCore) -> Sequence[HostPart]:
         """Return the part that signs browsers in and out."""
@@ -37,7 +37,7 @@ class Dashboard(Feature):
         return (BrowserView,)
 
     def screen_actions(self) -> Sequence[ScreenAction]:
-        """Return the key that opens the dashboard."""
+        """Return the action that opens the dashboard."""
         from mcpdesk.features.dashboard.desk_actions import ACTIONS
 
         return ACTIONS

@@ -1,4 +1,4 @@
-"""Key of the desk that opens the dashboard in a browser."""
+"""Action of the desk that opens the dashboard in a browser."""
 
 from __future__ import annotations
 
