@@ -6,6 +6,7 @@ import os
 import sys
 
 INTERRUPTED = 130
+"""Exit code after Ctrl+C."""
 LEFTOVERS_S = 1.0
 """Time limit in seconds for threads that still run when the process exits."""
 TYPE_CHECKING = False
@@ -37,8 +38,8 @@ def main() -> None:
 
 
 def _limit_exit_time(code: int) -> None:
-    """Make sure that the process exits within a second. Without this, Python would wait for threads of hosted
-    code.
+    """Make sure that the process exits within `LEFTOVERS_S`. Without this limit, Python would wait for the
+    threads of hosted code.
     """
     threading = sys.modules.get("threading")
     if threading is None or all(thread.daemon for thread in threading.enumerate()[1:]):
@@ -49,7 +50,7 @@ def _limit_exit_time(code: int) -> None:
         time.sleep(LEFTOVERS_S)
         os._exit(code)
 
-    threading.Thread(target=exit_after_limit, name="end", daemon=True).start()
+    threading.Thread(target=exit_after_limit, name="exit limit", daemon=True).start()
 
 
 def simple_arguments(arguments: list[str]) -> tuple[str, str] | None:

@@ -72,7 +72,7 @@ class SessionLost(DeskError):
 
 
 class AnswerCut(DeskError):
-    """The connection must be closed in the middle of an answer. `answer` has all bytes of this answer."""
+    """The connection must be closed in the middle of an answer. `answer` is the complete answer as bytes."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__("the connection broke in the middle of the answer, by a fault rule")
@@ -287,13 +287,16 @@ class DeskUserError(DeskError):
 
 
 class UnknownMode(DeskUserError):
-    """A server was requested in a mode that it does not have. `known` are the modes of the server."""
+    """A server was requested in a mode that it does not have. `server_modes` are the modes of the server."""
 
-    def __init__(self, server: str, mode: str, known: tuple[str, ...], only_mode: str = "") -> None:
-        modes_text = f"Its modes: {', '.join(known)}." if known else "It has no modes: omit the mode."
+    def __init__(self, server: str, mode: str, server_modes: tuple[str, ...], only_mode: str = "") -> None:
+        """`only_mode` is the only mode in which this process serves the server, or empty."""
+        modes_text = (
+            f"Its modes: {', '.join(server_modes)}." if server_modes else "It has no modes: omit the mode."
+        )
         if only_mode:
             modes_text = f"It is only served in the mode {only_mode!r}."
         super().__init__(f"The server {server!r} has no mode {mode[:80]!r}. {modes_text}")
         self.server = server
         self.mode = mode
-        self.known = known
+        self.server_modes = server_modes

@@ -81,11 +81,13 @@ class FolderSource(Struct, frozen=True):
     """Kind of input from which `mcpdesk new` makes a server folder, with its own command line options."""
 
     options: tuple[Callable[[click.decorators.FC], click.decorators.FC], ...]
+    """Decorators that add the options to the command."""
     example: str
     """Command line for the help."""
     make: Callable[[Path, str, str, Mapping[str, Any]], int | None]
-    """Function that makes the folder. Its arguments are the path, the name as given, the parts, and the
-    options. It returns the exit code, or None if no option of this source was given.
+    """Function that makes the folder. Its arguments are the path, the values of NAME and `--with` on the
+    command line, and the values of the options. It returns the exit code, or None if no option of this source
+    was given.
     """
 
 
@@ -121,8 +123,8 @@ class OpenConnection(NamedTuple):
     folder: Path | None
     """Folder that the process hosts, or None for any other server."""
     transport: Callable[[], ClientTransport]
-    """Function that returns a transport to the server for one client. Not for a folder. Raises: DeskUserError
-    if the process has ended.
+    """Function that returns a transport to the server for one client. It must not be called for a folder.
+    Raises: DeskUserError if the process has ended.
     """
     opened: Callable[[], tuple[Target, Reach]]
     """Function that returns the server, and the options for a second connection to it. Raises: DeskUserError
@@ -136,7 +138,7 @@ class ServedCore(Struct, frozen=True):
     settings: Settings
     operator: Operator
     state_dir: str
-    """State folder, if it is not the default one."""
+    """Path of the state folder, or empty for the default folder."""
     environment: Mapping[str, str]
     """Environment of programs that the core starts."""
 
@@ -148,6 +150,7 @@ class CoreOption(Struct, frozen=True):
     """Name of the click parameter. `Feature.interceptor` finds the value of the option under the same name.
     """
     add: Callable[[click.decorators.FC], click.decorators.FC]
+    """Decorator that adds the option to a command."""
     read: Callable[[Any], str]
     """Function that converts the value from the command line to a text. Raises: DeskUserError."""
     example: str
@@ -159,6 +162,7 @@ class MenuLine(NamedTuple):
 
     title: str
     use: str
+    """Description of the purpose."""
     key: str
 
 
@@ -184,7 +188,8 @@ class Exporter(Struct, frozen=True):
 class ExchangeFacts(Struct, frozen=True):
     """Facts about an exchange that its messages do not contain."""
 
-    logged: LogLinesOf
+    log_lines_of: LogLinesOf
+    """Function that returns the log lines of an exchange."""
     url: str = ""
     """URL of the server. It is used only if the exchange did not use HTTP."""
     headers: Mapping[str, str] = MappingProxyType({})
@@ -239,9 +244,9 @@ class ScreenAction(Struct, frozen=True):
     """Function that is called with the widget that implements the scope of the action."""
     is_available: Callable[[CoreView], bool]
     applies: Callable[[Any], bool] | None = None
-    """Function that returns False if the action is impossible for the selection of the widget, or None if it
-    is always possible. With a function, the action may have the key of a later action of the widget. Only
-    the workbench and Traffic call the function.
+    """Function that returns True if the action is possible for the selection of the widget, or None if the
+    action is always possible. Only the workbench and Traffic call the function. An action with a function may
+    have the same key as a later action of the widget.
     """
     is_offered_everywhere: bool = False
     """True if the palette also offers the action on other screens. The screen of the action is then shown

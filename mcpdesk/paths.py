@@ -21,17 +21,17 @@ BUNDLED = PACKAGE / "_bundled"
 
 
 def package_themes() -> Path:
-    """Folder of the bundled themes."""
+    """Return the folder of the bundled themes."""
     return _bundled("themes")
 
 
 def sample_servers() -> Path:
-    """Folder of the sample server folders. Its folder `desk` is the default server."""
+    """Return the folder of the sample servers. Its folder `desk` is the default server."""
     return _bundled("sample_servers")
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Folder of captures, the API key and histories. May not exist yet."""
+    """Return the folder of captures, the API key and histories. It may not exist yet."""
     if path_text := environ.get("MCPDESK_STATE_DIR"):
         return Path(path_text).expanduser().absolute()
     import platformdirs
@@ -40,12 +40,12 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def captures_folder(state: Path) -> Path:
-    """Folder of captures inside the state folder. May not exist yet."""
+    """Return the folder of captures inside the state folder. It may not exist yet."""
     return state / "captures"
 
 
 def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Folder of the user's own themes and preferences. May not exist yet."""
+    """Return the folder of the user's own themes and preferences. It may not exist yet."""
     if path_text := environ.get("MCPDESK_CONFIG_DIR"):
         return Path(path_text).expanduser().absolute()
     import platformdirs
@@ -54,7 +54,9 @@ def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Folder of the user's sockets: in `XDG_RUNTIME_DIR` if writable, else a private folder under /tmp."""
+    """Return the folder of the user's sockets: in `XDG_RUNTIME_DIR` if it is writable, or else a private
+    folder below /tmp.
+    """
     user_runtime_folder = environ.get("XDG_RUNTIME_DIR", "")
     if user_runtime_folder and os.path.isdir(user_runtime_folder) and os.access(user_runtime_folder, os.W_OK):
         return private_folder(Path(user_runtime_folder) / "mcpdesk")

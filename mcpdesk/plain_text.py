@@ -35,13 +35,14 @@ _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS_UNSAFE}]|{_UNSAFE_BY_POSITION
 _UNSAFE_IN_LINE = LatePattern(f"[\x00-\x1f{_ALWAYS_UNSAFE}]|{_UNSAFE_BY_POSITION}")
 _FIRST_PLACEHOLDER = 0x10_0000
 """Code of the first placeholder. A placeholder is a private-use character, one cell wide, that represents an
-unsafe character. Its code is this number plus the folded code of the unsafe character.
+unsafe character. Its code is this number plus the code of the unsafe character. A code above 16 bits is first
+replaced, see `_FOLDED_RANGES`.
 """
 _FOLDED_RANGES = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, -0x2000))
-"""Ranges of codes above 16 bits: first code, last code, and the folded code of the first.
+"""Ranges of codes above 16 bits: first code, last code, and the replacement of the first code.
 
-All placeholders are private-use characters. U+10EEEE is not among them, because kitty's protocol draws images
-with it.
+With these replacements, all placeholders are private-use characters. U+10EEEE is not among them, because
+kitty's protocol draws images with it.
 """
 _QUOTE_MARK = "\U0010f8ff"
 """Mark before a character of the original text that has the code of a placeholder or of this mark."""
@@ -56,18 +57,18 @@ def _placeholders_of(pattern: str) -> str:
 
 def _placeholder_code(code: int) -> int:
     """Return the code of a character's placeholder."""
-    for first, last, start in _FOLDED_RANGES:
+    for first, last, replacement in _FOLDED_RANGES:
         if first <= code <= last:
-            return _FIRST_PLACEHOLDER + start + code - first
+            return _FIRST_PLACEHOLDER + replacement + code - first
     return _FIRST_PLACEHOLDER + code
 
 
 def _original_code(code: int) -> int:
     """Return the code of the character that a placeholder represents."""
     code -= _FIRST_PLACEHOLDER
-    for first, last, start in _FOLDED_RANGES:
-        if start <= code <= start + last - first:
-            return first + code - start
+    for first, last, replacement in _FOLDED_RANGES:
+        if replacement <= code <= replacement + last - first:
+            return first + code - replacement
     return code
 
 
@@ -130,19 +131,21 @@ def harmless(text: str) -> str:
     return json_escaped(text.replace("\r\n", "\n"))
 
 
-def to_field(text: str, *, lines: bool = False) -> str:
+def to_field(text: str, *, keeps_lines: bool = False) -> str:
     """Return `text` for an editable field, with each unsafe character as a placeholder one cell wide.
 
-    `from_field` is the inverse. With `lines`, newlines and tabs are kept.
+    `from_field` is the inverse. With `keeps_lines`, newlines and tabs are kept.
     """
     if text.isascii() and text.isprintable():
         return text
-    return with_placeholders(_LOOKS_LIKE_PLACEHOLDER.sub(rf"{_QUOTE_MARK}\g<0>", text), lines=lines)
+    return with_placeholders(
+        _LOOKS_LIKE_PLACEHOLDER.sub(rf"{_QUOTE_MARK}\g<0>", text), keeps_lines=keeps_lines
+    )
 
 
-def with_placeholders(text: str, *, lines: bool = False) -> str:
+def with_placeholders(text: str, *, keeps_lines: bool = False) -> str:
     """Return typed or pasted text with unsafe characters as placeholders. Existing placeholders are kept."""
-    return (_UNSAFE if lines else _UNSAFE_IN_LINE.regex).sub(_placeholder, text)
+    return (_UNSAFE if keeps_lines else _UNSAFE_IN_LINE.regex).sub(_placeholder, text)
 
 
 def from_field(text: str) -> str:

@@ -21,7 +21,7 @@ LOCKED_BYTE = 1 << 60
 """Position of the byte that `lock` locks on Windows. The byte is after the end of the content, so that other
 processes can still read the content.
 """
-_POSITION = threading.Lock()
+_POSITION_LOCK = threading.Lock()
 """Lock that a thread holds while it moves the position of a file on Windows."""
 
 
@@ -29,7 +29,7 @@ def read_at(descriptor: int, count: int, offset: int) -> bytes:
     """Return up to `count` bytes from `offset`. On Windows this moves the position of the file."""
     if hasattr(os, "pread"):
         return os.pread(descriptor, count, offset)
-    with _POSITION:
+    with _POSITION_LOCK:
         os.lseek(descriptor, offset, os.SEEK_SET)
         return os.read(descriptor, count)
 
@@ -56,7 +56,7 @@ def try_lock(descriptor: int) -> bool:
         return True
     import msvcrt
 
-    with _POSITION:
+    with _POSITION_LOCK:
         position = os.lseek(descriptor, 0, os.SEEK_CUR)
         os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
         try:

@@ -88,10 +88,7 @@ def value_text(setting: Setting, value: object) -> str:
 
 
 def converted(setting_value: GivenValue) -> Any:
-    """Return the value converted to the type of its setting.
-
-    Raises: DeskUserError if it is not allowed.
-    """
+    """Return the value converted to the type of its setting. Raises: DeskUserError for an invalid value."""
     setting = setting_value.setting
     value = setting_value.value.strip() if isinstance(setting_value.value, str) else setting_value.value
     try:
@@ -162,14 +159,14 @@ def seconds_of(text: str) -> int:
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a duration")
-    return int(match["count"]) * DURATION_UNITS[match["unit"] or "s"]
+    return int(match["count"]) * UNIT_SECONDS[match["unit"] or "s"]
 
 
 def duration_text(seconds: int) -> str:
     """Format a duration in the largest unit that needs no fraction."""
-    larger_units = (unit for unit in "dhm" if seconds and not seconds % DURATION_UNITS[unit])
+    larger_units = (unit for unit in "dhm" if seconds and not seconds % UNIT_SECONDS[unit])
     unit = next(larger_units, "s")
-    return f"{seconds // DURATION_UNITS[unit]}{unit}" if seconds else "0"
+    return f"{seconds // UNIT_SECONDS[unit]}{unit}" if seconds else "0"
 
 
 def _switch(setting: Setting, value: Any) -> bool:
@@ -190,10 +187,11 @@ def _path(setting: Setting, value: Any) -> Path:
 
 
 SWITCH_WORDS = ("true", "false", "1", "0", "yes", "no", "on", "off")
-"""Words for True and False in turn."""
-DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(rf"(?P<count>\d{{1,9}})(?P<unit>[{''.join(DURATION_UNITS)}])?")
+"""Words for true and false, alternating."""
+UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(rf"(?P<count>\d{{1,9}})(?P<unit>[{''.join(UNIT_SECONDS)}])?")
 UNIT_BITS = {"": 0, "k": 10, "m": 20, "g": 30}
+"""Number of bits by which a number of bytes is shifted, by unit."""
 CONVERTERS: dict[SettingKind, Callable[[Setting, Any], Any]] = {
     SettingKind.TEXT: _text,
     SettingKind.SECRET: _text,

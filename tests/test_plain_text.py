@@ -33,7 +33,7 @@ TEXTS = st.lists(CHARACTERS, max_size=12).map("".join)
 
 @given(TEXTS, st.booleans())
 def test_what_a_field_shows_is_harmless_and_means_the_same_text(text: str, lines: bool) -> None:
-    shown = to_field(text, lines=lines)
+    shown = to_field(text, keeps_lines=lines)
     assert from_field(shown) == text
     assert not UNSAFE.search(shown.replace("\n", "").replace("\t", "") if lines else shown)
 

@@ -35,6 +35,7 @@ Examples:
   mcpdesk prune --older-than 12h --keep 5
 """
 SIGNS = {"differs": "~", "only in a": "-", "only in b": "+", "slower": "~", "faster": "~"}
+"""Sign at the start of a line, by kind of change."""
 MAX_VALUE_LENGTH = 120
 """Maximum characters of a value in an output line."""
 
@@ -81,6 +82,7 @@ def diff_command(a: Path, b: Path, as_json: bool) -> int:
 
 
 def _as_object(change: Change) -> dict[str, Any]:
+    """Return a difference as an object of the output of `--json`."""
     call = change.a or change.b
     assert call is not None
     sides = {"a": change.a, "b": change.b}
@@ -89,7 +91,7 @@ def _as_object(change: Change) -> dict[str, Any]:
         "method": call.method,
         "name": call.name,
         **{
-            side: side_call and {"number": side_call.number, "took_ms": side_call.took_ms}
+            side: None if side_call is None else {"number": side_call.number, "took_ms": side_call.took_ms}
             for side, side_call in sides.items()
         },
         "differences": [{"path": each.path, "a": each.a, "b": each.b} for each in change.differences],
@@ -97,6 +99,7 @@ def _as_object(change: Change) -> dict[str, Any]:
 
 
 def _lines(comparison: CaptureDiff) -> Iterator[str]:
+    """Yield the lines of the output, and then a line with the number of changes of each kind."""
     for change in comparison.changes:
         calls = [call for call in (change.a, change.b) if call is not None]
         numbers = " → ".join(f"#{call.number}" for call in calls)
@@ -105,8 +108,9 @@ def _lines(comparison: CaptureDiff) -> Iterator[str]:
         )
         title = clean(f"{calls[0].method} {calls[0].name}".strip(), newlines=False)
         yield f"{SIGNS[change.kind]} {title}  {numbers}  {change.kind}, {durations}"
-        for value in change.differences:
-            yield f"    {clean(value.path, newlines=False)}: {_short(value.a)} → {_short(value.b)}"
+        for difference in change.differences:
+            path = clean(difference.path, newlines=False)
+            yield f"    {path}: {_short(difference.a)} → {_short(difference.b)}"
     counts = [f"{comparison.same_count} the same"]
     for kind in SIGNS:
         if count := sum(change.kind == kind for change in comparison.changes):
@@ -145,10 +149,12 @@ def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: boo
 
     if age is None and keep is None:
         raise DeskUserError("No condition was given.", "Use --older-than 7d, --keep 20, or both.")
-    oldest = time.time() - _seconds(age)
+    age_limit = time.time() - _seconds(age)
     folder = paths.captures_folder(resolve({}, os.environ).settings.state_dir)
     captures = [
-        capture for capture in stored_captures(folder)[keep or 0 :] if age is None or capture.changed < oldest
+        capture
+        for capture in stored_captures(folder)[keep or 0 :]
+        if age is None or capture.changed < age_limit
     ]
     captures = [
         capture for capture in captures if not any(private_files.is_held(file.path) for file in capture.files)
@@ -157,16 +163,17 @@ def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: boo
         for file in [file for capture in captures for file in capture.files]:
             _remove(file.path)
     if as_json:
-        removed = [{"path": str(capture.path), "bytes": capture.size} for capture in captures]
-        print_json({"removed": removed, "dry_run": dry_run})
+        rows = [{"path": str(capture.path), "bytes": capture.size} for capture in captures]
+        print_json({"removed": rows, "dry_run": dry_run})
         return
     total = sum(capture.size for capture in captures)
-    verb = "would be removed" if dry_run else "removed"
-    count = f"{len(captures)} capture{'' if len(captures) == 1 else 's'}, {size_text(total)}, {verb}"
-    print_text("\n".join([*(f"{capture.path}  {size_text(capture.size)}" for capture in captures), count]))
+    outcome = "would be removed" if dry_run else "removed"
+    summary = f"{len(captures)} capture{'' if len(captures) == 1 else 's'}, {size_text(total)}, {outcome}"
+    print_text("\n".join([*(f"{capture.path}  {size_text(capture.size)}" for capture in captures), summary]))
 
 
 def _seconds(age: str | None) -> float:
+    """Return an age in seconds, or 0 for None. Raises: DeskUserError for an invalid age."""
     from mcpdesk.setting_values import seconds_of
 
     if age is None:

@@ -78,7 +78,9 @@ QUESTION_ON_DESK = (
 MAX_LINE_BYTES = 65_536
 """Maximum size in bytes of a typed answer."""
 DECLINE = "!"
-HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
+"""Beginning of a typed line that declines a question."""
+QUESTION_HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
+"""Help for the person who is asked."""
 TIMEOUT_HINT = "--timeout allows more time, up to MCPDESK_CONNECT_TIMEOUT_S."
 STDOUT_HINT = "It prints other text on stdout: a server must log to stderr, and use stdout for messages only."
 PRINT_SOURCES = ("print", "stdout")
@@ -131,11 +133,12 @@ def client(
 
     folder = server_folder(target)
     settings = effective_settings({}, os.environ, folder).settings
-    desk = None if is_alone else running_core(folder, reach)
-    if desk is not None:
+    core_socket = None if is_alone else running_core(folder, reach)
+    if core_socket is not None:
         from mcpdesk.client.unix_pipe import UnixPipe
 
-        pipe, reach = UnixPipe(desk, str(folder)), Reach(reach.mode, revision=settings.desk_revision)
+        pipe = UnixPipe(core_socket, str(folder))
+        reach = Reach(reach.mode, revision=settings.desk_revision)
         return _connected(pipe, reach, settings, watches, connect_s, has_fixed_capabilities, folder)
     return _hosted(folder, settings, reach, watches)
 
@@ -185,7 +188,7 @@ class CommandClient:
         ]
 
     def remark(self, remark: Remark) -> None:
-        """Print a fault of the server's messages, and keep it for `remarks`."""
+        """Print a fault of the server's messages, and add it to the result of `remarks`."""
         self._remarks.add(remark)
 
     def request(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -309,6 +312,7 @@ class CommandClient:
         timeout_s: float,
         progress: _ProgressLines | None = None,
     ) -> T:
+        """Run `work` on the event loop, and wait for its result. Raises: like `request`."""
         future = self._blocking_connection.start(work)
         try:
             return self._wait(future, timeout_s, progress)
@@ -404,14 +408,15 @@ def _connected(
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.version import __version__
 
-    inbox, lines = Inbox(), ProgramLines()
-    questions: dict[str, AnswerQuestion] = {}
+    inbox = Inbox()
+    program_lines = ProgramLines()
+    handlers: dict[str, AnswerQuestion] = {}
     opening = connect(
         target,
         {"name": "mcpdesk", "version": __version__},
         reach=reach,
-        answers=lambda: questions,
-        on_log=ProgramEvents(lines.log, lines.stray, lines.ended),
+        answers=lambda: handlers,
+        on_log=ProgramEvents(program_lines.log, program_lines.stray, program_lines.ended),
         log_level="debug" if watches else None,
     )
     with blocking(opening) as connection:
@@ -421,21 +426,21 @@ def _connected(
             lambda: settings.question_timeout_ms / 1000,
             lambda: folder_roots([] if folder is None else [folder]),
         )
-        question_handlers = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
+        person_handlers = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
         if folder is not None:
-            questions.update(answers.offered())  # without a person, the only capability is roots
+            handlers.update(answers.offered())  # without a person, the only capability is roots
         if can_ask():
-            questions.update(question_handlers)
+            handlers.update(person_handlers)
         elif has_fixed_capabilities:
-            questions.update(dict.fromkeys(question_handlers, _refuse))
-        terminal = _terminal(inbox, connection.loop.call_soon_threadsafe, 0)
-        client = CommandClient(connection.server, connection, terminal)
+            handlers.update(dict.fromkeys(person_handlers, _refuse))
+        questions = _terminal_questions(inbox, connection.loop.call_soon_threadsafe, 0)
+        client = CommandClient(connection.server, connection, questions)
         if folder is not None:
             client.desk_question_notice = QUESTION_ON_DESK
             client.unavailable = partial(_unavailable, folder, reach.mode)
         if watches:
             client.collect_notifications()
-        _open(connection, connect_s, settings.connect_timeout_s, lines)
+        _open(connection, connect_s, settings.connect_timeout_s, program_lines)
         yield client
 
 
@@ -445,7 +450,10 @@ async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
 
 
 def _open(
-    connection: Blocking[ServerConnection], requested_s: float | None, setting_s: float, lines: ProgramLines
+    connection: Blocking[ServerConnection],
+    requested_s: float | None,
+    setting_s: float,
+    program_lines: ProgramLines,
 ) -> None:
     """Connect. Raises: DeskUserError if the server cannot be reached, or does not answer in time."""
     limit_s = setting_s if requested_s is None else min(requested_s, setting_s)
@@ -454,12 +462,14 @@ def _open(
         connection.run(open_within(connection.server, limit_s))
         is_connected = True
     except ConnectTimeout as error:
-        advice = STDOUT_HINT if lines.count else hint(error) if limit_s == setting_s else TIMEOUT_HINT
+        advice = hint(error) if limit_s == setting_s else TIMEOUT_HINT
+        if program_lines.count:
+            advice = STDOUT_HINT
         raise DeskUserError(f"{error}.", advice, CANNOT_CONNECT) from None
     except CallError as error:
         raise with_hint(error, is_first=True) from None
     finally:
-        lines.settle(is_connected)
+        program_lines.settle(is_connected)
 
 
 @contextmanager
@@ -482,19 +492,19 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
     # The thread of the loop also imports the folder, because some objects, such as a connection of sqlite3,
     # can be used only on the thread that created them.
     on_loop = partial(run, factory=loop_factory(host))
-    with capture_output(host, "wire") as descriptors, ExitStack() as at_end:
-        at_end.callback(print_stray_output, host)
-        connection = at_end.enter_context(blocking(opening, run=on_loop))
+    with capture_output(host, "wire") as descriptors, ExitStack() as exit_stack:
+        exit_stack.callback(print_stray_output, host)
+        connection = exit_stack.enter_context(blocking(opening, run=on_loop))
         desk, endpoint = connection.server, connection.server.endpoint
         if reach.token is not None:
-            _identify(desk, endpoint, reach.token)
+            _use_token(desk, endpoint, reach.token)
         elif settings.token and endpoint.access.verifier is not None:
-            _identify(desk, endpoint, settings.token)
+            _use_token(desk, endpoint, settings.token)
         catalogue = ServerCatalogue(endpoint.server)
         client = CommandClient(
             desk.server,
             connection,
-            _terminal(host.inbox, host.call_soon, descriptors.stdin_fd),
+            _terminal_questions(host.inbox, host.call_soon, descriptors.stdin_fd),
             lambda: [item for item in catalogue.catalogue().items if not item.definition],
         )
         client.output_fd = descriptors.stdout_fd
@@ -506,7 +516,7 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
             print_message(_waiting_callbacks_message(host, folder, new_count))
 
 
-def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
+def _use_token(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
     """Use the token for the desk's calls.
 
     Raises: DeskUserError if the token is invalid, or if the server checks no tokens.
@@ -522,24 +532,24 @@ def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
 
 def _waiting_callbacks(host: Host) -> set[int]:
     """Return the ids of a host's callbacks that have not been called yet."""
-    state = host.endpoints()[0].server.hosted
-    if state is None or not state.has_created("callbacks"):
+    server_state = host.endpoints()[0].server.hosted
+    if server_state is None or not server_state.has_created("callbacks"):
         return set()
-    return {each.id for each in state.callbacks.snapshot if each.due is not None}
+    return {each.id for each in server_state.callbacks.snapshot if each.due is not None}
 
 
 def _waiting_callbacks_message(host: Host, folder: Path, count: int) -> str:
     """Return a message about `count` callbacks that are scheduled but will not run in this process."""
-    count_text = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
+    clause = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
     if other_pids := host.peers.pids(host.endpoints()[0].name):
-        return f"{count_text}; process {min(other_pids)}, which also hosts {folder}, fires those that are due"
-    return f"{count_text} until a process hosts {folder}: the desk, `mcpdesk serve` or a client over stdio"
+        return f"{clause}; process {min(other_pids)}, which also hosts {folder}, fires those that are due"
+    return f"{clause} until a process hosts {folder}: the desk, `mcpdesk serve` or a client over stdio"
 
 
-def _terminal(
+def _terminal_questions(
     inbox: Inbox, run: Callable[[Callable[[], object]], object], stdin_fd: int
 ) -> TerminalQuestions | None:
-    """Return the questioner for the person at this terminal, or None if there is no terminal."""
+    """Return the object that asks the person at this terminal, or None if there is no terminal."""
     if not can_ask(stdin_fd):
         return None
     questions = TerminalQuestions(inbox, run, stdin_fd)
@@ -581,13 +591,14 @@ class TerminalQuestions:
 
         Raises: KeyboardInterrupt on ctrl+c.
         """
-        start, questions = time.monotonic(), self._waiting_questions()
+        start = time.monotonic()
+        questions = self._waiting_questions()
         for question in questions:
             self._ask(question)
         return time.monotonic() - start if questions else 0.0
 
     def _ask(self, question: Question) -> None:
-        print_message(f"{question.asker} asks ({HELP})")
+        print_message(f"{question.asker} asks ({QUESTION_HELP})")
         try:
             answers = [self._ask_page(question, page) for page in question.pages]
         except AnswerDeclined as declined:
@@ -598,13 +609,13 @@ class TerminalQuestions:
         else:
             self._run_and_wait(lambda: self._inbox.answer(question.id, answers, "the terminal"))
 
-    def _run_and_wait(self, act: Callable[[], object]) -> None:
+    def _run_and_wait(self, function: Callable[[], object]) -> None:
         """Run a function on the inbox's thread and wait for it to finish."""
         is_done = threading.Event()
 
         def run() -> None:
             try:
-                act()
+                function()
             finally:
                 is_done.set()
 
@@ -612,7 +623,7 @@ class TerminalQuestions:
         is_done.wait()
 
     def _waiting_questions(self) -> list[Question]:
-        """Waiting questions, oldest first."""
+        """Return the waiting questions, oldest first."""
         return [each for each in self._inbox.questions() if each.state is QuestionState.WAITING]
 
     def _ask_page(self, question: Question, page: Page) -> Answer:
@@ -676,9 +687,9 @@ def read_answer(page: Page, line: str) -> Answer | None:
     if not line:
         return page.default
     labels = [option.label for option in page.options]
-    by_number = {str(number): label for number, label in enumerate(labels, 1)}
+    labels_by_number = {str(number): label for number, label in enumerate(labels, 1)}
     parts = line.replace(",", " ").split()
-    if all(part in by_number for part in parts):
-        return Answer(tuple(dict.fromkeys(by_number[part] for part in parts)))
+    if all(part in labels_by_number for part in parts):
+        return Answer(tuple(dict.fromkeys(labels_by_number[part] for part in parts)))
     matching_label = next((label for label in labels if label.casefold() == line.casefold()), None)
     return Answer((matching_label,)) if matching_label is not None else Answer((), line)

@@ -9,7 +9,7 @@ import click
 
 from mcpdesk.cli.printing import OK
 
-_SHOWS_ALL = "mcpdesk.help_all"
+_SHOWS_ALL_KEY = "mcpdesk.help_all"
 """Key in `Context.meta` that is set while all options are shown."""
 EXAMPLES = """\b
 Examples:
@@ -39,21 +39,21 @@ class BriefCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the common options and the number of other options."""
-        if ctx.meta.get(_SHOWS_ALL):
+        if ctx.meta.get(_SHOWS_ALL_KEY):
             super().format_options(ctx, formatter)
             return
         params = {param.name: param for param in self.get_params(ctx) if isinstance(param, click.Option)}
         records = {name: record for name, param in params.items() if (record := param.get_help_record(ctx))}
-        helps = [name for name, param in params.items() if {"--help", "--help-all"} & set(param.opts)]
-        names = [*self._common, *helps]
-        title = f"Options, the common ones; --help-all shows {len(records.keys() - set(names))} more"
+        help_names = [name for name, param in params.items() if {"--help", "--help-all"} & set(param.opts)]
+        names = [*self._common, *help_names]
+        title = f"Common options; --help-all shows {len(records.keys() - set(names))} more"
         with formatter.section(title):
             formatter.write_dl([records[name] for name in names])
 
 
 def _print_all(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
     if is_given and not ctx.resilient_parsing:
-        ctx.meta[_SHOWS_ALL] = True
+        ctx.meta[_SHOWS_ALL_KEY] = True
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
 
@@ -76,6 +76,6 @@ def help_command(ctx: click.Context, command: str | None, shows_all: bool) -> in
     if subcommand is None:
         raise click.UsageError(f"Unknown command {command!r}. See `mcpdesk help`.")
     with click.Context(subcommand, info_name=command, parent=parent) as context:
-        context.meta[_SHOWS_ALL] = shows_all
+        context.meta[_SHOWS_ALL_KEY] = shows_all
         click.echo(context.get_help())
     return OK

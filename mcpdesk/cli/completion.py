@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 VARIABLE = "_MCPDESK_COMPLETE"
-"""Variable that the shell's script sets when it requests completions."""
+"""Environment variable that the shell's script sets when it requests completions."""
 LISTING_TIMEOUT_S = 3.0
 """Time limit for a server to list its items, because a person waits for the shell."""
 PARTS = ("mcp.json", "tools", "resources", "prompts", "skills", "src")
@@ -120,7 +120,7 @@ def server_folders(incomplete: str) -> Iterator[CompletionItem]:
 
 
 def folder(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a folder at any depth; URLs are not completed."""
+    """Let the shell complete a folder at any depth. URLs are not completed."""
     return [] if "://" in incomplete else [CompletionItem(incomplete, type="dir")]
 
 
@@ -143,7 +143,8 @@ def open_connections(incomplete: str) -> list[CompletionItem]:
 def discovered_servers(incomplete: str) -> list[CompletionItem]:
     """Complete the servers of client configurations, such as `cursor:github`.
 
-    Empty if the part before the colon is not a client, or, without a colon, if no client begins with it.
+    The part before the colon must be the name of a client. Without a colon, it may also be the beginning of
+    one. Empty for any other text.
     """
     from mcpdesk.client.configs.client_places import CLIENTS
     from mcpdesk.client.discovery import discover
@@ -151,14 +152,14 @@ def discovered_servers(incomplete: str) -> list[CompletionItem]:
 
     client, colon, _ = incomplete.partition(":")
     clients = tuple(
-        entry for entry in CLIENTS if entry == client or (client and not colon and entry.startswith(client))
+        name for name in CLIENTS if name == client or (client and not colon and name.startswith(client))
     )
     if not clients:
         return []
     return [
-        CompletionItem(entry.target, help=clean(entry.address, newlines=False)[:80])
-        for entry in discover(clients=clients).servers[:MAX_SERVERS]
-        if entry.target.startswith(incomplete) and entry.target.isprintable()
+        CompletionItem(server.target, help=clean(server.address, newlines=False)[:80])
+        for server in discover(clients=clients).servers[:MAX_SERVERS]
+        if server.target.startswith(incomplete) and server.target.isprintable()
     ]
 
 

@@ -108,11 +108,11 @@ def desk_command(
     require_unix("The desk", "termios")
     if len(targets) == 1 and (connection := named_connection(targets[0], reach)) is not None:
         return _attach_to_connection(connection.name, theme)
-    opened_targets = (
-        desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
-        if targets
-        else DeskTargets(() if is_empty else (paths.sample_servers() / "desk",))
-    ).watching(watched)
+    if targets:
+        opened_targets = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
+    else:
+        opened_targets = DeskTargets(() if is_empty else (paths.sample_servers() / "desk",))
+    opened_targets = opened_targets.watching(watched)
     feature_options = feature_values(values)
     flags = given_flags(values)
     from mcpdesk.hosting.host_plan import plan_for
@@ -194,12 +194,10 @@ def _list_captures() -> int:
     if not captures:
         hint = "Start `mcpdesk`, or see `mcpdesk wrap --help`."
         raise DeskUserError("No tap is running, and no captures exist.", hint)
-    times = (time.strftime("%Y-%m-%d %H:%M", time.localtime(capture.changed)) for capture in captures)
-    listed_captures = zip(captures[:MAX_LISTED], times, strict=False)
-    rows = [
-        (time_written, size_text(capture.size), str(capture.path))
-        for capture, time_written in listed_captures
-    ]
+    rows = []
+    for capture in captures[:MAX_LISTED]:
+        time_written = time.strftime("%Y-%m-%d %H:%M", time.localtime(capture.changed))
+        rows.append((time_written, size_text(capture.size), str(capture.path)))
     print_text("\n".join(aligned([("written", "size", "capture"), *rows])))
     older_count = len(captures) - len(rows)
     older_text = f"{older_count:,} older captures are in {folder}. " if older_count else ""
@@ -240,11 +238,11 @@ def capture_link(archive: Archive, message: str = "") -> CaptureLink:
     return next(filter(None, links), None) or CaptureLink(archive, message)
 
 
-def require_terminal(instead: str = "`mcpdesk serve FOLDER` runs the same server without a screen.") -> None:
+def require_terminal(hint: str = "`mcpdesk serve FOLDER` runs the same server without a screen.") -> None:
     """Check that the screen can be shown. Raises: DeskUserError.
 
     The screen needs a terminal for drawing and reading keys. It also needs the package textual, which the
-    copy of mcpdesk in an MCPB bundle does not have. `instead` is the hint if no terminal is available.
+    copy of mcpdesk in an MCPB bundle does not have. `hint` is the hint of the error about a missing terminal.
     """
     from importlib.util import find_spec
 
@@ -262,7 +260,7 @@ def require_terminal(instead: str = "`mcpdesk serve FOLDER` runs the same server
         print(f"mcpdesk: {message}")
         raise DeskUserError(message, "To read the log, open screen 5 of the desk.")
     if not (is_stdin_terminal and is_stderr_terminal):
-        raise DeskUserError("The desk needs a terminal.", instead)
+        raise DeskUserError("The desk needs a terminal.", hint)
     if os.environ.get("TERM") == "dumb":
         raise DeskUserError("The desk cannot draw on a dumb terminal.", "Use `mcpdesk serve FOLDER`.")
 
@@ -327,7 +325,7 @@ def _show(app: MakeApp, core: CoreThread, descriptors: ClaimedDescriptors, state
         return runs.run()
 
 
-EXAMPLES = """\b
+ATTACH_EXAMPLES = """\b
 Examples:
   mcpdesk attach            the only running process, or a list if several run
   mcpdesk attach profiles   the process that hosts the server `profiles`
@@ -341,7 +339,7 @@ If MCPDESK_STATE_DIR is set, only processes with the same state folder are found
 """
 
 
-@click.command(name="attach", epilog=EXAMPLES, short_help="Open a screen on a core that already runs.")
+@click.command(name="attach", epilog=ATTACH_EXAMPLES, short_help="Open a screen on a core that already runs.")
 @click.argument("names", nargs=-1, metavar="[NAME, PID or URL]...")
 @click.option("--list", "is_list", is_flag=True, help="List the running processes and taps.")
 @click.option(
@@ -356,19 +354,19 @@ def attach_command(names: tuple[str, ...], is_list: bool, shared: bool, theme: s
     if shared or (len(names) == 1 and "://" in names[0]):
         require_terminal("Use the status page of any replica, /status, instead.")
         return run_sharing(names[0] if names else "", theme)
-    processes = running()
+    processes = running_processes()
     if not processes:
         raise DeskUserError(
             "No core of mcpdesk is running on this machine.", "Start one: mcpdesk serve FOLDER"
         )
     if is_list or (not names and len(processes) > 1):
-        print("\n".join(listed(processes)))
+        print("\n".join(process_table(processes)))
         return 0
     if len(names) > 1:
         refuse_unknown(processes, names)
         require_terminal("`mcpdesk attach --list` needs no terminal.")
         return run_named(names, theme)
-    process = chosen(processes, next(iter(names), ""))
+    process = find_process(processes, next(iter(names), ""))
     if not os.environ.get("TEXTUAL_DRIVER"):  # otherwise the screen is drawn in a browser
         require_terminal("`mcpdesk attach --list` needs no terminal.")
     if isinstance(process.source, LiveCapture):
@@ -379,8 +377,8 @@ def attach_command(names: tuple[str, ...], is_list: bool, shared: bool, theme: s
 
 def _attach_to_connection(name: str, theme: str | None) -> int:
     """Show the process of an open connection until the person leaves. Return the exit code."""
-    cores = [each for each in running() if each.kind == "up"]
-    core = chosen(cores, name)
+    cores = [each for each in running_processes() if each.kind == "up"]
+    core = find_process(cores, name)
     require_terminal("`mcpdesk ps` lists open connections, and needs no terminal.")
     assert not isinstance(core.source, LiveCapture)
     return run_screen(core.source, theme)
@@ -393,8 +391,9 @@ class Attachable(NamedTuple):
     """Names of its servers."""
     pid: int
     kind: str
+    """Command that started the process, such as `serve`, or `tap`."""
     since: float
-    """Unix time in seconds."""
+    """Start of the process, as Unix time in seconds."""
     address: str
     """Address of its first server, or path of a tap's capture."""
     source: RunningCore | LiveCapture
@@ -410,23 +409,23 @@ class Attachable(NamedTuple):
         return name_or_pid in self.names or name_or_pid == str(self.pid)
 
 
-def running() -> list[Attachable]:
+def running_processes() -> list[Attachable]:
     """Return this user's cores on this machine, oldest first, and then the taps, oldest first."""
     from mcpdesk.link.remote import running_cores
 
-    cores: list[Attachable] = []
+    processes: list[Attachable] = []
     for core in running_cores():
         welcome = core.welcome
-        cores.append(
+        processes.append(
             Attachable(welcome.names, welcome.pid, welcome.kind, welcome.since, welcome.address, core)
         )
     for tap in reversed(_live_captures()):
         name = program_name(tap.command)
-        cores.append(Attachable((name,), tap.pid, "tap", tap.started, tap.path, tap))
-    return cores
+        processes.append(Attachable((name,), tap.pid, "tap", tap.started, tap.path, tap))
+    return processes
 
 
-def chosen(processes: list[Attachable], name_or_pid: str) -> Attachable:
+def find_process(processes: list[Attachable], name_or_pid: str) -> Attachable:
     """Return the core or tap with a server name or pid. If `name_or_pid` is empty, return the only core or
     tap. Raises: DeskUserError if no core or tap matches, or if several match.
     """
@@ -445,11 +444,11 @@ def refuse_unknown(processes: list[Attachable], names: Sequence[str]) -> None:
     """Check that each name or pid matches a core. Raises: DeskUserError, also if one matches only a tap."""
     for name_or_pid in names:
         if not any(each.is_named(name_or_pid) for each in processes if each.kind != "tap"):
-            tap = chosen(processes, name_or_pid)  # raises if no core or tap has the name
+            tap = find_process(processes, name_or_pid)  # raises if no core or tap has the name
             raise DeskUserError(f"{tap.title} must be shown alone.", f"mcpdesk attach {tap.pid}")
 
 
-def listed(processes: list[Attachable]) -> list[str]:
+def process_table(processes: list[Attachable]) -> list[str]:
     """Return a table of cores and taps as lines. The first line has the titles of the columns."""
     rows = [("NAME", "PID", "KIND", "SINCE", "ADDRESS")]
     for each in processes:

@@ -83,8 +83,8 @@ def typed_targets(
     `used_names` are the names of existing servers. `settings` are the settings of the core. `agreed_sha256`
     is the SHA-256 of a configuration file whose content the person agreed to.
 
-    Raises: UntrustedFileError if the file has other content than that; DeskUserError for an invalid
-    target.
+    Raises: UntrustedFileError if the person has not agreed to the current content of the file; DeskUserError
+    for an invalid target.
     """
     words = [text] if text and Path(text).expanduser().exists() else _words(text)
     try:
@@ -100,6 +100,7 @@ def typed_targets(
 @reach_options
 @click.pass_obj
 def _parse_typed(context: _TypedContext, targets: tuple[str, ...], reach: Reach) -> DeskTargets:
+    """Parse the words of a typed text. Raises: like `typed_targets`."""
     if not targets:
         raise DeskUserError("Missing target: a folder, a URL, a file or `-- COMMAND ARGS`.")
 
@@ -166,7 +167,7 @@ def _words(text: str) -> list[str]:
 def desk_targets(
     texts: Sequence[str],
     reach: Reach,
-    others: Collection[str] = (),
+    existing_names: Collection[str] = (),
     ask: AskInput = ask_input,
     *,
     agree: Agree,
@@ -174,8 +175,9 @@ def desk_targets(
     """Resolve texts to targets. A configuration file gives a target for each of its servers; any other text
     gives one target.
 
-    `others` are the names of existing servers. `ask` returns inputs of a configuration file. `agree` is
-    called with the file before its content is used. Raises: DeskUserError for an invalid target.
+    `existing_names` are the names of existing servers. `ask` returns the value of an input of a configuration
+    file. `agree` is called with the file before its content is used. Raises: DeskUserError for an invalid
+    target.
     """
     folders: list[Path] = []
     upstreams: list[UpstreamPlan] = []
@@ -185,13 +187,11 @@ def desk_targets(
             continue
         from mcpdesk.upstream.upstream import UpstreamPlan
 
-        used_names = {each.name for each in upstreams} | {each.name for each in folders} | set(others)
-        server_reach = (
-            reach
-            if not isinstance(target, CommandTarget)
-            else reach._replace(headers=(), token=None, key=None, account="", login=NO_OPTIONS)
-        )
-        leads = not folders and not others
+        used_names = {each.name for each in upstreams} | {each.name for each in folders} | set(existing_names)
+        server_reach = reach
+        if isinstance(target, CommandTarget):
+            server_reach = reach._replace(headers=(), token=None, key=None, account="", login=NO_OPTIONS)
+        leads = not folders and not existing_names
         upstreams.append(
             UpstreamPlan(_unused_name(name, used_names), target, server_reach._replace(mode=""), leads=leads)
         )
@@ -201,7 +201,7 @@ def desk_targets(
 def _named_targets(
     text: str, reach: Reach, ask: AskInput, agree: Agree
 ) -> Iterator[tuple[str, Target | RemoteTarget]]:
-    """Yield the name and the target of each server that a text means."""
+    """Yield the name and the target of each server that a text names."""
     if "://" not in text and not text.startswith(COMMAND) and Path(text).expanduser().is_dir():
         folder = server_folder(text)
         yield folder.name, FolderTarget(folder)
@@ -231,18 +231,18 @@ def server_name(text: str, target: Target) -> str:
 
     if not Path(text).exists() and (module := module_target(text, Path.cwd())):
         return plain_name(module[0])
-    file = text
-    config_path, _, name = text.rpartition(":")
-    if name and is_config_file(config_path):
-        return plain_name(name)
+    path, _, entry = text.rpartition(":")
+    if entry and is_config_file(path):
+        return plain_name(entry)
     if not text.startswith("$ "):
-        return plain_name(Path(file.rpartition(":")[0] if ":" in file else file).stem)
+        return plain_name(Path(path or text).stem)
     return program_name(target.argv)
 
 
 def _unused_name(name: str, used_names: set[str]) -> str:
     """Return the name. If it is in use, append a number."""
-    number, candidate = 1, plain_name(name)
+    candidate = plain_name(name)
+    number = 1
     while candidate in used_names:
         number += 1
         candidate = f"{plain_name(name)}-{number}"

@@ -55,7 +55,7 @@ def trusted_files(discovery: FoundServers, store: TrustStore, trusts_all: bool) 
 
 
 def _hint(discovery: FoundServers) -> str:
-    """Return commands for the listed servers. Empty if there are none."""
+    """Return sentences with commands for the listed servers. Empty if no server is usable."""
     sentences = []
     if discovery.servers and has_command("doctor"):
         sentences.append("Check all of them: mcpdesk doctor.")

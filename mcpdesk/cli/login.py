@@ -78,7 +78,8 @@ def login_command(target: str, account: str, trust: bool, timeout_s: float, **fl
     from mcpdesk.client.oauth.browser_login import log_in
 
     server = server_at(target, reach)
-    url, account, options = server.url, reach.account or server.account, login_options(server, reach)
+    url = server.url
+    account = reach.account or server.account
     store = token_store(account)
     try:
         grant = asyncio.run(
@@ -86,7 +87,7 @@ def login_command(target: str, account: str, trust: bool, timeout_s: float, **fl
                 url,
                 store,
                 show_address,
-                options=options,
+                options=login_options(server, reach),
                 timeout_s=timeout_s,
                 report_deviation=lambda text: print_message(f"warning: {text}"),
             )
@@ -94,7 +95,7 @@ def login_command(target: str, account: str, trust: bool, timeout_s: float, **fl
     except AuthorizationError as error:
         hint = error.hint or ("" if error.clause else "Ask who runs the server, or give --client-id.")
         raise DeskUserError(str(error), hint, CANNOT_CONNECT) from None
-    print_text("\n".join(_facts(grant, store, account)))
+    print_text("\n".join(_token_lines(grant, store, account)))
 
 
 @click.command(
@@ -109,8 +110,10 @@ def logout_command(target: str, account: str, trust: bool) -> None:
     TARGET is a URL, or a server with a URL in the configuration of a client, such as `cursor:github`.
     """
     server = server_at(target, Reach(trusts_files=trust))
-    url, account = server.url, account or server.account
-    store, account_text = token_store(account), f" of the account {account}" if account else ""
+    url = server.url
+    account = account or server.account
+    account_text = f" of the account {account}" if account else ""
+    store = token_store(account)
     store.check()
     if store.grant(url) is None:
         raise DeskUserError(f"No token{account_text} for {url}.", f"Tokens are in {store.location}.")
@@ -149,20 +152,20 @@ def token_store(account: str) -> StoredGrants:
 def show_address(url: str) -> None:
     """Print an address for a person to visit, and open it if a browser is available."""
     print_message(f"Log in at\n{url}")
-    is_remote = "SSH_CONNECTION" in os.environ or not is_terminal()
-    if not is_remote:
+    has_browser = "SSH_CONNECTION" not in os.environ and is_terminal()
+    if has_browser:
         # A text browser runs until the person closes it, and the login must answer its requests until then.
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
-def _facts(grant: OAuthGrant, store: StoredGrants, account: str) -> list[str]:
+def _token_lines(grant: OAuthGrant, store: StoredGrants, account: str) -> list[str]:
     """Return lines about a new token, for the person who logged in."""
     lines = [f"Logged in to {grant.resource} by {grant.issuer}{f', as {account}' if account else ''}."]
     if grant.scopes:
         lines.append(f"Scopes: {' '.join(grant.scopes)}.")
     if grant.expires is not None:
         minutes = max(0, round((grant.expires - time.time()) / 60))
-        renewal = ", and is renewed by itself" if grant.refresh_token else ""
+        renewal = ", and is then renewed automatically" if grant.refresh_token else ""
         lines.append(f"The token lasts {minutes} minutes{renewal}.")
     lines.append(f"It is stored in {store.location}.")
     return lines

@@ -92,9 +92,9 @@ WITH_SCREEN = frozenset({"desk", "attach", "open"})
 SEVERAL_SERVER_COMMANDS = frozenset({"desk", "serve"})
 """Commands that take several servers. The last server may be given as a command line after `--`."""
 INTERRUPTED = 130
+"""Exit code after Ctrl+C."""
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Numbers of the errors that may be raised while stdout is written. The file name of such an error is None.
-"""
+"""Values of `OSError.errno` after a failed write to stdout. `OSError.filename` is None in this case."""
 EPILOG = """\b
 Examples:
   mcpdesk                              the desk on the bundled sample
@@ -115,7 +115,7 @@ class Commands(click.Group):
     """Group that loads commands lazily. A first word that is not a command is a target of the desk."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all names, in the order of the table."""
+        """Return the names of all commands, in the order of the help."""
         return list(COMMANDS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -170,40 +170,41 @@ class Commands(click.Group):
 
 
 def with_command(arguments: list[str]) -> list[str]:
-    """Return the arguments so that the first one is a command or an option of mcpdesk itself. If no command
-    is given, insert one. `-m MODULE` becomes a target.
+    """Return the arguments, beginning with a command or with an option of mcpdesk itself. If no command is
+    given, insert `desk`. `-m MODULE` becomes a target.
 
     Raises: DeskUserError for a first word that is neither a command nor a target.
     """
     arguments = _with_module(arguments)
-    first = arguments[0] if arguments else ""
+    first_word = arguments[0] if arguments else ""
     if "--" in arguments and (
-        first in SEVERAL_SERVER_COMMANDS | ANY_SERVER_COMMANDS or first not in COMMANDS
+        first_word in SEVERAL_SERVER_COMMANDS | ANY_SERVER_COMMANDS or first_word not in COMMANDS
     ):
         separator = arguments.index("--")
-        argv, others = arguments[separator + 1 :], arguments[1:separator]
+        argv = arguments[separator + 1 :]
         from mcpdesk.client.targets import command_text
 
         if not argv:
             hint = "Example: mcpdesk -- npx -y SERVER."
             raise DeskUserError("A command must follow `--`.", hint)
-        if first in ANY_SERVER_COMMANDS:  # the command after `--` is the target
-            return [first, command_text(argv), *others]
+        if first_word in ANY_SERVER_COMMANDS:  # the command after `--` is the target
+            return [first_word, command_text(argv), *arguments[1:separator]]
         arguments = [*arguments[:separator], command_text(argv)]
-        return arguments if first in SEVERAL_SERVER_COMMANDS else ["desk", *arguments]
-    if first in COMMANDS or first in ("--help", "-h", "--version"):
+        return arguments if first_word in SEVERAL_SERVER_COMMANDS else ["desk", *arguments]
+    if first_word in COMMANDS or first_word in ("--help", "-h", "--version"):
         return arguments
-    if first and not first.startswith("-") and not _is_path(first):
+    if first_word and not first_word.startswith("-") and not _is_target(first_word):
         import difflib
 
         from mcpdesk.client.targets import client_hint
 
-        similar_names = difflib.get_close_matches(first, COMMANDS, n=1)
+        similar_names = difflib.get_close_matches(first_word, COMMANDS, n=1)
         command = f"mcpdesk {similar_names[0] if similar_names else '--help'}"
         hint = f"Did you mean `{command}`?" if similar_names else f"See `{command}`."
-        if client_hint_text := client_hint(first):
-            hint, command = client_hint_text, ""
-        raise DeskUserError(f"Unknown command or folder {first!r}.", hint, next_command=command)
+        if client_hint_text := client_hint(first_word):
+            hint = client_hint_text
+            command = ""
+        raise DeskUserError(f"Unknown command or folder {first_word!r}.", hint, next_command=command)
     return ["desk", *arguments]
 
 
@@ -219,7 +220,8 @@ def _with_module(arguments: list[str]) -> list[str]:
     return [*arguments[:index], MODULE + arguments[index + 1], *arguments[index + 2 :]]
 
 
-def _is_path(word: str) -> bool:
+def _is_target(word: str) -> bool:
+    """Return True if a word names a target of the desk, such as a path, a URL or a server of a client."""
     if "://" in word or os.sep in word or Path(word).exists():
         return True
     from mcpdesk.client.configs.client_places import is_client_server

@@ -99,7 +99,7 @@ def captured_answers(index: Index, server: str = "") -> MockAnswers:
 
     Raises: DeskUserError if the capture has no such server, or if the choice is ambiguous.
     """
-    answers: dict[str, list[tuple[JSONObject, JSONObject]]] = {}
+    requests_by_server: dict[str, list[tuple[JSONObject, JSONObject]]] = {}
     for exchange in index.exchanges:
         if (
             exchange.kind is not ExchangeKind.REQUEST
@@ -108,20 +108,19 @@ def captured_answers(index: Index, server: str = "") -> MockAnswers:
         ):
             continue
         try:
-            request, response = (
-                unmasked(index, exchange, frame) for frame in (exchange.request or 0, exchange.response)
-            )
+            request = unmasked(index, exchange, exchange.request or 0)
+            response = unmasked(index, exchange, exchange.response)
         except ValueError:
             continue  # the message is too large, or truncated in the capture
         if isinstance(request, dict) and isinstance(response, dict):
-            answers.setdefault(exchange.server, []).append((request, response))
-    if server not in answers and (server or len(answers) != 1):
-        names = ", ".join(sorted(answers))
-        if not answers:
+            requests_by_server.setdefault(exchange.server, []).append((request, response))
+    if server not in requests_by_server and (server or len(requests_by_server) != 1):
+        if not requests_by_server:
             raise DeskUserError("The capture has no answered request.")
-        message = f"{f'No server is called {server!r}' if server else 'Several servers are'} in the capture."
-        raise DeskUserError(message, f"Choose one with --server: {names}.")
-    return MockAnswers(answers[server or next(iter(answers))])
+        problem = f"No server is called {server!r}" if server else "Several servers are"
+        names = ", ".join(sorted(requests_by_server))
+        raise DeskUserError(f"{problem} in the capture.", f"Choose one with --server: {names}.")
+    return MockAnswers(requests_by_server[server or next(iter(requests_by_server))])
 
 
 def serve_mock(file: Path, server: str, reader: BinaryIO, writer: BinaryIO) -> int:

@@ -1,4 +1,4 @@
-"""Options shared by commands: a flag for each setting, and server folders. Also `mcpdesk settings`."""
+"""Options shared by commands, such as a flag for each setting. Also the command `mcpdesk settings`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 CORE_OPTIONS = tuple(each for feature in features_with("core_options") for each in feature.core_options())
 """Options of features for the commands that start a core for clients."""
 
-_HTTP = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)?:)?(?P<port>\d{1,5})")
+_HTTP_ADDRESS = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)?:)?(?P<port>\d{1,5})")
 SETTINGS_EXAMPLES = """\b
 Examples:
   mcpdesk settings
@@ -103,7 +103,7 @@ def given_flags(values: dict[str, Any]) -> dict[str, object]:
     """
     flags = {setting.name: values.get(setting.name) for setting in SETTINGS}
     if http := values.get("http"):
-        match = _HTTP.fullmatch(http)
+        match = _HTTP_ADDRESS.fullmatch(http)
         if match is None:
             raise DeskUserError(f"--http: invalid address {http!r}.", "Write HOST:PORT, or a PORT alone.")
         flags["host"] = (match["host"] or "").strip("[]") or flags["host"]
@@ -136,7 +136,8 @@ def settings_command(folder: str | None, explain: bool, as_json: bool, **values:
 
         for refusal in refusals(folder_path, read_manifest(folder_path)):
             print_message(f"mcpdesk: {refusal}")
-    state_dir, settings = resolved.settings.state_dir, resolved.settings
+    settings = resolved.settings
+    state_dir = settings.state_dir
     rows = [
         (each.name, value_text(each, getattr(settings, each.name)), resolved.origins[each.name])
         for each in SETTINGS

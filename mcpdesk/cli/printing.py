@@ -40,7 +40,7 @@ CANNOT_CONNECT = 3
 PROTOCOL_ERROR = 4
 TIMED_OUT = 5
 
-CODES: tuple[tuple[type[DeskError], int], ...] = (
+EXIT_CODES: tuple[tuple[type[DeskError], int], ...] = (
     (ManifestError, USAGE),
     (TransportError, CANNOT_CONNECT),
     (ProtocolError, PROTOCOL_ERROR),
@@ -56,7 +56,7 @@ MAX_DATA_LENGTH = 4_000
 """Maximum number of characters that are printed of a server's error data."""
 MAX_PADDED_CHARS = 60
 """Maximum width of a column of a table, in characters. Longer cells move the rest of their row."""
-CRASHED = "mcpdesk: This is a bug in mcpdesk. Please report it with these lines."
+CRASH_MESSAGE = "mcpdesk: This is a bug in mcpdesk. Please report it with these lines."
 
 LIMIT = click.option(
     "--limit",
@@ -91,7 +91,7 @@ def print_line(line: str, fd: int) -> None:
 
 
 def shows_colour(fd: int) -> bool:
-    """True if a descriptor is a terminal and the user has not disabled colours."""
+    """Return True if a descriptor is a terminal and the user has not disabled colours."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return os.isatty(fd)
@@ -121,9 +121,10 @@ def cut_text(text: str, limit: int | None) -> str:
 
 
 def cut_texts(value: Any, limit: int | None) -> Any:
-    """Return a JSON value in which each string is cut. Keys are not cut. It may be nested deeply."""
+    """Return a JSON value in which each string is cut, except keys. The value may be nested deeply."""
     if limit is None:
         return value
+    pending: list[dict[str, Any] | list[Any]] = []  # copies whose members are not cut yet
 
     def cut(item: Any) -> Any:
         if isinstance(item, str):
@@ -134,7 +135,6 @@ def cut_texts(value: Any, limit: int | None) -> Any:
         pending.append(copied)
         return copied
 
-    pending: list[dict[str, Any] | list[Any]] = []
     result = cut(value)
     while pending:
         part = pending.pop()
@@ -176,19 +176,22 @@ def exit_code(error: DeskError) -> int:
     """Return the exit code for an error."""
     if isinstance(error, DeskUserError):
         return error.exit_code
-    return next((code for kind, code in CODES if isinstance(error, kind)), TOOL_ERROR)
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), TOOL_ERROR)
 
 
 def report(error: DeskError | click.ClickException, as_json: bool = False) -> int:
     """Print an error on stderr, and as JSON on stdout if requested. Return its exit code."""
-    next_command = ""
+    hint = next_command = ""
     if isinstance(error, click.ClickException):
-        message, hint, code = " ".join(error.format_message().split()), "", USAGE
+        message = " ".join(error.format_message().split())
+        code = USAGE
         if isinstance(error, click.UsageError):
             next_command = f"{error.ctx.command_path if error.ctx else 'mcpdesk'} --help"
             hint = f"See `{next_command}`."
     else:
-        message, hint, code = str(error), getattr(error, "hint", ""), exit_code(error)
+        message = str(error)
+        code = exit_code(error)
+        hint = getattr(error, "hint", "")
         next_command = getattr(error, "next_command", "")
     print_message(f"mcpdesk: {message}")
     data = error.data if isinstance(error, ProtocolError) else None
@@ -216,7 +219,7 @@ def report_crash() -> int:
     """Print the traceback of the current exception on stderr, without local values. Return the exit code."""
     import traceback
 
-    print_message(traceback.format_exc() + CRASHED)
+    print_message(traceback.format_exc() + CRASH_MESSAGE)
     return TOOL_ERROR
 
 
@@ -234,23 +237,27 @@ def junit_report(name: str, cases: Sequence[JUnitCase]) -> str:
     """Return a JUnit report as XML."""
     from xml.etree import ElementTree
 
-    failed = sum(bool(case.failure) for case in cases)
+    failed_count = sum(bool(case.failure) for case in cases)
     seconds = sum(case.seconds for case in cases)
-    counts = {"tests": str(len(cases)), "failures": str(failed), "time": f"{seconds:.3f}"}
-    suite = ElementTree.Element("testsuite", {"name": _xml(name), **counts})
+    counts = {"tests": str(len(cases)), "failures": str(failed_count), "time": f"{seconds:.3f}"}
+    suite = ElementTree.Element("testsuite", {"name": _xml_text(name), **counts})
     for case in cases:
-        attributes = {"classname": _xml(case.group), "name": _xml(case.name), "time": f"{case.seconds:.3f}"}
+        attributes = {
+            "classname": _xml_text(case.group),
+            "name": _xml_text(case.name),
+            "time": f"{case.seconds:.3f}",
+        }
         element = ElementTree.SubElement(suite, "testcase", attributes)
         if case.failure:
-            message = {"message": _xml(case.failure.partition("\n")[0])}
-            ElementTree.SubElement(element, "failure", message).text = _xml(case.failure)
+            message = {"message": _xml_text(case.failure.partition("\n")[0])}
+            ElementTree.SubElement(element, "failure", message).text = _xml_text(case.failure)
         if case.output:
-            ElementTree.SubElement(element, "system-out").text = _xml(case.output)
+            ElementTree.SubElement(element, "system-out").text = _xml_text(case.output)
     ElementTree.indent(suite)
     return f"<?xml version='1.0' encoding='utf-8'?>\n{ElementTree.tostring(suite, encoding='unicode')}\n"
 
 
-def _xml(text: str) -> str:
+def _xml_text(text: str) -> str:
     """Replace control characters, and characters that XML does not allow."""
     text = harmless(text)
     return re.sub("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\N{REPLACEMENT CHARACTER}", text)

@@ -1,4 +1,4 @@
-"""Access of a command to a server that it does not host: options, transport, and hints for errors."""
+"""Options with which a command accesses a server, resolution of its target, and hints for errors."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ MAX_HELD_LINES = 200
 MAX_STRAY_LINES = 20
 """Maximum number of lines on stdout that are printed of one run of a program."""
 MAX_REMARKS = 50
-_ACCOUNT = re.compile(r"[\w@.+-]{1,64}", re.ASCII)
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""Maximum number of remarks that are printed."""
+_ACCOUNT_NAME = re.compile(r"[\w@.+-]{1,64}", re.ASCII)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 TOKEN_HINTS: dict[int, str] = {
     ErrorCode.UNAUTHORIZED: "Give a token{} by --token-env.",
     ErrorCode.FORBIDDEN: "Give another token{} by --token-env.",
@@ -231,6 +232,7 @@ WATCH = click.option(
 REACH_OPTIONS = frozenset(
     {"mode", "token_env", "key_env", "headers", "revision", "era", "packages", "account", "trust"}
 )
+"""Names of the parameters of `reach_options`, except those of `login_flags`."""
 
 
 def given_reach(values: Mapping[str, Any]) -> Reach:
@@ -250,7 +252,7 @@ def given_reach(values: Mapping[str, Any]) -> Reach:
 
 def account_name(text: str) -> str:
     """Return the name of an account. Raises: DeskUserError for an invalid one."""
-    if text and not _ACCOUNT.fullmatch(text):
+    if text and not _ACCOUNT_NAME.fullmatch(text):
         hint = "Use letters, digits and @ . _ + -, 64 at most."
         raise DeskUserError(f"--account: {text[:80]!r} is not a valid account name.", hint)
     return text
@@ -259,7 +261,7 @@ def account_name(text: str) -> str:
 def _header(text: str) -> tuple[str, str]:
     """Parse a header. Raises: DeskUserError if it is invalid."""
     name, equals, value = text.partition("=")
-    if not equals or not _HEADER.fullmatch(name) or not value.isprintable():
+    if not equals or not _HEADER_NAME.fullmatch(name) or not value.isprintable():
         raise DeskUserError(f"--header: {text[:80]!r} is not a header.", "Write NAME=VALUE.")
     return name, value
 
@@ -281,16 +283,16 @@ class RemarkLines:
     def __init__(self) -> None:
         self.remarks: list[Remark] = []
         """Printed remarks."""
-        self._seen = set[str]()
+        self._printed_texts = set[str]()
 
     def add(self, remark: Remark, request: Id | None = None) -> None:
         """Print a remark as one line, unless it was printed before."""
-        if remark.text in self._seen or len(self._seen) == MAX_REMARKS:
+        if remark.text in self._printed_texts or len(self._printed_texts) == MAX_REMARKS:
             return
-        self._seen.add(remark.text)
+        self._printed_texts.add(remark.text)
         self.remarks.append(remark)
         print_message(f"warning: {clean(remark.text, newlines=False)}")
-        if len(self._seen) == MAX_REMARKS:
+        if len(self._printed_texts) == MAX_REMARKS:
             print_message("warning: further remarks are not printed")
 
 
@@ -340,17 +342,17 @@ class ProgramLines:
     def ended(self, reason: ProgramEnded) -> None:
         """Handle the end of a run. If it ends during connection, another run may follow."""
         if self._pending_log is not None:
-            self._earlier_log, self._pending_log = (
-                self._pending_log or self._earlier_log,
-                deque(maxlen=MAX_HELD_LINES),
-            )
-            self._earlier_stray_lines, self._stray_lines = self._stray_lines, []
+            self._earlier_log = self._pending_log or self._earlier_log
+            self._pending_log = deque(maxlen=MAX_HELD_LINES)
+            self._earlier_stray_lines = self._stray_lines
+            self._stray_lines = []
 
     def settle(self, is_connected: bool) -> None:
         """Print the retained log if the connection failed. Later lines are printed at once."""
-        lines, self._pending_log = self._pending_log or self._earlier_log, None
-        for line in lines or ():
-            if not is_connected:
+        lines = self._pending_log or self._earlier_log or ()
+        self._pending_log = None
+        if not is_connected:
+            for line in lines:
                 print_message(line)
 
 
@@ -456,9 +458,7 @@ def transport_to_open_connection(connection: OpenConnection, reach: Reach) -> tu
     core = running_core(connection.folder, reach)
     if core is None:
         name = connection.name
-        hint = (
-            f"Use the environment of `mcpdesk up`, or end it with `mcpdesk down {name}`, and open it again."
-        )
+        hint = f"Set the same environment as for `mcpdesk up`, or run `mcpdesk down {name}` and `mcpdesk up`."
         raise DeskUserError(f"The open connection {connection.name!r} cannot be used.", hint, CANNOT_CONNECT)
     settings = effective_settings({}, os.environ, connection.folder).settings
     return UnixPipe(core, str(connection.folder)), Reach(reach.mode, revision=settings.desk_revision)
@@ -582,7 +582,7 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
 
 
 def _token_hint(error: RpcError) -> str:
-    """Return a hint how to provide a token, if the server requires one. Empty for other errors."""
+    """Return a hint about the token that the server requires. Empty for other errors."""
     from mcpdesk.client.hints import scope_words
 
     scope = error.data.get("scope") if isinstance(error.data, dict) else None

@@ -202,10 +202,10 @@ def call_command(
             tools = server.request_all("tools/list", "tools", options.timeout_s, faults)
         print_tools(tools, faults, target, as_json)
         return OK
-    values, texts = parse_arguments(arguments, input_json)
+    values, text_keys = parse_arguments(arguments, input_json)
     with options.client(target) as server:
-        tools, definition = _definition(server, tool, options.timeout_s, is_needed=bool(texts))
-        values = converted_arguments(values, texts, definition.get("inputSchema") or {})
+        tools, definition = _tools_and_definition(server, tool, options.timeout_s, is_needed=bool(text_keys))
+        values = converted_arguments(values, text_keys, definition.get("inputSchema") or {})
         try:
             result = server.request("tools/call", {"name": tool, "arguments": values}, options.timeout_s)
         except RemoteProtocolError as error:
@@ -232,7 +232,7 @@ def call_command(
     return TOOL_ERROR
 
 
-def _definition(
+def _tools_and_definition(
     server: CommandClient, tool: str, timeout_s: float, is_needed: bool
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the tools of the server, and the definition of one of them. The definition is empty if the tool
@@ -297,7 +297,8 @@ def list_command(target: str | None, as_json: bool, options: RequestOptions) -> 
 
     faults: list[str] = []
     with options.client(target, has_fixed_capabilities=True) as server:
-        items, failures = dict[str, list[dict[str, Any]]](), list[DeskUserError | RemoteProtocolError]()
+        items = dict[str, list[dict[str, Any]]]()
+        failures = list[DeskUserError | RemoteProtocolError]()
         for key, (_, method, _) in LISTS.items():
             items[key] = []
             try:
@@ -314,8 +315,8 @@ def list_command(target: str | None, as_json: bool, options: RequestOptions) -> 
     if failures and not any(items.values()):
         raise failures[0]
     if as_json:
-        missing = [{"kind": each.kind, "name": each.name, "reason": each.problem} for each in unavailable]
-        print_json(with_remarks(items | {"unavailable": missing}, remarks))
+        rows = [{"kind": each.kind, "name": each.name, "reason": each.problem} for each in unavailable]
+        print_json(with_remarks(items | {"unavailable": rows}, remarks))
     else:
         _print_lists(items, unavailable)
     if failures:
@@ -398,10 +399,10 @@ def prompt_command(
     from mcpdesk.bridge.result_text import content_text
     from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
-    values, texts = parse_arguments(arguments)
-    for key in values.keys() - texts:
+    values, text_keys = parse_arguments(arguments)
+    for key in values.keys() - text_keys:
         raise DeskUserError(f"{key}: the arguments of a prompt must be text.", f"Write {key}=value.")
-    _check_single(values)
+    _require_single_values(values)
     with options.client(target) as server:
         result = server.request("prompts/get", {"name": name, "arguments": values}, options.timeout_s)
         for fault in prompt_faults(result):
@@ -437,7 +438,7 @@ def complete_command(
     from mcpdesk.client.transport import value_excerpt
 
     context_arguments, _ = parse_arguments(arguments[:-1])
-    _check_single(context_arguments)
+    _require_single_values(context_arguments)
     ((key, beginning),) = parse_arguments(arguments[-1:])[0].items()
     is_template = "{" in name or "://" in name
     params = {
@@ -459,7 +460,8 @@ def complete_command(
     lines = [clean(value, newlines=False) for value in values]
     print_text("\n".join([*lines, ""]), exact=True)
     if completions.get("hasMore"):
-        print_message(f"More exist{f', {total} in all' if (total := completions.get('total')) else ''}.")
+        total = completions.get("total")
+        print_message(f"More exist, {total} in all." if total else "More exist.")
 
 
 _ARGUMENT = re.compile(r"(?P<key>[^=]+?)(?P<is_json>:)?=(?P<value>.*)", re.DOTALL)
@@ -492,7 +494,7 @@ def parse_arguments(words: Iterable[str], input_json: str | None = None) -> tupl
         arguments = json_value(text, "--input", OBJECT_EXAMPLE)
         if not isinstance(arguments, dict):
             raise DeskUserError("--input: the arguments must be a JSON object.", OBJECT_EXAMPLE)
-    texts: set[str] = set()
+    text_keys: set[str] = set()
     for word in words:
         match = _ARGUMENT.fullmatch(word)
         if match is None:
@@ -502,11 +504,11 @@ def parse_arguments(words: Iterable[str], input_json: str | None = None) -> tupl
             raise DeskUserError(f"{clean(key)}: the argument is not UTF-8 text.", ARGUMENT_SYNTAX)
         if match["is_json"]:
             arguments[key] = json_value(value, key, ARGUMENT_SYNTAX)
-            texts.discard(key)
+            text_keys.discard(key)
         else:
-            arguments[key] = _appended_text(arguments[key], value) if key in texts else value
-            texts.add(key)
-    return arguments, texts
+            arguments[key] = _appended_text(arguments[key], value) if key in text_keys else value
+            text_keys.add(key)
+    return arguments, text_keys
 
 
 def _is_unicode(text: str) -> bool:
@@ -517,7 +519,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _check_single(arguments: Mapping[str, Any]) -> None:
+def _require_single_values(arguments: Mapping[str, Any]) -> None:
     for key, value in arguments.items():
         if isinstance(value, list):
             raise DeskUserError(
@@ -536,14 +538,15 @@ def json_value(text: str, key: str, hint: str) -> Any:
     The error names `key`, the origin of the text, and has the hint.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text, object_pairs_hook=_object_with_unique_keys)
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise DeskUserError(f"{key}: {clean(repr(text[:200]))} is not JSON: {error}.", hint) from None
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object with these members. Raises: ValueError if a key is repeated."""
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError("a key is given more than once in one object")
@@ -551,17 +554,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def converted_arguments(
-    arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str, Any]
+    arguments: dict[str, Any], text_keys: Iterable[str], schema: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Convert the arguments in `texts` to the types in the tool's input schema.
+    """Convert the arguments in `text_keys` to the types in the tool's input schema.
 
     A string that the schema allows is kept. A string that cannot be converted is sent unchanged, so that the
-    server reports the error. Several texts for one argument are the items of a list. Raises: DeskUserError
+    server reports the error. Several strings for one argument are the items of a list. Raises: DeskUserError
     if the schema allows no list.
     """
     root = dict(schema)
     return arguments | {
-        key: _converted_argument(key, arguments[key], _argument_shapes(root, key), root) for key in texts
+        key: _converted_argument(key, arguments[key], _argument_shapes(root, key), root) for key in text_keys
     }
 
 
@@ -624,8 +627,10 @@ def _converted(text: str, shapes: Sequence[dict[str, Any]]) -> Any:
 
 
 def _constants(shape: Mapping[str, Any]) -> Sequence[Any]:
+    if "const" in shape:
+        return [shape["const"]]
     enum = shape.get("enum")
-    return [shape["const"]] if "const" in shape else enum if isinstance(enum, list) else []
+    return enum if isinstance(enum, list) else []
 
 
 @click.command(name="watch", epilog=WATCH_EXAMPLES, short_help="Print notifications until ended.")
@@ -664,9 +669,9 @@ def notification_line(notification: Notification, as_json: bool) -> str:
     """Format a notification as one line."""
     if as_json:
         return json_escaped(json.dumps(notification._asdict()))
-    moment = time.strftime("%H:%M:%S", time.localtime(notification.time))
+    time_text = time.strftime("%H:%M:%S", time.localtime(notification.time))
     name = notification.method.removeprefix("notifications/")
-    return f"{moment}  {name}  {_notification_text(notification)}".rstrip()
+    return f"{time_text}  {name}  {_notification_text(notification)}".rstrip()
 
 
 def _notification_text(notification: Notification) -> str:

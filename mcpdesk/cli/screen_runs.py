@@ -48,8 +48,8 @@ class Terminal:
         Ctrl+S at this moment would block the last output of the screen forever.
         """
         if self._settings is not None:
-            input_flags, *others = self._settings
-            self._set([input_flags & ~termios.IXON, *others])
+            input_flags, *other_settings = self._settings
+            self._set([input_flags & ~termios.IXON, *other_settings])
 
     def restore_settings(self) -> None:
         """Restore the original settings."""
@@ -108,12 +108,12 @@ class ScreenRuns:
         self._begin: Callable[[], None] | None = begin
         self._describe_core = describe_core
         self._leave: Callable[[], object] = lambda: None
-        self._is_over = False
+        self._is_stopping = False
         self._wake_read_fd, self._wake_write_fd = os.pipe()
 
     def stop(self, reason: str = "") -> None:
         """End the run. May be called from any thread and by a signal handler."""
-        self._is_over = True
+        self._is_stopping = True
         with suppress(OSError):
             os.write(self._wake_write_fd, b"\0")
         with suppress(RuntimeError):  # the event loop of the screen has just ended
@@ -131,7 +131,8 @@ class ScreenRuns:
         from mcpdesk.tui.crash import FOLDER, ScreenPosition
 
         position: ScreenPosition | None = None
-        news, crashes = "", list[float]()
+        news = ""
+        crash_times = list[float]()
         while True:
             crash = self._show(position, news)
             if crash is None:
@@ -140,16 +141,18 @@ class ScreenRuns:
             path_text = f" · {path}" if path else ""
             # The reason is at the end, because a long line in the log or on the screen is cut in the middle.
             _log.error("The screen failed and was closed%s · %s", path_text, crash.summary)
-            if self._is_over:
+            if self._is_stopping:
                 return 1
             self._begin_once()
             news = f"The screen failed and was started again{path_text} · {crash.summary}"
             now = monotonic()
-            crashes = [*(each for each in crashes if now - each <= CRASH_WINDOW_S), now]
+            crash_times = [*(each for each in crash_times if now - each <= CRASH_WINDOW_S), now]
             # The open view may be the cause of the crash, so it is not restored after the second crash.
-            position = crash.position if len(crashes) == 1 else ScreenPosition(opened=crash.position.opened)
-            if len(crashes) >= MAX_CRASHES:
-                crashes = []
+            position = (
+                crash.position if len(crash_times) == 1 else ScreenPosition(opened=crash.position.opened)
+            )
+            if len(crash_times) >= MAX_CRASHES:
+                crash_times = []
                 if not self._waits_for_reopen(crash, path_text):
                     return 1
 
@@ -159,7 +162,7 @@ class ScreenRuns:
 
         app: DeskApp | None = None
         try:
-            app = self._make(begin=lambda: self._painted(app), position=position, news=news)
+            app = self._make(begin=lambda: self._screen_painted(app), position=position, news=news)
             app.error_console.file = io.StringIO()  # Textual's report shows the values of local variables
             self._terminal.ignore_ctrl_s()
             app.run()
@@ -171,12 +174,13 @@ class ScreenRuns:
             self._terminal.restore_settings()
         return app.crash
 
-    def _painted(self, app: DeskApp | None) -> None:
+    def _screen_painted(self, app: DeskApp | None) -> None:
+        """Start the core after the first paint. Close the screen at once if `stop` was called before."""
         import asyncio
 
         if app is not None:
             self._leave = partial(asyncio.get_running_loop().call_soon_threadsafe, app.exit)
-            if self._is_over:
+            if self._is_stopping:
                 app.exit()
         self._begin_once()
 

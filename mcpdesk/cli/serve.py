@@ -173,7 +173,7 @@ def stdio_command(folder: str, mode: str, alone: bool, mock: Path | None, server
     )
 
 
-def _with_mock(desk: DeskTargets, file: Path, server: str) -> DeskTargets:
+def _with_mock(targets: DeskTargets, file: Path, server: str) -> DeskTargets:
     """Add a program to the targets that replays a server of a capture.
 
     Raises: DeskUserError if the capture has no server, or the choice is ambiguous.
@@ -188,7 +188,7 @@ def _with_mock(desk: DeskTargets, file: Path, server: str) -> DeskTargets:
         captured_answers(archive.index, server)
     command = CommandTarget(mock_command(file, server))
     plan = UpstreamPlan(plain_name(server or file.stem), command, is_mock=True)
-    return desk._replace(upstreams=(*desk.upstreams, plan))
+    return targets._replace(upstreams=(*targets.upstreams, plan))
 
 
 def run_service(plan: HostPlan, theme: str | None = None) -> int:
@@ -209,17 +209,17 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
     host.read_targets, host.read_untrusted = typed_targets, untrusted_file
     offer_link(host)
     _require_free_addresses(plan)
-    with ExitStack() as last, capture_output(host, "serve"), credential_file(host.state_dir, host.operator):
+    with ExitStack() as stack, capture_output(host, "serve"), credential_file(host.state_dir, host.operator):
         host.load()
         # The printer ends last, because tools may still print after the core has ended.
-        printer = last.enter_context(JournalPrinter(host))
+        printer = stack.enter_context(JournalPrinter(host))
         core = ServedCore(host.settings, host.operator, host.chosen_state, host.services.environment())
-        pages = [
+        page_lines = [
             line
             for feature in _page_features(host.settings)
-            for line in last.enter_context(feature.served_pages(core, theme))
+            for line in stack.enter_context(feature.served_pages(core, theme))
         ]
-        core_thread.run(_serve(host, printer, pages), core_thread.loop_factory(host))
+        core_thread.run(_serve(host, printer, page_lines), core_thread.loop_factory(host))
     return 0
 
 
@@ -245,21 +245,22 @@ def _page_features(settings: Settings) -> list[Feature]:
     return features
 
 
-async def _serve(host: Host, printer: JournalPrinter, more_lines: Sequence[str] = ()) -> None:
+async def _serve(host: Host, printer: JournalPrinter, page_lines: Sequence[str] = ()) -> None:
+    """Run the core until a signal arrives, then drain it. `page_lines` are messages about served pages."""
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
 
     def stop(reason: str) -> None:
         loop.call_soon_threadsafe(stop_requested.set)
 
-    limit_s = host.settings.drain_timeout_s
+    drain_limit_s = host.settings.drain_timeout_s
     lame_duck_s = 0 if host.shared is None else host.settings.lame_duck_s
-    with StopRequests(stop, grace_s=lame_duck_s + limit_s + GRACE_S) as stop_requests:
+    with StopRequests(stop, grace_s=lame_duck_s + drain_limit_s + GRACE_S) as stop_requests:
         try:
             with AttachPoint(host, "serve"):
                 await host.start()
                 printer.follow()
-                for line in [*greeting(host), *more_lines]:
+                for line in [*greeting(host), *page_lines]:
                     printer.print(line)
                 printer_task = asyncio.create_task(printer.keep_following())
                 await stop_requested.wait()
@@ -268,7 +269,7 @@ async def _serve(host: Host, printer: JournalPrinter, more_lines: Sequence[str] 
                 await _await_balancers(host, 0 if is_interrupted else lame_duck_s)
                 if unfinished_work := await _drain(host):
                     printer.print(
-                        f"ended {unfinished_work} that took longer than {limit_s} s (drain_timeout_s)"
+                        f"ended {unfinished_work} that took longer than {drain_limit_s} s (drain_timeout_s)"
                     )
                 printer_task.cancel()
         finally:
@@ -300,10 +301,10 @@ async def _drain(host: Host) -> str:
     for hosted in host.folders.values():
         hosted.stop()
     host.services.subscriptions.close()
-    running_work = _running(host)
+    running_work = _running_work_text(host)
     while running_work and time.monotonic() < deadline:
         await asyncio.sleep(POLL_S)
-        running_work = _running(host)
+        running_work = _running_work_text(host)
     if host.shared is not None:
         host.shared.stop_waiting()
     await host.services.close()
@@ -330,7 +331,7 @@ def _dialogues(host: Host) -> list[HostedDialogue]:
     return [dialogue for endpoint in host.endpoints() for dialogue in endpoint.dialogues.values()]
 
 
-def _running(host: Host) -> str:
+def _running_work_text(host: Host) -> str:
     """Describe the running work: `2 calls and 1 job`, or an empty text."""
     from mcpdesk.protocol.task_shapes import TaskStatus
 

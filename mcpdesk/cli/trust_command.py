@@ -29,9 +29,9 @@ Examples:
 @click.command(name="trust", epilog=TRUST_EXAMPLES, short_help="Trust the content of a configuration file.")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--yes", is_flag=True, help="Trust each FILE without a question.")
-@click.option("--list", "lists", is_flag=True, help="List the files that you trust.")
+@click.option("--list", "is_list", is_flag=True, help="List the files that you trust.")
 @click.option("--forget", metavar="FILE", help="Stop trusting FILE.")
-def trust_command(files: tuple[str, ...], yes: bool, lists: bool, forget: str | None) -> None:
+def trust_command(files: tuple[str, ...], yes: bool, is_list: bool, forget: str | None) -> None:
     """Show which programs the configuration file FILE starts, which URLs it connects to and which files it
     reads. Then ask whether you trust it. Several files are shown one after the other.
 
@@ -40,10 +40,10 @@ def trust_command(files: tuple[str, ...], yes: bool, lists: bool, forget: str | 
     """
     from mcpdesk.settings import resolve
 
-    if [bool(files), lists, forget is not None].count(True) != 1:
+    if [bool(files), is_list, forget is not None].count(True) != 1:
         raise click.UsageError("Name a FILE, or use --list, or --forget FILE.")
     store = TrustStore(resolve({}, os.environ).settings.state_dir)
-    if lists:
+    if is_list:
         _list_trusted(store)
     elif forget is not None:
         config_path = _config_file(forget)
@@ -83,12 +83,12 @@ def _list_trusted(store: TrustStore) -> None:
         print_message(f"{trusted_files.dropped} older entries were dropped.")
 
 
-def _config_file(client: str) -> Path:
-    """Return the configuration file of a client. A file that contains servers is preferred.
+def _config_file(client_or_path: str) -> Path:
+    """Return the absolute path of a client's configuration file, or of the file with a path.
 
-    `client` may also be the path of a file.
+    If a client has several files, one that contains servers is preferred.
     """
-    candidates = config_paths(client, Path.home(), Path.cwd(), os.environ)
+    candidates = config_paths(client_or_path, Path.home(), Path.cwd(), os.environ)
     existing = [path for path in candidates if path.is_file()]
     if len(existing) > 1:
         existing = [path for path in existing if sections(parse_config(path, read_text(path)))] or existing

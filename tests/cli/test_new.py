@@ -127,5 +127,5 @@ def test_nothing_stays_of_a_folder_that_could_not_be_written(
     monkeypatch.setattr(Path, "write_bytes", full)
     place = tmp_path / "half"
     with pytest.raises(DeskUserError, match="cannot be written: No space left on device"):
-        new.make(place)
+        new.make_from_sample(place)
     assert not place.exists()

@@ -92,7 +92,7 @@ def _server_schemas(target: str, api: ApiName | None, reach: Reach, timeout_s: f
 
 
 def _folder_schemas(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
-    """Load the folder as a server would. Output of the folder's code goes to stderr."""
+    """Load a folder, and return the schemas of its tools. Output of its code goes to stderr."""
     from mcpdesk.bridge import tool_schemas
     from mcpdesk.cli.command_client import print_stray_output
 
@@ -158,20 +158,17 @@ def config_command(folder: str, client: str, url: str | None, mode: str, variabl
     address = ServerAddress(manifest.name, str(folder_path), mode=mode, token=token)
     notes = list[str]()
     if url or token or manifest.auth.jwt is not None:
-        with loaded_host(
-            folder_path, http=bool(url)
-        ) as host:  # the tools of the folder decide whether callers need a key
+        # The folder is loaded, because its tools decide whether callers need a key.
+        with loaded_host(folder_path, http=bool(url)) as host:
             endpoint = host.endpoint("", mode)
             assert endpoint is not None
-            access, key, header = (
-                endpoint.access,
-                host.rules.api_key if url else "",
-                host.settings.api_key_header,
-            )
+            access = endpoint.access
+            key = host.rules.api_key if url else ""
+            header = host.settings.api_key_header
             if token:
                 notes += asyncio.run(_token_notes(endpoint, token))
-            elif names := [] if access.requires_token else endpoint.server.token_tools:
-                notes.append(_tools_without_token(names, bool(url)))
+            elif not access.requires_token and endpoint.server.token_tools:
+                notes.append(_tools_without_token(endpoint.server.token_tools, bool(url)))
         address = address._replace(
             key=key,
             header=header,

@@ -60,9 +60,9 @@ def new_command(name: str, parts: str, **source_values: Any) -> int:
         if code is not None:
             return code
     part_names = checked_parts(parts)
-    files = make(folder, part_names)
+    files = make_from_sample(folder, part_names)
     argument = shlex.quote(as_argument(name))
-    lines = [f"{argument}", *(f"  {path}" for path in files), "", "Next:"]
+    lines = [argument, *(f"  {path}" for path in files), "", "Next:"]
     lines += [f"  mcpdesk {argument}"]
     lines += [f"  mcpdesk call {argument} greet name=Ada"] if "tools" in part_names else []
     lines += [f"  mcpdesk test {argument}"] if "tests" in part_names and has_command("test") else []
@@ -99,7 +99,7 @@ def checked_parts(text: str) -> frozenset[str]:
     return part_names
 
 
-def make(folder: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
+def make_from_sample(folder: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
     """Create a folder from the sample `starter`. The new server has the name of the folder. The folder
     is removed on failure.
 

@@ -36,14 +36,14 @@ def curl(
     body = message(index, exchange, frame, schema).value
     http_note = http(index, exchange, frame)
     if http_note is None:
-        pairs = {**_headers(exchange, body), **(headers or {})}
-        return _command("POST", url or "http://127.0.0.1:3333/mcp", pairs.items(), body)
-    line, recorded_headers = http_note
-    method, _, url_part = line.partition(" ")
-    path = url_part.rpartition(" ")[0] or url_part
+        sent_headers = {**_headers(exchange, body), **(headers or {})}
+        return _command("POST", url or "http://127.0.0.1:3333/mcp", sent_headers.items(), body)
+    request_line, recorded_headers = http_note
+    method, _, path_and_version = request_line.partition(" ")
+    path = path_and_version.rpartition(" ")[0] or path_and_version
     host = next((value for name, value in recorded_headers if name.lower() == "host"), "127.0.0.1:3333")
-    sent_headers = [pair for pair in recorded_headers if pair[0].lower() not in _OWN_HEADERS]
-    return _command(method, f"http://{host}{path}", sent_headers, body)
+    kept_headers = [pair for pair in recorded_headers if pair[0].lower() not in _OWN_HEADERS]
+    return _command(method, f"http://{host}{path}", kept_headers, body)
 
 
 def curl_commands(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:

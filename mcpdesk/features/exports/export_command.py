@@ -33,9 +33,9 @@ Examples:
 
 `mcpdesk settings` prints the folder of the captures.
 """
-RECORDED = ("cases",) if any(features_with("case_recorder")) else ()
-"""Format of test cases, if a feature can record them. Otherwise empty."""
-FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", *RECORDED, "csv", "json")
+CASE_FORMATS = ("cases",) if any(features_with("case_recorder")) else ()
+"""Format of test cases if a feature can record them, otherwise empty."""
+FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", *CASE_FORMATS, "csv", "json")
 
 
 @click.command(name="export", epilog=EXPORT_EXAMPLES, short_help="Write a capture in another format.")
@@ -93,11 +93,11 @@ def export_command(
     from mcpdesk.recorder.redaction import redacted
 
     if kind is None and not redact:
-        raise DeskUserError("No format is given.", f"Use --as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+        raise DeskUserError("No format was given.", f"Use --as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
     if with_secrets and (redact or kind == "capture"):
         raise DeskUserError("--with-secrets and --redact cannot be used together.", "Copy the file as it is.")
     exporters = {each.name: each for each in EXPORTERS}
-    printers = {"mermaid": mermaid, "curl": curl_commands}
+    text_writers = {"mermaid": mermaid, "curl": curl_commands}
     kind = kind or "capture"
     if kind in ("csv", "json") and query:
         raise DeskUserError(
@@ -112,27 +112,26 @@ def export_command(
             view = View(index, parse(query, time.time()))
             view.advance(float("inf"))
             numbers = with_parts(index, view.lines)
-            if kind in RECORDED:
+            if kind in CASE_FORMATS:
                 recorder = next(
                     filter(None, (each.case_recorder() for each in features_with("case_recorder")))
                 )
                 numbers = recorder.recordable(index, numbers)
                 _warn_of_several_servers({index.exchange(number).server for number in numbers})
-                lines = recorder.cases(index, numbers)
-                _write(recorder.case_file(lines), output)
-                return print_message(f"{len(lines):,} test cases of {len(numbers):,} calls")
+                cases = recorder.cases(index, numbers)
+                _write(recorder.case_file(cases), output)
+                return print_message(f"{len(cases):,} test cases of {len(numbers):,} calls")
             if kind == "capture":
                 pieces = redacted(index, archive.call_logs, _redactor(), numbers if query else None)
-            elif kind in printers:
-                pieces = printers[kind](index, numbers)
+            elif kind in text_writers:
+                pieces = text_writers[kind](index, numbers)
             else:
                 pieces = exporters[kind].write(index, numbers, logs_by_call(archive.call_logs))
             _write(pieces, output)
-            select = exporters[kind].requests if kind in exporters else None
-            omitted = len(numbers) - len(select(index, numbers)) if select else 0
-            print_message(
-                f"{len(numbers) - omitted:,} exchanges{f'; {omitted:,} did not use HTTP' if omitted else ''}"
-            )
+            select_supported = exporters[kind].requests if kind in exporters else None
+            omitted = len(numbers) - len(select_supported(index, numbers)) if select_supported else 0
+            omission = f"; {omitted:,} did not use HTTP" if omitted else ""
+            print_message(f"{len(numbers) - omitted:,} exchanges{omission}")
 
 
 def _warn_of_several_servers(names: set[str]) -> None:

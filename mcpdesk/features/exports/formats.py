@@ -29,11 +29,11 @@ EXPORTERS = (
 
 
 def _markdown(index: Index, number: int, facts: ExchangeFacts) -> str:
-    return as_markdown(index, number, facts.logged)
+    return as_markdown(index, number, facts.log_lines_of)
 
 
 def _json(index: Index, number: int, facts: ExchangeFacts) -> str:
-    return as_json(index, number, facts.logged)
+    return as_json(index, number, facts.log_lines_of)
 
 
 def _curl(index: Index, number: int, facts: ExchangeFacts) -> str:

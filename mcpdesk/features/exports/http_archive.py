@@ -62,9 +62,9 @@ def _har_entry(index: Index, exchange: Exchange) -> dict[str, Any]:
 
 def _har_request(index: Index, exchange: Exchange) -> dict[str, Any]:
     assert exchange.request is not None
-    line, headers = http(index, exchange, exchange.request) or ("", ())
-    method, _, url_part = line.partition(" ")
-    path, _, version = url_part.rpartition(" ")
+    request_line, headers = http(index, exchange, exchange.request) or ("", ())
+    method, _, path_and_version = request_line.partition(" ")
+    path, _, version = path_and_version.rpartition(" ")
     body, comment = _har_body(index, exchange, exchange.request)
     return {
         "method": method,
@@ -79,9 +79,9 @@ def _har_request(index: Index, exchange: Exchange) -> dict[str, Any]:
 def _har_response(index: Index, exchange: Exchange) -> dict[str, Any]:
     """Return the response. If it is missing or unknown, its status is 0, as in browsers."""
     frame = exchange.response
-    line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
-    version, _, status_part = line.partition(" ")
-    status, _, status_text = status_part.partition(" ")
+    status_line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
+    version, _, status_and_text = status_line.partition(" ")
+    status, _, status_text = status_and_text.partition(" ")
     body, comment = ("", "") if frame is None else _har_body(index, exchange, frame)
     content = {"size": len(body.encode("utf-8", "replace")), "text": body}
     return {

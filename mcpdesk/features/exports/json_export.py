@@ -20,25 +20,27 @@ _MAX_NOTIFICATIONS = 1_000
 """Maximum number of notifications that are written with one exchange."""
 
 
-def json_lines(index: Index, numbers: Iterable[int], logged: LogLinesOf = no_log_lines) -> Iterator[bytes]:
+def json_lines(
+    index: Index, numbers: Iterable[int], log_lines_of: LogLinesOf = no_log_lines
+) -> Iterator[bytes]:
     """Yield one line per exchange and per gap, including the newline."""
     for number_or_gap in with_gaps(index, numbers):
         if isinstance(number_or_gap, Gap):
             record = _gap(number_or_gap)
         else:
-            record = as_dict(index, number_or_gap, logged)
+            record = as_dict(index, number_or_gap, log_lines_of)
         yield escaped(codec.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str))
 
 
-def as_json(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> str:
+def as_json(index: Index, number: int, log_lines_of: LogLinesOf = no_log_lines) -> str:
     """Return one exchange as indented JSON, including its parts."""
-    record = as_dict(index, number, logged)
+    record = as_dict(index, number, log_lines_of)
     if parts := index.exchange(number).parts:
-        record["parts"] = [as_dict(index, part, logged) for part in parts]
+        record["parts"] = [as_dict(index, part, log_lines_of) for part in parts]
     return escaped(codec.dumps(record, option=orjson.OPT_INDENT_2, default=str)).decode()
 
 
-def as_dict(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> dict[str, Any]:
+def as_dict(index: Index, number: int, log_lines_of: LogLinesOf = no_log_lines) -> dict[str, Any]:
     """Return all data of an exchange as a JSON object.
 
     Times are in Unix seconds, `took_ms` in milliseconds.
@@ -67,15 +69,15 @@ def as_dict(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> dic
     if outcomes := held_messages(index, exchange):
         record["held"] = [
             {
-                "side": held_message.side,
-                "how": held_message.how,
-                "seconds": round(held_message.held_s, 3),
-                "was": held_message.was,
-                "now": held_message.now,
+                "side": outcome.side,
+                "how": outcome.how,
+                "seconds": round(outcome.held_s, 3),
+                "was": outcome.was,
+                "now": outcome.now,
             }
-            for held_message in outcomes
+            for outcome in outcomes
         ]
-    if lines := logged(exchange):
+    if lines := log_lines_of(exchange):
         record["log"] = [
             {"time": line.time, "level": line.level, "text": logged_text(index, line), "where": line.where}
             for line in lines[-MAX_LOG_LINES:]

@@ -34,20 +34,23 @@ _MAX_CELL_LENGTH = 120
 _MAX_ROWS = 20
 """Maximum number of rows in the table of errors, and in the table of slow calls."""
 _MAX_NAMES = 5
+"""Maximum number of names of clients or servers in one cell or sentence."""
 
 
-def report(index: Index, numbers: Iterable[int], logged: LogLinesOf = no_log_lines) -> Iterator[bytes]:
+def report(index: Index, numbers: Iterable[int], log_lines_of: LogLinesOf = no_log_lines) -> Iterator[bytes]:
     """Yield a Markdown report: errors, slow calls, a table of the exchanges, then each exchange."""
-    return (piece.encode("utf-8", "replace") for piece in _report(index, numbers, logged))
+    return (piece.encode("utf-8", "replace") for piece in _report(index, numbers, log_lines_of))
 
 
-def as_markdown(index: Index, number: int, logged: LogLinesOf = no_log_lines) -> str:
+def as_markdown(index: Index, number: int, log_lines_of: LogLinesOf = no_log_lines) -> str:
     """Return one exchange and its parts as Markdown sections, for an issue."""
-    parts = (_exchange_section(index, index.exchange(part), logged) for part in with_parts(index, [number]))
+    parts = (
+        _exchange_section(index, index.exchange(part), log_lines_of) for part in with_parts(index, [number])
+    )
     return "\n".join("".join(pieces).strip() + "\n" for pieces in parts)
 
 
-def _report(index: Index, numbers: Iterable[int], logged: LogLinesOf) -> Iterator[str]:
+def _report(index: Index, numbers: Iterable[int], log_lines_of: LogLinesOf) -> Iterator[str]:
     numbers_and_gaps = list(with_gaps(index, numbers))
     yield "# MCP traffic\n\n"
     yield from _overview(index, [each for each in numbers_and_gaps if isinstance(each, int)])
@@ -59,18 +62,22 @@ def _report(index: Index, numbers: Iterable[int], logged: LogLinesOf) -> Iterato
         if isinstance(each, Gap):
             yield f"\n**{_plain(gap_in_words(each))}**\n"
         else:
-            yield from _exchange_section(index, index.exchange(each), logged)
+            yield from _exchange_section(index, index.exchange(each), log_lines_of)
 
 
 def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
     """Yield counts and names, then the most frequent errors and the slowest calls."""
     failures: dict[tuple[str, str], _Failure] = {}
-    times: dict[tuple[str, str], list[tuple[float, int]]] = {}
-    peers, servers, count = dict[str, None](), dict[str, None](), 0
+    durations_by_title: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    peers = dict[str, None]()
+    servers = dict[str, None]()
+    count = 0
     start, end = inf, 0.0
     for exchange in map(index.exchange, numbers):
-        peers[exchange.peer], servers[exchange.server] = None, None
-        start, end = min(start, exchange.started), max(end, exchange.ended or exchange.started)
+        peers[exchange.peer] = None
+        servers[exchange.server] = None
+        start = min(start, exchange.started)
+        end = max(end, exchange.ended or exchange.started)
         if exchange.part_of is not None:
             continue
         count += 1
@@ -78,7 +85,7 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
         if exchange.kind is ExchangeKind.REQUEST and exchange.ended is not None:
             has_response = exchange.response is not None
             seconds = index.table.server_s[exchange.number] if has_response else exchange.elapsed(0)
-            times.setdefault((title, exchange.peer), []).append((seconds, exchange.number))
+            durations_by_title.setdefault((title, exchange.peer), []).append((seconds, exchange.number))
         if exchange.status in FAILED:
             message = summary(index, exchange).result or exchange.status.value
             key = (title, str(pattern_of(message, frozenset())))
@@ -94,25 +101,24 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
         yield "| --- | --- | --: | --- | --- |\n"
         most_frequent = sorted(failures.items(), key=lambda item: -item[1].count)
         for (title, _), failure in most_frequent[:_MAX_ROWS]:
-            first = f"{failure.first.number} at {moment_of(failure.first)}"
             cells = [
                 title,
                 _shortened(failure.message),
                 f"{failure.count:,}",
-                first,
+                f"{failure.first.number} at {moment_of(failure.first)}",
                 _joined(failure.peers),
             ]
             yield _cells(cells)
         yield _left_out(len(most_frequent))
-    if times:
+    if durations_by_title:
         yield "## Slowest exchanges, without waiting for people and clients\n\n"
         yield "| message | client | count | median | longest | # |\n"
         yield "| --- | --- | --: | --: | --: | --: |\n"
-        slowest = sorted(times.items(), key=lambda item: max(item[1]), reverse=True)
+        slowest = sorted(durations_by_title.items(), key=lambda item: max(item[1]), reverse=True)
         for (title, peer), durations in slowest[:_MAX_ROWS]:
-            longest, number = max(durations)
-            middle = median(seconds for seconds, _ in durations)
-            yield _cells([title, peer, f"{len(durations):,}", _ms(middle), _ms(longest), str(number)])
+            longest_s, number = max(durations)
+            median_s = median(seconds for seconds, _ in durations)
+            yield _cells([title, peer, f"{len(durations):,}", _ms(median_s), _ms(longest_s), str(number)])
         yield _left_out(len(slowest))
 
 
@@ -132,15 +138,15 @@ class _Failure:
 
 def _joined(names: Iterable[str]) -> str:
     """Join the first `_MAX_NAMES` names. Append the number of the others."""
-    real_names = [name for name in names if name]
-    more = f" and {len(real_names) - _MAX_NAMES} more" if len(real_names) > _MAX_NAMES else ""
-    return ", ".join(real_names[:_MAX_NAMES]) + more
+    known_names = [name for name in names if name]
+    more = f" and {len(known_names) - _MAX_NAMES} more" if len(known_names) > _MAX_NAMES else ""
+    return ", ".join(known_names[:_MAX_NAMES]) + more
 
 
-def _left_out(rows: int) -> str:
-    """Return the line below a table of `rows` rows, of which only `_MAX_ROWS` are written."""
-    more = f"\n{rows - _MAX_ROWS:,} more are left out.\n" if rows > _MAX_ROWS else ""
-    return f"{more}\n"
+def _left_out(row_count: int) -> str:
+    """Return the text below a table with `row_count` rows, of which only `_MAX_ROWS` are written."""
+    note = f"\n{row_count - _MAX_ROWS:,} more are left out.\n" if row_count > _MAX_ROWS else ""
+    return f"{note}\n"
 
 
 def _shortened(text: str) -> str:
@@ -148,7 +154,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_CELL_LENGTH else f"{text[: _MAX_CELL_LENGTH - 1]}…"
 
 
-def _exchange_section(index: Index, exchange: Exchange, logged: LogLinesOf) -> Iterator[str]:
+def _exchange_section(index: Index, exchange: Exchange, log_lines_of: LogLinesOf) -> Iterator[str]:
     """Yield the section of one exchange: messages, decisions at the desk, and log lines of the call."""
     yield f"\n## {exchange.number}. {_plain(title_of(exchange))}\n\n{_plain(heading(exchange))}\n"
     for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
@@ -159,7 +165,7 @@ def _exchange_section(index: Index, exchange: Exchange, logged: LogLinesOf) -> I
         for title, value in (("It was", outcome.was), ("Changed to", outcome.now)):
             if value is not None:
                 yield f"\n{title}:\n\n{_fenced(value)}"
-    if lines := logged(exchange):
+    if lines := log_lines_of(exchange):
         text = log_text(index, lines)
         fence = _fence(text)
         yield f"\nLog of the call:\n\n{fence}text\n{text}\n{fence}\n"
@@ -195,6 +201,7 @@ def _gap_row(gap: Gap) -> str:
 
 
 def _row(index: Index, exchange: Exchange) -> str:
+    """Return the row of an exchange in the table."""
     duration = "" if exchange.ended is None else _ms(exchange.elapsed(0))
     texts = summary(index, exchange)
     answer_text = f"→ {_shortened(texts.result)}" if texts.result else ""
@@ -221,8 +228,8 @@ def _ms(seconds: float) -> str:
 
 def _plain(text: str) -> str:
     """Return text that cannot break out of a Markdown table or heading."""
-    words = clean(" ".join(text.split()), newlines=False)
-    return words.replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
+    line = clean(" ".join(text.split()), newlines=False)
+    return line.replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
 
 
 def _longest_run(text: str) -> int:

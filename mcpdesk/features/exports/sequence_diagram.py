@@ -67,26 +67,21 @@ class _Participants:
 
 def _lines(index: Index, exchange: Exchange, participants: _Participants) -> Iterator[tuple[float, str]]:
     """Yield the arrows of one exchange, each with its Unix time."""
-    client, server = (
-        participants.alias("client", exchange.peer or "client"),
-        participants.alias("server", exchange.server or "server"),
-    )
+    client = participants.alias("client", exchange.peer or "client")
+    server = participants.alias("server", exchange.server or "server")
     sender, receiver = (client, server) if exchange.direction is Direction.IN else (server, client)
     title = _plain(f"{exchange.method or exchange.kind} {mask_text(exchange.name)}")
     if exchange.kind is not ExchangeKind.REQUEST:
         yield exchange.started, f"{sender}-){receiver}: {title}"
         return
     yield exchange.started, f"{sender}->>{receiver}: {title}"
-    person = (
-        participants.alias("person", f"person at {exchange.peer}")
-        if exchange.method == _QUESTION_METHOD
-        else ""
-    )
-    if person:
+    person = ""
+    if exchange.method == _QUESTION_METHOD:
+        person = participants.alias("person", f"person at {exchange.peer}")
         yield exchange.started, f"{receiver}->>{person}: {_plain(_question(index, exchange)) or 'asks'}"
     for outcome in held_messages(index, exchange):
-        words = f"the {outcome.side} was held at the desk for {outcome.held_s:.1f} s: {outcome.how}"
-        yield exchange.started + outcome.held_s, f"Note over {client},{server}: {_plain(words)}"
+        note = f"the {outcome.side} was held at the desk for {outcome.held_s:.1f} s: {outcome.how}"
+        yield exchange.started + outcome.held_s, f"Note over {client},{server}: {_plain(note)}"
     notifications = [frame for frame in map(index.frame, exchange.notifications) if frame is not None]
     for origin, target, frames in (
         (sender, receiver, [frame for frame in notifications if frame.direction is exchange.direction]),
@@ -96,8 +91,8 @@ def _lines(index: Index, exchange: Exchange, participants: _Participants) -> Ite
             count = f"{len(frames)} notification{'s' if len(frames) > 1 else ''}"
             yield frames[0].time, f"{origin}-){target}: {count}"
     if exchange.ended is None or exchange.status in (Status.CANCELLED, Status.LEFT, Status.LOST):
-        words = "no answer" if exchange.ended is None else f"{exchange.status}, no answer"
-        yield exchange.ended or exchange.started, f"Note over {client},{server}: {title}: {words}"
+        note = "no answer" if exchange.ended is None else f"{exchange.status}, no answer"
+        yield exchange.ended or exchange.started, f"Note over {client},{server}: {title}: {note}"
         return
     texts = summary(index, exchange)
     has_failed = exchange.status in (Status.ERROR, Status.TOOL_ERROR) or texts.has_failed
@@ -119,7 +114,7 @@ def _question(index: Index, exchange: Exchange) -> str:
 
 def _plain(text: str) -> str:
     """Return text that cannot end an arrow's line or begin another statement."""
-    words = clean(" ".join(text.split()), newlines=False)
-    return (words if len(words) <= _MAX_ANSWER_LENGTH else f"{words[: _MAX_ANSWER_LENGTH - 1]}…").translate(
-        _ESCAPES
-    )
+    line = clean(" ".join(text.split()), newlines=False)
+    if len(line) > _MAX_ANSWER_LENGTH:
+        line = f"{line[: _MAX_ANSWER_LENGTH - 1]}…"
+    return line.translate(_ESCAPES)

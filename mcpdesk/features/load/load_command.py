@@ -84,7 +84,7 @@ def load_command(
     if is_folder and reach._replace(revision="").is_remote:
         hint = "With a folder, use --mode, --token-env and --revision only."
         raise DeskUserError("These flags are for servers that are not a folder.", hint)
-    values, texts = parse_arguments(arguments)
+    values, text_keys = parse_arguments(arguments)
     results = dict[str, dict[str, Any]]()
 
     for transport in transports_of(over, is_folder):
@@ -92,7 +92,7 @@ def load_command(
         async def run(server: ConnectedServer, _: int, transport: str = transport) -> None:
             tools = server.connection.tools
             schema = tools.get(tool, {}).get("inputSchema", {})
-            plan = LoadPlan(tool, converted_arguments(values, texts, schema), rate, seconds)
+            plan = LoadPlan(tool, converted_arguments(values, text_keys, schema), rate, seconds)
             result = await run_load(server.connection, plan)
             results[transport] = as_facts(
                 result, {} if server.host is None else mean_phases(server.host, tool)
@@ -129,7 +129,7 @@ def _load_lines(
             )
     yield from aligned(rows, "  ")
     if facts["phases_ms"]:
-        phase_times = (f"{kind} {each:.3f} ms" for kind, each in facts["phases_ms"].items())
+        phase_times = (f"{kind} {phase_ms:.3f} ms" for kind, phase_ms in facts["phases_ms"].items())
         yield f"  on average: {' · '.join(phase_times)}"
     for error, count in facts["errors"].items():
         yield f"  {count:,} times: {clean(error, newlines=False)}"

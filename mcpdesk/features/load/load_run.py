@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 MAX_IN_FLIGHT = 10_000
 """Maximum number of concurrent calls. A call beyond this limit is not sent and counts as an error."""
 PERCENTILES = (50, 90, 99)
-_ERROR_CHARACTERS = 120
+_MAX_ERROR_LENGTH = 120
+"""Maximum length in characters of an error in the result."""
 
 
 class LoadPlan(Struct, frozen=True):
@@ -47,7 +48,7 @@ class LoadResult(Struct, frozen=True):
     """Total duration."""
 
     def percentile(self, share: float) -> float | None:
-        """Return the percentile `share` (0 to 100) of the times, or None if no call was answered."""
+        """Return a percentile of the times, or None if no call was answered. `share` is from 0 to 100."""
         if not self.times:
             return None
         return self.times[max(0, ceil(len(self.times) * share / 100) - 1)]
@@ -59,7 +60,8 @@ async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
     The time of a call begins when the call is due, even if it is sent later. A slow server therefore cannot
     hide its delays.
     """
-    times, errors = list[float](), Counter[str]()
+    times = list[float]()
+    errors = Counter[str]()
     running = set[asyncio.Task[None]]()
     params = {"name": plan.tool, "arguments": plan.arguments}
 
@@ -71,12 +73,12 @@ async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
             errors[f"no answer within {plan.timeout_s:g} s"] += 1
             return
         except CallError as error:
-            errors[str(error)[:_ERROR_CHARACTERS]] += 1
+            errors[str(error)[:_MAX_ERROR_LENGTH]] += 1
             return
         times.append((perf_counter() - due_s) * 1000)
         if result.get("isError"):
             texts = [str(each.get("text", "")) for each in result.get("content") or ()]
-            errors[" ".join(texts)[:_ERROR_CHARACTERS] or "an error of the tool"] += 1
+            errors[" ".join(texts)[:_MAX_ERROR_LENGTH] or "an error of the tool"] += 1
 
     start_s = perf_counter()
     calls = max(1, round(plan.rate * plan.seconds))
@@ -125,7 +127,7 @@ def as_facts(result: LoadResult, phases: Mapping[str, float]) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         **{f"p{share}_ms": _rounded(result.percentile(share)) for share in shares},
         "max_ms": _rounded(result.percentile(100)),
-        "phases_ms": {kind: round(each, 4) for kind, each in phases.items()},
+        "phases_ms": {kind: round(phase_ms, 4) for kind, phase_ms in phases.items()},
     }
 
 

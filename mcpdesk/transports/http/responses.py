@@ -153,7 +153,7 @@ def retry_later(error: DeskError, identifier: Id | None = None) -> web.Response:
 
 def mode_error(error: UnknownMode, is_message: bool) -> web.Response:
     """Return the error for an unknown mode. It lists the known ones. `is_message` asks for JSON-RPC."""
-    modes = list(error.known)
+    modes = list(error.server_modes)
     if is_message:
         return rpc_error(404, RemoteProtocolError(ErrorCode.INVALID_PARAMS, error.message, {"modes": modes}))
     return plain_error(404, error.message, modes=modes)

@@ -56,7 +56,7 @@ class TextField(TextArea):
     """
 
     def __init__(self, text: str = "", **options: Any) -> None:
-        super().__init__(to_field(text, lines=True), **options)
+        super().__init__(to_field(text, keeps_lines=True), **options)
         self.register_theme(_DeskColours("desk"))
         self.theme = "desk"
 
@@ -71,7 +71,7 @@ class TextField(TextArea):
 
     def load_text(self, text: str) -> None:
         """Replace the text."""
-        super().load_text(to_field(text, lines=True))
+        super().load_text(to_field(text, keeps_lines=True))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw the lines. While the styles are missing, draw blank lines, because Textual would raise an
@@ -85,5 +85,5 @@ class TextField(TextArea):
 
     def edit(self, edit: Edit) -> EditResult:
         """Change the text. Textual calls this for typed, pasted and inserted text."""
-        edit.text = with_placeholders(edit.text, lines=True)
+        edit.text = with_placeholders(edit.text, keeps_lines=True)
         return super().edit(edit)
